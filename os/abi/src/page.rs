@@ -1,0 +1,45 @@
+//! The pages that kernel and processes share.
+use core::sync::atomic::{AtomicU64, AtomicUsize};
+
+/// Size of a page in bytes.
+pub const PAGE_SIZE: usize = 4096;
+
+/// Where every process finds its own [`ProcessPage`], readable and writable (seed 003, section 2.3.2.1).
+pub const PROCESS_PAGE: usize = 0x3f_0000_0000;
+/// Where every process finds the [`SystemPage`], read-only.
+pub const SYSTEM_PAGE: usize = 0x3f_0000_1000;
+/// Where [`RING_SETUP`](crate::call::RING_SETUP) maps the rings.
+pub const RING_BASE: usize = 0x3f_0010_0000;
+
+/// The level of a process that says nothing about its own: the middle of 0 (most urgent) to 63.
+pub const DEFAULT_LEVEL: u8 = 32;
+
+/// What a process says of its coroutines. Bit *i* stands for level *i*.
+///
+/// The process writes it, the kernel reads it (and sets bits of `arriving`). A process that lies hurts itself alone: the
+/// kernel masks what it reads with what the process was granted.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct ProcessPage {
+    /// Levels with a coroutine in a ready queue. Written by the process alone.
+    pub ready: AtomicU64,
+    /// The level of the coroutine that runs, as one bit; 0 when none does. Written by the process alone.
+    pub running: AtomicU64,
+    /// Levels with a coroutine that the kernel has completed something for. The kernel sets bits; the process clears them when
+    /// it drains its completion ring.
+    pub arriving: AtomicU64,
+    /// 0 until an executor runs in this process: until then the process counts as [`DEFAULT_LEVEL`].
+    pub executors: AtomicUsize,
+}
+
+/// What the kernel says to everyone.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct SystemPage {
+    /// The system bitmap: levels at which anything, anywhere in the system, is ready. Formed at each clock tick.
+    pub ready: AtomicU64,
+    /// Ticks per second of the `time` register, which programs may read.
+    pub timebase_hz: AtomicU64,
+    /// How many clock ticks have passed since boot.
+    pub ticks: AtomicU64,
+}

@@ -1,0 +1,2 @@
+//! The one command line of the repository: see `cargo xtask --help`.
+fn main() {}
