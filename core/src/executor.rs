@@ -14,6 +14,7 @@ use crate::priority::{Levels, Priority};
 use crate::published::Published;
 use crate::scheduler::Scheduler;
 use crate::storage::{Pool, PoolInUse};
+use crate::time::POLLS_PER_LOOK;
 
 /// Runs coroutines, the most urgent first, on one thread or hart.
 ///
@@ -42,6 +43,7 @@ pub struct Config {
     pub(crate) capacity: usize,
     pub(crate) published: Option<&'static Published>,
     pub(crate) notify: Option<Waker>,
+    pub(crate) clock: Option<fn() -> u64>,
 }
 
 impl Config {
@@ -52,6 +54,7 @@ impl Config {
             capacity: usize::MAX,
             published: None,
             notify: None,
+            clock: None,
         }
     }
 
@@ -77,6 +80,13 @@ impl Config {
     /// thread sleep while it is idle. Called from there, once for each thing that arrives.
     pub fn notify(mut self, notify: Waker) -> Self {
         self.notify = Some(notify);
+        self
+    }
+
+    /// Where the time comes from: nanoseconds that never go back. While timers exist, the executor looks at the clock
+    /// at the start of each call that runs it, before it is idle, and every [`POLLS_PER_LOOK`](crate::time::POLLS_PER_LOOK) polls, and fires what is due.
+    pub const fn clock(mut self, clock: fn() -> u64) -> Self {
+        self.clock = Some(clock);
         self
     }
 }
@@ -225,6 +235,7 @@ impl Executor {
     /// As [`step`](Self::step), but gives way if `view` knows of something more urgent.
     pub fn step_under(&self, view: &impl SystemView) -> Step {
         let _entered = Entered::new(self.scheduler.as_ptr());
+        self.scheduler().timers.look_at_clock();
         let step = self.scheduler().step(view);
         self.scheduler().published().clear_running();
         step
@@ -238,10 +249,18 @@ impl Executor {
     /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how many polls it took.
     pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
         let _entered = Entered::new(self.scheduler.as_ptr());
+        let timers = &self.scheduler().timers;
+        timers.look_at_clock();
         let mut polls = 0;
         let last = loop {
             match self.scheduler().step(view) {
-                Step::Ran => polls += 1,
+                Step::Ran => {
+                    polls += 1;
+                    if polls % POLLS_PER_LOOK == 0 {
+                        timers.look_at_clock();
+                    }
+                }
+                Step::Idle if timers.look_at_clock() > 0 => {}
                 last => break last,
             }
         };

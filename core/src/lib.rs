@@ -36,7 +36,10 @@ mod published;
 mod scheduler;
 mod signals;
 mod storage;
+pub mod sync;
 mod task;
+pub mod time;
+mod timers;
 mod waiter;
 mod waker;
 

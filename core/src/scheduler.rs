@@ -18,6 +18,7 @@ use crate::priority::{LEVELS, Levels, Priority};
 use crate::published::Published;
 use crate::storage::Storage;
 use crate::task::{Panic, Polled, Stage, isolate};
+use crate::timers::Timers;
 use crate::waker;
 
 /// See the module's documentation.
@@ -38,6 +39,7 @@ pub(crate) struct Scheduler {
     storage: UnsafeCell<Storage>,
     /// Join handles that exist.
     handles: Cell<usize>,
+    pub(crate) timers: Timers,
     own_published: Published,
     published: Option<&'static Published>,
     notify: Option<Waker>,
@@ -61,6 +63,7 @@ impl Scheduler {
             closing: Cell::new(false),
             storage: UnsafeCell::new(storage),
             handles: Cell::new(0),
+            timers: Timers::new(config.clock),
             own_published: Published::new(),
             published: config.published,
             notify: config.notify,
@@ -556,6 +559,7 @@ impl Scheduler {
                     this.cancel(block);
                 }
             }
+            this.timers.abandon();
             for index in 0..slots {
                 let block = this.block(index);
                 this.end_waiters(block);
