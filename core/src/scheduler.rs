@@ -17,7 +17,7 @@ use crate::policy::Chooser;
 use crate::priority::{LEVELS, Levels, Priority};
 use crate::published::Published;
 use crate::storage::Storage;
-use crate::task::{Panic, Polled, Stage, isolate};
+use crate::task::{Panic, Polled, Stage, dispose, isolate};
 use crate::waker;
 
 /// See the module's documentation.
@@ -337,8 +337,10 @@ impl Scheduler {
         block.state.set(State::Exited);
         block.update_flags(|flags| flags.outcome = Some(outcome));
         self.live.set(self.live.get() - 1);
+        // Asked before anyone is woken: a waker that drops the handle discards the result by that.
+        let handle = block.flags.get().handle;
         self.end_waiters(block);
-        if !block.flags.get().handle {
+        if !handle {
             self.discard(block);
         }
     }
@@ -415,13 +417,15 @@ impl Scheduler {
                 if let Some(vtable) = block.vtable.get() {
                     // SAFETY: the coroutine has finished and nobody has taken the output. If the destructor panics, the
                     // hook has told it, and nobody is left to be told.
-                    let _ = isolate(|| unsafe { (vtable.drop_output)(memory) });
+                    if let Err(panic) = isolate(|| unsafe { (vtable.drop_output)(memory) }) {
+                        dispose(panic);
+                    }
                     self.free_memory(block);
                 }
             }
             #[cfg(feature = "std")]
             Some(Outcome::Panicked) => {
-                drop(self.take_panic(block));
+                dispose(self.take_panic(block));
             }
             _ => {}
         }
@@ -545,6 +549,10 @@ impl Scheduler {
         // SAFETY: the executor's anchor keeps the scheduler until `unanchor` below.
         let this = unsafe { scheduler.as_ref() };
         this.closing.set(true);
+        // Before any destructor runs: one that drops the last handle lets go of this anchor.
+        if this.handles.get() > 0 {
+            this.anchor();
+        }
         {
             let _entered = Entered::new(scheduler.as_ptr());
             this.drain_inbox();
@@ -568,9 +576,6 @@ impl Scheduler {
             this.published().set_ready(Levels::NONE);
             this.published().clear_running();
             this.published().clear_arriving();
-            if this.handles.get() > 0 {
-                this.anchor();
-            }
         }
         Self::unanchor(scheduler);
     }

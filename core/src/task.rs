@@ -37,6 +37,20 @@ pub(crate) fn isolate<R>(run: impl FnOnce() -> R) -> Result<R, Panic> {
     std::panic::catch_unwind(core::panic::AssertUnwindSafe(run))
 }
 
+/// Drops what a panic carried. Should that panic in turn, there is nobody left to tell.
+#[cfg(feature = "std")]
+pub(crate) fn dispose(panic: Panic) {
+    if let Err(second) = isolate(move || drop(panic)) {
+        core::mem::forget(second);
+    }
+}
+
+/// Without unwinding there is nothing to drop.
+#[cfg(not(feature = "std"))]
+pub(crate) fn dispose(panic: Panic) {
+    match panic {}
+}
+
 /// Runs code of the user's.
 #[cfg(not(feature = "std"))]
 pub(crate) fn isolate<R>(run: impl FnOnce() -> R) -> Result<R, Panic> {
@@ -78,13 +92,17 @@ impl<F: Future> Stage<F> {
             Ok(Poll::Ready(output)) => output,
             Err(panic) => {
                 // SAFETY: the future is there and is dropped once. A second panic is told by the hook, not by the handle.
-                let _ = isolate(|| unsafe { future.drop_in_place() });
+                if let Err(second) = isolate(|| unsafe { future.drop_in_place() }) {
+                    dispose(second);
+                }
                 return Polled::Panicked(panic);
             }
         };
         // SAFETY: the future is there and is dropped once: should its destructor panic, it counts as dropped.
         if let Err(panic) = isolate(|| unsafe { future.drop_in_place() }) {
-            let _ = isolate(move || drop(output));
+            if let Err(second) = isolate(move || drop(output)) {
+                dispose(second);
+            }
             return Polled::Panicked(panic);
         }
         // SAFETY: the future is gone, and its memory is large enough for the output, which shares it in the union.
