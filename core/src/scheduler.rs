@@ -17,7 +17,9 @@ use crate::policy::Chooser;
 use crate::priority::{LEVELS, Levels, Priority};
 use crate::published::Published;
 use crate::storage::{Directory, Storage};
-use crate::task::{Panic, Stage, isolate, resume};
+#[cfg(feature = "std")]
+use crate::task::dispose;
+use crate::task::{Panic, Stage, contain, isolate, resume};
 use crate::waker;
 
 /// See the module's documentation.
@@ -373,8 +375,8 @@ impl Scheduler {
                     && let Some(vtable) = block.vtable.get()
                 {
                     block.insert(Flags::FUTURE_GONE);
-                    // SAFETY: the flag said that the future is there. A second panic is told by the panic hook alone.
-                    let _ = isolate(|| unsafe { (vtable.drop_future)(block.memory.get()) });
+                    // SAFETY: the flag said that the future is there.
+                    contain(|| unsafe { (vtable.drop_future)(block.memory.get()) });
                 }
                 self.exit_panicked(block, panic);
             }
@@ -405,10 +407,12 @@ impl Scheduler {
         block.state.set(State::Exited);
         block.insert(result);
         self.live.set(self.live.get() - 1);
+        // Asked before anyone is woken: a waker that drops the handle discards the result by that.
+        let handle = block.has(Flags::HANDLE);
         if block.waiters.get().is_some() {
             self.end_waiters(block);
         }
-        if !block.has(Flags::HANDLE) {
+        if !handle {
             self.discard(block);
         }
     }
@@ -483,14 +487,13 @@ impl Scheduler {
         if block.has(Flags::OUTPUT)
             && let Some(vtable) = block.vtable.get()
         {
-            // SAFETY: the flag says that the output is there. If its destructor panics, the panic hook has told it, and
-            // nobody else is left to be told.
-            let _ = isolate(|| unsafe { (vtable.drop_output)(block.memory.get()) });
+            // SAFETY: the flag says that the output is there, and it is dropped once.
+            contain(|| unsafe { (vtable.drop_output)(block.memory.get()) });
             self.free_memory(block);
         }
         #[cfg(feature = "std")]
         if block.has(Flags::PANIC) {
-            drop(self.take_panic(block));
+            dispose(self.take_panic(block));
         }
         self.give_slot(block);
     }
@@ -612,6 +615,10 @@ impl Scheduler {
         // SAFETY: the executor's anchor keeps the scheduler until `unanchor` below.
         let this = unsafe { scheduler.as_ref() };
         this.closing.set(true);
+        // Before any destructor runs: one that drops the last handle lets go of this anchor.
+        if this.handles.get() > 0 {
+            this.anchor();
+        }
         {
             let _entered = Entered::new(scheduler.as_ptr());
             this.drain_inbox();
@@ -635,9 +642,6 @@ impl Scheduler {
             this.published().set_ready(Levels::NONE);
             this.published().clear_running();
             this.published().clear_arriving();
-            if this.handles.get() > 0 {
-                this.anchor();
-            }
         }
         Self::unanchor(scheduler);
     }

@@ -47,6 +47,13 @@ impl Directory {
 }
 
 /// One of the two kinds of storage.
+#[cfg_attr(
+    feature = "alloc",
+    expect(
+        clippy::large_enum_variant,
+        reason = "one per executor, and never moved"
+    )
+)]
 pub(crate) enum Storage {
     #[cfg(feature = "alloc")]
     Heap(heap::Heap),

@@ -32,6 +32,24 @@ pub(crate) fn isolate<R>(run: impl FnOnce() -> R) -> Result<R, Panic> {
     std::panic::catch_unwind(core::panic::AssertUnwindSafe(run))
 }
 
+/// Runs a destructor of the user's when nobody is left to be told of its panic: the panic hook has told it.
+pub(crate) fn contain(destroy: impl FnOnce()) {
+    #[cfg(feature = "std")]
+    if let Err(panic) = isolate(destroy) {
+        dispose(panic);
+    }
+    #[cfg(not(feature = "std"))]
+    destroy();
+}
+
+/// Drops what a panic carried. Should that panic in turn, what the second one carried is leaked rather than tried.
+#[cfg(feature = "std")]
+pub(crate) fn dispose(panic: Panic) {
+    if let Err(second) = isolate(move || drop(panic)) {
+        core::mem::forget(second);
+    }
+}
+
 /// Runs code of the user's.
 #[cfg(not(feature = "std"))]
 pub(crate) fn isolate<R>(run: impl FnOnce() -> R) -> Result<R, Panic> {
@@ -81,12 +99,15 @@ impl<F: Future> Stage<F> {
             Poll::Ready(output) => {
                 // First the mark: should the destructor panic, nobody runs it again.
                 block.insert(Flags::FUTURE_GONE);
-                // SAFETY: the future is there and is dropped once. Its memory is large enough for the output, which
-                // shares it in the union.
-                unsafe {
-                    future.drop_in_place();
-                    memory.cast::<F::Output>().write(output);
+                // SAFETY: the future is there and is dropped once.
+                if core::mem::needs_drop::<F>()
+                    && let Err(panic) = isolate(|| unsafe { future.drop_in_place() })
+                {
+                    contain(move || drop(output));
+                    resume(panic);
                 }
+                // SAFETY: the future is gone, and its memory has room for the output, which shares it in the union.
+                unsafe { memory.cast::<F::Output>().write(output) };
                 Poll::Ready(())
             }
         }

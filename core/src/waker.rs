@@ -30,7 +30,8 @@ pub(crate) fn is_of(waker: &Waker, block: BlockRef) -> bool {
 unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: the caller's waker keeps the block alive.
     let block = unsafe { BlockRef::from_data(data) };
-    block.signals.acquire();
+    // Never the first one into a table whose executor is gone: the caller's waker is one already.
+    let _ = block.signals.acquire();
     RawWaker::new(data, &VTABLE)
 }
 
@@ -114,7 +115,10 @@ unsafe impl Sync for Remote {}
 
 impl Remote {
     pub(crate) fn new(block: BlockRef) -> Self {
-        block.signals.acquire();
+        if block.signals.acquire() {
+            // The handle's own anchor keeps the table until here.
+            Scheduler::of(block).anchor();
+        }
         Self { block }
     }
 
