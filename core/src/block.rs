@@ -38,28 +38,30 @@ pub enum State {
 /// The state is not implicit as in the seeds: one byte spares a search of the queues.
 #[repr(C)]
 pub(crate) struct Block {
+    // The first 32 bytes are all that a yield touches, so that most blocks cost one cache line.
     /// The future while there is one; the output between exit and join; dangling otherwise.
     pub(crate) memory: Cell<*mut u8>,
     /// What to do with `memory`. `None`: the slot is free.
     pub(crate) vtable: Cell<Option<&'static VTable>>,
-    /// First of the waiters that this coroutine is part of: those in which it waits, and those who wait for it.
-    pub(crate) waiters: Cell<Option<NonNull<Waiter>>>,
     /// Neighbours in the ready queue; `next` also links free slots.
     pub(crate) next: Cell<u32>,
     pub(crate) previous: Cell<u32>,
-    /// Goes up each time the slot is given back.
-    pub(crate) generation: Cell<u32>,
-    pub(crate) signals: Signals,
-    /// Next block in the inbox. Written by whoever pushes, read by the owner.
-    pub(crate) inbox_next: AtomicU32,
+    /// Place in the table.
+    index: u32,
     /// The effective level. Atomic because a waker on another thread announces it.
     level: AtomicU8,
     /// The level that the coroutine has by itself.
     base: Cell<u8>,
     pub(crate) state: Cell<State>,
     pub(crate) flags: Cell<Flags>,
-    /// Place in the table.
-    index: u32,
+
+    /// First of the waiters that this coroutine is part of: those in which it waits, and those who wait for it.
+    pub(crate) waiters: Cell<Option<NonNull<Waiter>>>,
+    /// Goes up each time the slot is given back.
+    pub(crate) generation: Cell<u32>,
+    pub(crate) signals: Signals,
+    /// Next block in the inbox. Written by whoever pushes, read by the owner.
+    pub(crate) inbox_next: AtomicU32,
     /// Place in its chunk.
     slot: u16,
 }
@@ -83,6 +85,7 @@ impl Flags {
     /// Exited, and the output waits to be taken.
     pub(crate) const OUTPUT: Self = Self(1 << 3);
     /// Exited, and what the panic carried waits to be taken.
+    #[cfg(feature = "std")]
     pub(crate) const PANIC: Self = Self(1 << 4);
     /// The future has been dropped, or its destructor is under way: not to be dropped again.
     pub(crate) const FUTURE_GONE: Self = Self(1 << 5);

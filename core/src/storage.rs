@@ -84,7 +84,7 @@ impl Storage {
         match self {
             #[cfg(feature = "alloc")]
             Self::Heap(heap) => heap.grow(scheduler),
-            Self::Pool(slots) => slots.hand_out(),
+            Self::Pool(slots) => slots.hand_out(scheduler),
         }
     }
 

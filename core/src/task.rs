@@ -99,12 +99,12 @@ impl<F: Future> Stage<F> {
             Poll::Ready(output) => {
                 // First the mark: should the destructor panic, nobody runs it again.
                 block.insert(Flags::FUTURE_GONE);
-                // SAFETY: the future is there and is dropped once.
-                if core::mem::needs_drop::<F>()
-                    && let Err(panic) = isolate(|| unsafe { future.drop_in_place() })
-                {
-                    contain(move || drop(output));
-                    resume(panic);
+                if core::mem::needs_drop::<F>() {
+                    // SAFETY: the future is there and is dropped once.
+                    if let Err(panic) = isolate(|| unsafe { future.drop_in_place() }) {
+                        contain(move || drop(output));
+                        resume(panic);
+                    }
                 }
                 // SAFETY: the future is gone, and its memory has room for the output, which shares it in the union.
                 unsafe { memory.cast::<F::Output>().write(output) };

@@ -131,8 +131,11 @@ impl Slots {
         self.handed_out
     }
 
-    /// All slots, the first time.
-    pub(crate) fn hand_out(&mut self) -> Result<(u32, u32), SpawnError> {
+    /// All slots, the first time. They have known their scheduler since the pool was set up.
+    pub(crate) fn hand_out(
+        &mut self,
+        _scheduler: NonNull<Scheduler>,
+    ) -> Result<(u32, u32), SpawnError> {
         if self.handed_out == self.slots {
             return Err(SpawnError::TableFull);
         }
