@@ -14,7 +14,6 @@ use crate::priority::{Levels, Priority};
 use crate::published::Published;
 use crate::scheduler::Scheduler;
 use crate::storage::{Pool, PoolInUse};
-use crate::time::POLLS_PER_LOOK;
 
 /// Runs coroutines, the most urgent first, on one thread or hart.
 ///
@@ -234,11 +233,7 @@ impl Executor {
 
     /// As [`step`](Self::step), but gives way if `view` knows of something more urgent.
     pub fn step_under(&self, view: &impl SystemView) -> Step {
-        let _entered = Entered::new(self.scheduler.as_ptr());
-        self.scheduler().timers.look_at_clock();
-        let step = self.scheduler().step(view);
-        self.scheduler().published().clear_running();
-        step
+        self.run_by_clock(view, 1).0
     }
 
     /// Steps until no coroutine is ready; returns how many polls that took.
@@ -248,24 +243,7 @@ impl Executor {
 
     /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how many polls it took.
     pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
-        let _entered = Entered::new(self.scheduler.as_ptr());
-        let timers = &self.scheduler().timers;
-        timers.look_at_clock();
-        let mut polls = 0;
-        let last = loop {
-            match self.scheduler().step(view) {
-                Step::Ran => {
-                    polls += 1;
-                    if polls % POLLS_PER_LOOK == 0 {
-                        timers.look_at_clock();
-                    }
-                }
-                Step::Idle if timers.look_at_clock() > 0 => {}
-                last => break last,
-            }
-        };
-        self.scheduler().published().clear_running();
-        (last, polls)
+        self.run_by_clock(view, u64::MAX)
     }
 
     /// Wakes a coroutine (rules W1 to W3). False if the identifier is stale.
@@ -318,6 +296,13 @@ impl Executor {
     /// How many coroutines have not exited.
     pub fn live(&self) -> usize {
         self.scheduler().live()
+    }
+
+    /// Gives memory of futures that are gone back to the allocator. Until then the executor keeps it for futures of the
+    /// same size; the table of control blocks stays as large as it ever was.
+    #[cfg(feature = "alloc")]
+    pub fn trim(&self) {
+        self.scheduler().storage().trim();
     }
 
     /// What the executor shows to others.

@@ -36,6 +36,4 @@ mod semaphore;
 pub use channel::{Channel, Receive, Send, SendError, TryReceiveError, TrySendError};
 pub use event::{Event, EventWait};
 pub use mutex::{Lock, Mutex, MutexGuard};
-pub(crate) use permits::Permits;
-pub(crate) use queue::{Entry, Standing};
 pub use semaphore::{Acquire, Permit, Semaphore};

@@ -34,7 +34,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use crate::context::{self, Entered};
-use crate::executor::Executor;
+use crate::executor::{Executor, Step, SystemView};
 use crate::scheduler::Scheduler;
 use crate::timers::{Stage, Timer};
 
@@ -44,6 +44,27 @@ use crate::timers::{Stage, Timer};
 pub const POLLS_PER_LOOK: u64 = 64;
 
 impl Executor {
+    /// Runs up to `limit` polls, and looks at the clock if there is one.
+    pub(crate) fn run_by_clock(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
+        let scheduler = self.scheduler();
+        let timers = &scheduler.timers;
+        if !timers.has_clock() {
+            return scheduler.run(view, limit);
+        }
+        let _entered = Entered::new(scheduler);
+        let mut polls = 0;
+        timers.look_at_clock();
+        loop {
+            let (step, more) = scheduler.run(view, POLLS_PER_LOOK.min(limit - polls));
+            polls += more;
+            match step {
+                Step::Ran if polls < limit => drop(timers.look_at_clock()),
+                Step::Idle if timers.look_at_clock() > 0 => {}
+                step => return (step, polls),
+            }
+        }
+    }
+
     /// It is `now`, in nanoseconds: wakes everybody whose deadline has been reached, in order of deadline and then of
     /// creation; returns how many. A time before one that was told earlier counts as that one.
     pub fn advance(&self, now: u64) -> usize {

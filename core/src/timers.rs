@@ -108,6 +108,10 @@ impl Timers {
     }
 
     #[inline]
+    pub(crate) fn has_clock(&self) -> bool {
+        self.clock.is_some()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.root.get().is_none()
     }
@@ -117,7 +121,6 @@ impl Timers {
     }
 
     /// Fires what is due by the clock, if there are a clock and timers; returns how many.
-    #[inline]
     pub(crate) fn look_at_clock(&self) -> usize {
         match self.clock {
             Some(clock) if !self.is_empty() => self.fire(clock()),

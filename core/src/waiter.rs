@@ -287,19 +287,23 @@ impl Scheduler {
 
     /// `block` has exited: those who wait for it are woken, and it waits for nothing.
     pub(crate) fn end_waiters(&self, block: BlockRef) {
+        // From now on nobody lends to it.
+        block.set_level(block.base());
+        let generation = block.generation.get();
         while let Some(waiter) = block.waiters.get() {
             // SAFETY: as in `link`.
             let waiter = unsafe { waiter.as_ref() };
             if waiter.lender.get() == Some(block) {
                 waiter.end();
-            } else {
-                // The lender's part stays: who waits for a lock goes on waiting if the guard has outlived `block`.
-                let wakeup = waiter.take_wakeup();
-                waiter.take_borrower();
-                wakeup.wake();
+                continue;
+            }
+            // The lender's part stays: who waits for a lock goes on waiting if the guard has outlived `block`.
+            waiter.take_borrower();
+            waiter.take_wakeup().wake();
+            // That may have dropped the handle, and another coroutine may live in the slot now.
+            if block.generation.get() != generation {
+                return;
             }
         }
-        // Nobody is left who lends to it.
-        block.set_level(block.base());
     }
 }

@@ -49,7 +49,7 @@ impl Semaphore {
 
     /// A permit if one is free, which means that nobody waits either.
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
-        self.permits.take().then_some(Permit { semaphore: self })
+        self.permits.take().then(|| Permit { semaphore: self })
     }
 
     /// Adds a permit, whoever has it: the V of Dijkstra. Stays at `usize::MAX`.
