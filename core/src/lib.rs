@@ -28,6 +28,7 @@ mod executor;
 mod here;
 mod id;
 mod join;
+pub mod key;
 #[cfg(feature = "std")]
 mod park;
 mod policy;

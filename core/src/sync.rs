@@ -29,8 +29,8 @@
 mod channel;
 mod event;
 mod mutex;
-mod permits;
-mod queue;
+pub(crate) mod permits;
+pub(crate) mod queue;
 mod semaphore;
 
 pub use channel::{Channel, Receive, Send, SendError, TryReceiveError, TrySendError};

@@ -97,13 +97,13 @@ impl Future for EventWait<'_> {
             this.entry.settle();
             return Poll::Ready(());
         }
-        // SAFETY: the entry and the waiter in it are part of the pinned future, whose `drop` removes the entry.
-        unsafe {
-            Pin::new_unchecked(&this.entry.waiter).wait(cx, None);
-            if standing == Standing::Out {
-                this.event.waiting.push(Pin::new_unchecked(&this.entry));
-            }
+        // SAFETY: the entry is part of the pinned future.
+        let entry = unsafe { Pin::new_unchecked(&this.entry) };
+        if standing == Standing::Out {
+            // SAFETY: `drop` removes it.
+            unsafe { this.event.waiting.push(entry) };
         }
+        entry.wait(cx);
         Poll::Pending
     }
 }

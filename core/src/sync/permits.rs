@@ -86,22 +86,26 @@ impl Permits {
             }
             Standing::Out if self.take() => Poll::Ready(Ok(())),
             Standing::Out => {
-                Self::wait(entry, cx);
                 // SAFETY: `leave` removes it; the caller's promise.
-                unsafe { self.waiting.push(entry) };
+                unsafe { self.queue(entry) };
+                entry.wait(cx);
                 Poll::Pending
             }
             Standing::Queued => {
-                Self::wait(entry, cx);
+                entry.wait(cx);
                 Poll::Pending
             }
         }
     }
 
-    /// Permits have no holder: nothing is lent (rule I5).
-    fn wait(entry: Pin<&Entry>, cx: &Context<'_>) {
-        // SAFETY: the entry is pinned, and the waiter is part of it.
-        unsafe { entry.map_unchecked(|entry| &entry.waiter) }.wait(cx, None);
+    /// To the end of the queue, since no permit is free.
+    ///
+    /// # Safety
+    /// As for [`poll`](Self::poll).
+    pub(crate) unsafe fn queue(&self, entry: Pin<&Entry>) {
+        debug_assert_eq!(self.free(), 0);
+        // SAFETY: `leave` removes it; the caller's promise.
+        unsafe { self.waiting.push(entry) };
     }
 
     /// The future is dropped. A permit that it was given and has not used goes on to the next; the caller wakes that one.

@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use core::pin::Pin;
 use core::ptr::NonNull;
+use core::task::Context;
 
 use crate::waiter::{Waiter, Wakeup};
 
@@ -44,6 +45,12 @@ impl Entry {
 
     pub(crate) fn standing(&self) -> Standing {
         self.standing.get()
+    }
+
+    /// Whoever polls waits from now on, and lends nothing (rule I5).
+    pub(crate) fn wait(self: Pin<&Self>, cx: &Context<'_>) {
+        // SAFETY: the entry is pinned, and the waiter is part of it.
+        unsafe { self.map_unchecked(|entry| &entry.waiter) }.wait(cx, None);
     }
 
     /// The future has seen how its wait ended.
