@@ -6,8 +6,8 @@
 //!   [`record`] makes one from any operations by asking the model.
 //! - [`Home`] is what a place that runs coroutines implements so that [`replay`] can check it against a trace.
 //!
-//! An oracle for property tests follows from the three: take random numbers, make operations of them ([`Op::from_numbers`]),
-//! [`record`] what the model answers, [`replay`] the result on the real thing. A counterexample prints as a trace file.
+//! An oracle for property tests follows from the three: take random numbers, let
+//! [`record_numbers`] make a trace of them with what the model answers, [`replay`] it on the real thing. A counterexample prints as a trace file.
 //!
 //! ```
 //! use corank_model::{Model, Trace, replay};
@@ -37,7 +37,7 @@ mod write;
 pub use model::{Model, Outcome, State};
 pub use op::{Id, Op, Reply};
 pub use parse::ParseError;
-pub use record::record;
+pub use record::{record, record_numbers};
 pub use replay::{Failure, Home, Report, Script, Stepped, replay};
 pub use trace::{
     Action, Answer, Expected, Feature, Global, Names, Policy, PollLine, Question, Settings, Step,

@@ -106,6 +106,9 @@ pub enum Reply {
 }
 
 impl Op {
+    /// How many kinds [`from_numbers`](Op::from_numbers) tells apart; a prime.
+    pub const KINDS: u8 = 53;
+
     /// Makes an operation of any three numbers, for property tests and fuzzers.
     ///
     /// `spawned` is the number of coroutines spawned so far, and `objects` how many there are of each kind of primitive. Every
@@ -119,7 +122,7 @@ impl Op {
             0..=249 => [3, 5, 5, 8, 32, 63][usize::from(n) % 6],
             _ => n,
         };
-        match kind % 48 {
+        match kind % Op::KINDS {
             0..=3 => Op::Spawn(Some(level(b))),
             4 => Op::Spawn(None),
             5..=7 => Op::Wake(id),
@@ -134,21 +137,34 @@ impl Op {
             18 => Op::Elsewhere((b < 200).then(|| level(b)).filter(|&l| l < 64)),
             19 => Op::TakeResult(id),
             20..=29 => Op::Pick,
-            30 | 31 => Op::Lock(object),
-            32 => Op::Unlock(object),
-            33 => Op::Acquire(object),
-            34 => Op::WaitEvent(object),
-            35 => Op::Send(object, u64::from(b)),
-            36 => Op::Receive(object),
-            37 => Op::WaitKey(key),
-            38 => Op::Sleep(u64::from(b)),
-            39 => Op::Join(id),
-            40 | 41 => Op::Resume,
-            42 => Op::Abandon,
-            43 | 44 => Op::Yield,
-            45 => Op::Block,
-            46 => Op::Finish,
+            30..=32 => Op::Lock(object),
+            33 | 34 => Op::Unlock(object),
+            35 => Op::Acquire(object),
+            36 => Op::WaitEvent(object),
+            37 => Op::Send(object, u64::from(b)),
+            38 => Op::Receive(object),
+            39 => Op::WaitKey(key),
+            40 => Op::Sleep(u64::from(b)),
+            41 | 42 => Op::Join(id),
+            43..=45 => Op::Resume,
+            46 => Op::Abandon,
+            47..=49 => Op::Yield,
+            50 => Op::Block,
+            51 => Op::Finish,
             _ => Op::Panic,
+        }
+    }
+
+    /// The coroutine that it names.
+    pub fn coroutine(self) -> Option<Id> {
+        match self {
+            Op::Wake(id)
+            | Op::Reprioritize(id, _)
+            | Op::Cancel(id)
+            | Op::Detach(id)
+            | Op::TakeResult(id)
+            | Op::Join(id) => Some(id),
+            _ => None,
         }
     }
 

@@ -13,25 +13,39 @@ use crate::trace::{Expected, Names, PollLine, Question, Settings, Step, StepKind
 /// Lets the model do the operations and writes down what it answers, with the bitmap after each and the state of every
 /// coroutine in the end.
 ///
-/// Operations that make no sense where they come are left out, and the record stops at a deadlock (I8). So any sequence gives a trace that a correct home replays:
-/// this is how property tests compare a home with the model.
+/// Operations that make no sense where they come are left out, and so are those that would lead to a deadlock (I8). So any sequence
+/// gives a trace that a correct home replays.
 pub fn record(name: &str, settings: &Settings, ops: impl IntoIterator<Item = Op>) -> Trace {
-    let mut recorder = Recorder {
-        model: Model::new(settings),
-        steps: Vec::new(),
-        poll: None,
-    };
+    let mut recorder = Recorder::new(settings);
     for op in ops {
-        let mut after = recorder.model.clone();
-        let reply = after.apply(op);
-        if reply == Reply::Invalid {
-            continue;
-        }
-        if after.has_deadlock() {
-            break;
-        }
-        recorder.model = after;
-        recorder.note(op, reply);
+        recorder.try_op(op);
+    }
+    recorder.finish(name, settings)
+}
+
+/// Makes a trace of any numbers: this is how property tests and fuzzers compare a home with the model.
+///
+/// Each triple of numbers becomes one operation, the first that makes sense in the order in which [`Op::from_numbers`] is asked. The trace is as in [`record`].
+pub fn record_numbers(
+    name: &str,
+    settings: &Settings,
+    numbers: impl IntoIterator<Item = (u8, u8, u8)>,
+) -> Trace {
+    let objects = [
+        settings.mutexes,
+        settings.semaphores.len(),
+        settings.events,
+        settings.channels.len(),
+    ];
+    let objects = objects.into_iter().max().unwrap_or(0);
+    let mut recorder = Recorder::new(settings);
+    for (kind, a, b) in numbers {
+        let spawned = recorder.model.spawned();
+        // A step without a common factor with the number of kinds goes through all of them, and does not prefer the
+        // neighbours of those that seldom make sense.
+        let kinds = (0..Op::KINDS).map(|i| (kind % Op::KINDS + i * 5) % Op::KINDS);
+        let mut ops = kinds.map(|kind| Op::from_numbers(kind, a, b, spawned, objects));
+        ops.find(|&op| recorder.try_op(op));
     }
     recorder.finish(name, settings)
 }
@@ -41,9 +55,42 @@ struct Recorder {
     steps: Vec<Step>,
     /// The poll that has begun.
     poll: Option<(Id, Vec<PollLine>)>,
+    /// The last operation was an advance.
+    advanced: bool,
 }
 
 impl Recorder {
+    fn new(settings: &Settings) -> Recorder {
+        Recorder {
+            model: Model::new(settings),
+            steps: Vec::new(),
+            poll: None,
+            advanced: false,
+        }
+    }
+
+    /// Does and records the operation, unless it makes no sense here.
+    fn try_op(&mut self, op: Op) -> bool {
+        // A home may fire its timers only when it picks (T7), and the format asks for a pick after an advance.
+        let too_early = self.advanced && !matches!(op, Op::Pick | Op::Advance(_));
+        // A trace has names only for coroutines that it has spawned.
+        let unknown = op
+            .coroutine()
+            .is_some_and(|id| id.0 >= self.model.spawned());
+        if too_early || unknown {
+            return false;
+        }
+        let mut after = self.model.clone();
+        let reply = after.apply(op);
+        if reply == Reply::Invalid || after.has_deadlock() {
+            return false;
+        }
+        self.model = after;
+        self.advanced = matches!(op, Op::Advance(_));
+        self.note(op, reply);
+        true
+    }
+
     fn note(&mut self, op: Op, reply: Reply) {
         match (op, reply) {
             (Op::Pick, Reply::Picked(id)) => {
@@ -59,8 +106,7 @@ impl Recorder {
         {
             self.step(StepKind::Run(id, lines));
         }
-        // A home may fire its timers only when it picks (T7): until then its bitmap may lack them.
-        if !matches!(op, Op::Advance(_)) {
+        if !self.advanced {
             self.ask(Question::Bitmap);
         }
     }
@@ -85,14 +131,12 @@ impl Recorder {
 
     fn finish(mut self, name: &str, settings: &Settings) -> Trace {
         // A poll that is still open ends pending, after it has looked at what it waited for.
-        if self.model.running().is_some() {
-            for op in [Op::Resume, Op::Block] {
-                match self.model.apply(op) {
-                    Reply::Invalid => {}
-                    reply => self.note(op, reply),
-                }
+        if self.advanced || self.model.running().is_some() {
+            for op in [Op::Pick, Op::Resume, Op::Block] {
+                self.try_op(op);
             }
         }
+        self.ask(Question::Bitmap);
         for id in (0..self.model.spawned()).map(Id) {
             self.ask(Question::State(id));
             self.ask(Question::Polls(id));

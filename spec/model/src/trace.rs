@@ -48,7 +48,7 @@ pub enum Policy {
     /// The most urgent, always (B1).
     #[default]
     Strict,
-    /// One pick in so many, at least 2, goes round the levels (B2).
+    /// One pick in so many, at least 1, goes round the levels (B2).
     Bounded(u32),
 }
 

@@ -83,6 +83,7 @@ pub const TRACES: &[(&str, &str)] = traces![
     "panic-in-a-cancelled-poll"
     "panic-wakes-the-joiner"
     "policy-bounded-cursor-wraps"
+    "policy-bounded-every-pick"
     "policy-bounded-fifo-within-a-level"
     "policy-bounded-idle-is-not-counted"
     "policy-bounded-moved-by-reprioritize"

@@ -138,7 +138,7 @@ impl Model {
 
     // S2 create
     fn spawn(&mut self, level: u8) -> Reply {
-        let full = self.settings.capacity.is_some_and(|c| self.places() >= c);
+        let full = self.settings.capacity.is_some_and(|c| self.alive() >= c);
         let refused = full || level >= LEVELS; // C6, P1
         self.coroutines.0.push(Coroutine {
             base: level,
@@ -158,10 +158,10 @@ impl Model {
         Reply::Done
     }
 
-    /// How many places of the table are taken (C5).
-    fn places(&self) -> usize {
-        let taken = |c: &&Coroutine| c.state != State::Exited || c.handle;
-        self.coroutines.0.iter().filter(taken).count()
+    /// How many coroutines have not exited (C5).
+    fn alive(&self) -> usize {
+        let alive = |c: &&Coroutine| c.state != State::Exited;
+        self.coroutines.0.iter().filter(alive).count()
     }
 
     // S6 wake; W1 to W4

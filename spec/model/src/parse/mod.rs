@@ -157,7 +157,7 @@ impl Parser {
             "policy" => {
                 settings.policy = match words.next("`strict` or `bounded`")? {
                     "strict" => Policy::Strict,
-                    "bounded" => Policy::Bounded(words.at_least(2, "the share")?),
+                    "bounded" => Policy::Bounded(words.at_least(1, "the share")?),
                     other => return Err(format!("no policy is called `{other}`")),
                 }
             }
@@ -289,8 +289,9 @@ impl Parser {
             "sleep" => Op::Sleep(words.number("a time")?),
             "join" => Op::Join(self.coroutine(words)?),
             "got" => {
-                let done = self.end_of_wait(self.pending().ok_or(NOTHING_PENDING)?, words)?;
-                return Ok((Op::Resume, done));
+                // With nothing pending, `check_place` refuses the line.
+                let waited = self.pending().unwrap_or(Op::Resume);
+                return Ok((Op::Resume, self.end_of_wait(waited, words)?));
             }
             "waits" => return Ok((Op::Resume, Reply::Waits)),
             "abandon" => Op::Abandon,
