@@ -25,7 +25,7 @@ pub enum Op {
     Reprioritize(Id, u8),
     /// Anyone: cancel.
     Cancel(Id),
-    /// Anyone: drop the handle of this coroutine (X9).
+    /// Anyone: drop the handle of this coroutine (X7).
     Detach(Id),
     /// Anyone: set this event.
     Set(usize),

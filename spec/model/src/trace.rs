@@ -58,7 +58,7 @@ pub enum Global {
     /// Before every pick (G1).
     #[default]
     Strict,
-    /// Never (G3).
+    /// Never (G2).
     Relaxed,
 }
 

@@ -31,7 +31,7 @@ pub enum State {
     Exited,
 }
 
-/// How a coroutine ended (X7).
+/// How a coroutine ended (X5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// With its output.
@@ -48,14 +48,14 @@ struct Coroutine {
     state: State,
     /// A wake came during the present poll (W3).
     woken: bool,
-    /// A cancel came during the present poll (X3).
+    /// A cancel came during the present poll (X2).
     cancelled: bool,
     polls: u32,
     /// What it waits for, and whether it has been given that already (N2).
     waiting: Option<Waiting>,
-    /// Locks and permits, in the order of acquisition (X6).
+    /// Locks and permits, in the order of acquisition (X9).
     held: Vec<Held>,
-    /// Its handle exists and has not given the result (X10).
+    /// Its handle exists and has not given the result (X8).
     handle: bool,
     outcome: Option<Outcome>,
 }
@@ -164,7 +164,7 @@ impl Model {
         self.coroutines.0.iter().filter(alive).count()
     }
 
-    // S6 wake; W1 to W4
+    // S6 wake; W1 to W3, W5
     fn wake(&mut self, id: Id) {
         match self.coroutines[id].state {
             State::Blocked => self.enter_queue(id),
@@ -190,7 +190,7 @@ impl Model {
         Reply::Done
     }
 
-    // X1, X3, X5
+    // X1, X2, X4
     fn cancel(&mut self, id: Id) -> Reply {
         match self.state(id) {
             State::Exited => Reply::Refused,
@@ -213,7 +213,7 @@ impl Model {
         };
         let asks = self.settings.global == Global::Strict;
         if asks && self.elsewhere.is_some_and(|level| level < most_urgent) {
-            return Reply::GivesWay; // G1, G2, G4, G6
+            return Reply::GivesWay; // G1 to G4, G6
         }
         self.picks = self.picks.wrapping_add(1);
         let level = match self.settings.policy {
@@ -242,7 +242,7 @@ impl Model {
         level
     }
 
-    // S4 yield, S5 block, X3
+    // S4 yield, S5 block, X2
     fn end_pending(&mut self) -> Reply {
         if let Some(id) = self.running.take() {
             if self.coroutines[id].cancelled {
@@ -256,7 +256,7 @@ impl Model {
         Reply::Done
     }
 
-    // S7 finish and panic; X4: a cancel during this poll came too late
+    // S7 finish and panic; X3: a cancel during this poll came too late
     fn end_exited(&mut self, outcome: Outcome) -> Reply {
         if let Some(id) = self.running.take() {
             self.exit(id, outcome);
@@ -264,7 +264,7 @@ impl Model {
         Reply::Done
     }
 
-    /// The end of a coroutine, in the order that X6 and X8 demand.
+    /// The end of a coroutine, in the order that X9 and X6 demand.
     fn exit(&mut self, id: Id, outcome: Outcome) {
         self.ready.retain(|&(_, other)| other != id);
         self.drop_wait(id);

@@ -20,7 +20,7 @@ pub(super) struct Waiting {
     pub(super) granted: bool,
 }
 
-/// What a coroutine gives back when it ends (X6).
+/// What a coroutine gives back when it ends (X9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     Mutex(usize),
@@ -227,7 +227,7 @@ impl Model {
             }
             Op::WaitEvent(e) => self.primitives.events[e].set, // N7
             Op::Sleep(deadline) => deadline <= self.primitives.now, // T1
-            Op::Join(other) => self.state(other) == State::Exited, // X7
+            Op::Join(other) => self.state(other) == State::Exited, // X5
             _ => {
                 let permits = pool_of(op).and_then(|pool| self.primitives.permits(pool));
                 permits.is_some_and(|permits| {
@@ -267,7 +267,7 @@ impl Model {
         self.wake(id);
     }
 
-    /// The future in which the coroutine waits is dropped (X6, N3, M7, T5, I4).
+    /// The future in which the coroutine waits is dropped (X9, N3, M7, T5, I4).
     pub(super) fn drop_wait(&mut self, id: Id) {
         let lent_to = self.lends_to(id);
         let Some(Waiting { op, granted }) = self.coroutines[id].waiting.take() else {
@@ -278,7 +278,7 @@ impl Model {
         }
         self.primitives.timers.retain(|&(_, other)| other != id);
         if let Op::Join(other) = op {
-            self.coroutines[other].handle = false; // X9
+            self.coroutines[other].handle = false; // X7
         }
         if let Some(lent_to) = lent_to {
             self.settle(lent_to);
@@ -405,7 +405,7 @@ impl Model {
         })
     }
 
-    // X9
+    // X7
     fn detach(&mut self, id: Id) -> Reply {
         if !self.has_handle(id) || self.joiner(id).is_some() {
             return Reply::Invalid;
@@ -414,7 +414,7 @@ impl Model {
         Reply::Done
     }
 
-    // X7, X10
+    // X5, X8
     fn take_result(&mut self, id: Id) -> Reply {
         if !self.has_handle(id) || self.joiner(id).is_some() {
             return Reply::Invalid;
