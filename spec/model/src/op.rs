@@ -123,9 +123,9 @@ impl Op {
             _ => n,
         };
         match kind % Op::KINDS {
-            0..=3 => Op::Spawn(Some(level(b))),
-            4 => Op::Spawn(None),
-            5..=7 => Op::Wake(id),
+            0 | 1 => Op::Spawn(Some(level(b))),
+            2 => Op::Spawn(None),
+            3..=7 => Op::Wake(id),
             8..=10 => Op::Reprioritize(id, level(b)),
             11 => Op::Cancel(id),
             12 => Op::Detach(id),

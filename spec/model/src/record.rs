@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::model::Model;
 use crate::op::{Id, Op, Reply};
 use crate::replay::Home;
-use crate::trace::{Expected, Names, PollLine, Question, Settings, Step, StepKind, Trace};
+use crate::trace::{Expected, Feature, Names, PollLine, Question, Settings, Step, StepKind, Trace};
 
 /// Lets the model do the operations and writes down what it answers, with the bitmap after each and the state of every
 /// coroutine in the end.
@@ -25,10 +25,12 @@ pub fn record(name: &str, settings: &Settings, ops: impl IntoIterator<Item = Op>
 
 /// Makes a trace of any numbers: this is how property tests and fuzzers compare a home with the model.
 ///
-/// Each triple of numbers becomes one operation, the first that makes sense in the order in which [`Op::from_numbers`] is asked. The trace is as in [`record`].
+/// Each triple of numbers becomes one operation, the first that makes sense in the order in which [`Op::from_numbers`] is asked, and that
+/// needs nothing but what `supports` allows. The trace is as in [`record`].
 pub fn record_numbers(
     name: &str,
     settings: &Settings,
+    supports: impl Fn(Feature) -> bool,
     numbers: impl IntoIterator<Item = (u8, u8, u8)>,
 ) -> Trace {
     let objects = [
@@ -44,8 +46,10 @@ pub fn record_numbers(
         // A step without a common factor with the number of kinds goes through all of them, and does not prefer the
         // neighbours of those that seldom make sense.
         let kinds = (0..Op::KINDS).map(|i| (kind % Op::KINDS + i * 5) % Op::KINDS);
-        let mut ops = kinds.map(|kind| Op::from_numbers(kind, a, b, spawned, objects));
-        ops.find(|&op| recorder.try_op(op));
+        kinds
+            .map(|kind| Op::from_numbers(kind, a, b, spawned, objects))
+            .filter(|op| op.feature().is_none_or(&supports))
+            .find(|&op| recorder.try_op(op));
     }
     recorder.finish(name, settings)
 }

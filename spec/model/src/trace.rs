@@ -224,7 +224,8 @@ impl Settings {
 }
 
 impl Op {
-    fn feature(self) -> Option<Feature> {
+    /// What a home needs for this operation, if it is more than spawn, wake and re-prioritise.
+    pub fn feature(self) -> Option<Feature> {
         Some(match self {
             Op::Cancel(_) => Feature::Cancel,
             Op::Detach(_) | Op::TakeResult(_) | Op::Join(_) => Feature::Handle,

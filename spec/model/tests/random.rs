@@ -73,7 +73,7 @@ proptest! {
 
     #[test]
     fn a_record_replays_prints_and_parses(settings in settings(), numbers in numbers()) {
-        let trace = record_numbers("random", &settings, numbers);
+        let trace = record_numbers("random", &settings, |_| true, numbers);
         replay(&trace, &mut Model::default()).unwrap();
         let read = Trace::parse("random", &trace.to_string()).unwrap();
         prop_assert_eq!(read, trace);
