@@ -114,7 +114,8 @@ impl Op {
     /// `spawned` is the number of coroutines spawned so far, and `objects` how many there are of each kind of primitive. Every
     /// kind of operation comes up; polls end and picks come more often than the rest, so that scenes move.
     pub fn from_numbers(kind: u8, a: u8, b: u8, spawned: usize, objects: usize) -> Op {
-        let id = Id(usize::from(a) % spawned.max(1));
+        // One of the latest, which are more likely to be alive.
+        let id = Id(spawned.saturating_sub(1 + usize::from(a) % spawned.clamp(1, 8)));
         let object = usize::from(a) % objects.max(1);
         let key = u64::from(a) % 3;
         // Few levels, so that equals meet; now and then one that does not exist.
@@ -134,7 +135,7 @@ impl Op {
             15 => Op::SignalKey(key),
             16 => Op::Release(object),
             17 => Op::Advance(u64::from(b)),
-            18 => Op::Elsewhere((b < 200).then(|| level(b)).filter(|&l| l < 64)),
+            18 => Op::Elsewhere((b < 50).then(|| level(b)).filter(|&l| l < 64)),
             19 => Op::TakeResult(id),
             20..=29 => Op::Pick,
             30..=32 => Op::Lock(object),
