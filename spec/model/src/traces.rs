@@ -44,6 +44,7 @@ pub const TRACES: &[(&str, &str)] = traces![
     "inherit-panic-of-the-waiter"
     "inherit-reprioritize-a-waiter"
     "join-after-exit-does-not-block"
+    "join-base-below-what-is-lent"
     "join-cancelled-waiter-undoes-inheritance"
     "join-detach-undoes-inheritance"
     "join-early-poll-waits-on"
