@@ -147,9 +147,9 @@ impl Scheduler {
         let level = block.level();
         let queue = self.queue(level);
         block.state.set(State::Ready);
-        if self.ready.get().contains(level)
-            && let Some(tail) = queue.tail.get()
-        {
+        if self.ready.get().contains(level) {
+            // SAFETY: the level's bit is set, so its queue has a tail.
+            let tail = unsafe { queue.tail.get().unwrap_unchecked() };
             block.previous.set(tail.index());
             tail.next.set(block.index());
         } else {

@@ -58,24 +58,26 @@ pub(crate) fn all() -> Vec<Box<dyn Model>> {
 }
 
 /// What every executor without a `yield_now` of its own offers: wake oneself, then wait.
-async fn yield_by_waker() {
-    struct Yield(bool);
-    impl Future for Yield {
-        type Output = ();
-        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-            if self.0 {
-                return Poll::Ready(());
-            }
-            self.0 = true;
-            cx.waker().wake_by_ref();
-            Poll::Pending
+fn yield_by_waker() -> YieldByWaker {
+    YieldByWaker(false)
+}
+
+struct YieldByWaker(bool);
+
+impl Future for YieldByWaker {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.0 {
+            return Poll::Ready(());
         }
+        self.0 = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
-    Yield(false).await;
 }
 
 /// The body of a coroutine that yields: the same for all executors.
-async fn yields(number: usize, rounds: usize, yield_now: impl AsyncFn()) -> usize {
+async fn yields<Y: Future>(number: usize, rounds: usize, yield_now: fn() -> Y) -> usize {
     for _ in 0..rounds {
         yield_now().await;
     }

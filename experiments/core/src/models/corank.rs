@@ -28,7 +28,7 @@ impl Model for Corank {
     fn yield_now(&self, n: usize, levels: usize, rounds: usize) -> Measured {
         let executor = Executor::new();
         for number in 0..n {
-            let body = yields(number, rounds, async || yield_now().await);
+            let body = yields(number, rounds, yield_now);
             drop(executor.spawn(level(number, levels), body).expect("memory"));
         }
         let start = Instant::now();
@@ -103,11 +103,11 @@ impl Model for Corank {
     }
 
     fn memory(&self, n: usize) -> Option<f64> {
-        let size = size_of_val(&yields(0, 0, async || yield_now().await));
+        let size = size_of_val(&yields(0, 0, yield_now));
         Some(beside_future(n, size, || {
             let executor = Executor::new();
             for number in 0..n {
-                let body = yields(number, 1, async || yield_now().await);
+                let body = yields(number, 1, yield_now);
                 drop(executor.spawn(Priority::DEFAULT, body).expect("memory"));
             }
             executor

@@ -26,7 +26,7 @@ impl Model for Tokio {
     fn yield_now(&self, n: usize, _levels: usize, rounds: usize) -> Measured {
         let runtime = runtime();
         let handles: Vec<_> = (0..n)
-            .map(|number| runtime.spawn(yields(number, rounds, async || yield_now().await)))
+            .map(|number| runtime.spawn(yields(number, rounds, yield_now)))
             .collect();
         let start = Instant::now();
         runtime.block_on(async {
@@ -75,11 +75,11 @@ impl Model for Tokio {
     }
 
     fn memory(&self, n: usize) -> Option<f64> {
-        let size = size_of_val(&yields(0, 0, async || yield_now().await));
+        let size = size_of_val(&yields(0, 0, yield_now));
         Some(beside_future(n, size, || {
             let runtime = runtime();
             for number in 0..n {
-                drop(runtime.spawn(yields(number, 1, async || yield_now().await)));
+                drop(runtime.spawn(yields(number, 1, yield_now)));
             }
             runtime
         }))
