@@ -45,6 +45,9 @@ pub(crate) struct Scheduler {
     inbox: AtomicU32,
     /// What keeps the table in memory: the executor, and each block with references that outlive it.
     anchors: AtomicUsize,
+    /// Lets loom complain if the table is never freed, or twice.
+    #[cfg(loom)]
+    _freed_once: loom::alloc::Track<()>,
 }
 
 impl Scheduler {
@@ -66,6 +69,8 @@ impl Scheduler {
             notify: config.notify,
             inbox: AtomicU32::new(NONE),
             anchors: AtomicUsize::new(1),
+            #[cfg(loom)]
+            _freed_once: loom::alloc::Track::new(()),
         }
     }
 

@@ -13,7 +13,11 @@ use crate::storage::Storage;
 
 /// Slots in a chunk: small enough for an executor with a handful of coroutines, large enough that the directory is
 /// 0.2 % of the table.
+#[cfg(not(loom))]
 const SLOTS: usize = 64;
+/// Few, so that loom has few atomics to keep account of.
+#[cfg(loom)]
+const SLOTS: usize = 2;
 
 pub(crate) struct Heap {
     /// The first block of each chunk.
@@ -69,6 +73,12 @@ pub(super) unsafe fn destroy(scheduler: NonNull<Scheduler>) {
     if let Storage::Heap(heap) = scheduler.storage() {
         for block in &heap.chunks {
             let chunk = Chunk::<SLOTS>::of_first(*block);
+            // Whoever comes too late shall not find the atomics as they were: loom panics on those.
+            // SAFETY: nobody else uses the memory.
+            #[cfg(loom)]
+            unsafe {
+                chunk.write_bytes(0xff, 1)
+            };
             // SAFETY: `grow` allocated it with this layout; blocks have no destructor.
             unsafe { dealloc(chunk.as_ptr().cast(), Layout::new::<Chunk<SLOTS>>()) };
         }
