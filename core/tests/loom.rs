@@ -20,7 +20,8 @@ use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-/// Explores all interleavings with at most this many preemptions of threads that could go on. Most races need two.
+/// Explores all interleavings with at most this many preemptions of threads that could go on. Most races need two; those
+/// models with many threads stop there.
 const PREEMPTIONS: usize = 3;
 
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
@@ -173,7 +174,7 @@ fn one_wake_is_one_poll_and_carries_memory() {
 /// Two wakes may become one poll, but then that poll sees what was written before either.
 #[test]
 fn wakes_that_coalesce_carry_memory_both() {
-    explore(PREEMPTIONS, || {
+    explore(2, || {
         let home = Home::new();
         let flags = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
         let wakes = [0, 1].map(|which| {
@@ -348,7 +349,7 @@ fn remote_reprioritize_races_with_wake() {
 /// Two threads push two blocks at once: both arrive, and the sleeping executor hears of them.
 #[test]
 fn two_blocks_pushed_at_once() {
-    explore(PREEMPTIONS, || {
+    explore(2, || {
         let home = Home::new();
         let ends = [(); 2].map(|()| {
             let mut polled = false;

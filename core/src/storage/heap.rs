@@ -133,9 +133,10 @@ impl Heap {
 /// A scheduler whose table is on the heap.
 pub(crate) fn scheduler(config: Config) -> NonNull<Scheduler> {
     let storage = Storage::Heap(Heap::new());
-    let scheduler = Box::leak(Box::new(Scheduler::new(config, storage)));
-    scheduler.place();
-    NonNull::from(scheduler)
+    let scheduler = NonNull::from(Box::leak(Box::new(Scheduler::new(config, storage))));
+    // SAFETY: it was just made. The reference is derived from the pointer that is given out, not the other way round.
+    unsafe { scheduler.as_ref() }.place();
+    scheduler
 }
 
 /// # Safety
