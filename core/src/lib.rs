@@ -8,6 +8,7 @@
 //!
 //! - Inside a coroutine: [`spawn`], [`current`], [`yield_now`], [`wake`], [`reprioritize`], [`cancel`].
 //! - A program: [`coroutine_run`]. A home of its own: [`Executor`], [`Config`], [`SystemView`].
+//! - What coroutines share: [`sync`]. Sleeping and time limits: [`time`]. Wake by key: [`key`].
 //! - From other threads and interrupt handlers: any [`Waker`](core::task::Waker), and [`Remote`].
 //!
 //! # Features
@@ -15,6 +16,13 @@
 //! - `alloc`: tables that grow. Without it, coroutines live in a [`Pool`].
 
 #![no_std]
+#![cfg_attr(
+    not(feature = "std"),
+    allow(
+        rustdoc::broken_intra_doc_links,
+        reason = "the documentation describes what is there with `std`"
+    )
+)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;

@@ -7,6 +7,7 @@
 //! A sleeping future holds its own timer: sleeping allocates nothing, and any number of coroutines can sleep.
 //!
 //! ```
+//! # #[cfg(feature = "std")] {
 //! use std::cell::Cell;
 //! use std::rc::Rc;
 //! use corank::{Executor, Priority, time};
@@ -23,6 +24,7 @@
 //! assert_eq!(executor.advance(1_500), 1);
 //! executor.run_until_idle();
 //! assert_eq!(woken_at.get(), 1_500);
+//! # }
 //! # Ok::<(), corank::SpawnError>(())
 //! ```
 
