@@ -45,6 +45,8 @@ pub struct Config {
     pub(crate) published: Option<&'static Published>,
     pub(crate) notify: Option<Waker>,
     pub(crate) clock: Option<fn() -> u64>,
+    #[cfg(feature = "hooks")]
+    pub(crate) observer: crate::hooks::Watch,
 }
 
 impl Config {
@@ -56,6 +58,8 @@ impl Config {
             published: None,
             notify: None,
             clock: None,
+            #[cfg(feature = "hooks")]
+            observer: crate::hooks::Watch(None),
         }
     }
 

@@ -14,6 +14,8 @@
 //! # Features
 //! - `std` (default): panics stay inside their coroutine; threads know which executor runs on them.
 //! - `alloc`: tables that grow. Without it, coroutines live in a [`Pool`].
+//! - `stats`: how often and how long coroutines ran and waited: `Executor::stats`, `Executor::level_stats`.
+//! - `hooks`: an `Observer` is told of every transition.
 
 #![no_std]
 #![cfg_attr(
@@ -34,9 +36,12 @@ mod block;
 mod context;
 mod executor;
 mod here;
+#[cfg(feature = "hooks")]
+mod hooks;
 mod id;
 mod join;
 pub mod key;
+mod notes;
 #[cfg(feature = "std")]
 mod park;
 mod policy;
@@ -44,6 +49,8 @@ mod priority;
 mod published;
 mod scheduler;
 mod signals;
+#[cfg(feature = "stats")]
+mod stats;
 mod storage;
 pub mod sync;
 mod task;
@@ -57,10 +64,14 @@ pub use executor::{Config, Executor, Relaxed, SpawnError, Step, SystemView};
 #[cfg(feature = "std")]
 pub use here::coroutine_run;
 pub use here::{YieldNow, cancel, current, reprioritize, spawn, wake, yield_now};
+#[cfg(feature = "hooks")]
+pub use hooks::{Exit, Observer};
 pub use id::CoroutineId;
 pub use join::{JoinError, JoinHandle};
 pub use policy::Policy;
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
 pub use published::Published;
+#[cfg(feature = "stats")]
+pub use stats::Stats;
 pub use storage::{Pool, PoolInUse};
 pub use waker::Remote;
