@@ -107,6 +107,8 @@ impl BareMetal {
         command.arg(subcommand).args(["--target", target.triple()]);
         if self == BareMetal::Debian {
             command.arg(format!("-Zbuild-std={}", target.standard_library()));
+            // `memcpy` and its kin: there is no C library to take them from.
+            command.arg("-Zbuild-std-features=compiler-builtins-mem");
         }
         command
     }
@@ -183,7 +185,8 @@ mod tests {
         let command = BareMetal::Debian.cargo(Target::CortexM4, "build");
         assert_eq!(
             process::describe(&command),
-            "/usr/bin/cargo build --target thumbv7em-none-eabi -Zbuild-std=core,compiler_builtins"
+            "/usr/bin/cargo build --target thumbv7em-none-eabi -Zbuild-std=core,compiler_builtins \
+             -Zbuild-std-features=compiler-builtins-mem"
         );
         let linker = command
             .get_envs()
