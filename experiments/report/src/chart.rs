@@ -5,11 +5,14 @@
 
 use crate::table::figure;
 use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use std::ops::Range;
 
-const SIZE: (u32, u32) = (760, 430);
+const SIZE: (u32, u32) = (820, 430);
+/// What of the width is the legend's.
+const LEGEND_WIDTH: i32 = 176;
 
 /// Stands for the surrounding text's colour until the figure is finished. No line has it.
 const INK: RGBColor = RGBColor(1, 1, 1);
@@ -98,7 +101,7 @@ impl Chart<'_> {
 
     fn draw<'a, X, Y>(
         &self,
-        root: &DrawingArea<SVGBackend<'a>, plotters::coord::Shift>,
+        root: &DrawingArea<SVGBackend<'a>, Shift>,
         x: impl plotters::coord::ranged1d::AsRangedCoord<CoordDescType = X, Value = f64>,
         y: impl plotters::coord::ranged1d::AsRangedCoord<CoordDescType = Y, Value = f64>,
     ) -> Result<()>
@@ -110,6 +113,7 @@ impl Chart<'_> {
         let mut chart = ChartBuilder::on(root)
             .caption(self.title, ("sans-serif", 18).into_font().color(&INK))
             .margin(12)
+            .margin_right(LEGEND_WIDTH)
             .x_label_area_size(46)
             .y_label_area_size(66)
             .build_cartesian_2d(x, y)
@@ -132,16 +136,9 @@ impl Chart<'_> {
         for series in self.series {
             let colour = COLOURS[series.style % COLOURS.len()];
             let line = series.dots.iter().map(|dot| (dot.x, dot.y));
-            let style = series.style;
             chart
                 .draw_series(LineSeries::new(line, colour.stroke_width(2)))
-                .map_err(failed)?
-                .label(series.name.as_str())
-                .legend(move |(x, y)| {
-                    EmptyElement::at((x + 11, y))
-                        + PathElement::new([(-11, 0), (11, 0)], colour.stroke_width(2))
-                        + mark(style)
-                });
+                .map_err(failed)?;
             let spread = series.dots.iter().filter(|dot| dot.high > dot.low);
             chart
                 .draw_series(spread.map(|dot| {
@@ -156,18 +153,28 @@ impl Chart<'_> {
                     series
                         .dots
                         .iter()
-                        .map(|dot| EmptyElement::at((dot.x, dot.y)) + mark(style)),
+                        .map(|dot| EmptyElement::at((dot.x, dot.y)) + mark(series.style)),
                 )
                 .map_err(failed)?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .legend_area_size(30)
-            .margin(14)
-            .label_font(text)
-            .draw()
-            .map_err(failed)
+        self.legend(root, &text)
+    }
+
+    /// Names the lines, to the right of the plot where no line can run.
+    fn legend(
+        &self,
+        root: &DrawingArea<SVGBackend<'_>, Shift>,
+        text: &TextStyle<'_>,
+    ) -> Result<()> {
+        for (row, series) in (0..).zip(self.series) {
+            let colour = COLOURS[series.style % COLOURS.len()];
+            let (x, y) = (SIZE.0 as i32 - LEGEND_WIDTH + 24, 56 + 24 * row);
+            let line = PathElement::new([(-11, 0), (11, 0)], colour.stroke_width(2));
+            let name = Text::new(series.name.clone(), (18, -7), text.clone());
+            root.draw(&(EmptyElement::at((x, y)) + line + mark(series.style) + name))
+                .map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Gives the figure its ink, its theme and a description for those who can't see it.
@@ -224,7 +231,10 @@ fn range(axis: Axis, values: impl Iterator<Item = f64>) -> Result<Range<f64>> {
     if low <= 0.0 {
         return Err(anyhow!("0 on the logarithmic axis `{}`", axis.label));
     }
-    Ok(low / 1.3..high * 1.6)
+    // Whole powers of ten, which the axis labels; but not a whole empty one for a point that only just crosses a border.
+    let decade = |value: f64, round: fn(f64) -> f64| 10f64.powf(round(value.log10()));
+    Ok(decade(low * 1.05, f64::floor).min(low / 1.1)
+        ..decade(high / 1.05, f64::ceil).max(high * 1.1))
 }
 
 /// A label of an axis.

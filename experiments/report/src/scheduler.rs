@@ -140,7 +140,7 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<String>> {
 /// The targets of the scheduler alone.
 pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let against = |operation: &str, model: &str, limit: f64| Verdict {
-        claim: format!("Scheduler alone: {operation}, time over {model}'s at {USUAL} tasks"),
+        claim: format!("Scheduler alone: {operation}, corank / {model}, at {USUAL} tasks"),
         limit,
         measured: ratio(document, operation, model),
         at: String::new(),
@@ -149,7 +149,7 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         let (measured, at) = flatness(document, operation);
         Verdict {
             claim: format!(
-                "Scheduler alone: {operation}, slowest over fastest from {} to {} tasks and over levels",
+                "Scheduler alone: {operation}, slowest / fastest, from {} to {} tasks, any levels",
                 FLAT.start(),
                 FLAT.end()
             ),

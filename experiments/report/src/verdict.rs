@@ -56,7 +56,7 @@ pub fn verdicts(document: &Document) -> Result<Vec<Verdict>> {
 fn of_comparison(comparison: &Comparison) -> Vec<Verdict> {
     let title = comparison.title();
     let at_largest = |model: &str, name: &str, limit: f64| Verdict {
-        claim: format!("{title}: coroutines' time over that of {name} threads at {LARGEST} tasks"),
+        claim: format!("{title}: coroutines / {name} threads, at {LARGEST} tasks"),
         limit,
         measured: comparison.ratio(model, LARGEST),
         at: String::new(),
@@ -83,7 +83,7 @@ fn never_slower(comparison: &Comparison) -> Verdict {
     let worst = ratios.max_by(|one, other| one.0.total_cmp(&other.0));
     Verdict {
         claim: format!(
-            "{}: coroutines' time over that of either thread model, at any number of tasks",
+            "{}: coroutines / either thread model, at any number of tasks",
             comparison.title()
         ),
         limit: 1.0,
