@@ -233,7 +233,7 @@ fn range(axis: Axis, values: impl Iterator<Item = f64>) -> Result<Range<f64>> {
     }
     // Whole powers of ten, which the axis labels; but not a whole empty one for a point that only just crosses a border.
     let decade = |value: f64, round: fn(f64) -> f64| 10f64.powf(round(value.log10()));
-    Ok(decade(low * 1.05, f64::floor).min(low / 1.1)
+    Ok(0.999 * decade(low * 1.05, f64::floor).min(low / 1.1)
         ..decade(high / 1.05, f64::ceil).max(high * 1.1))
 }
 
