@@ -1,1 +1,54 @@
-//! x
+//! **Corank**: a coroutine scheduler whose priorities the whole system can see.
+//!
+//! One small core that runs wherever tasks wait: in a kernel, in its processes, in a Linux program, on a microcontroller.
+//! Coroutines are ordinary futures with one of 64 priorities. The most urgent one that is ready runs next; which levels
+//! are ready is one word that others may read, so that urgency can be compared across executors, processes and the kernel.
+//!
+//! The rules of scheduling are numbered in `spec/contract.md`; comments here cite them (rule O1, …).
+//!
+//! - Inside a coroutine: [`spawn`], [`current`], [`yield_now`], [`wake`], [`reprioritize`], [`cancel`].
+//! - A program: [`coroutine_run`]. A home of its own: [`Executor`], [`Config`], [`SystemView`].
+//! - From other threads and interrupt handlers: any [`Waker`](core::task::Waker), and [`Remote`].
+//!
+//! # Features
+//! - `std` (default): panics stay inside their coroutine; threads know which executor runs on them.
+//! - `alloc`: tables that grow. Without it, coroutines live in a [`Pool`].
+
+#![no_std]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod atomic;
+mod block;
+mod context;
+mod executor;
+mod here;
+mod id;
+mod join;
+#[cfg(feature = "std")]
+mod park;
+mod policy;
+mod priority;
+mod published;
+mod scheduler;
+mod signals;
+mod storage;
+mod task;
+mod waiter;
+mod waker;
+
+pub use block::State;
+pub use executor::{Config, Executor, Relaxed, SpawnError, Step, SystemView};
+#[cfg(feature = "std")]
+pub use here::coroutine_run;
+pub use here::{YieldNow, cancel, current, reprioritize, spawn, wake, yield_now};
+pub use id::CoroutineId;
+pub use join::{JoinError, JoinHandle};
+pub use policy::Policy;
+pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
+pub use published::Published;
+pub use storage::{Pool, PoolInUse};
+pub use waker::Remote;

@@ -1,0 +1,7 @@
+//! Atomics: `core`'s, or loom's when loom explores the interleavings.
+
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};

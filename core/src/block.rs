@@ -1,0 +1,275 @@
+//! The coroutine control block (seed 002, section 3.1) and the chunks of memory that hold blocks.
+
+use core::cell::Cell;
+use core::mem::offset_of;
+use core::ops::Deref;
+use core::ptr::{self, NonNull};
+
+use crate::atomic::{AtomicU8, AtomicU32, Ordering};
+use crate::id::CoroutineId;
+use crate::priority::Priority;
+use crate::scheduler::Scheduler;
+use crate::signals::Signals;
+use crate::task::VTable;
+use crate::waiter::Waiter;
+
+/// "No block": the end of a list of indices.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Where a coroutine is in its life (rules S1 to S5; the diagram is in `spec/contract.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// In the ready queue of its level.
+    Ready,
+    /// Being polled.
+    Running,
+    /// Waiting for a wake.
+    Blocked,
+    /// Finished, cancelled or panicked; its handle may still hold the result.
+    Exited,
+}
+
+/// How a coroutine ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Finished,
+    Cancelled,
+    #[cfg(feature = "std")]
+    Panicked,
+}
+
+/// One coroutine.
+///
+/// Only the owner, the executor's thread, touches the `Cell`s. Other threads reach a block through a waker or a
+/// [`Remote`](crate::Remote) and use the atomic fields alone.
+///
+/// The state is not implicit as in the seeds: one byte spares a search of the queues.
+#[repr(C)]
+pub(crate) struct Block {
+    /// The future while there is one; the output between exit and join; dangling otherwise.
+    pub(crate) memory: Cell<*mut u8>,
+    /// What to do with `memory`. `None`: the slot is free.
+    pub(crate) vtable: Cell<Option<&'static VTable>>,
+    /// First of the waiters that this coroutine is part of: those in which it waits, and those who wait for it.
+    pub(crate) waiters: Cell<Option<NonNull<Waiter>>>,
+    /// Neighbours in the ready queue; `next` also links free slots.
+    pub(crate) next: Cell<u32>,
+    pub(crate) previous: Cell<u32>,
+    /// Goes up each time the slot is given back.
+    pub(crate) generation: Cell<u32>,
+    pub(crate) signals: Signals,
+    /// Next block in the inbox. Written by whoever pushes, read by the owner.
+    pub(crate) inbox_next: AtomicU32,
+    /// The effective level. Atomic because a waker on another thread announces it.
+    level: AtomicU8,
+    /// The level that the coroutine has by itself.
+    base: Cell<u8>,
+    pub(crate) state: Cell<State>,
+    pub(crate) flags: Cell<Flags>,
+    /// Place in its chunk.
+    slot: u16,
+    /// Free for the home to use (the seeds' "type").
+    pub(crate) kind: Cell<u8>,
+}
+
+#[cfg(all(target_pointer_width = "64", not(loom)))]
+const _: () = assert!(size_of::<Block>() == 56);
+
+/// The owner's notes on a coroutine.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    /// Woken while it ran: ready again when the poll returns.
+    pub(crate) woken: bool,
+    /// Cancelled while it ran: exits when the poll returns.
+    pub(crate) cancelled: bool,
+    /// A `JoinHandle` exists.
+    pub(crate) handle: bool,
+    pub(crate) outcome: Option<Outcome>,
+}
+
+impl Block {
+    fn new(slot: u16) -> Self {
+        Self {
+            memory: Cell::new(ptr::null_mut()),
+            vtable: Cell::new(None),
+            waiters: Cell::new(None),
+            next: Cell::new(NONE),
+            previous: Cell::new(NONE),
+            generation: Cell::new(0),
+            signals: Signals::new(),
+            inbox_next: AtomicU32::new(NONE),
+            level: AtomicU8::new(Priority::DEFAULT.level()),
+            base: Cell::new(Priority::DEFAULT.level()),
+            state: Cell::new(State::Exited),
+            flags: Cell::new(Flags::default()),
+            slot,
+            kind: Cell::new(0),
+        }
+    }
+
+    /// Readies a free slot for a new coroutine.
+    pub(crate) fn occupy(&self, priority: Priority, memory: *mut u8, vtable: &'static VTable) {
+        self.memory.set(memory);
+        self.vtable.set(Some(vtable));
+        self.signals.reset();
+        self.base.set(priority.level());
+        self.set_level(priority);
+        self.flags.set(Flags {
+            handle: true,
+            ..Flags::default()
+        });
+        self.kind.set(0);
+    }
+
+    pub(crate) fn level(&self) -> Priority {
+        Priority::of_valid(self.level.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_level(&self, priority: Priority) {
+        self.level.store(priority.level(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn base(&self) -> Priority {
+        Priority::of_valid(self.base.get())
+    }
+
+    pub(crate) fn set_base(&self, priority: Priority) {
+        self.base.set(priority.level());
+    }
+
+    pub(crate) fn update_flags(&self, change: impl FnOnce(&mut Flags)) {
+        let mut flags = self.flags.get();
+        change(&mut flags);
+        self.flags.set(flags);
+    }
+}
+
+/// A pointer to a block that keeps the provenance of the whole chunk.
+///
+/// Invariant, upheld by whoever makes one (`unsafe`): the chunk outlives every use of the copy. Within the owner, chunks
+/// live as long as the scheduler; outside, a counted reference (see [`crate::signals`]) keeps them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockRef(NonNull<Block>);
+
+impl Deref for BlockRef {
+    type Target = Block;
+
+    #[inline]
+    fn deref(&self) -> &Block {
+        // SAFETY: the type's invariant. Nobody ever has a `&mut Block`.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl BlockRef {
+    /// # Safety
+    /// The type's invariant.
+    pub(crate) unsafe fn new(block: NonNull<Block>) -> Self {
+        Self(block)
+    }
+
+    /// # Safety
+    /// `data` came from [`as_data`](Self::as_data), and the type's invariant.
+    pub(crate) unsafe fn from_data(data: *const ()) -> Self {
+        // SAFETY: `as_data` gave a pointer that is not null.
+        Self(unsafe { NonNull::new_unchecked(data.cast_mut().cast()) })
+    }
+
+    /// As the data of a `RawWaker`.
+    pub(crate) fn as_data(self) -> *const () {
+        self.0.as_ptr().cast_const().cast()
+    }
+
+    /// The chunk's header, which stands in front of its blocks.
+    fn header(self) -> *const ChunkHeader {
+        let first = self.0.as_ptr().wrapping_sub(usize::from(self.slot));
+        first.wrapping_byte_sub(offset_of!(Chunk<1>, blocks)).cast()
+    }
+
+    /// The scheduler that the block belongs to.
+    #[inline]
+    pub(crate) fn scheduler(self) -> NonNull<Scheduler> {
+        // SAFETY: every block is part of a `Chunk`, whose memory the pointer was derived from and which lives as the
+        // type's invariant says; the header is not written after the chunk was made.
+        unsafe { (*self.header()).scheduler }
+    }
+
+    /// The block's place in the table.
+    pub(crate) fn index(self) -> u32 {
+        // SAFETY: as in `scheduler`.
+        let base = unsafe { (*self.header()).base };
+        base + u32::from(self.slot)
+    }
+
+    pub(crate) fn id(self) -> CoroutineId {
+        CoroutineId {
+            index: self.index(),
+            generation: self.generation.get(),
+        }
+    }
+}
+
+/// What all blocks of a chunk have in common.
+#[repr(C)]
+pub(crate) struct ChunkHeader {
+    scheduler: NonNull<Scheduler>,
+    /// Index of the first block.
+    base: u32,
+}
+
+/// Blocks come in chunks that never move: a pointer to a block stays good however the table grows.
+#[repr(C)]
+pub(crate) struct Chunk<const SLOTS: usize> {
+    header: ChunkHeader,
+    blocks: [Block; SLOTS],
+}
+
+// `BlockRef::header` counts on this for any number of slots.
+const _: () = assert!(offset_of!(Chunk<1>, blocks) == offset_of!(Chunk<64>, blocks));
+
+impl<const SLOTS: usize> Chunk<SLOTS> {
+    /// Writes a chunk of free slots to `memory` and returns its first block.
+    ///
+    /// # Safety
+    /// `memory` is good for writes of a `Chunk<SLOTS>` and nobody else uses it.
+    pub(crate) unsafe fn write(
+        memory: NonNull<Self>,
+        scheduler: NonNull<Scheduler>,
+        base: u32,
+    ) -> NonNull<Block> {
+        const {
+            assert!(
+                SLOTS > 0 && SLOTS <= 1 << 16,
+                "a chunk has 1 to 65,536 slots"
+            )
+        };
+        let chunk = memory.as_ptr();
+        // SAFETY: the caller promises that the memory is good and ours.
+        unsafe {
+            (&raw mut (*chunk).header).write(ChunkHeader { scheduler, base });
+            let first: *mut Block = (&raw mut (*chunk).blocks).cast();
+            for slot in 0..SLOTS {
+                first.add(slot).write(Block::new(slot as u16));
+            }
+            // Derived from the whole chunk, so that `BlockRef::header` may step back to the header.
+            NonNull::new_unchecked(chunk.wrapping_byte_add(offset_of!(Self, blocks)).cast())
+        }
+    }
+}
+
+impl<const SLOTS: usize> Chunk<SLOTS> {
+    /// The chunk that starts with `block`.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn of_first(block: NonNull<Block>) -> NonNull<Self> {
+        // SAFETY: a chunk's first block stands this far behind its start, which is not null.
+        unsafe {
+            NonNull::new_unchecked(
+                block
+                    .as_ptr()
+                    .wrapping_byte_sub(offset_of!(Self, blocks))
+                    .cast(),
+            )
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Which executor runs *here*: one pointer per thread, hart or processor core.
+//!
+//! It answers two questions: on which executor do [`crate::spawn`] and its like act, and is a waker being called by the
+//! executor's own thread, so that the ready queues may be touched without atomics? Anyone else, an interrupt handler on
+//! the same hart included, must see null (or another executor) and goes through the inbox.
+//!
+//! With `std` the slot is a thread-local variable. Without it the home supplies the slot with [`context_slot!`].
+//!
+//! [`context_slot!`]: crate::context_slot
+
+use crate::block::BlockRef;
+use crate::scheduler::Scheduler;
+
+#[cfg(all(feature = "std", not(loom)))]
+mod slot {
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static SLOT: Cell<*const ()> = const { Cell::new(core::ptr::null()) };
+    }
+
+    pub(super) fn get() -> *const () {
+        // During the destruction of a thread's local variables no executor runs there any more.
+        SLOT.try_with(Cell::get).unwrap_or(core::ptr::null())
+    }
+
+    pub(super) fn set(context: *const ()) {
+        SLOT.with(|slot| slot.set(context));
+    }
+}
+
+#[cfg(loom)]
+mod slot {
+    use core::cell::Cell;
+
+    loom::thread_local! {
+        static SLOT: Cell<*const ()> = Cell::new(core::ptr::null());
+    }
+
+    pub(super) fn get() -> *const () {
+        SLOT.with(Cell::get)
+    }
+
+    pub(super) fn set(context: *const ()) {
+        SLOT.with(|slot| slot.set(context));
+    }
+}
+
+#[cfg(all(not(feature = "std"), not(loom)))]
+mod slot {
+    unsafe extern "Rust" {
+        fn _corank_context_get() -> *const ();
+        fn _corank_context_set(context: *const ());
+    }
+
+    pub(super) fn get() -> *const () {
+        // SAFETY: `context_slot!` defines it with this signature and its functions are safe to call from anywhere.
+        unsafe { _corank_context_get() }
+    }
+
+    pub(super) fn set(context: *const ()) {
+        // SAFETY: as above.
+        unsafe { _corank_context_set(context) }
+    }
+}
+
+/// Supplies the context slot of a home without `std`: a function that reads it and one that writes it.
+///
+/// `get` returns what `set` last stored *on the same thread, hart or core*, null before the first `set`, and null in an
+/// interrupt handler. Both are called on every wake, so they should be a few instructions.
+///
+/// ```
+/// # #[cfg(false)] // with `std` the slot is already there
+/// mod home {
+///     use core::sync::atomic::{AtomicPtr, Ordering};
+///     static SLOT: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+///     corank::context_slot! {
+///         get: || if in_interrupt() { core::ptr::null() } else { SLOT.load(Ordering::Relaxed).cast_const() },
+///         set: |context| SLOT.store(context.cast_mut(), Ordering::Relaxed),
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! context_slot {
+    (get: $get:expr, set: $set:expr $(,)?) => {
+        // SAFETY: the names are corank's own, and the macro is used once per program or the linker complains.
+        #[unsafe(no_mangle)]
+        extern "Rust" fn _corank_context_get() -> *const () {
+            let get: fn() -> *const () = $get;
+            get()
+        }
+        // SAFETY: as above.
+        #[unsafe(no_mangle)]
+        extern "Rust" fn _corank_context_set(context: *const ()) {
+            let set: fn(*const ()) = $set;
+            set(context)
+        }
+    };
+}
+
+/// Whether `scheduler`'s executor runs on this thread or hart right now.
+#[inline]
+pub(crate) fn is_here(scheduler: *const Scheduler) -> bool {
+    core::ptr::eq(slot::get().cast(), scheduler)
+}
+
+/// The executor that runs on this thread or hart right now, or null.
+#[inline]
+pub(crate) fn here() -> *const Scheduler {
+    slot::get().cast()
+}
+
+/// Makes `scheduler` the one that runs here until the guard is dropped; executors may nest.
+pub(crate) struct Entered {
+    outer: *const (),
+}
+
+impl Entered {
+    #[inline]
+    pub(crate) fn new(scheduler: *const Scheduler) -> Self {
+        let outer = slot::get();
+        slot::set(scheduler.cast());
+        Self { outer }
+    }
+}
+
+impl Drop for Entered {
+    #[inline]
+    fn drop(&mut self) {
+        slot::set(self.outer);
+    }
+}
+
+/// The coroutine that is being polled here, if any.
+#[inline]
+pub(crate) fn current() -> Option<BlockRef> {
+    // SAFETY: the slot holds null or a scheduler that is running here and so alive.
+    unsafe { here().as_ref() }?.current()
+}

@@ -1,0 +1,332 @@
+//! The executor: what a home builds, feeds and runs.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::task::Waker;
+
+use crate::block::State;
+use crate::context::Entered;
+use crate::id::CoroutineId;
+use crate::join::JoinHandle;
+use crate::policy::Policy;
+use crate::priority::{Levels, Priority};
+use crate::published::Published;
+use crate::scheduler::Scheduler;
+use crate::storage::{Pool, PoolInUse};
+
+/// Runs coroutines, the most urgent first, on one thread or hart.
+///
+/// Everything is constant time, whatever the number of coroutines: spawn, wake, pick, re-prioritise.
+///
+/// ```
+/// use corank::{Executor, Priority};
+///
+/// let executor = Executor::new();
+/// let sum = executor.spawn(Priority::DEFAULT, async { 1 + 1 })?;
+/// executor.run_until_idle();
+/// assert_eq!(sum.try_join().unwrap().unwrap(), 2);
+/// # Ok::<(), corank::SpawnError>(())
+/// ```
+pub struct Executor {
+    scheduler: NonNull<Scheduler>,
+    /// Its coroutines need not be `Send`, so it stays where it is.
+    _local: PhantomData<*const ()>,
+}
+
+/// How an executor is set up.
+#[derive(Debug)]
+#[must_use]
+pub struct Config {
+    pub(crate) policy: Policy,
+    pub(crate) capacity: usize,
+    pub(crate) published: Option<&'static Published>,
+    pub(crate) notify: Option<Waker>,
+}
+
+impl Config {
+    /// Strict policy, as many coroutines as memory allows, nothing published, nobody notified.
+    pub const fn new() -> Self {
+        Self {
+            policy: Policy::Strict,
+            capacity: usize::MAX,
+            published: None,
+            notify: None,
+        }
+    }
+
+    /// Which coroutine is next.
+    pub const fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// At most this many coroutines that have not exited; one more is refused with [`SpawnError::TableFull`].
+    pub const fn capacity(mut self, coroutines: usize) -> Self {
+        self.capacity = coroutines;
+        self
+    }
+
+    /// Where the executor shows its urgency to others.
+    pub const fn publish_to(mut self, published: &'static Published) -> Self {
+        self.published = Some(published);
+        self
+    }
+
+    /// Whom to wake when something arrives from another thread, hart or interrupt handler: whoever lets the executor's
+    /// thread sleep while it is idle. Called from there, once for each thing that arrives.
+    pub fn notify(mut self, notify: Waker) -> Self {
+        self.notify = Some(notify);
+        self
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What one step of an executor did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It polled a coroutine once.
+    Ran,
+    /// No coroutine is ready.
+    Idle,
+    /// Something strictly more urgent waits elsewhere: the home should give way to it (rule G3).
+    Elsewhere,
+}
+
+/// Who else is more urgent (rules G1 to G4).
+pub trait SystemView {
+    /// The most urgent level at which anything outside this executor is ready and not served yet. Asked before each
+    /// pick, so it should be one load.
+    fn most_urgent_elsewhere(&self) -> Option<Priority>;
+}
+
+/// Nobody else counts: the executor never gives way by itself. For a system of one executor, and for *relaxed* global
+/// scheduling, where the system takes the hart away at a clock tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Relaxed;
+
+impl SystemView for Relaxed {
+    #[inline]
+    fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        None
+    }
+}
+
+/// *Strict* global scheduling over what one other executor, or the whole system, publishes.
+impl SystemView for Published {
+    #[inline]
+    fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        self.ready().union(self.arriving()).most_urgent()
+    }
+}
+
+/// Why no coroutine was spawned. The future has been dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// As many coroutines live as the executor's capacity or its pool allows.
+    TableFull,
+    /// The allocator had no memory.
+    OutOfMemory,
+    /// The future does not fit into a slot of the pool; a larger alignment than 8 does not fit either.
+    FutureTooLarge {
+        /// Bytes of the future, or of its output if that is larger.
+        needs: usize,
+        /// Bytes of a slot.
+        room: usize,
+    },
+    /// No executor runs here: [`crate::spawn`] works inside a coroutine; elsewhere use [`Executor::spawn`].
+    NotRunning,
+    /// The executor is being dropped.
+    Closed,
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TableFull => f.write_str("the table of coroutines is full"),
+            Self::OutOfMemory => f.write_str("no memory for another coroutine"),
+            Self::FutureTooLarge { needs, room } => write!(
+                f,
+                "the future needs {needs} bytes and a slot of the pool has {room}: raise the pool's BYTES or box the future"
+            ),
+            Self::NotRunning => f.write_str(
+                "no executor runs here: call Executor::spawn, or spawn from a coroutine",
+            ),
+            Self::Closed => f.write_str("the executor is being dropped"),
+        }
+    }
+}
+
+impl core::error::Error for SpawnError {}
+
+impl Executor {
+    /// An executor whose table grows on the heap.
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(Config::new())
+    }
+
+    /// An executor whose table grows on the heap.
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub fn with(config: Config) -> Self {
+        Self {
+            scheduler: crate::storage::heap_scheduler(config),
+            _local: PhantomData,
+        }
+    }
+
+    /// An executor that lives in static memory and allocates nothing.
+    pub fn in_pool<const COROUTINES: usize, const BYTES: usize>(
+        pool: &'static Pool<COROUTINES, BYTES>,
+        config: Config,
+    ) -> Result<Self, PoolInUse> {
+        Ok(Self {
+            scheduler: pool.scheduler(config)?,
+            _local: PhantomData,
+        })
+    }
+
+    pub(crate) fn scheduler(&self) -> &Scheduler {
+        // SAFETY: the executor's anchor keeps it until `drop`.
+        unsafe { self.scheduler.as_ref() }
+    }
+
+    /// Adds a coroutine, ready at the tail of its level. The future need not be `Send`.
+    ///
+    /// # Errors
+    /// A full table or pool and exhausted memory are errors, and change nothing.
+    #[inline]
+    pub fn spawn<F>(
+        &self,
+        priority: Priority,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        F: Future + 'static,
+    {
+        self.scheduler()
+            .spawn(priority, future)
+            .map(JoinHandle::new)
+    }
+
+    /// Picks the most urgent coroutine and polls it once.
+    pub fn step(&self) -> Step {
+        self.step_under(&Relaxed)
+    }
+
+    /// As [`step`](Self::step), but gives way if `view` knows of something more urgent.
+    pub fn step_under(&self, view: &impl SystemView) -> Step {
+        let _entered = Entered::new(self.scheduler.as_ptr());
+        let step = self.scheduler().step(view);
+        self.scheduler().published().clear_running();
+        step
+    }
+
+    /// Steps until no coroutine is ready; returns how many polls that took.
+    pub fn run_until_idle(&self) -> u64 {
+        self.run_under(&Relaxed).1
+    }
+
+    /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how many polls it took.
+    pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
+        let _entered = Entered::new(self.scheduler.as_ptr());
+        let mut polls = 0;
+        let last = loop {
+            match self.scheduler().step(view) {
+                Step::Ran => polls += 1,
+                last => break last,
+            }
+        };
+        self.scheduler().published().clear_running();
+        (last, polls)
+    }
+
+    /// Wakes a coroutine (rules W1 to W3). False if the identifier is stale.
+    pub fn wake(&self, id: CoroutineId) -> bool {
+        self.scheduler().find(id).is_some_and(|block| {
+            self.scheduler().wake(block);
+            block.state.get() != State::Exited
+        })
+    }
+
+    /// Gives a coroutine another base priority, at once (rules R1 to R4). False if it has exited.
+    pub fn reprioritize(&self, id: CoroutineId, priority: Priority) -> bool {
+        let scheduler = self.scheduler();
+        scheduler
+            .find(id)
+            .is_some_and(|block| scheduler.reprioritize(block, priority))
+    }
+
+    /// Cancels a coroutine: unless it is running, its future is dropped before this returns (rules X1 to X4). False if
+    /// it was too late.
+    pub fn cancel(&self, id: CoroutineId) -> bool {
+        let scheduler = self.scheduler();
+        scheduler
+            .find(id)
+            .is_some_and(|block| scheduler.cancel(block))
+    }
+
+    /// Where a coroutine is in its life; `None` if the identifier is stale.
+    pub fn state(&self, id: CoroutineId) -> Option<State> {
+        Some(self.scheduler().find(id)?.state.get())
+    }
+
+    /// A coroutine's effective priority: its own, or a more urgent one that it has inherited.
+    pub fn priority(&self, id: CoroutineId) -> Option<Priority> {
+        Some(self.scheduler().find(id)?.level())
+    }
+
+    /// The priority that a coroutine has by itself.
+    pub fn base_priority(&self, id: CoroutineId) -> Option<Priority> {
+        Some(self.scheduler().find(id)?.base())
+    }
+
+    /// Levels with ready coroutines, as far as the executor knows: what has arrived from outside is taken in first.
+    pub fn ready(&self) -> Levels {
+        let _entered = Entered::new(self.scheduler.as_ptr());
+        self.scheduler().drain_inbox();
+        self.scheduler().ready()
+    }
+
+    /// How many coroutines have not exited.
+    pub fn live(&self) -> usize {
+        self.scheduler().live()
+    }
+
+    /// What the executor shows to others.
+    pub fn published(&self) -> &Published {
+        self.scheduler().published()
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl Default for Executor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Drops every coroutine that is left; their handles say [`Cancelled`](crate::JoinError::Cancelled), and their wakers do
+/// nothing any more.
+impl Drop for Executor {
+    fn drop(&mut self) {
+        Scheduler::close(self.scheduler);
+    }
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor")
+            .field("live", &self.live())
+            .field("ready", &self.scheduler().ready())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! Functions that act on the executor that runs here (seed 002, table 1, and the seeds' `coroutine_run`).
+
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use crate::context;
+use crate::executor::SpawnError;
+use crate::id::CoroutineId;
+use crate::join::JoinHandle;
+use crate::priority::Priority;
+use crate::scheduler::Scheduler;
+
+fn scheduler<'a>() -> Option<&'a Scheduler> {
+    // SAFETY: the slot holds null or a scheduler that is running here; the reference is not kept longer than the call.
+    unsafe { context::here().as_ref() }
+}
+
+/// Adds a coroutine to the executor that runs here (the seeds' `spawn`).
+///
+/// # Errors
+/// As [`Executor::spawn`](crate::Executor::spawn); [`SpawnError::NotRunning`] outside a coroutine.
+pub fn spawn<F>(priority: Priority, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
+where
+    F: Future + 'static,
+{
+    scheduler()
+        .ok_or(SpawnError::NotRunning)?
+        .spawn(priority, future)
+        .map(JoinHandle::new)
+}
+
+/// The coroutine that calls this (the seeds' `get_cid`); `None` outside.
+pub fn current() -> Option<CoroutineId> {
+    context::current().map(|block| block.id())
+}
+
+/// Wakes a coroutine of the executor that runs here (rules W1 to W3). False if the identifier is stale.
+pub fn wake(id: CoroutineId) -> bool {
+    on(id, |scheduler, block| {
+        scheduler.wake(block);
+        block.state.get() != crate::State::Exited
+    })
+}
+
+/// Gives a coroutine of the executor that runs here another base priority, at once (the seeds' `re_prio`; rules R1 to
+/// R4). False if it has exited.
+pub fn reprioritize(id: CoroutineId, priority: Priority) -> bool {
+    on(id, |scheduler, block| {
+        scheduler.reprioritize(block, priority)
+    })
+}
+
+/// Cancels a coroutine of the executor that runs here (rules X1 to X4). False if it was too late.
+pub fn cancel(id: CoroutineId) -> bool {
+    on(id, Scheduler::cancel)
+}
+
+fn on(id: CoroutineId, act: impl FnOnce(&Scheduler, crate::block::BlockRef) -> bool) -> bool {
+    scheduler().is_some_and(|scheduler| {
+        scheduler
+            .find(id)
+            .is_some_and(|block| act(scheduler, block))
+    })
+}
+
+/// Lets the others on the same level run, and everything more urgent: the coroutine goes to the tail of its level.
+pub fn yield_now() -> YieldNow {
+    YieldNow { yielded: false }
+}
+
+/// Future of [`yield_now`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless awaited"]
+pub struct YieldNow {
+    yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// The seeds' single entry point: inside a coroutine it spawns `async_main`; outside it makes an executor, and returns
+/// when `async_main` and everything that was spawned by it have exited (seed 003, algorithm 1).
+///
+/// ```
+/// use corank::{Priority, coroutine_run};
+///
+/// coroutine_run(async {
+///     coroutine_run(async { println!("urgent") }, Priority::MOST_URGENT).unwrap();
+///     println!("main goes on first: nobody is interrupted");
+/// }, Priority::DEFAULT).unwrap();
+/// ```
+///
+/// # Errors
+/// As [`Executor::spawn`](crate::Executor::spawn).
+#[cfg(feature = "std")]
+pub fn coroutine_run<F>(async_main: F, priority: Priority) -> Result<(), SpawnError>
+where
+    F: Future + 'static,
+{
+    if scheduler().is_some() {
+        return spawn(priority, async_main).map(drop);
+    }
+    let executor = crate::Executor::with(crate::Config::new().notify(crate::park::unparker()));
+    drop(executor.spawn(priority, async_main)?);
+    while executor.live() > 0 {
+        executor.run_until_idle();
+        if executor.live() > 0 {
+            std::thread::park();
+        }
+    }
+    Ok(())
+}

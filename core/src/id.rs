@@ -1,0 +1,41 @@
+//! Identifiers of coroutines.
+
+use core::fmt;
+
+/// Names one coroutine of one executor, for ever: when its slot in the table is used again, the generation has changed,
+/// and the old identifier is refused (rule C2).
+///
+/// Identifiers of different executors are not comparable.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CoroutineId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl CoroutineId {
+    /// The identifier as one number, for interfaces that carry it as an integer.
+    pub const fn to_bits(self) -> u64 {
+        (self.generation as u64) << 32 | self.index as u64
+    }
+
+    /// The identifier that [`to_bits`](Self::to_bits) gave. Any number is safe: one that names nothing is refused where
+    /// it is used.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self {
+            index: bits as u32,
+            generation: (bits >> 32) as u32,
+        }
+    }
+}
+
+impl fmt::Debug for CoroutineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CoroutineId({}.{})", self.index, self.generation)
+    }
+}
+
+impl fmt::Display for CoroutineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.index, self.generation)
+    }
+}

@@ -1,0 +1,165 @@
+//! Join handles (rules X5 to X8).
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::{Context, Poll};
+
+use crate::block::{BlockRef, Outcome, State};
+use crate::id::CoroutineId;
+use crate::priority::Priority;
+use crate::scheduler::Scheduler;
+use crate::waiter::Waiter;
+use crate::waker::Remote;
+
+/// Owns the result of a coroutine. Await it to get the output; drop it to let the coroutine go on alone.
+///
+/// While one coroutine awaits the handle of another, that one inherits its urgency (rule I1). Awaiting is not `Unpin`:
+/// `handle.await` and `join!` work as they are, `select` wants `pin!`.
+pub struct JoinHandle<T> {
+    block: BlockRef,
+    id: CoroutineId,
+    scheduler: NonNull<Scheduler>,
+    waiter: Waiter,
+    _output: PhantomData<T>,
+}
+
+/// Why a coroutine has no output.
+pub enum JoinError {
+    /// It was cancelled, or its executor was dropped.
+    Cancelled,
+    /// It panicked; the payload is that of [`std::panic::catch_unwind`].
+    #[cfg(feature = "std")]
+    Panicked(std::boxed::Box<dyn core::any::Any + Send>),
+}
+
+impl<T> JoinHandle<T> {
+    pub(crate) fn new(block: BlockRef) -> Self {
+        Self {
+            block,
+            id: block.id(),
+            scheduler: block.scheduler(),
+            waiter: Waiter::new(),
+            _output: PhantomData,
+        }
+    }
+
+    fn scheduler(&self) -> &Scheduler {
+        // SAFETY: a handle keeps the scheduler: through the executor, and after that through an anchor.
+        unsafe { self.scheduler.as_ref() }
+    }
+
+    /// The coroutine's identifier.
+    pub fn id(&self) -> CoroutineId {
+        self.id
+    }
+
+    /// Whether the coroutine has finished, was cancelled or has panicked.
+    pub fn has_exited(&self) -> bool {
+        self.block.state.get() == State::Exited
+    }
+
+    /// Cancels the coroutine: unless it is running, its future is dropped before this returns. False if it was too late
+    /// (rules X1 to X4).
+    pub fn cancel(&self) -> bool {
+        self.scheduler().cancel(self.block)
+    }
+
+    /// Gives the coroutine another base priority, at once (rules R1 to R4). False if it has exited.
+    pub fn reprioritize(&self, priority: Priority) -> bool {
+        self.scheduler().reprioritize(self.block, priority)
+    }
+
+    /// A handle for other threads, harts and interrupt handlers.
+    pub fn remote(&self) -> Remote {
+        Remote::new(self.block)
+    }
+
+    /// The result, if the coroutine has exited.
+    fn take(&self) -> Option<Result<T, JoinError>> {
+        if !self.has_exited() {
+            return None;
+        }
+        match self.block.flags.get().outcome {
+            Some(Outcome::Finished) => {
+                // SAFETY: `T` is the future's output type since `spawn`, and the outcome is what it says.
+                Some(Ok(unsafe { self.scheduler().take_output(self.block) }))
+            }
+            #[cfg(feature = "std")]
+            Some(Outcome::Panicked) => Some(Err(JoinError::Panicked(
+                self.scheduler().take_panic(self.block),
+            ))),
+            Some(Outcome::Cancelled) => Some(Err(JoinError::Cancelled)),
+            None => panic!("a JoinHandle was polled after it had given its result"),
+        }
+    }
+
+    /// The result if the coroutine has exited, else the handle back: for code that is not a coroutine.
+    pub fn try_join(self) -> Result<Result<T, JoinError>, Self> {
+        match self.take() {
+            Some(result) => Ok(result),
+            None => Err(self),
+        }
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.as_ref().get_ref();
+        if let Some(result) = this.take() {
+            return Poll::Ready(result);
+        }
+        // SAFETY: the handle is pinned, and the waiter is part of it.
+        unsafe { Pin::new_unchecked(&this.waiter) }.wait(cx, Some(this.block));
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        self.waiter.end();
+        Scheduler::release_handle(self.scheduler, self.block);
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("id", &self.id).finish()
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("Cancelled"),
+            #[cfg(feature = "std")]
+            Self::Panicked(_) => f.write_str("Panicked(..)"),
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("the coroutine was cancelled"),
+            #[cfg(feature = "std")]
+            Self::Panicked(payload) => {
+                let message = payload
+                    .downcast_ref::<&str>()
+                    .copied()
+                    .or_else(|| {
+                        payload
+                            .downcast_ref::<std::string::String>()
+                            .map(|s| s.as_str())
+                    })
+                    .unwrap_or("no message");
+                write!(f, "the coroutine panicked: {message}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for JoinError {}

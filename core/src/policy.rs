@@ -1,0 +1,76 @@
+//! Which level the next pick takes from (rules O1, B1 to B3).
+
+use core::cell::Cell;
+use core::num::NonZeroU32;
+
+use crate::priority::{LEVELS, Levels, Priority};
+
+/// How an executor chooses among the levels that have ready coroutines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Policy {
+    /// Always the most urgent level. A level that never empties starves those below it.
+    #[default]
+    Strict,
+    /// As `Strict`, but each `every`-th pick is reserved: it takes the next non-empty level in cyclic order.
+    ///
+    /// The bound: a ready coroutine with `q` others before it on its level is picked after at most
+    /// `every × 64 × (q + 1)` picks, however busy the other levels are. With `every = 1` all levels share alike.
+    Bounded {
+        /// Distance between reserved picks.
+        every: NonZeroU32,
+    },
+}
+
+impl Policy {
+    /// [`Policy::Bounded`] with each `every`-th pick reserved; `Strict` for 0.
+    pub const fn bounded(every: u32) -> Self {
+        match NonZeroU32::new(every) {
+            Some(every) => Self::Bounded { every },
+            None => Self::Strict,
+        }
+    }
+}
+
+/// A policy and its memory.
+#[derive(Debug)]
+pub(crate) struct Chooser {
+    policy: Policy,
+    /// Picks since the last reserved one.
+    picks: Cell<u32>,
+    /// Where the next reserved pick starts to look.
+    cursor: Cell<u8>,
+}
+
+impl Chooser {
+    pub(crate) const fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            picks: Cell::new(0),
+            cursor: Cell::new(0),
+        }
+    }
+
+    /// The level that the next pick takes from, one of `ready`; `None` if there is none. Counts a pick.
+    #[inline]
+    pub(crate) fn choose(&self, ready: Levels) -> Option<Priority> {
+        let most_urgent = ready.most_urgent()?;
+        let Policy::Bounded { every } = self.policy else {
+            return Some(most_urgent);
+        };
+        let picks = self.picks.get() + 1;
+        if picks < every.get() {
+            self.picks.set(picks);
+            return Some(most_urgent);
+        }
+        self.picks.set(0);
+        let cursor = self.cursor.get();
+        let distance = ready
+            .bits()
+            .rotate_right(u32::from(cursor))
+            .trailing_zeros() as u8;
+        let level = (cursor + distance) % LEVELS as u8;
+        self.cursor.set((level + 1) % LEVELS as u8);
+        Some(Priority::of_valid(level))
+    }
+}

@@ -1,0 +1,156 @@
+//! Priorities: 64 levels, 0 the most urgent, and sets of levels in one word.
+
+use core::fmt;
+
+/// How many levels there are.
+pub const LEVELS: usize = 64;
+
+/// A level of urgency: 0 is the most urgent, 63 the least (rule P1).
+///
+/// `Ord` follows the number, so the *smaller* priority is the more urgent one; [`Priority::is_more_urgent_than`] says it
+/// without the trap.
+///
+/// ```
+/// use corank::Priority;
+/// let network = Priority::new(3).unwrap();
+/// assert!(network.is_more_urgent_than(Priority::DEFAULT));
+/// assert_eq!(Priority::new(64), None);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(u8);
+
+impl Priority {
+    /// Level 0.
+    pub const MOST_URGENT: Self = Self(0);
+    /// Level 32, for those who have no opinion (rule P2).
+    pub const DEFAULT: Self = Self(32);
+    /// Level 63.
+    pub const LEAST_URGENT: Self = Self(63);
+
+    /// The priority of `level`, or `None` from 64 on.
+    pub const fn new(level: u8) -> Option<Self> {
+        if level < LEVELS as u8 {
+            Some(Self(level))
+        } else {
+            None
+        }
+    }
+
+    /// The level as a number from 0 to 63.
+    pub const fn level(self) -> u8 {
+        self.0
+    }
+
+    /// Whether this one has to run before `other`.
+    pub const fn is_more_urgent_than(self, other: Self) -> bool {
+        self.0 < other.0
+    }
+
+    /// For levels that are known to be below 64, such as those read back from a control block.
+    pub(crate) const fn of_valid(level: u8) -> Self {
+        debug_assert!(level < LEVELS as u8);
+        Self(level)
+    }
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl TryFrom<u8> for Priority {
+    type Error = PriorityOutOfRange;
+
+    fn try_from(level: u8) -> Result<Self, PriorityOutOfRange> {
+        Self::new(level).ok_or(PriorityOutOfRange(level))
+    }
+}
+
+impl fmt::Debug for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Priority({})", self.0)
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A number that is no priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PriorityOutOfRange(pub u8);
+
+impl fmt::Display for PriorityOutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not a priority: use 0 (most urgent) to 63", self.0)
+    }
+}
+
+impl core::error::Error for PriorityOutOfRange {}
+
+/// A set of levels in one word: bit *i* is level *i* (rule P3).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Levels(u64);
+
+impl Levels {
+    /// No level.
+    pub const NONE: Self = Self(0);
+
+    /// The set with these bits.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The word.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Whether no level is in the set.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `priority`'s level is in the set.
+    pub const fn contains(self, priority: Priority) -> bool {
+        self.0 >> priority.0 & 1 != 0
+    }
+
+    /// The set with `priority`'s level.
+    #[must_use]
+    pub const fn with(self, priority: Priority) -> Self {
+        Self(self.0 | 1 << priority.0)
+    }
+
+    /// The set without `priority`'s level.
+    #[must_use]
+    pub const fn without(self, priority: Priority) -> Self {
+        Self(self.0 & !(1 << priority.0))
+    }
+
+    /// Levels in either set.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The most urgent level: one count-trailing-zeros (rule O1).
+    pub const fn most_urgent(self) -> Option<Priority> {
+        if self.0 == 0 {
+            None
+        } else {
+            Some(Priority(self.0.trailing_zeros() as u8))
+        }
+    }
+}
+
+impl fmt::Debug for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries((0..LEVELS as u8).filter(|&level| self.contains(Priority(level))))
+            .finish()
+    }
+}

@@ -1,0 +1,137 @@
+//! What an executor shows to the world: three words that others may read at any time (rules P3, G1).
+
+use core::sync::atomic::Ordering;
+
+use crate::priority::{Levels, Priority};
+
+/// The urgency of one executor, readable from any thread, hart or address space that maps it.
+///
+/// The layout is part of the interface (`repr(C)`, three 64-bit words): a home places it in memory that the kernel or
+/// another process reads (seed 003, section 2.3.2.1). One side writes each word, so plain stores suffice.
+#[repr(C, align(8))]
+#[derive(Debug, Default)]
+pub struct Published {
+    ready: AtomicLevels,
+    running: AtomicLevels,
+    arriving: AtomicLevels,
+}
+
+impl Published {
+    /// Nothing ready, nothing running.
+    pub const fn new() -> Self {
+        Self {
+            ready: AtomicLevels::new(),
+            running: AtomicLevels::new(),
+            arriving: AtomicLevels::new(),
+        }
+    }
+
+    /// Levels that have ready coroutines.
+    pub fn ready(&self) -> Levels {
+        self.ready.load()
+    }
+
+    /// The level of the coroutine that runs, or none.
+    pub fn running(&self) -> Levels {
+        self.running.load()
+    }
+
+    /// Levels of coroutines that were woken from outside and that the executor has not taken in yet. The executor never
+    /// sets bits here; wakers from other threads do.
+    pub fn arriving(&self) -> Levels {
+        self.arriving.load()
+    }
+
+    /// Everything that makes this executor urgent: ready, running and arriving.
+    pub fn urgency(&self) -> Levels {
+        self.ready().union(self.running()).union(self.arriving())
+    }
+
+    /// Announces from outside that something at `priority` is on its way.
+    pub fn announce(&self, priority: Priority) {
+        self.arriving.insert(priority);
+    }
+
+    pub(crate) fn set_ready(&self, levels: Levels) {
+        self.ready.store(levels);
+    }
+
+    pub(crate) fn set_running(&self, priority: Priority) {
+        self.running.store(Levels::NONE.with(priority));
+    }
+
+    pub(crate) fn clear_running(&self) {
+        self.running.store(Levels::NONE);
+    }
+
+    pub(crate) fn clear_arriving(&self) {
+        self.arriving.clear();
+    }
+}
+
+/// A [`Levels`] in shared memory: one word.
+#[cfg(target_has_atomic = "64")]
+#[repr(transparent)]
+#[derive(Debug, Default)]
+struct AtomicLevels(core::sync::atomic::AtomicU64);
+
+#[cfg(target_has_atomic = "64")]
+impl AtomicLevels {
+    const fn new() -> Self {
+        Self(core::sync::atomic::AtomicU64::new(0))
+    }
+
+    fn load(&self) -> Levels {
+        Levels::from_bits(self.0.load(Ordering::Acquire))
+    }
+
+    fn store(&self, levels: Levels) {
+        self.0.store(levels.bits(), Ordering::Release);
+    }
+
+    fn insert(&self, priority: Priority) {
+        self.0.fetch_or(1 << priority.level(), Ordering::AcqRel);
+    }
+
+    fn clear(&self) {
+        if self.0.load(Ordering::Relaxed) != 0 {
+            self.0.swap(0, Ordering::AcqRel);
+        }
+    }
+}
+
+/// A [`Levels`] in shared memory, where there are no 64-bit atomics: two halves in little-endian order. A level is in
+/// exactly one half, so a reader between two stores never sees a level that was not there.
+#[cfg(not(target_has_atomic = "64"))]
+#[repr(C, align(8))]
+#[derive(Debug, Default)]
+struct AtomicLevels([core::sync::atomic::AtomicU32; 2]);
+
+#[cfg(not(target_has_atomic = "64"))]
+impl AtomicLevels {
+    const fn new() -> Self {
+        use core::sync::atomic::AtomicU32;
+        Self([AtomicU32::new(0), AtomicU32::new(0)])
+    }
+
+    fn load(&self) -> Levels {
+        let [low, high] = [0, 1].map(|half: usize| self.0[half].load(Ordering::Acquire));
+        Levels::from_bits(u64::from(low) | u64::from(high) << 32)
+    }
+
+    fn store(&self, levels: Levels) {
+        self.0[0].store(levels.bits() as u32, Ordering::Release);
+        self.0[1].store((levels.bits() >> 32) as u32, Ordering::Release);
+    }
+
+    fn insert(&self, priority: Priority) {
+        let level = priority.level();
+        self.0[usize::from(level / 32)].fetch_or(1 << (level % 32), Ordering::AcqRel);
+    }
+
+    fn clear(&self) {
+        for half in &self.0 {
+            half.swap(0, Ordering::AcqRel);
+        }
+    }
+}

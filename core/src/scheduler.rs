@@ -1,0 +1,577 @@
+//! The scheduler behind an [`Executor`](crate::Executor): ready queues, table of control blocks, inbox.
+//!
+//! Its owner is one thread or hart. The owner's part is made of `Cell`s; the inbox, the signals in each block and the
+//! count of anchors are all that others touch. No method keeps a borrow across code of the user's, so a future, a
+//! destructor or a waker may call back into the scheduler.
+
+use core::cell::{Cell, UnsafeCell};
+use core::ptr::NonNull;
+use core::task::{Context, Waker};
+
+use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use crate::block::{BlockRef, NONE, Outcome, State};
+use crate::context::Entered;
+use crate::executor::{Config, SpawnError, Step, SystemView};
+use crate::id::CoroutineId;
+use crate::policy::Chooser;
+use crate::priority::{LEVELS, Levels, Priority};
+use crate::published::Published;
+use crate::storage::Storage;
+use crate::task::{Panic, Polled, Stage, isolate};
+use crate::waker;
+
+/// See the module's documentation.
+pub(crate) struct Scheduler {
+    ready: Cell<Levels>,
+    /// First and last of each level's queue; meaningful where the level's bit is set.
+    heads: [Cell<u32>; LEVELS],
+    tails: [Cell<u32>; LEVELS],
+    chooser: Chooser,
+    current: Cell<Option<BlockRef>>,
+    /// Coroutines that have not exited.
+    live: Cell<usize>,
+    /// First free slot; the others follow by `Block::next`.
+    free: Cell<u32>,
+    capacity: usize,
+    /// Set when the executor is being dropped: nothing is spawned any more.
+    closing: Cell<bool>,
+    storage: UnsafeCell<Storage>,
+    /// Join handles that exist.
+    handles: Cell<usize>,
+    own_published: Published,
+    published: Option<&'static Published>,
+    notify: Option<Waker>,
+    /// Last block pushed by anyone from outside, or [`NONE`]; the others follow by `Block::inbox_next`.
+    inbox: AtomicU32,
+    /// What keeps the table in memory: the executor, and each block with references that outlive it.
+    anchors: AtomicUsize,
+}
+
+impl Scheduler {
+    pub(crate) fn new(config: Config, storage: Storage) -> Self {
+        Self {
+            ready: Cell::new(Levels::NONE),
+            heads: [const { Cell::new(NONE) }; LEVELS],
+            tails: [const { Cell::new(NONE) }; LEVELS],
+            chooser: Chooser::new(config.policy),
+            current: Cell::new(None),
+            live: Cell::new(0),
+            free: Cell::new(NONE),
+            capacity: config.capacity,
+            closing: Cell::new(false),
+            storage: UnsafeCell::new(storage),
+            handles: Cell::new(0),
+            own_published: Published::new(),
+            published: config.published,
+            notify: config.notify,
+            inbox: AtomicU32::new(NONE),
+            anchors: AtomicUsize::new(1),
+        }
+    }
+
+    /// The scheduler of a block.
+    #[inline]
+    pub(crate) fn of<'a>(block: BlockRef) -> &'a Scheduler {
+        // SAFETY: a scheduler lives as long as its blocks (the anchors see to that), and nobody has a `&mut` to it. The
+        // lifetime is not longer than the use: the result is never stored.
+        unsafe { block.scheduler().as_ref() }
+    }
+
+    /// For the destruction of the scheduler.
+    pub(crate) fn storage(&self) -> &Storage {
+        // SAFETY: only the owner or, after it, whoever lets go of the last anchor calls this, and nothing grows meanwhile.
+        unsafe { &*self.storage.get() }
+    }
+
+    pub(crate) fn published(&self) -> &Published {
+        self.published.unwrap_or(&self.own_published)
+    }
+
+    pub(crate) fn current(&self) -> Option<BlockRef> {
+        self.current.get()
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.live.get()
+    }
+
+    pub(crate) fn ready(&self) -> Levels {
+        self.ready.get()
+    }
+}
+
+/// The ready queues: one intrusive FIFO per level, one bit per queue that is not empty (rules O1 to O4).
+impl Scheduler {
+    #[inline]
+    fn block(&self, index: u32) -> BlockRef {
+        // SAFETY: only the owner uses the storage, and `index` came from one of the scheduler's own lists.
+        unsafe { (*self.storage.get()).block(index) }
+    }
+
+    #[inline]
+    fn set_ready(&self, ready: Levels) {
+        self.ready.set(ready);
+        self.published().set_ready(ready);
+    }
+
+    /// *make ready*: to the tail of its level.
+    #[inline]
+    fn enqueue(&self, block: BlockRef) {
+        let (index, level) = (block.index(), block.level());
+        let tail = &self.tails[usize::from(level.level())];
+        block.state.set(State::Ready);
+        block.next.set(NONE);
+        if self.ready.get().contains(level) {
+            block.previous.set(tail.get());
+            self.block(tail.get()).next.set(index);
+        } else {
+            block.previous.set(NONE);
+            self.heads[usize::from(level.level())].set(index);
+            self.set_ready(self.ready.get().with(level));
+        }
+        tail.set(index);
+    }
+
+    /// Takes a ready coroutine out of its queue, wherever in it it stands.
+    #[inline]
+    fn dequeue(&self, block: BlockRef) {
+        let level = block.level();
+        let (previous, next) = (block.previous.get(), block.next.get());
+        let (head, tail) = (
+            &self.heads[usize::from(level.level())],
+            &self.tails[usize::from(level.level())],
+        );
+        if previous == NONE {
+            head.set(next);
+        } else {
+            self.block(previous).next.set(next);
+        }
+        if next == NONE {
+            tail.set(previous);
+        } else {
+            self.block(next).previous.set(previous);
+        }
+        if previous == NONE && next == NONE {
+            self.set_ready(self.ready.get().without(level));
+        }
+    }
+
+    /// The effective level changes, at once and in whatever state (rules R1 to R3).
+    pub(crate) fn move_to_level(&self, block: BlockRef, level: Priority) {
+        match block.state.get() {
+            State::Ready => {
+                self.dequeue(block);
+                block.set_level(level);
+                self.enqueue(block);
+            }
+            State::Running => {
+                block.set_level(level);
+                if self.current.get() == Some(block) {
+                    self.published().set_running(level);
+                }
+            }
+            State::Blocked | State::Exited => block.set_level(level),
+        }
+    }
+}
+
+/// The operations of the contract, for the owner.
+impl Scheduler {
+    /// The live coroutine with this identifier; `None` for a stale one (rule C2).
+    pub(crate) fn find(&self, id: CoroutineId) -> Option<BlockRef> {
+        // SAFETY: only the owner uses the storage.
+        let block = unsafe { (*self.storage.get()).find(id.index)? };
+        (block.vtable.get().is_some() && block.generation.get() == id.generation).then_some(block)
+    }
+
+    /// *create*: a new coroutine, ready at the tail of its level.
+    pub(crate) fn spawn<F: Future + 'static>(
+        &self,
+        priority: Priority,
+        future: F,
+    ) -> Result<BlockRef, SpawnError> {
+        if self.closing.get() {
+            return Err(SpawnError::Closed);
+        }
+        if self.live.get() >= self.capacity {
+            return Err(SpawnError::TableFull);
+        }
+        let block = self.take_slot()?;
+        // SAFETY: only the owner uses the storage.
+        let memory = match unsafe { &*self.storage.get() }
+            .allocate(Stage::<F>::VTABLE.layout, block.index())
+        {
+            Ok(memory) => memory,
+            Err(error) => {
+                self.give_slot(block);
+                return Err(error);
+            }
+        };
+        // SAFETY: the memory fits the layout of the stage, and nobody else knows of it.
+        unsafe { memory.cast::<Stage<F>>().write(Stage::new(future)) };
+        block.occupy(priority, memory, Stage::<F>::VTABLE);
+        self.handles.set(self.handles.get() + 1);
+        self.live.set(self.live.get() + 1);
+        self.enqueue(block);
+        Ok(block)
+    }
+
+    /// *wake* (rules W1 to W3).
+    #[inline]
+    pub(crate) fn wake(&self, block: BlockRef) {
+        match block.state.get() {
+            State::Blocked => self.enqueue(block),
+            State::Running => block.update_flags(|flags| flags.woken = true),
+            State::Ready | State::Exited => {}
+        }
+    }
+
+    pub(crate) fn reprioritize(&self, block: BlockRef, priority: Priority) -> bool {
+        if block.state.get() == State::Exited {
+            return false;
+        }
+        block.set_base(priority);
+        self.refresh_level(block);
+        true
+    }
+
+    /// *cancel* (rules X1 to X4).
+    pub(crate) fn cancel(&self, block: BlockRef) -> bool {
+        match block.state.get() {
+            State::Running => {
+                let first = !block.flags.get().cancelled;
+                block.update_flags(|flags| flags.cancelled = true);
+                return first;
+            }
+            State::Exited => return false,
+            State::Ready => self.dequeue(block),
+            State::Blocked => {}
+        }
+        self.drop_future(block);
+        true
+    }
+
+    /// One pick and one poll.
+    #[inline]
+    pub(crate) fn step(&self, view: &impl SystemView) -> Step {
+        if self.inbox.load(Ordering::Relaxed) != NONE {
+            self.drain_inbox();
+        }
+        let mut ready = self.ready.get();
+        if ready.is_empty() {
+            // A wake may have been announced after the drain that took it in; this clears what is stale.
+            if self.published().arriving().is_empty() {
+                return Step::Idle;
+            }
+            self.drain_inbox();
+            ready = self.ready.get();
+        }
+        let Some(most_urgent) = ready.most_urgent() else {
+            return Step::Idle;
+        };
+        if view
+            .most_urgent_elsewhere()
+            .is_some_and(|elsewhere| elsewhere.is_more_urgent_than(most_urgent))
+        {
+            return Step::Elsewhere;
+        }
+        let Some(level) = self.chooser.choose(ready) else {
+            return Step::Idle;
+        };
+        let block = self.block(self.heads[usize::from(level.level())].get());
+        self.dequeue(block);
+        self.poll(block);
+        Step::Ran
+    }
+
+    /// *run* until the poll returns, then *yield*, *block* or *exit*.
+    #[inline]
+    fn poll(&self, block: BlockRef) {
+        let Some(vtable) = block.vtable.get() else {
+            unreachable!("a ready coroutine has a future");
+        };
+        block.state.set(State::Running);
+        self.published().set_running(block.level());
+        let outer = self.current.replace(Some(block));
+        let waker = waker::borrowed(block);
+        // SAFETY: the coroutine has not exited, so its memory holds the future, which stays where it is.
+        let polled = unsafe { (vtable.poll)(block.memory.get(), &mut Context::from_waker(&waker)) };
+        self.current.set(outer);
+        match polled {
+            Polled::Pending => {
+                let flags = block.flags.get();
+                if flags.cancelled {
+                    self.drop_future(block);
+                } else if flags.woken {
+                    block.update_flags(|flags| flags.woken = false);
+                    self.enqueue(block);
+                } else {
+                    block.state.set(State::Blocked);
+                }
+            }
+            Polled::Finished => self.exit(block, Outcome::Finished),
+            Polled::Panicked(panic) => self.exit_panicked(block, panic),
+        }
+    }
+
+    /// Drops the future of a coroutine that is in no queue, and lets it exit.
+    fn drop_future(&self, block: BlockRef) {
+        // While the destructor runs, the coroutine counts as running and cancelled: a wake or a second cancel from there
+        // changes nothing, and a handle that the future owned finds nothing to clean up yet.
+        block.state.set(State::Running);
+        block.update_flags(|flags| flags.cancelled = true);
+        if let (Some(vtable), memory) = (block.vtable.get(), block.memory.get()) {
+            // SAFETY: the coroutine has not exited, so the future is there; `exit` makes sure that it is not used again.
+            match isolate(|| unsafe { (vtable.drop_future)(memory) }) {
+                Ok(()) => self.exit(block, Outcome::Cancelled),
+                Err(panic) => self.exit_panicked(block, panic),
+            }
+        }
+    }
+
+    /// *exit*: the joiner is woken; without a handle the slot is free at once.
+    fn exit(&self, block: BlockRef, outcome: Outcome) {
+        if outcome == Outcome::Cancelled {
+            self.free_memory(block);
+        }
+        block.state.set(State::Exited);
+        block.update_flags(|flags| flags.outcome = Some(outcome));
+        self.live.set(self.live.get() - 1);
+        self.end_waiters(block);
+        if !block.flags.get().handle {
+            self.discard(block);
+        }
+    }
+
+    fn exit_panicked(&self, block: BlockRef, panic: Panic) {
+        self.free_memory(block);
+        #[cfg(feature = "std")]
+        block.memory.set(
+            // The payload is a fat pointer; the block has room for a thin one.
+            std::boxed::Box::into_raw(std::boxed::Box::new(panic)).cast(),
+        );
+        #[cfg(not(feature = "std"))]
+        match panic {}
+        #[cfg(feature = "std")]
+        self.exit(block, Outcome::Panicked);
+    }
+}
+
+/// The table's slots.
+impl Scheduler {
+    fn take_slot(&self) -> Result<BlockRef, SpawnError> {
+        if self.free.get() == NONE {
+            // SAFETY: only the owner uses the storage, and growing it calls nothing of ours.
+            let (first, slots) = unsafe { (*self.storage.get()).grow(NonNull::from(self))? };
+            // Lowest index first, so that neighbours in the queue tend to be neighbours in memory.
+            for index in (first..first + slots).rev() {
+                self.push_free(self.block(index));
+            }
+        }
+        let block = self.block(self.free.get());
+        self.free.set(block.next.get());
+        Ok(block)
+    }
+
+    fn push_free(&self, block: BlockRef) {
+        block.next.set(self.free.get());
+        self.free.set(block.index());
+    }
+
+    /// The coroutine is over and so is its handle: the identifier becomes stale, and the slot is used again as soon as
+    /// no waker refers to it.
+    fn give_slot(&self, block: BlockRef) {
+        block.vtable.set(None);
+        let generation = block.generation.get();
+        if generation == u32::MAX {
+            // Four thousand million coroutines have lived here. Another one would bear the name of the first.
+            return;
+        }
+        block.generation.set(generation + 1);
+        if block.signals.retire() {
+            self.push_free(block);
+        }
+    }
+
+    /// The handle of `block` is gone, with the output or without it.
+    pub(crate) fn release_handle(scheduler: NonNull<Scheduler>, block: BlockRef) {
+        // SAFETY: a handle keeps the scheduler: through the executor, and after that through an anchor.
+        let this = unsafe { scheduler.as_ref() };
+        block.update_flags(|flags| flags.handle = false);
+        if block.state.get() == State::Exited {
+            this.discard(block);
+        }
+        this.handles.set(this.handles.get() - 1);
+        if this.closing.get() && this.handles.get() == 0 {
+            Self::unanchor(scheduler);
+        }
+    }
+
+    /// Nobody asks for the result of an exited coroutine any more.
+    fn discard(&self, block: BlockRef) {
+        let memory = block.memory.get();
+        match block.flags.get().outcome {
+            Some(Outcome::Finished) => {
+                if let Some(vtable) = block.vtable.get() {
+                    // SAFETY: the coroutine has finished and nobody has taken the output. If the destructor panics, the
+                    // hook has told it, and nobody is left to be told.
+                    let _ = isolate(|| unsafe { (vtable.drop_output)(memory) });
+                    self.free_memory(block);
+                }
+            }
+            #[cfg(feature = "std")]
+            Some(Outcome::Panicked) => {
+                drop(self.take_panic(block));
+            }
+            _ => {}
+        }
+        self.give_slot(block);
+    }
+
+    /// What the coroutine's panic carried, once.
+    #[cfg(feature = "std")]
+    pub(crate) fn take_panic(&self, block: BlockRef) -> Panic {
+        block.update_flags(|flags| flags.outcome = None);
+        let memory = block.memory.replace(core::ptr::null_mut());
+        // SAFETY: `exit_panicked` made the box, and the outcome said that it is still there.
+        *unsafe { std::boxed::Box::from_raw(memory.cast::<Panic>()) }
+    }
+
+    /// The output of a finished coroutine, once.
+    ///
+    /// # Safety
+    /// `T` is the output's type, and the outcome is `Finished`.
+    pub(crate) unsafe fn take_output<T>(&self, block: BlockRef) -> T {
+        block.update_flags(|flags| flags.outcome = None);
+        // SAFETY: the caller's promise; the memory counts as empty from here on.
+        let output = unsafe { block.memory.get().cast::<T>().read() };
+        self.free_memory(block);
+        output
+    }
+
+    fn free_memory(&self, block: BlockRef) {
+        if let Some(vtable) = block.vtable.get() {
+            let memory = block.memory.replace(core::ptr::null_mut());
+            // SAFETY: only the owner uses the storage, which allocated this memory with this layout, and whoever calls has
+            // moved or dropped what was in it.
+            unsafe { (*self.storage.get()).free(memory, vtable.layout) };
+        }
+    }
+}
+
+/// What others do to a scheduler: push blocks, and keep it in memory.
+impl Scheduler {
+    /// Pushes a block whose `QUEUED` signal the caller has set, and tells the home if it may be asleep.
+    pub(crate) fn push_inbox(&self, block: BlockRef) {
+        let index = block.index();
+        let mut last = self.inbox.load(Ordering::Relaxed);
+        loop {
+            block.inbox_next.store(last, Ordering::Relaxed);
+            // Release: the owner sees the link above. What was done before the wake is ordered by the signals.
+            match self.inbox.compare_exchange_weak(
+                last,
+                index,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => last = now,
+            }
+        }
+        // After the push: an announcement that the owner clears is followed by a drain that takes the block in.
+        self.published().announce(block.level());
+        if let Some(notify) = &self.notify {
+            notify.wake_by_ref();
+        }
+    }
+
+    /// Takes in everything that was pushed, oldest first.
+    #[cold]
+    pub(crate) fn drain_inbox(&self) {
+        self.published().clear_arriving();
+        let mut last = self.inbox.swap(NONE, Ordering::Acquire);
+        let mut oldest = NONE;
+        while last != NONE {
+            let block = self.block(last);
+            let before = block.inbox_next.load(Ordering::Relaxed);
+            block.inbox_next.store(oldest, Ordering::Relaxed);
+            oldest = last;
+            last = before;
+        }
+        while oldest != NONE {
+            let block = self.block(oldest);
+            // Read before the signals are taken: from then on others may push the block again.
+            oldest = block.inbox_next.load(Ordering::Relaxed);
+            self.apply_signals(block);
+        }
+    }
+
+    fn apply_signals(&self, block: BlockRef) {
+        let taken = block.signals.take();
+        if block.vtable.get().is_some() {
+            if let Some(priority) = taken.priority {
+                self.reprioritize(block, priority);
+            }
+            if taken.cancel {
+                self.cancel(block);
+            } else if taken.wake {
+                self.wake(block);
+            }
+        } else if taken.reclaim {
+            self.push_free(block);
+        }
+    }
+
+    pub(crate) fn anchor(&self) {
+        self.anchors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lets go of one anchor; the last one frees the table.
+    pub(crate) fn unanchor(scheduler: NonNull<Scheduler>) {
+        // SAFETY: the caller's anchor has kept the scheduler until now.
+        let last = unsafe { scheduler.as_ref() }
+            .anchors
+            .fetch_sub(1, Ordering::Release)
+            == 1;
+        if last {
+            fence(Ordering::Acquire);
+            // SAFETY: nobody else refers to the scheduler or its blocks any more.
+            unsafe { Storage::destroy(scheduler) };
+        }
+    }
+
+    /// The executor is dropped: every future is dropped, and the table goes when nothing refers to it any more.
+    pub(crate) fn close(scheduler: NonNull<Scheduler>) {
+        // SAFETY: the executor's anchor keeps the scheduler until `unanchor` below.
+        let this = unsafe { scheduler.as_ref() };
+        this.closing.set(true);
+        {
+            let _entered = Entered::new(scheduler.as_ptr());
+            this.drain_inbox();
+            // SAFETY: only the owner uses the storage; it does not grow any more.
+            let slots = unsafe { (*this.storage.get()).slots() };
+            for index in 0..slots {
+                let block = this.block(index);
+                if block.vtable.get().is_some() {
+                    this.cancel(block);
+                }
+            }
+            for index in 0..slots {
+                let block = this.block(index);
+                this.end_waiters(block);
+                this.anchor();
+                if !block.signals.close() {
+                    // Not the last one: the executor's own comes last.
+                    this.anchors.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            this.published().set_ready(Levels::NONE);
+            this.published().clear_running();
+            this.published().clear_arriving();
+            if this.handles.get() > 0 {
+                this.anchor();
+            }
+        }
+        Self::unanchor(scheduler);
+    }
+}

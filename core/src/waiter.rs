@@ -1,0 +1,260 @@
+//! Who waits for whom, whom to wake, and urgency on loan (rules I1 to I6).
+//!
+//! A [`Waiter`] lives inside a future that waits: for a coroutine to exit, for a lock, for a permit. It knows the
+//! coroutine that waits (the *lender*), so that it can be woken, and so that its live level counts. Where it waits for
+//! another coroutine (the *borrower*: the one awaited, the holder of the lock) it lends that one its level for as long as
+//! it waits:
+//!
+//! - effective level of a coroutine = the most urgent of its own level and its lenders' effective levels;
+//! - when that changes, the waiters in which it is the lender pass the change on.
+//!
+//! Each control block heads one list of all waiters that it takes part in, on either side.
+//!
+//! Cost: lending is O(1) per coroutine on the chain that becomes more urgent; ending it is O(waiters of the borrower), and
+//! only the chain whose level changes is visited. In a ring of coroutines that wait for each other (a deadlock) the
+//! propagation ends when no level changes any more.
+//!
+//! Everything here belongs to the owner, the executor's thread: a `Waiter` is neither `Send` nor `Sync`.
+
+use core::cell::{Cell, UnsafeCell};
+use core::marker::PhantomPinned;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::{Context, Waker};
+
+use crate::block::BlockRef;
+use crate::context;
+use crate::priority::Priority;
+use crate::scheduler::Scheduler;
+use crate::waker;
+
+/// See the module's documentation. Pinned in its future; dropping it ends the wait.
+pub(crate) struct Waiter {
+    /// The coroutine that waits. `None` after it has exited, or when what waits is no coroutine.
+    lender: Cell<Option<BlockRef>>,
+    borrower: Cell<Option<BlockRef>>,
+    /// Whom to wake where that is not simply the lender: what polls may be a combinator with wakers of its own, or no
+    /// coroutine at all.
+    waker: UnsafeCell<Option<Waker>>,
+    as_lender: Links,
+    as_borrower: Links,
+    _pinned: PhantomPinned,
+}
+
+struct Links {
+    previous: Cell<Option<NonNull<Waiter>>>,
+    next: Cell<Option<NonNull<Waiter>>>,
+}
+
+impl Links {
+    const fn new() -> Self {
+        Self {
+            previous: Cell::new(None),
+            next: Cell::new(None),
+        }
+    }
+}
+
+impl Waiter {
+    pub(crate) const fn new() -> Self {
+        Self {
+            lender: Cell::new(None),
+            borrower: Cell::new(None),
+            waker: UnsafeCell::new(None),
+            as_lender: Links::new(),
+            as_borrower: Links::new(),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    /// Whoever polls waits from now on, for `borrower` if that is a coroutine. To be called in each poll that ends
+    /// pending: the waker may be another one each time.
+    pub(crate) fn wait(self: Pin<&Self>, cx: &Context<'_>, borrower: Option<BlockRef>) {
+        // Between executors nothing is lent, and a coroutine that awaits itself has nobody to lend to: then whoever polls
+        // is remembered by its waker alone.
+        let lender = context::current().filter(|lender| {
+            borrower.is_none_or(|borrower| {
+                *lender != borrower && lender.scheduler() == borrower.scheduler()
+            })
+        });
+        self.remember_waker(cx, lender);
+        if self.lender.get() == lender && self.borrower.get() == borrower {
+            return;
+        }
+        self.end_loan();
+        self.lender.set(lender);
+        self.borrower.set(borrower);
+        let this = NonNull::from(self.get_ref());
+        if let Some(lender) = lender {
+            link(lender, this);
+        }
+        if let Some(borrower) = borrower {
+            link(borrower, this);
+            if lender.is_some_and(|lender| lender.level().is_more_urgent_than(borrower.level())) {
+                Scheduler::of(borrower).refresh_level(borrower);
+            }
+        }
+    }
+
+    fn remember_waker(&self, cx: &Context<'_>, lender: Option<BlockRef>) {
+        // SAFETY: only the owner's thread comes here, and nothing that runs below refers to the waker in place: the
+        // clone is made before, and the old one is dropped after, the short borrow of the cell.
+        let known = unsafe { (*self.waker.get()).as_ref() };
+        if lender.is_some_and(|lender| waker::is_of(cx.waker(), lender)) {
+            if known.is_some() {
+                drop(self.replace_waker(None));
+            }
+        } else if !known.is_some_and(|known| known.will_wake(cx.waker())) {
+            drop(self.replace_waker(Some(cx.waker().clone())));
+        }
+    }
+
+    fn replace_waker(&self, waker: Option<Waker>) -> Option<Waker> {
+        // SAFETY: as in `remember_waker`.
+        unsafe { core::mem::replace(&mut *self.waker.get(), waker) }
+    }
+
+    /// Wakes whoever waits. The loan goes on until [`end`](Self::end).
+    pub(crate) fn wake(&self) {
+        match (self.replace_waker(None), self.lender.get()) {
+            (Some(waker), _) => waker.wake(),
+            (None, Some(lender)) => Scheduler::of(lender).wake(lender),
+            (None, None) => {}
+        }
+    }
+
+    /// The live level of whoever waits; the default for what is no coroutine.
+    pub(crate) fn level(&self) -> Priority {
+        self.lender
+            .get()
+            .map_or(Priority::DEFAULT, |lender| lender.level())
+    }
+
+    /// Nobody waits any more: what was lent is given back. Does nothing the second time.
+    pub(crate) fn end(&self) {
+        self.end_loan();
+        drop(self.replace_waker(None));
+    }
+
+    fn end_loan(&self) {
+        let this = NonNull::from(self);
+        if let Some(lender) = self.lender.get() {
+            unlink(lender, this);
+            self.lender.set(None);
+        }
+        if let Some(borrower) = self.borrower.get() {
+            // `links` tells the two lists apart by the lender; without one, what is left is the borrower's.
+            unlink(borrower, this);
+            self.borrower.set(None);
+            Scheduler::of(borrower).refresh_level(borrower);
+        }
+    }
+
+    /// The links of the list that `block` heads.
+    fn links(&self, block: BlockRef) -> &Links {
+        if self.lender.get() == Some(block) {
+            &self.as_lender
+        } else {
+            &self.as_borrower
+        }
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn link(block: BlockRef, waiter: NonNull<Waiter>) {
+    // SAFETY: waiters in a list are pinned, and unlinked before they are dropped, so every pointer in it is good.
+    unsafe {
+        let links = waiter.as_ref().links(block);
+        let first = block.waiters.get();
+        links.previous.set(None);
+        links.next.set(first);
+        if let Some(first) = first {
+            first.as_ref().links(block).previous.set(Some(waiter));
+        }
+    }
+    block.waiters.set(Some(waiter));
+}
+
+fn unlink(block: BlockRef, waiter: NonNull<Waiter>) {
+    // SAFETY: as in `link`.
+    unsafe {
+        let links = waiter.as_ref().links(block);
+        let (previous, next) = (links.previous.take(), links.next.take());
+        match previous {
+            Some(previous) => previous.as_ref().links(block).next.set(next),
+            None => block.waiters.set(next),
+        }
+        if let Some(next) = next {
+            next.as_ref().links(block).previous.set(previous);
+        }
+    }
+}
+
+/// The part that `block` plays in one of its waiters, and the coroutine on the other side.
+enum Part {
+    Lends(Option<BlockRef>),
+    Borrows(Option<BlockRef>),
+}
+
+/// The waiters of `block`. The list must not change meanwhile.
+fn parts(block: BlockRef) -> impl Iterator<Item = Part> {
+    let mut next = block.waiters.get();
+    core::iter::from_fn(move || {
+        // SAFETY: as in `link`.
+        let waiter = unsafe { next?.as_ref() };
+        next = waiter.links(block).next.get();
+        Some(if waiter.lender.get() == Some(block) {
+            Part::Lends(waiter.borrower.get())
+        } else {
+            Part::Borrows(waiter.lender.get())
+        })
+    })
+}
+
+impl Scheduler {
+    /// Recomputes the effective level of `block` and of all to whom it lends.
+    pub(crate) fn refresh_level(&self, block: BlockRef) {
+        let mut next = Some(block);
+        while let Some(block) = next.take() {
+            let mut level = block.base();
+            for part in parts(block) {
+                if let Part::Borrows(Some(lender)) = part {
+                    level = level.min(lender.level());
+                }
+            }
+            if level == block.level() {
+                return;
+            }
+            self.move_to_level(block, level);
+            // The last borrower is visited by this loop, any others by recursion: most coroutines wait for one thing
+            // at a time, so the stack's depth is that of nested `join!`s rather than the length of the chain.
+            for part in parts(block) {
+                if let Part::Lends(Some(borrower)) = part
+                    && let Some(other) = next.replace(borrower)
+                {
+                    self.refresh_level(other);
+                }
+            }
+        }
+    }
+
+    /// `block` has exited: those who wait for it are woken, and it waits for nothing.
+    pub(crate) fn end_waiters(&self, block: BlockRef) {
+        while let Some(waiter) = block.waiters.get() {
+            // SAFETY: as in `link`.
+            let waiter = unsafe { waiter.as_ref() };
+            if waiter.lender.get() == Some(block) {
+                waiter.end();
+            } else {
+                // Woken first: once the loan has ended, nobody knows whom to wake.
+                waiter.wake();
+                waiter.end();
+            }
+        }
+    }
+}

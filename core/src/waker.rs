@@ -1,0 +1,151 @@
+//! Wakers, and [`Remote`]: what reaches a coroutine from any thread, hart or interrupt handler.
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::task::{RawWaker, RawWakerVTable, Waker};
+
+use crate::block::BlockRef;
+use crate::context;
+use crate::priority::Priority;
+use crate::scheduler::Scheduler;
+use crate::signals::{Released, Sent, Signal};
+
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
+
+/// The waker of `block` for the time of one poll. It holds no reference: the coroutine exists while it is polled.
+pub(crate) fn borrowed(block: BlockRef) -> ManuallyDrop<Waker> {
+    // SAFETY: the functions of the table uphold the contract of `RawWakerVTable`: all are thread-safe, and a clone
+    // counts a reference that its drop or wake gives back.
+    ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(block.as_data(), &VTABLE)) })
+}
+
+/// Whether `waker` wakes `block` and nothing else.
+pub(crate) fn is_of(waker: &Waker, block: BlockRef) -> bool {
+    waker.data() == block.as_data() && core::ptr::eq(waker.vtable(), &VTABLE)
+}
+
+/// # Safety
+/// `data` is that of one of our wakers, and alive.
+unsafe fn clone(data: *const ()) -> RawWaker {
+    // SAFETY: the caller's waker keeps the block alive.
+    let block = unsafe { BlockRef::from_data(data) };
+    block.signals.acquire();
+    RawWaker::new(data, &VTABLE)
+}
+
+/// # Safety
+/// As `clone`; the waker is not used again.
+unsafe fn wake(data: *const ()) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        wake_by_ref(data);
+        drop_waker(data);
+    }
+}
+
+/// # Safety
+/// As `clone`.
+unsafe fn wake_by_ref(data: *const ()) {
+    // SAFETY: the caller's waker keeps the block alive.
+    let block = unsafe { BlockRef::from_data(data) };
+    if context::is_here(block.scheduler().as_ptr()) {
+        Scheduler::of(block).wake(block);
+    } else {
+        send(block, Signal::Wake);
+    }
+}
+
+/// # Safety
+/// As `clone`; the waker is not used again.
+unsafe fn drop_waker(data: *const ()) {
+    // SAFETY: the caller's waker keeps the block alive until its reference is released, once, here.
+    unsafe { release(BlockRef::from_data(data)) }
+}
+
+/// Sends a signal from outside; false if nobody is there to receive it.
+fn send(block: BlockRef, signal: Signal) -> bool {
+    match block.signals.send(signal) {
+        Sent::Push => Scheduler::of(block).push_inbox(block),
+        Sent::Pending => {}
+        Sent::Refused => return false,
+    }
+    true
+}
+
+/// Gives back a counted reference.
+///
+/// # Safety
+/// The caller owns one and does not use `block` again.
+unsafe fn release(block: BlockRef) {
+    match block.signals.release(false) {
+        Released::Done => {}
+        Released::Orphan => Scheduler::unanchor(block.scheduler()),
+        Released::Anchor => {
+            let scheduler = block.scheduler();
+            Scheduler::of(block).anchor();
+            match block.signals.release(true) {
+                Released::Push => Scheduler::of(block).push_inbox(block),
+                Released::Orphan => Scheduler::unanchor(scheduler),
+                Released::Done | Released::Anchor => {}
+            }
+            Scheduler::unanchor(scheduler);
+        }
+        Released::Push => unreachable!("only an anchored release pushes"),
+    }
+}
+
+/// Reaches one coroutine from any thread, hart or interrupt handler: wakes, cancels, re-prioritises.
+///
+/// What it asks takes effect before the executor picks again. Made by [`JoinHandle::remote`](crate::JoinHandle::remote);
+/// it keeps the coroutine's slot in the table, not its future. Cost of each call: one atomic read-modify-write, and one
+/// more for the first since the executor last looked.
+pub struct Remote {
+    block: BlockRef,
+}
+
+// SAFETY: a `Remote` touches nothing of the block but its atomic fields, and the scheduler's inbox, which is made for it.
+unsafe impl Send for Remote {}
+// SAFETY: as above.
+unsafe impl Sync for Remote {}
+
+impl Remote {
+    pub(crate) fn new(block: BlockRef) -> Self {
+        block.signals.acquire();
+        Self { block }
+    }
+
+    /// Wakes the coroutine (rules W1 to W5). False if its handle and it, or its executor, are gone.
+    pub fn wake(&self) -> bool {
+        send(self.block, Signal::Wake)
+    }
+
+    /// Cancels the coroutine (rules X1 to X4). False if it was certainly too late.
+    pub fn cancel(&self) -> bool {
+        send(self.block, Signal::Cancel)
+    }
+
+    /// Gives the coroutine a new base priority (rules R1 to R4). False if it was certainly too late. Of several calls
+    /// before the executor looks, the last one counts.
+    pub fn reprioritize(&self, priority: Priority) -> bool {
+        send(self.block, Signal::Reprioritize(priority))
+    }
+}
+
+impl Clone for Remote {
+    fn clone(&self) -> Self {
+        Self::new(self.block)
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // SAFETY: `new` acquired a reference.
+        unsafe { release(self.block) }
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").finish_non_exhaustive()
+    }
+}
