@@ -20,6 +20,8 @@ pub struct Sample {
     pub unit: String,
     /// What was measured in this run.
     pub value: f64,
+    /// The number of the run, if the experiment tells: it is no parameter of the point.
+    pub run: Option<u64>,
     /// Everything else: the parameters of the point.
     #[serde(flatten)]
     pub parameters: Map<String, Value>,
@@ -189,7 +191,7 @@ mod tests {
 
     fn sample(model: &str, n: u32, value: f64) -> Sample {
         let line = format!(
-            r#"@row {{"experiment":"a","model":"{model}","n":{n},"order":"in-order","metric":"time","unit":"ms","value":{value}}}"#
+            r#"@row {{"experiment":"a","model":"{model}","n":{n},"order":"in-order","metric":"time","unit":"ms","value":{value},"run":7}}"#
         );
         Sample::from_line(&line).unwrap().unwrap()
     }

@@ -1,6 +1,7 @@
 //! `cargo xtask experiment`: runs one experiment and writes what it measured.
 
 mod host;
+mod plan;
 mod runner;
 
 use crate::{repository, setup};

@@ -1,10 +1,9 @@
 //! Running an experiment's program and reading what it prints.
 //!
-//! The program alternates the models and prints one line per run: see [`corank_report::row::Sample`]. A line
-//! `@plan N` says how many such lines to expect; it is only used to show how far the run is. Other lines are passed on. A wrong
-//! result ends the program with a code other than 0, and then nothing is kept.
+//! The program alternates the models and prints one line per run: see [`corank_report::row::Sample`]. Other lines explain. A
+//! wrong result ends the program with a code other than 0, and then nothing is kept.
 
-use super::{Name, host};
+use super::{Name, host, plan};
 use crate::os::boot::{Boot, Input};
 use crate::os::build;
 use crate::process;
@@ -17,12 +16,12 @@ use corank_report::row::{self, Sample};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// A line with this mark says how many rows will come.
-const PLAN: &str = "@plan ";
 /// No experiment takes longer.
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Memory of the machine: 4000 threads of several processes have a stack each in the kernel and in the process.
 const MEMORY: &str = "1G";
+/// Harts of the machine; the papers have one as well.
+const SMP: u32 = 1;
 
 /// Fails, before anything is built, where an experiment is not written yet.
 pub(super) fn require_available(name: Name) -> Result<()> {
@@ -62,35 +61,48 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
     })
 }
 
-/// Boots the OS with the experiment's program.
+/// Boots the OS with the experiment's program, once for each part of the plan.
 fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
-    let mut command = vec![format!("experiment-{}", name.text())];
-    if quick {
-        command.push("--quick".to_string());
-    }
-    let boot = Boot {
-        smp: 1,
-        memory: MEMORY.to_string(),
-        limit: Some(LIMIT),
-        input: Input::None,
-        command,
-    };
+    let program = format!("experiment-{}", name.text());
+    let parts = plan::parts(name, quick);
     let image = build::build(&[])?;
-    let mut lines = Lines::default();
-    let ended = boot.run(&image, |bytes| {
-        lines.feed(bytes, |line| listener.hear(line))
-    })?;
-    ensure!(
-        ended.code == 0,
-        "`{}` ended with code {}: {}",
-        boot.command.join(" "),
-        ended.code,
-        listener.last_words()
-    );
+    listener
+        .progress
+        .set_total(parts.iter().map(plan::Part::rows).sum());
+    for part in &parts {
+        let mut command = vec![program.clone()];
+        command.extend(part.arguments());
+        let boot = Boot {
+            smp: SMP,
+            memory: MEMORY.to_string(),
+            limit: Some(LIMIT),
+            input: Input::None,
+            command,
+        };
+        let mut lines = Lines::default();
+        let before = listener.samples.len() as u64;
+        let ended = boot.run(&image, |bytes| {
+            lines.feed(bytes, |line| listener.hear(line))
+        })?;
+        let command = boot.command.join(" ");
+        ensure!(
+            ended.code == 0,
+            "`{command}` ended with code {}: {}",
+            ended.code,
+            listener.last_words()
+        );
+        let rows = listener.samples.len() as u64 - before;
+        ensure!(
+            rows == part.rows(),
+            "`{command}` printed {rows} rows instead of {}: {}",
+            part.rows(),
+            listener.last_words()
+        );
+    }
     Ok(settings(
         quick,
-        &boot.command,
-        &[("smp", json!(boot.smp)), ("memory", json!(boot.memory))],
+        &[program],
+        &[("smp", json!(SMP)), ("memory", json!(MEMORY))],
     ))
 }
 
@@ -155,18 +167,6 @@ impl Listener {
     }
 
     fn hear(&mut self, line: &str) {
-        if let Some(total) = line.strip_prefix(PLAN) {
-            match total.trim().parse() {
-                Ok(total) => self.progress.set_total(total),
-                Err(_) => {
-                    self.error = self
-                        .error
-                        .take()
-                        .or(Some(anyhow::anyhow!("not a number of rows: {line}")))
-                }
-            }
-            return;
-        }
         match Sample::from_line(line)
             .context("the experiment printed a line that is not understood")
         {
@@ -252,7 +252,6 @@ mod tests {
     fn the_listener_keeps_samples_and_explanations() {
         let mut listener = Listener::new("a");
         for line in [
-            "@plan 2",
             r#"@row {"experiment":"a","model":"coroutine","n":2,"metric":"time","unit":"us","value":3}"#,
             "wrong turn",
         ] {
