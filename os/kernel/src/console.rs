@@ -4,7 +4,7 @@
 use crate::boot::Machine;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
-use crate::wait::{WaitQueue, until};
+use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
 use core::fmt::{self, Write};
 use core::ptr::NonNull;
@@ -121,8 +121,8 @@ impl Write for Console {
 ///
 /// # Errors
 /// When the buffer is not the program's to write.
-pub async fn read(process: &Process, buffer: UserBuffer) -> Result<usize, BadAddress> {
-    until(&READERS, process.wait_mode(), |turn| {
+pub async fn read(process: &Process, mode: WaitMode, buffer: UserBuffer) -> Result<usize, BadAddress> {
+    until(&READERS, mode, |turn| {
         let mut console = CONSOLE.lock();
         if console.input.is_empty() && buffer.length > 0 {
             turn.wait();

@@ -34,6 +34,8 @@ struct Page {
 struct Hart {
     index: usize,
     float_owner: Cell<u64>,
+    /// Which executor runs on this hart: the core's context slot.
+    context: Cell<*const ()>,
     executor: Executor,
 }
 
@@ -79,6 +81,11 @@ pub fn executor() -> &'static Executor {
     &this().executor
 }
 
+corank::context_slot! {
+    get: || this().context.get(),
+    set: |context| this().context.set(context),
+}
+
 /// Whose floating-point registers this hart holds.
 pub fn float_owner() -> &'static Cell<u64> {
     &this().float_owner
@@ -104,7 +111,7 @@ pub unsafe fn start(index: usize) {
         emergency_stack: emergency as usize + size_of_val(&PLACES[index].emergency),
         hart: PLACES[index].hart.get().cast(),
     };
-    let hart = Hart { index, float_owner: Cell::new(0), executor: Executor::new() };
+    let hart = Hart { index, float_owner: Cell::new(0), context: Cell::new(core::ptr::null()), executor: Executor::new() };
     // SAFETY: the caller gives each hart a place of its own. The kernel is mapped at its own addresses in its address
     // space, so that execution goes on there. User programs may read the clock (`scounteren`). Interrupts from the
     // clock and from devices end user mode and `wfi`; `sstatus` keeps them off in the kernel.

@@ -66,10 +66,11 @@ impl Semaphore {
             }
             return;
         }
-        self.stand_in_line().wait().await;
+        let mut place = self.stand_in_line();
+        poll_fn(|context| place.poll(context)).await;
     }
 
-    /// Takes a place in the line now, to wait for a permit later; `try_down` comes first where a permit may be free.
+    /// A place in the line, taken when one begins to wait.
     pub fn stand_in_line(&self) -> Place<'_> {
         Place { semaphore: self, ticket: 0 }
     }
@@ -101,9 +102,19 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Waits for the permit.
-    pub async fn wait(mut self) {
-        poll_fn(|context| self.poll(context)).await;
+    /// Stands in line, then does `then`, then waits for the permit. If `then` says false, it goes at once without one.
+    pub async fn wait_after(mut self, then: impl FnOnce() -> bool) -> bool {
+        let mut then = Some(then);
+        poll_fn(move |context| {
+            let polled = self.poll(context);
+            if let Some(then) = then.take()
+                && !then()
+            {
+                return Poll::Ready(false);
+            }
+            polled.map(|()| true)
+        })
+        .await
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {

@@ -2,7 +2,7 @@
 //!
 //! A thread's coroutine is the switching coroutine of seed 002 (section 3.3): it never holds the hart for longer than up to
 //! the next clock tick, and its priority is that of the most urgent coroutine of its process.
-use crate::memory::user::{Access, BadAddress};
+use crate::memory::user::BadAddress;
 use crate::process::Process;
 use crate::trap::{self, Context, Trap};
 use crate::{clock, console, hart, println, syscall};
@@ -53,7 +53,7 @@ impl From<BadAddress> for End {
 
 /// The thread's coroutine: user mode, a trap, what the trap asks for, again.
 pub async fn run(thread: Thread, mut context: Context) {
-    loop {
+    while !thread.process.is_ending() {
         match run_until_trap(&thread.process, &mut context) {
             Trap::Call => {
                 context.pc += 4;
@@ -135,9 +135,4 @@ pub fn fail_process(process: &Process, code: i32, what: core::fmt::Arguments<'_>
 /// Ends the process because of a bad pointer in an asynchronous call.
 pub fn fail_call(process: &Process, call: u32, bad: BadAddress) {
     fail_process(process, BAD_ADDRESS, format_args!("bad pointer in asynchronous system call {call}: {bad}"));
-}
-
-/// What was wanted with an address that is not the program's at all.
-pub fn not_mapped(address: usize) -> BadAddress {
-    BadAddress { address, access: Access::Read }
 }

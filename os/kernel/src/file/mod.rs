@@ -5,6 +5,7 @@ pub mod stored;
 use crate::console;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
+use crate::wait::WaitMode;
 use pipe::{ReadEnd, WriteEnd};
 use stored::Stored;
 
@@ -35,11 +36,11 @@ impl File {
     ///
     /// # Errors
     /// [`BadAddress`] ends the process; [`NotAllowed`] does not.
-    pub async fn read(&self, process: &Process, buffer: UserBuffer) -> Transferred {
+    pub async fn read(&self, process: &Process, mode: WaitMode, buffer: UserBuffer) -> Transferred {
         match self {
-            File::ConsoleInput => console::read(process, buffer).await.map(Ok),
+            File::ConsoleInput => console::read(process, mode, buffer).await.map(Ok),
             File::Stored(file) => file.read(process, buffer).map(Ok),
-            File::PipeRead(end) => end.read(process, buffer).await.map(Ok),
+            File::PipeRead(end) => end.read(process, mode, buffer).await.map(Ok),
             File::ConsoleOutput | File::PipeWrite(_) => Ok(Err(NotAllowed)),
         }
     }
@@ -48,10 +49,10 @@ impl File {
     ///
     /// # Errors
     /// As [`File::read`].
-    pub async fn write(&self, process: &Process, buffer: UserBuffer) -> Transferred {
+    pub async fn write(&self, process: &Process, mode: WaitMode, buffer: UserBuffer) -> Transferred {
         match self {
             File::ConsoleOutput => console::write(process, buffer).map(Ok),
-            File::PipeWrite(end) => end.write(process, buffer).await,
+            File::PipeWrite(end) => end.write(process, mode, buffer).await,
             File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Ok(Err(NotAllowed)),
         }
     }

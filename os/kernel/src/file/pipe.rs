@@ -8,7 +8,7 @@ use crate::memory::PAGE_SIZE;
 use crate::memory::frame::Frame;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
-use crate::wait::{WaitQueue, until};
+use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::sync::Arc;
 use core::task::Poll;
 use spin::Mutex;
@@ -122,9 +122,9 @@ impl ReadEnd {
     ///
     /// # Errors
     /// When the buffer is not the program's to write.
-    pub async fn read(&self, process: &Process, mut buffer: UserBuffer) -> Result<usize, BadAddress> {
+    pub async fn read(&self, process: &Process, mode: WaitMode, mut buffer: UserBuffer) -> Result<usize, BadAddress> {
         let wanted = buffer.length;
-        until(&self.0.readers, process.wait_mode(), |turn| {
+        until(&self.0.readers, mode, |turn| {
             let mut state = self.0.state.lock();
             if state.length() > 0 {
                 state.take(process, &mut buffer)?;
@@ -157,9 +157,9 @@ impl WriteEnd {
     ///
     /// # Errors
     /// When the buffer is not the program's to read.
-    pub async fn write(&self, process: &Process, mut buffer: UserBuffer) -> Transferred {
+    pub async fn write(&self, process: &Process, mode: WaitMode, mut buffer: UserBuffer) -> Transferred {
         let wanted = buffer.length;
-        until(&self.0.writers, process.wait_mode(), |turn| {
+        until(&self.0.writers, mode, |turn| {
             let mut state = self.0.state.lock();
             if !state.read_end_is_open {
                 return Poll::Ready(Ok(Err(NotAllowed)));

@@ -7,7 +7,7 @@ use corank_abi::page::DEFAULT_LEVEL;
 
 /// The priority of a level. A level that does not exist counts as the least urgent.
 pub fn priority(level: u8) -> Priority {
-    Priority::new(level).unwrap_or(Priority::LOWEST)
+    Priority::new(level).unwrap_or(Priority::LEAST_URGENT)
 }
 
 impl Process {
@@ -21,6 +21,11 @@ impl Process {
             | page.running.load(Ordering::Acquire)
             | page.arriving.load(Ordering::Acquire);
         Some(said & self.granted)
+    }
+
+    /// Whether an executor runs in the process.
+    pub fn has_executor(&self) -> bool {
+        self.page().executors.load(Ordering::Relaxed) != 0
     }
 
     /// The level at which the process's threads run.
@@ -57,19 +62,16 @@ impl Process {
         }
     }
 
-    /// Says that something at `level` has arrived for the process, and makes it as urgent as that.
+    /// Says that something at `level` has arrived for the process, and lets it follow.
     pub fn arrived(&self, level: u8) {
         self.page().arriving.fetch_or(1 << level, Ordering::AcqRel);
-        if level < self.level.load(Ordering::Relaxed) {
-            self.level.store(level, Ordering::Relaxed);
-            self.move_threads();
-        }
+        self.follow_level();
     }
 }
 
 /// Forms the system bitmap from what the processes say and the kernel's own coroutines, and lets each process follow.
 pub fn publish_levels() {
-    let mut system = hart::executor().ready_levels() | hart::executor().running_level();
+    let mut system = hart::executor().published().urgency().bits();
     table::for_each(|process| {
         system |= process.claimed().unwrap_or(0);
         process.follow_level();

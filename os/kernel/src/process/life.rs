@@ -3,7 +3,7 @@ use super::level::priority;
 use super::{Process, Slot, State, table};
 use crate::elf_loader::{self, LoadError};
 use crate::file::File;
-use crate::memory::address_space::{AddressSpace, USER_DATA, stack_of};
+use crate::memory::address_space::{AddressSpace, USER_DATA};
 use crate::memory::frame::Frame;
 use crate::memory::page_table::Flags;
 use crate::memory::{OutOfMemory, heap};
@@ -88,6 +88,7 @@ impl Process {
             granted: u64::MAX,
             level: AtomicU8::new(DEFAULT_LEVEL),
             waits_by_yielding: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
             state: Mutex::new(state),
             ring: Mutex::new(None),
             children: WaitQueue::new(),
@@ -133,24 +134,19 @@ impl Process {
     /// Runs another program in this process. Only its main thread may, when it is the only one.
     ///
     /// # Errors
-    /// As [`Process::load`]; the process then goes on as it was, but without calls under way.
+    /// As [`Process::load`]; the process then goes on as it was.
     pub fn exec(&self, name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
-        let ring = self.ring.lock().take();
-        if let Some(ring) = &ring {
+        let context = self.load(file, arguments)?;
+        // The calls under way meant the old program's memory. None of them runs before this returns.
+        if let Some(ring) = self.ring.lock().take() {
             ring.cancel_all();
         }
-        let context = self.load(file, arguments);
-        match &context {
-            Ok(_) => {
-                *self.name.lock() = String::from(name);
-                let mut state = self.state.lock();
-                state.semaphores.clear();
-                state.mutexes.clear();
-                state.conditions.clear();
-            }
-            Err(_) => *self.ring.lock() = ring,
-        }
-        context
+        *self.name.lock() = String::from(name);
+        let mut state = self.state.lock();
+        state.semaphores.clear();
+        state.mutexes.clear();
+        state.conditions.clear();
+        Ok(context)
     }
 
     /// Maps the pages that the process shares with the kernel.
@@ -185,12 +181,8 @@ impl Process {
         child.level.store(self.level(), Ordering::Relaxed);
         child.state.lock().files = self.state.lock().files.clone();
         table::insert(child.clone());
-        // The stack was copied with the memory.
-        if let Err(error) = child.start_thread(|_| Ok(context)) {
-            child.end(-1);
-            child.finish();
-            return Err(error);
-        }
+        // The stack was copied with the memory. A thread that cannot start takes the child with it.
+        child.start_thread(|_| Ok(context))?;
         self.state.lock().children.push(child.clone());
         Ok(child)
     }
@@ -260,13 +252,15 @@ impl Process {
                 return;
             }
             state.ending = Some(code);
+            self.is_ending.store(true, Ordering::Relaxed);
             let live = |slot: &Slot| match slot {
                 Slot::Live(coroutine) => Some(coroutine.clone()),
                 _ => None,
             };
             state.threads.iter().filter_map(live).collect()
         };
-        if let Some(ring) = self.ring.lock().take() {
+        let ring = self.ring.lock().clone();
+        if let Some(ring) = ring {
             ring.cancel_all();
         }
         // Dropped coroutines come back with `thread_gone`: no lock is held here.
@@ -277,7 +271,7 @@ impl Process {
 
     /// Whether [`Process::end`] has been called.
     pub fn is_ending(&self) -> bool {
-        self.state.lock().ending.is_some()
+        self.is_ending.load(Ordering::Relaxed)
     }
 
     /// A thread's coroutine is gone.
@@ -287,7 +281,7 @@ impl Process {
             state.threads[tid] = Slot::Exited(code);
             state.live -= 1;
             self.threads.wake_all();
-            if state.ending.is_none() && stack_of(tid).is_some() {
+            if state.ending.is_none() {
                 // Lock order: state, then memory.
                 self.with_memory(|space| space.unmap_stack(tid), ());
             }
@@ -310,6 +304,8 @@ impl Process {
         };
         drop(files);
         drop(self.memory.lock().take());
+        // After the memory, in which it was mapped.
+        drop(self.ring.lock().take());
         table::return_space(self.space_id);
         table::remove(self);
         let first = FIRST.get();

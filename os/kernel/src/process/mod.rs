@@ -9,7 +9,7 @@ mod level;
 mod life;
 mod table;
 
-pub use level::publish_levels;
+pub use level::{priority, publish_levels};
 pub use life::start_first;
 pub use table::find;
 
@@ -48,6 +48,8 @@ pub struct Process {
     /// The level at which its threads run now.
     level: AtomicU8,
     waits_by_yielding: AtomicBool,
+    /// [`State::ending`] is set.
+    is_ending: AtomicBool,
     state: Mutex<State>,
     /// The process's rings, once it has set them up.
     pub ring: Mutex<Option<Arc<Ring>>>,
