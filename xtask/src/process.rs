@@ -24,9 +24,14 @@ impl Finished {
         self.status.success()
     }
 
-    /// The end of the output, at most `lines` lines.
+    /// The end of the output, at most `lines` lines; tests that passed are left out.
     pub(crate) fn tail(&self, lines: usize) -> String {
-        let all: Vec<&str> = self.output.lines().collect();
+        let is_passed_test = |line: &&str| line.starts_with("test ") && line.ends_with(" ... ok");
+        let all: Vec<&str> = self
+            .output
+            .lines()
+            .filter(|line| !is_passed_test(line))
+            .collect();
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 }
@@ -164,6 +169,13 @@ mod tests {
         assert_eq!(finished.status.code(), Some(3));
         assert!(!finished.timed_out);
         assert_eq!(finished.tail(2), "two\nthree");
+    }
+
+    #[test]
+    fn the_tail_is_about_what_failed() {
+        let script = "echo 'test a ... FAILED'; echo 'test b ... ok'";
+        let finished = capture(&shell(script), Duration::from_secs(20), |_| {}).unwrap();
+        assert_eq!(finished.tail(5), "test a ... FAILED");
     }
 
     #[test]

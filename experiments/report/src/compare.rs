@@ -141,16 +141,19 @@ impl Comparison {
     /// The times beside the papers'.
     pub fn table(&self) -> Table {
         let mut table = Table::new(
-            self.title(),
+            format!(
+                "{}: times in ms, ratios of coroutines to threads",
+                self.title()
+            ),
             &[
                 "N",
-                "coroutines ms",
-                "threads yielding ms",
-                "threads blocking ms",
-                "ratio to yielding",
-                "ratio to blocking",
-                "papers: coroutines ms",
-                "threads ms",
+                "coroutines",
+                "yielding threads",
+                "ratio",
+                "blocking threads",
+                "ratio",
+                "papers: coroutines",
+                "threads",
                 "ratio",
             ],
         );
@@ -165,8 +168,8 @@ impl Comparison {
                 format!("{n}"),
                 shown(self.time(COROUTINE, n)),
                 shown(self.time(THREAD_YIELD, n)),
-                shown(self.time(THREAD_BLOCK, n)),
                 shown(self.ratio(THREAD_YIELD, n)),
+                shown(self.time(THREAD_BLOCK, n)),
                 shown(self.ratio(THREAD_BLOCK, n)),
                 paper
                     .map(|point| format!("{}", point.coroutines))
@@ -257,7 +260,7 @@ pub(crate) mod tests {
         assert_eq!(
             table.rows[1],
             [
-                "4000", "10.0", "100", "", "0.100", "", "651", "1956", "0.333"
+                "4000", "10.0", "100", "0.100", "", "", "651", "1956", "0.333"
             ]
         );
         assert!(found[0].figure(true).unwrap().contains("threads, yielding"));

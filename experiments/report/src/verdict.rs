@@ -56,7 +56,7 @@ pub fn verdicts(document: &Document) -> Result<Vec<Verdict>> {
 fn of_comparison(comparison: &Comparison) -> Vec<Verdict> {
     let title = comparison.title();
     let at_largest = |model: &str, name: &str, limit: f64| Verdict {
-        claim: format!("{title}: coroutines / {name} threads, at {LARGEST} tasks"),
+        claim: format!("{title}: coroutines / {name} threads, at N {LARGEST}"),
         limit,
         measured: comparison.ratio(model, LARGEST),
         at: String::new(),
@@ -83,30 +83,31 @@ fn never_slower(comparison: &Comparison) -> Verdict {
     let worst = ratios.max_by(|one, other| one.0.total_cmp(&other.0));
     Verdict {
         claim: format!(
-            "{}: coroutines / either thread model, at any number of tasks",
+            "{}: coroutines / either threads, at any N",
             comparison.title()
         ),
         limit: 1.0,
         measured: worst.map(|(ratio, ..)| ratio),
         at: worst
-            .map(|(_, n, name)| format!("{n} tasks, {name} threads"))
+            .map(|(_, n, name)| format!("N {n}, {name}"))
             .unwrap_or_default(),
     }
 }
 
 /// The verdicts as a table.
 pub fn table(verdicts: &[Verdict]) -> Table {
-    let mut table = Table::new(
-        "Targets",
-        &["target", "at most", "measured", "at", "result"],
-    );
+    let mut table = Table::new("Targets", &["result", "measured", "at most", "what"]);
     for verdict in verdicts {
+        let place = if verdict.at.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", verdict.at)
+        };
         table.push(vec![
-            verdict.claim.clone(),
-            format!("{}", verdict.limit),
-            verdict.measured.map(figure).unwrap_or_default(),
-            verdict.at.clone(),
             verdict.word().to_string(),
+            verdict.measured.map(figure).unwrap_or_default(),
+            format!("{}", verdict.limit),
+            format!("{}{place}", verdict.claim),
         ]);
     }
     table
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(
             seen,
             [
-                (Some(1.5), Some(false), "200 tasks, blocking threads"),
+                (Some(1.5), Some(false), "N 200, blocking"),
                 (Some(0.15), Some(true), ""),
                 (None, None, ""),
             ]
@@ -143,7 +144,7 @@ mod tests {
         let words: Vec<String> = table(&verdicts)
             .rows
             .into_iter()
-            .map(|row| row[4].clone())
+            .map(|row| row[0].clone())
             .collect();
         assert_eq!(words, ["MISSED", "met", "not measured"]);
     }

@@ -104,7 +104,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "os-lint",
-        about: "clippy on the operating system",
+        about: "clippy on the operating system, and its documentation",
         home: Home::Path("os/kernel"),
         limit: minutes(10),
         run: os_lint,
@@ -237,11 +237,19 @@ fn sanitizer(context: &mut Context) -> Result<Outcome> {
 }
 
 fn os_lint(context: &mut Context) -> Result<Outcome> {
-    let mut command = BareMetal::require()?.cargo(Target::RiscV, "clippy");
-    command
-        .args(["--workspace", "--release", "--", "-D", "warnings"])
-        .current_dir(repository::path("os"));
-    Ok(Outcome::of_command(&context.command(&command)?))
+    let toolchain = BareMetal::require()?;
+    let mut clippy = toolchain.cargo(Target::RiscV, "clippy");
+    clippy.args(["--workspace", "--release", "--", "-D", "warnings"]);
+    let mut doc = toolchain.cargo(Target::RiscV, "doc");
+    doc.args(["--workspace", "--release", "--no-deps"])
+        .env("RUSTDOCFLAGS", "-D warnings");
+    let mut outcome = Outcome::default();
+    for command in [&mut clippy, &mut doc] {
+        outcome.add(Outcome::of_command(
+            &context.command(command.current_dir(repository::path("os")))?,
+        ));
+    }
+    Ok(outcome)
 }
 
 #[cfg(test)]
