@@ -1,6 +1,6 @@
 //! One HTML file with everything: targets, figures, tables, and where the numbers come from.
 
-use crate::compare;
+use crate::compare::{self, Comparison};
 use crate::document::Document;
 use crate::scheduler;
 use crate::table::{Table, escape, figure};
@@ -57,6 +57,34 @@ fn targets(verdicts: &[Verdict]) -> String {
     )
 }
 
+/// Every figure of a document, each with a name that can be a file's.
+///
+/// # Errors
+/// As [`page`].
+pub fn figures(document: &Document) -> Result<Vec<(String, String)>> {
+    let mut figures = Vec::new();
+    match document.experiment.as_str() {
+        "a" | "b" => {
+            for comparison in compare::comparisons(document)? {
+                let name = file_name(&comparison.title());
+                figures.push((name.clone(), comparison.figure(false)?));
+                figures.push((name + "-logarithmic", comparison.figure(true)?));
+            }
+        }
+        "core" => figures = scheduler::figures(document)?,
+        _ => {}
+    }
+    Ok(figures)
+}
+
+/// A title as a file's name: small letters, digits, and `-` for everything between.
+pub(crate) fn file_name(title: &str) -> String {
+    let words = title
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_lowercase()
+}
+
 fn section(document: &Document) -> Result<String> {
     let (heading, about) = match document.experiment.as_str() {
         "a" => (
@@ -67,27 +95,26 @@ fn section(document: &Document) -> Result<String> {
         "core" => ("The scheduler alone, on the host", ABOUT_CORE),
         other => (other, ""),
     };
-    let mut html = format!(
-        "<h2 id=\"{}\">{}</h2>\n<p>{about}</p>\n",
+    let tables: Vec<Table> = match document.experiment.as_str() {
+        "a" | "b" => compare::comparisons(document)?
+            .iter()
+            .map(Comparison::table)
+            .collect(),
+        "core" => scheduler::tables(document),
+        _ => Vec::new(),
+    };
+    let figures: String = figures(document)?
+        .iter()
+        .map(|(_, svg)| format!("<figure>{svg}</figure>\n"))
+        .collect();
+    let tables: String = tables.iter().map(Table::to_html).collect();
+    Ok(format!(
+        "<h2 id=\"{}\">{}</h2>\n<p>{about}</p>\n<div class=\"figures\">\n{figures}</div>\n\
+         <details open><summary>The numbers</summary>\n{tables}</details>\n{}",
         escape(&document.experiment),
-        escape(heading)
-    );
-    match document.experiment.as_str() {
-        "a" | "b" => {
-            for comparison in compare::comparisons(document)? {
-                let figures = [comparison.figure(false)?, comparison.figure(true)?];
-                html += &figures_side_by_side(&figures);
-                html += &comparison.table().to_html();
-            }
-        }
-        "core" => {
-            html += &figures_side_by_side(&scheduler::figures(document)?);
-            html.extend(scheduler::tables(document).iter().map(Table::to_html));
-        }
-        _ => {}
-    }
-    html += &source(document);
-    Ok(html)
+        escape(heading),
+        source(document)
+    ))
 }
 
 const ABOUT_A: &str = "Numbered tasks wait until a shared variable holds their number, then add one to it. No task calls the \
@@ -98,14 +125,6 @@ const ABOUT_B: &str = "Each of N tasks reads a message from its pipe, writes it 
     largest run.";
 const ABOUT_CORE: &str = "One thread of the host, no operating system of ours: what one operation of the scheduler costs beside \
     other executors, measured alternately in one run.";
-
-fn figures_side_by_side(figures: &[String]) -> String {
-    let figures: String = figures
-        .iter()
-        .map(|svg| format!("<figure>{svg}</figure>\n"))
-        .collect();
-    format!("<div class=\"figures\">\n{figures}</div>\n")
-}
 
 /// Commit, machine and settings of a run.
 fn source(document: &Document) -> String {
@@ -148,6 +167,10 @@ mod tests {
         ] {
             assert!(page.contains(text), "{text} is missing");
         }
+        assert_eq!(
+            figures(&document("b", &points)).unwrap()[1].0,
+            "experiment-b-1-byte-a-message-one-process-logarithmic"
+        );
         for outside in ["<script", "<link", "@import", "url("] {
             assert!(
                 !page.contains(outside),

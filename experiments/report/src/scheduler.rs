@@ -87,8 +87,9 @@ fn operation_table(document: &Document, operation: &str) -> Table {
     table
 }
 
-/// Time per operation against the number of tasks, one level in use; one figure per operation with more than one point.
-pub(crate) fn figures(document: &Document) -> Result<Vec<String>> {
+/// Time per operation against the number of tasks, one level in use; one figure, with its name, per
+/// operation with more than one point.
+pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let mut figures = Vec::new();
     for operation in operations(document) {
         let mut series = Vec::new();
@@ -131,7 +132,7 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<String>> {
                 },
                 series: &series,
             };
-            figures.push(chart.to_svg()?);
+            figures.push((crate::page::file_name(chart.title), chart.to_svg()?));
         }
     }
     Ok(figures)
