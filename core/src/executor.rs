@@ -224,10 +224,7 @@ impl Executor {
 
     /// As [`step`](Self::step), but gives way if `view` knows of something more urgent.
     pub fn step_under(&self, view: &impl SystemView) -> Step {
-        let _entered = Entered::new(self.scheduler.as_ptr());
-        let step = self.scheduler().step(view);
-        self.scheduler().published().clear_running();
-        step
+        self.scheduler().run(view, 1).0
     }
 
     /// Steps until no coroutine is ready; returns how many polls that took.
@@ -237,16 +234,7 @@ impl Executor {
 
     /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how many polls it took.
     pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
-        let _entered = Entered::new(self.scheduler.as_ptr());
-        let mut polls = 0;
-        let last = loop {
-            match self.scheduler().step(view) {
-                Step::Ran => polls += 1,
-                last => break last,
-            }
-        };
-        self.scheduler().published().clear_running();
-        (last, polls)
+        self.scheduler().run(view, u64::MAX)
     }
 
     /// Wakes a coroutine (rules W1 to W3). False if the identifier is stale.
@@ -299,6 +287,13 @@ impl Executor {
     /// How many coroutines have not exited.
     pub fn live(&self) -> usize {
         self.scheduler().live()
+    }
+
+    /// Gives memory of futures that are gone back to the allocator. Until then the executor keeps it for futures of the
+    /// same size; the table of control blocks stays as large as it ever was.
+    #[cfg(feature = "alloc")]
+    pub fn trim(&self) {
+        self.scheduler().storage().trim();
     }
 
     /// What the executor shows to others.

@@ -123,6 +123,18 @@ impl Waiter {
         }
     }
 
+    /// As [`end`](Self::end), and wakes whoever waited.
+    fn end_and_wake(&self) {
+        let (waker, lender) = (self.replace_waker(None), self.lender.get());
+        self.end_loan();
+        // Last: a waker of someone else's may drop the very future that the waiter is part of.
+        match (waker, lender) {
+            (Some(waker), _) => waker.wake(),
+            (None, Some(lender)) => Scheduler::of(lender).wake(lender),
+            (None, None) => {}
+        }
+    }
+
     /// The live level of whoever waits; the default for what is no coroutine.
     pub(crate) fn level(&self) -> Priority {
         self.lender
@@ -251,9 +263,7 @@ impl Scheduler {
             if waiter.lender.get() == Some(block) {
                 waiter.end();
             } else {
-                // Woken first: once the loan has ended, nobody knows whom to wake.
-                waiter.wake();
-                waiter.end();
+                waiter.end_and_wake();
             }
         }
     }
