@@ -158,6 +158,12 @@ pub fn forget(satp: usize) {
     unsafe { asm!("sfence.vma zero, {}", in(reg) satp >> 44 & 0xffff) };
 }
 
+/// Forgets what this hart remembers of the page of `address`, in every address space.
+pub fn forget_page(address: usize) {
+    // SAFETY: as in `forget`.
+    unsafe { asm!("sfence.vma {}, zero", in(reg) address) };
+}
+
 /// The hart's main loop: the most urgent coroutine, again and again; sleep when none is ready.
 pub fn run() -> ! {
     loop {

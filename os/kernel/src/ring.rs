@@ -60,6 +60,10 @@ struct Calls {
 }
 
 impl Calls {
+    fn are_under_way(&self) -> bool {
+        self.coroutines.len() > self.free.len()
+    }
+
     fn reserve(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             self.coroutines.push(None);
@@ -173,6 +177,11 @@ impl Ring {
             self.serve(process, chain)?;
         }
         process.follow_level();
+        // What was just served may have woken other calls of this process. Let them go first: so their completions come with
+        // the same kernel entry.
+        if self.state.lock().calls.are_under_way() {
+            corank::yield_now().await;
+        }
         let wanted = u32::try_from(wait_for).unwrap_or(u32::MAX).min(self.entries);
         let ready = self.state.lock().ready(&self);
         if ready >= wanted {

@@ -71,6 +71,8 @@ pub async fn run(thread: Thread, mut context: Context) {
                 corank::yield_now().await;
             }
             Trap::Page(address, access) => {
+                // Either a page of a stack that comes now, or the hart did not know yet that there is one.
+                hart::forget_page(address);
                 let fault = thread.process.with_memory(|space| space.translate(address, access).err(), None);
                 if let Some(bad) = fault {
                     return fail(&thread, &context, BAD_ADDRESS, format_args!("page fault: {bad}"));

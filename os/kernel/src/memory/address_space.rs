@@ -81,6 +81,8 @@ impl AddressSpace {
         self.stale.load(Ordering::Relaxed) & bit != 0 && self.stale.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
+    /// To be called after a translation was taken away. A new one needs nothing: a hart that remembers that there was none
+    /// traps once and then forgets (see [`crate::thread`]).
     fn changed(&self) {
         self.stale.store(u64::MAX, Ordering::Release);
     }
@@ -93,7 +95,6 @@ impl AddressSpace {
         let frame = Frame::zeroed()?;
         let address = frame.address();
         self.table.map(page, address, flags | Flags::OWNED)?;
-        self.changed();
         let _ = frame.into_address();
         Ok(address)
     }
@@ -103,7 +104,6 @@ impl AddressSpace {
     /// # Errors
     /// When no frame is left for a table.
     pub fn map_borrowed(&mut self, page: usize, frame: usize, flags: Flags) -> Result<(), OutOfMemory> {
-        self.changed();
         self.table.map(page, frame, flags)
     }
 
