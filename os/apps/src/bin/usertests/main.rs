@@ -39,7 +39,7 @@ const GROUPS: &[(&str, &[Test])] = &[
 ];
 
 fn main() -> i32 {
-    let chosen = |group, test: &Test| {
+    let chosen = |group: &&str, test: &Test| {
         let mut names = corank_user::arguments().skip(1).peekable();
         names.peek().is_none() || names.any(|name| name == *group || name == test.name)
     };
@@ -62,6 +62,8 @@ fn run(group: &str, test: &Test) -> bool {
         0
     });
     let ended = child.and_then(process::wait);
+    // What a test leaves behind becomes a child of the first process, which is this one unless a shell has started it.
+    while process::wait_any().is_ok() {}
     let after = process::frames_free();
     let name = test.name;
     match ended {

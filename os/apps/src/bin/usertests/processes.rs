@@ -205,8 +205,8 @@ fn fork_until_memory_is_exhausted() {
     let (gate, gatekeeper) = pipe();
     let mut ballast = Vec::new();
     ballast.resize(1 << 20, 1_u8);
-    let before = process::frames_free();
     let mut children = Vec::with_capacity(4096);
+    let before = process::frames_free();
     loop {
         match process::fork() {
             Ok(Fork::Child) => {

@@ -125,7 +125,7 @@ fn dig(depth: usize) -> usize {
     let mut hole = core::hint::black_box([1_u8; 1024]);
     if depth > 0 {
         hole[depth % 1024] = 1;
-        return dig(depth - 1) + usize::from(core::hint::black_box(hole)[7]);
+        return dig(depth - 1) + usize::from(core::hint::black_box(&hole)[7]);
     }
     0
 }
