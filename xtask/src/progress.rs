@@ -71,8 +71,8 @@ impl Progress {
         } else if self.last_line.elapsed() >= PLAIN_INTERVAL {
             self.last_line = Instant::now();
             match self.total {
-                Some(total) => println!("   {}: {}/{total} {message}", self.title, self.done),
-                None => println!("   {}: {message}", self.title),
+                Some(total) => eprintln!("   {}: {}/{total} {message}", self.title, self.done),
+                None => eprintln!("   {}: {message}", self.title),
             }
         }
     }

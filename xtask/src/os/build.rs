@@ -1,16 +1,24 @@
 //! Building the kernel and the programs, and packing the programs into the archive that the kernel finds in memory.
 
+use crate::process;
+use crate::progress::Progress;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 /// The kernel's binary.
 const KERNEL: &str = "corank-kernel";
 /// The package whose binaries are the system's programs.
 const APPS: &str = "corank-apps";
+
+/// No build takes longer.
+const LIMIT: Duration = Duration::from_secs(1200);
+/// How many lines of a failing build are shown.
+const TAIL: usize = 60;
 
 /// What QEMU boots.
 pub(crate) struct Image {
@@ -21,17 +29,11 @@ pub(crate) struct Image {
 }
 
 /// Builds the kernel and all programs; adds `programs` from outside under their file names.
-pub(crate) fn build(programs: &[PathBuf]) -> Result<Image> {
+pub(crate) fn build(programs: &[PathBuf], progress: &mut Progress) -> Result<Image> {
     let toolchain = BareMetal::require()?;
     let mut command = toolchain.cargo(Target::RiscV, "build");
-    command
-        .args([
-            "--release",
-            "--quiet",
-            "--message-format=json-render-diagnostics",
-        ])
-        .current_dir(repository::path("os"));
-    let binaries = binaries(command)?;
+    command.arg("--release").current_dir(repository::path("os"));
+    let binaries = binaries(command, progress)?;
     let kernel = binaries.iter().find(|binary| binary.name == KERNEL);
     let Some(kernel) = kernel else {
         bail!("building os/ gave no binary named {KERNEL}");
@@ -62,17 +64,32 @@ pub(crate) struct Binary {
     pub(crate) path: PathBuf,
 }
 
-/// Runs a `cargo build` that reports in JSON, and lists the binaries that it names.
-pub(crate) fn binaries(mut command: Command) -> Result<Vec<Binary>> {
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .context("can't start cargo")?;
-    if !output.status.success() {
-        bail!("the operating system does not build; see above");
+/// Runs a `cargo build` and lists the binaries that it made.
+///
+/// # Errors
+/// When the build fails: with what the compiler said.
+pub(crate) fn binaries(mut command: Command, progress: &mut Progress) -> Result<Vec<Binary>> {
+    command.arg("--message-format=json-render-diagnostics");
+    // The messages are lines of JSON; whatever else is printed is for people.
+    let is_message = |line: &str| line.starts_with('{');
+    let finished = process::capture(&command, LIMIT, |line| {
+        if !is_message(line) {
+            progress.say(line.trim());
+        }
+    })?;
+    if !finished.success() {
+        let said: Vec<&str> = finished
+            .output
+            .lines()
+            .filter(|line| !is_message(line))
+            .collect();
+        let end = said[said.len().saturating_sub(TAIL)..].join("\n");
+        bail!(
+            "`{}` failed; the end of what it said:\n{end}",
+            process::describe(&command)
+        );
     }
-    let messages = String::from_utf8_lossy(&output.stdout);
-    Ok(messages.lines().filter_map(binary).collect())
+    Ok(finished.output.lines().filter_map(binary).collect())
 }
 
 /// The binary that one of cargo's messages announces, if it announces one.

@@ -5,6 +5,7 @@ pub(crate) mod build;
 mod quote;
 mod transcript;
 
+use crate::progress::Progress;
 use anyhow::Result;
 use boot::{Boot, Input};
 use clap::Args;
@@ -35,7 +36,10 @@ pub(crate) struct Options {
 
 /// Boots the OS, passes the program's output through, and ends with its exit code.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let image = build::build(&options.programs)?;
+    let mut progress = Progress::spinner("building the operating system");
+    let image = build::build(&options.programs, &mut progress);
+    progress.finish();
+    let image = image?;
     let boot = Boot {
         smp: options.smp,
         memory: options.memory.clone(),

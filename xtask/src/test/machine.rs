@@ -4,6 +4,7 @@ use super::Context;
 use super::outcome::Outcome;
 use crate::os::boot::{Boot, DEFAULT_MEMORY, Input};
 use crate::os::build::{self, Image};
+use crate::progress::Progress;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target};
 use anyhow::{Context as _, Result, bail};
@@ -19,7 +20,7 @@ const USERTESTS: &str = "usertests";
 
 /// `usertests`, on one hart and on two.
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
-    let image = build::build(&[])?;
+    let image = build::build(&[], &mut context.progress)?;
     let mut outcome = Outcome::default();
     for smp in [1, 2] {
         let test = ProgramTest {
@@ -136,7 +137,8 @@ pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for file in files {
         context.progress.say(&file.display().to_string());
-        let complaint = program(&file).unwrap_or_else(|error| Some(format!("{error:#}")));
+        let complaint = program(&file, &mut context.progress)
+            .unwrap_or_else(|error| Some(format!("{error:#}")));
         outcome.add(match complaint {
             None => Outcome::passed(),
             Some(complaint) => {
@@ -148,11 +150,11 @@ pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn program(file: &Path) -> Result<Option<String>> {
+fn program(file: &Path, progress: &mut Progress) -> Result<Option<String>> {
     let test: ProgramTest =
         toml::from_str(&std::fs::read_to_string(file)?).context("not a test")?;
     let outside: Vec<PathBuf> = test.program.iter().map(repository::path).collect();
-    let (output, code) = test.boot(&build::build(&outside)?)?;
+    let (output, code) = test.boot(&build::build(&outside, progress)?)?;
     Ok(test
         .complaint(&output, code)
         .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))
@@ -161,13 +163,10 @@ fn program(file: &Path) -> Result<Option<String>> {
 /// The heapless storage on a Cortex-M4 under QEMU; the firmware prints its counts through the debugger's channel.
 pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
     let mut command = BareMetal::require()?.cargo(Target::CortexM4, "build");
-    command.args([
-        "--release",
-        "--quiet",
-        "--message-format=json-render-diagnostics",
-    ]);
-    command.current_dir(repository::path("core/mcu"));
-    let firmware = build::binaries(command)?;
+    command
+        .arg("--release")
+        .current_dir(repository::path("core/mcu"));
+    let firmware = build::binaries(command, &mut context.progress)?;
     let mut outcome = Outcome::default();
     for binary in firmware {
         let mut qemu = Command::new("qemu-system-arm");
