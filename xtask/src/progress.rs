@@ -68,7 +68,7 @@ impl Progress {
     pub(crate) fn say(&mut self, message: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(message.to_string());
-        } else if self.last_line.elapsed() >= PLAIN_INTERVAL {
+        } else if !message.is_empty() && self.last_line.elapsed() >= PLAIN_INTERVAL {
             self.last_line = Instant::now();
             match self.total {
                 Some(total) => eprintln!("   {}: {}/{total} {message}", self.title, self.done),

@@ -1,35 +1,17 @@
-//! Putting arguments into the kernel's command line, which is one string with spaces between words.
-//!
-//! Every byte outside `A-Z a-z 0-9 _ . / , : = + @ -` becomes `%` and two upper-case hexadecimal digits; the kernel turns them
-//! back. An empty argument would vanish between two spaces: it becomes a lone `%`.
+//! The kernel's command line, as [`corank_abi::command_line`] defines it.
+
+use corank_abi::command_line::quote;
 
 /// The words of the command line as one string.
 pub(super) fn command_line(words: &[String]) -> String {
-    words
-        .iter()
-        .map(|word| quote(word))
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-fn quote(word: &str) -> String {
-    if word.is_empty() {
-        return "%".to_string();
-    }
-    let mut quoted = String::with_capacity(word.len());
-    for byte in word.bytes() {
-        if byte.is_ascii_alphanumeric() || b"_./,:=+@-".contains(&byte) {
-            quoted.push(byte.into());
-        } else {
-            quoted.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    quoted
+    let words: Vec<String> = words.iter().map(|word| quote(word).collect()).collect();
+    words.join(" ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corank_abi::command_line::unquote;
 
     fn line(words: &[&str]) -> String {
         command_line(
@@ -42,10 +24,8 @@ mod tests {
 
     #[test]
     fn plain_words_stay_as_they_are() {
-        assert_eq!(
-            line(&["experiment-a", "--quick", "n=200,400", "/a_b.c:d+e@f"]),
-            "experiment-a --quick n=200,400 /a_b.c:d+e@f"
-        );
+        let words = ["experiment-a", "--quick", "n=200,400", "/a_b.c:d+e@f"];
+        assert_eq!(line(&words), words.join(" "));
     }
 
     #[test]
@@ -53,6 +33,26 @@ mod tests {
         assert_eq!(
             line(&["echo", "two words", "50%", "é", ""]),
             "echo two%20words 50%25 %C3%A9 %"
+        );
+    }
+
+    #[test]
+    fn the_kernel_reads_what_was_meant() {
+        let words = ["echo", "two words", "50%", "%41", "é\n", "", "\\ \"'"];
+        let line = line(&words);
+        let read: Vec<Vec<u8>> = line
+            .split_whitespace()
+            .map(|word| unquote(word).collect())
+            .collect();
+        assert_eq!(read, words.map(|word| word.as_bytes().to_vec()));
+    }
+
+    #[test]
+    fn digits_that_are_none_do_no_harm() {
+        let read = |word: &str| String::from_utf8(unquote(word).collect()).unwrap();
+        assert_eq!(
+            ["%", "%4", "%zz", "a%2", "100%25"].map(read),
+            ["", "4", "zz", "a2", "100%"]
         );
     }
 }

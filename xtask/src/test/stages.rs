@@ -139,7 +139,7 @@ fn format(context: &mut Context) -> Result<Outcome> {
     for workspace in WORKSPACES {
         let folder = repository::path(workspace);
         if folder.join("Cargo.toml").exists() {
-            let mut command = host_command(&["fmt", "--all", "--check"]);
+            let mut command = host_command(&["fmt", "--all", "--check", "--", "--color=never"]);
             outcome.add(Outcome::of_command(
                 &context.command(command.current_dir(folder))?,
             ));
