@@ -48,6 +48,9 @@ pub(crate) struct Scheduler {
     inbox: AtomicU32,
     /// What keeps the table in memory: the executor, and each block with references that outlive it.
     anchors: AtomicUsize,
+    /// Lets loom complain if the table is never freed, or twice.
+    #[cfg(loom)]
+    _freed_once: loom::alloc::Track<()>,
 }
 
 /// One level's ready queue. It means something only while the level's bit is set, and the ends' outer links mean nothing:
@@ -85,6 +88,8 @@ impl Scheduler {
             notify: config.notify,
             inbox: AtomicU32::new(NONE),
             anchors: AtomicUsize::new(1),
+            #[cfg(loom)]
+            _freed_once: loom::alloc::Track::new(()),
         }
     }
 
@@ -147,9 +152,9 @@ impl Scheduler {
         let level = block.level();
         let queue = self.queue(level);
         block.state.set(State::Ready);
-        if self.ready.get().contains(level)
-            && let Some(tail) = queue.tail.get()
-        {
+        if self.ready.get().contains(level) {
+            // SAFETY: the level's bit is set, so its queue has a tail.
+            let tail = unsafe { queue.tail.get().unwrap_unchecked() };
             block.previous.set(tail.index());
             tail.next.set(block.index());
         } else {
@@ -312,17 +317,12 @@ impl Scheduler {
     #[inline]
     fn run_until_panic(&self, view: &impl SystemView, limit: u64, polls: &Cell<u64>) -> Step {
         while polls.get() < limit {
-            if self.inbox.load(Ordering::Relaxed) != NONE {
+            // Rather than the inbox: whatever is pushed is announced next, and what was announced after the drain that took
+            // it in must not stay announced while others run.
+            if !self.published().arriving().is_empty() {
                 self.drain_inbox();
             }
-            let mut ready = self.ready.get();
-            if ready.is_empty() {
-                // A wake may have been announced after the drain that took it in; this clears what is stale.
-                if !self.published().arriving().is_empty() {
-                    self.drain_inbox();
-                    ready = self.ready.get();
-                }
-            }
+            let ready = self.ready.get();
             let Some(most_urgent) = ready.most_urgent() else {
                 return Step::Idle;
             };
@@ -436,8 +436,10 @@ impl Scheduler {
     fn take_slot(&self) -> Result<BlockRef, SpawnError> {
         if self.free.get() == NONE {
             // SAFETY: only the owner uses the storage, and growing it calls nothing of ours.
-            let (first, slots) = unsafe { (*self.storage.get()).grow(NonNull::from(self))? };
+            let grown = unsafe { (*self.storage.get()).grow(NonNull::from(self)) };
+            // Even if it failed: the directory may have moved before memory ran out.
             self.directory.set(self.storage().directory());
+            let (first, slots) = grown?;
             // Lowest index first, so that neighbours in the queue tend to be neighbours in memory.
             for index in (first..first + slots).rev() {
                 self.push_free(self.block(index));
@@ -550,6 +552,10 @@ impl Scheduler {
         }
         // After the push: an announcement that the owner clears is followed by a drain that takes the block in.
         self.published().announce(block.level());
+        if block.signals.is_closed() {
+            // Nobody will take it in. Whichever of this and `close` comes second takes the announcement back.
+            self.published().clear_arriving();
+        }
         if let Some(notify) = &self.notify {
             notify.wake_by_ref();
         }

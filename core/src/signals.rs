@@ -162,6 +162,11 @@ impl Signals {
         self.0.fetch_or(CLOSED, Ordering::AcqRel) & REFERENCES != 0
     }
 
+    /// Whether the owner has gone away.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & CLOSED != 0
+    }
+
     /// Counts one more reference; true if it is the first one into a table whose executor is gone: the caller anchors the
     /// table for it, as [`close`](Self::close) does for those that it finds.
     ///

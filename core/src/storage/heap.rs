@@ -14,7 +14,11 @@ use crate::storage::{Directory, Storage};
 
 /// Slots in a chunk: small enough for an executor with a handful of coroutines, large enough that the directory is
 /// 0.2 % of the table.
+#[cfg(not(loom))]
 const SLOTS: usize = 64;
+/// Few, so that loom has few atomics to keep account of.
+#[cfg(loom)]
+const SLOTS: usize = 2;
 
 /// Sizes of futures come in steps of 8 bytes; those up to 512 bytes are kept for the next future of that size.
 const CLASSES: usize = 64;
@@ -129,9 +133,10 @@ impl Heap {
 /// A scheduler whose table is on the heap.
 pub(crate) fn scheduler(config: Config) -> NonNull<Scheduler> {
     let storage = Storage::Heap(Heap::new());
-    let scheduler = Box::leak(Box::new(Scheduler::new(config, storage)));
-    scheduler.place();
-    NonNull::from(scheduler)
+    let scheduler = NonNull::from(Box::leak(Box::new(Scheduler::new(config, storage))));
+    // SAFETY: it was just made. The reference is derived from the pointer that is given out, not the other way round.
+    unsafe { scheduler.as_ref() }.place();
+    scheduler
 }
 
 /// # Safety
@@ -143,6 +148,12 @@ pub(super) unsafe fn destroy(scheduler: NonNull<Scheduler>) {
         heap.trim();
         for block in &heap.chunks {
             let chunk = Chunk::<SLOTS>::of_first(*block);
+            // Whoever comes too late shall not find the atomics as they were: loom panics on those.
+            // SAFETY: nobody else uses the memory.
+            #[cfg(loom)]
+            unsafe {
+                chunk.write_bytes(0xff, 1)
+            };
             // SAFETY: `grow` allocated it with this layout; blocks have no destructor.
             unsafe { dealloc(chunk.as_ptr().cast(), Layout::new::<Chunk<SLOTS>>()) };
         }
