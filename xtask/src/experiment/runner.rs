@@ -108,7 +108,7 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
 
 /// Runs the experiment's program on the host.
 fn on_host(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
-    let program = name.text();
+    let program = format!("experiment-{}", name.text());
     let mut command = host_cargo();
     command.args([
         "run",
