@@ -130,7 +130,12 @@ impl Pipe {
         let mut ends = [0_usize; 2];
         // SAFETY: the kernel writes two numbers into `ends`.
         check(unsafe { raw::system_call(call::PIPE, [(&raw mut ends).expose_provenance(), 0, 0]) })?;
+        Ok(Self::from_numbers(ends))
+    }
+
+    /// The pipe whose ends have these numbers.
+    pub(crate) fn from_numbers(ends: [usize; 2]) -> Self {
         let [reader, writer] = ends.map(OwnedFd::from_number);
-        Ok(Self { reader, writer })
+        Self { reader, writer }
     }
 }

@@ -47,10 +47,10 @@ fn relay<M: Model>(n: usize, data: Vec<u8>) -> (Span, Vec<u8>) {
     M::run(async move {
         let start = corank_user::time::ticks();
         let bytes = data.len();
-        let Pipe { mut reader, writer: first } = new_pipe();
+        let mut pipes = M::pipes(n + 1).await.into_iter();
+        let Pipe { mut reader, writer: first } = pipes.next().expect("there is one pipe more than tasks");
         let mut tasks = Vec::with_capacity(n);
-        for _ in 0..n {
-            let next = new_pipe();
+        for next in pipes {
             let from = core::mem::replace(&mut reader, next.reader);
             tasks.push(M::spawn(move || pass_on::<M>(from, next.writer, bytes)));
         }
@@ -73,8 +73,4 @@ async fn pass_on<M: Model>(from: OwnedFd, to: OwnedFd, bytes: usize) {
 /// A buffer with room for one byte more than comes: so the read ends when the pipe's write end is closed, not before.
 fn room_for(bytes: usize) -> Vec<u8> {
     Vec::with_capacity(bytes + 1)
-}
-
-fn new_pipe() -> Pipe {
-    Pipe::new().expect("descriptors and memory for another pipe")
 }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 
 use atomic_waker::AtomicWaker;
-use corank_user::io::OwnedFd;
+use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process;
 use corank_user::sync::Semaphore;
 use corank_user::{Error, JoinHandle, Priority, ring, runtime, spawn, thread};
@@ -31,6 +31,9 @@ pub trait Model: 'static {
 
     /// Waits until a task has ended.
     fn join(task: Self::Task) -> impl Future<Output = ()>;
+
+    /// Creates pipes.
+    fn pipes(count: usize) -> impl Future<Output = Vec<Pipe>>;
 
     /// Reads a pipe until it ends or the buffer is full, and closes it.
     fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> impl Future<Output = Vec<u8>>;
@@ -70,6 +73,10 @@ impl Model for Coroutine {
 
     async fn join(task: Self::Task) {
         task.await.expect("the coroutine finishes");
+    }
+
+    async fn pipes(count: usize) -> Vec<Pipe> {
+        ring::pipes(count).await.expect("descriptors and memory for the pipes")
     }
 
     async fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> Vec<u8> {
@@ -115,6 +122,10 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+fn create_pipes(count: usize) -> Vec<Pipe> {
+    (0..count).map(|_| Pipe::new().expect("descriptors and memory for another pipe")).collect()
+}
+
 fn read_blocking(reader: OwnedFd, mut buffer: Vec<u8>) -> Vec<u8> {
     reader.fill(&mut buffer).expect("the pipe can be read");
     buffer
@@ -148,6 +159,10 @@ impl Model for ThreadYield {
 
     async fn join(task: Self::Task) {
         task.join_yielding().expect("the thread finishes");
+    }
+
+    async fn pipes(count: usize) -> Vec<Pipe> {
+        create_pipes(count)
     }
 
     async fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> Vec<u8> {
@@ -197,6 +212,10 @@ impl Model for ThreadBlock {
 
     async fn join(task: Self::Task) {
         task.join().expect("the thread finishes");
+    }
+
+    async fn pipes(count: usize) -> Vec<Pipe> {
+        create_pipes(count)
     }
 
     async fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> Vec<u8> {

@@ -27,7 +27,7 @@ use corank_abi::call;
 pub use shared::ENTRIES;
 pub(crate) use shared::{Operation, Request, Ring};
 
-use crate::io::OwnedFd;
+use crate::io::{OwnedFd, Pipe};
 use crate::process::{Exited, Pid};
 use crate::raw::{Error, check};
 
@@ -51,6 +51,35 @@ fn call(number: usize, arguments: [usize; 3], then: Option<Request>, buffer: Vec
 
 fn request_to_close(file: OwnedFd) -> Request {
     Request { call: call::CLOSE, arguments: [file.into_number(), 0, 0] }
+}
+
+/// Creates many pipes with few kernel entries: one for each [`ENTRIES`] of them.
+///
+/// # Errors
+/// The process has too many descriptors, or the kernel no memory. Those that were made are closed again.
+pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
+    let mut calls: Vec<Call> = (0..count).map(|_| call_for_pipe()).collect();
+    for call in &mut calls {
+        call.0.start();
+    }
+    let mut pipes = Vec::with_capacity(count);
+    let mut failure = None;
+    for call in calls {
+        let (result, buffer) = call.await;
+        match check(result) {
+            Ok(_) => {
+                let (ends, _) = buffer.as_chunks();
+                pipes.push(Pipe::from_numbers([ends[0], ends[1]].map(usize::from_le_bytes)));
+            }
+            Err(error) => failure = Some(error),
+        }
+    }
+    failure.map_or(Ok(pipes), Err)
+}
+
+fn call_for_pipe() -> Call {
+    let mut ends = alloc::vec![0; size_of::<[usize; 2]>()];
+    call(call::PIPE, [ends.as_mut_ptr().expose_provenance(), 0, 0], None, ends)
 }
 
 /// Reads into `buffer`, from its start and up to its capacity, and sets its length to the bytes that came. On a pipe this waits

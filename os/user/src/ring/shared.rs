@@ -270,6 +270,11 @@ impl Operation {
         Self { request, then, buffer, pending: None }
     }
 
+    /// Submits the call now; its result is kept until someone polls.
+    pub(crate) fn start(&mut self) {
+        let _ = self.poll(&Context::from_waker(Waker::noop()));
+    }
+
     /// What the call returned, and the buffer.
     pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<(isize, Vec<u8>)> {
         let Some((ring, pending)) = self.pending else {
