@@ -125,6 +125,18 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// Gives `future` up to `duration`, which runs from the first poll. When the time is over, `future` is dropped with the
 /// `Timeout`.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::time::Duration;
+/// use corank::{Priority, coroutine_run, sync::Event, time::{Elapsed, timeout}};
+///
+/// coroutine_run(async {
+///     let never = Event::new();
+///     assert_eq!(timeout(Duration::from_millis(1), never.wait()).await, Err(Elapsed));
+/// }, Priority::DEFAULT).unwrap();
+/// # }
+/// ```
+///
 /// # Errors
 /// [`Elapsed`] if the time was over first. If both happen between two polls, the output counts.
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
