@@ -42,6 +42,7 @@ pub struct Config {
     pub(crate) capacity: usize,
     pub(crate) published: Option<&'static Published>,
     pub(crate) notify: Option<Waker>,
+    pub(crate) clock: Option<fn() -> u64>,
 }
 
 impl Config {
@@ -52,6 +53,7 @@ impl Config {
             capacity: usize::MAX,
             published: None,
             notify: None,
+            clock: None,
         }
     }
 
@@ -77,6 +79,13 @@ impl Config {
     /// thread sleep while it is idle. Called from there, once for each thing that arrives.
     pub fn notify(mut self, notify: Waker) -> Self {
         self.notify = Some(notify);
+        self
+    }
+
+    /// Where the time comes from: nanoseconds that never go back. While timers exist, the executor looks at the clock
+    /// at the start of each call that runs it, before it is idle, and every [`POLLS_PER_LOOK`](crate::time::POLLS_PER_LOOK) polls, and fires what is due.
+    pub const fn clock(mut self, clock: fn() -> u64) -> Self {
+        self.clock = Some(clock);
         self
     }
 }
@@ -224,7 +233,7 @@ impl Executor {
 
     /// As [`step`](Self::step), but gives way if `view` knows of something more urgent.
     pub fn step_under(&self, view: &impl SystemView) -> Step {
-        self.scheduler().run(view, 1).0
+        self.run_by_clock(view, 1).0
     }
 
     /// Steps until no coroutine is ready; returns how many polls that took.
@@ -234,7 +243,7 @@ impl Executor {
 
     /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how many polls it took.
     pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
-        self.scheduler().run(view, u64::MAX)
+        self.run_by_clock(view, u64::MAX)
     }
 
     /// Wakes a coroutine (rules W1 to W3). False if the identifier is stale.

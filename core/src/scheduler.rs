@@ -20,6 +20,7 @@ use crate::storage::{Directory, Storage};
 #[cfg(feature = "std")]
 use crate::task::dispose;
 use crate::task::{Panic, Stage, contain, isolate, resume};
+use crate::timers::Timers;
 use crate::waker;
 
 /// See the module's documentation.
@@ -40,6 +41,7 @@ pub(crate) struct Scheduler {
     directory: Cell<Directory>,
     /// Join handles that exist.
     handles: Cell<usize>,
+    pub(crate) timers: Timers,
     own_published: Published,
     /// The home's, or our own: set by [`place`](Self::place).
     published: Cell<*const Published>,
@@ -83,6 +85,7 @@ impl Scheduler {
             directory: Cell::new(storage.directory()),
             storage: UnsafeCell::new(storage),
             handles: Cell::new(0),
+            timers: Timers::new(config.clock),
             own_published: Published::new(),
             published: Cell::new(config.published.map_or(ptr::null(), ptr::from_ref)),
             notify: config.notify,
@@ -152,9 +155,9 @@ impl Scheduler {
         let level = block.level();
         let queue = self.queue(level);
         block.state.set(State::Ready);
-        if self.ready.get().contains(level)
-            && let Some(tail) = queue.tail.get()
-        {
+        if self.ready.get().contains(level) {
+            // SAFETY: the level's bit is set, so its queue has a tail.
+            let tail = unsafe { queue.tail.get().unwrap_unchecked() };
             block.previous.set(tail.index());
             tail.next.set(block.index());
         } else {
@@ -636,6 +639,7 @@ impl Scheduler {
                     this.cancel(block);
                 }
             }
+            this.timers.abandon();
             for index in 0..slots {
                 let block = this.block(index);
                 this.end_waiters(block);

@@ -1,5 +1,7 @@
 //! What is dropped, when, how often: futures, outputs, handles, wakers and executors in every order.
 
+#![cfg(feature = "std")]
+
 mod common;
 
 use std::cell::RefCell;

@@ -1,5 +1,7 @@
 //! Order of execution, joins, cancellation: the basics, counted exactly.
 
+#![cfg(feature = "std")]
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
