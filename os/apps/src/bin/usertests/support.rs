@@ -1,0 +1,74 @@
+//! What the tests share.
+use corank_user::io::{OwnedFd, Pipe};
+use corank_user::process::{self, Pid};
+use corank_user::raw;
+
+/// One test.
+pub(crate) struct Test {
+    pub(crate) name: &'static str,
+    /// Panics if the test fails.
+    pub(crate) run: fn(),
+}
+
+/// A list of tests from the names of their functions.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        pub(crate) const TESTS: &[$crate::support::Test] =
+            &[$($crate::support::Test { name: stringify!($name), run: $name }),*];
+    };
+}
+pub(crate) use tests;
+
+/// Exit code of a process that touched or passed an address that isn't its own (as in rCore-Tutorial-v3).
+pub(crate) const BAD_ADDRESS: i32 = -2;
+/// Exit code of a process that executed an instruction that it may not.
+pub(crate) const BAD_INSTRUCTION: i32 = -3;
+/// Signal number and, negative, exit code of a process that was killed.
+pub(crate) const KILL: u32 = 9;
+
+/// An address that no program has mapped.
+pub(crate) const UNMAPPED: usize = 0x0e_0000_0000;
+/// An address in the kernel's half of the address space.
+pub(crate) const KERNEL: usize = 0xffff_ffff_ffff_f000;
+
+/// A system call that can't harm this process's memory: numbers, or pointers that the kernel refuses or may write through.
+pub(crate) fn call(number: usize, arguments: [usize; 3]) -> isize {
+    // SAFETY: the tests pass pointers to memory of their own that holds plain bytes, or pointers that the kernel refuses.
+    unsafe { raw::system_call(number, arguments) }
+}
+
+/// Runs `child` in a process of its own and returns its exit code.
+pub(crate) fn exit_code(child: impl FnOnce() -> i32) -> i32 {
+    let pid = process::spawn(child).expect("a process");
+    process::wait(pid).expect("the child").code
+}
+
+/// Expects that the kernel ends a process that does `deed`, with this code.
+pub(crate) fn expect_end(code: i32, deed: impl FnOnce()) {
+    let ended = exit_code(|| {
+        deed();
+        0
+    });
+    assert_eq!(ended, code);
+}
+
+/// Kills a process and expects that it ends by that.
+pub(crate) fn kill_and_wait(pid: Pid) {
+    process::kill(pid, KILL).expect("the process is there");
+    assert_eq!(process::wait(pid).expect("the child").code, -(KILL as i32));
+}
+
+/// The ends of a new pipe.
+pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
+    let Pipe { reader, writer } = Pipe::new().expect("a pipe");
+    (reader, writer)
+}
+
+/// Spins until the clock has ticked this many times.
+pub(crate) fn spin_for_ticks(ticks: u64) {
+    let now = || corank_user::page::system().ticks.load(core::sync::atomic::Ordering::Relaxed);
+    let start = now();
+    while now() - start < ticks {
+        core::hint::spin_loop();
+    }
+}

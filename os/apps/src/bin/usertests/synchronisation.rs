@@ -1,0 +1,201 @@
+//! The kernel's semaphores, mutexes and condition variables.
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use corank_user::sync::{Condvar, Mutex, Semaphore};
+use corank_user::thread;
+
+use crate::support::tests;
+
+tests![
+    a_semaphore_counts,
+    a_semaphore_serves_in_order,
+    a_mutex_excludes,
+    a_yielding_mutex_excludes,
+    a_condition_wakes_one,
+    a_bounded_queue,
+    ping_pong,
+    a_thousand_semaphores,
+];
+
+fn a_semaphore_counts() {
+    let semaphore = Arc::new(Semaphore::new(2).expect("a semaphore"));
+    let inside = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let threads: Vec<_> = (0..10)
+        .map(|_| {
+            let (semaphore, inside, most) = (Arc::clone(&semaphore), Arc::clone(&inside), Arc::clone(&most));
+            thread::spawn(move || {
+                semaphore.down();
+                most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                thread::yield_now();
+                inside.fetch_sub(1, Ordering::SeqCst);
+                semaphore.up();
+            })
+            .expect("a thread")
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("it ends");
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 2);
+}
+
+fn a_semaphore_serves_in_order() {
+    let semaphore = Arc::new(Semaphore::new(0).expect("a semaphore"));
+    let order = Arc::new(Mutex::new(Vec::new()).expect("a mutex"));
+    let started = Arc::new(AtomicUsize::new(0));
+    let threads: Vec<_> = (0..10)
+        .map(|number| {
+            let (semaphore, order, started) = (Arc::clone(&semaphore), Arc::clone(&order), Arc::clone(&started));
+            let thread = thread::spawn({
+                let started = Arc::clone(&started);
+                move || {
+                    started.fetch_add(1, Ordering::SeqCst);
+                    semaphore.down();
+                    order.lock().push(number);
+                }
+            });
+            while started.load(Ordering::SeqCst) <= number {
+                thread::yield_now();
+            }
+            // One more turn for everybody: the thread is in the semaphore's line now, whoever was interrupted where.
+            crate::support::spin_for_ticks(2);
+            thread.expect("a thread")
+        })
+        .collect();
+    for _ in 0..10 {
+        semaphore.up();
+    }
+    for thread in threads {
+        thread.join().expect("it ends");
+    }
+    assert_eq!(*order.lock(), (0..10).collect::<Vec<_>>());
+}
+
+fn exclusion(mutex: Mutex<(usize, usize)>) {
+    let mutex = Arc::new(mutex);
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let mutex = Arc::clone(&mutex);
+            thread::spawn(move || {
+                for _ in 0..100 {
+                    let mut pair = mutex.lock();
+                    pair.0 += 1;
+                    thread::yield_now();
+                    pair.1 += 1;
+                    assert_eq!(pair.0, pair.1);
+                }
+            })
+            .expect("a thread")
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("it ends");
+    }
+    assert_eq!(*mutex.lock(), (800, 800));
+}
+
+fn a_mutex_excludes() {
+    exclusion(Mutex::new((0, 0)).expect("a mutex"));
+}
+
+fn a_yielding_mutex_excludes() {
+    exclusion(Mutex::yielding((0, 0)).expect("a mutex"));
+}
+
+fn a_condition_wakes_one() {
+    let shared = Arc::new((Mutex::new(0).expect("a mutex"), Condvar::new().expect("a condition variable")));
+    shared.1.signal();
+    let waiting = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            let mut value = shared.0.lock();
+            while *value == 0 {
+                value = shared.1.wait(value);
+            }
+            *value
+        })
+        .expect("a thread")
+    };
+    thread::yield_now();
+    *shared.0.lock() = 5;
+    shared.1.signal();
+    assert_eq!(waiting.join(), Ok(5), "a signal before the wait is lost, one after it isn't");
+}
+
+/// Producers and consumers over a queue of four places.
+fn a_bounded_queue() {
+    struct Queue {
+        items: Mutex<VecDeque<usize>>,
+        free: Semaphore,
+        full: Semaphore,
+    }
+    let queue = Arc::new(Queue {
+        items: Mutex::new(VecDeque::new()).expect("a mutex"),
+        free: Semaphore::new(4).expect("a semaphore"),
+        full: Semaphore::new(0).expect("a semaphore"),
+    });
+    let producers: [_; 4] = core::array::from_fn(|producer| {
+        let queue = Arc::clone(&queue);
+        thread::spawn(move || {
+            for item in 0..50 {
+                queue.free.down();
+                queue.items.lock().push_back(producer * 50 + item);
+                queue.full.up();
+            }
+        })
+        .expect("a thread")
+    });
+    let consumers: [_; 2] = core::array::from_fn(|_| {
+        let queue = Arc::clone(&queue);
+        thread::spawn(move || {
+            let mut sum = 0;
+            for _ in 0..100 {
+                queue.full.down();
+                let mut items = queue.items.lock();
+                assert!(items.len() <= 4);
+                sum += items.pop_front().expect("an item for each permit");
+                drop(items);
+                queue.free.up();
+            }
+            sum
+        })
+        .expect("a thread")
+    });
+    producers.map(|producer| producer.join().expect("it ends"));
+    let sum: usize = consumers.map(|consumer| consumer.join().expect("it ends")).iter().sum();
+    assert_eq!(sum, (0..200).sum());
+}
+
+fn ping_pong() {
+    let [ping, pong] = [0, 0].map(|permits| Arc::new(Semaphore::new(permits).expect("a semaphore")));
+    let other = {
+        let (ping, pong) = (Arc::clone(&ping), Arc::clone(&pong));
+        thread::spawn(move || {
+            for _ in 0..500 {
+                ping.down();
+                pong.up();
+            }
+        })
+        .expect("a thread")
+    };
+    for _ in 0..500 {
+        ping.up();
+        pong.down();
+    }
+    assert_eq!(other.join(), Ok(()));
+}
+
+fn a_thousand_semaphores() {
+    let semaphores: Vec<_> = (0..1000).map(|permits| Semaphore::new(permits % 3).expect("a semaphore")).collect();
+    for (number, semaphore) in semaphores.iter().enumerate() {
+        for _ in 0..number % 3 {
+            semaphore.down();
+        }
+        semaphore.up();
+        semaphore.down();
+    }
+}

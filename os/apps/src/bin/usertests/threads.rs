@@ -1,0 +1,219 @@
+//! Threads.
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use corank_user::thread::NoResult;
+use corank_user::{process, thread};
+
+use crate::support::{self, BAD_ADDRESS, expect_end, tests};
+
+tests![
+    results_come_back,
+    a_thousand_at_once,
+    a_thousand_one_after_the_other,
+    join_by_yielding,
+    numbers,
+    a_thread_that_exits_has_a_code,
+    a_panic_ends_the_thread_alone,
+    a_thread_is_joined_once,
+    a_thread_that_nobody_joins,
+    stacks_are_separate,
+    a_deep_stack_grows,
+    stack_overflow_hits_the_guard,
+    main_stack_overflow_hits_the_guard,
+    threads_share_the_heap,
+    threads_are_preempted,
+    threads_until_memory_is_exhausted,
+    stacks_come_back,
+];
+
+fn results_come_back() {
+    let thread = thread::spawn(|| "result").expect("a thread");
+    assert_eq!(thread.join(), Ok("result"));
+}
+
+fn a_thousand_at_once() {
+    let counter = Arc::new(AtomicUsize::new(0));
+    let threads: Vec<_> = (0..1000)
+        .map(|number| {
+            let counter = Arc::clone(&counter);
+            thread::spawn(move || {
+                counter.fetch_add(1, Ordering::Relaxed);
+                thread::yield_now();
+                number
+            })
+            .expect("a thread")
+        })
+        .collect();
+    for (number, thread) in threads.into_iter().enumerate() {
+        assert_eq!(thread.join(), Ok(number));
+    }
+    assert_eq!(counter.load(Ordering::Relaxed), 1000);
+}
+
+fn a_thousand_one_after_the_other() {
+    for number in 0..1000 {
+        let thread = thread::spawn(move || number).expect("a thread");
+        assert_eq!(thread.join(), Ok(number));
+    }
+}
+
+fn join_by_yielding() {
+    process::wait_by_yielding(true);
+    let threads: [_; 20] = core::array::from_fn(|number| thread::spawn(move || number).expect("a thread"));
+    for (number, thread) in threads.into_iter().enumerate() {
+        assert_eq!(thread.join_yielding(), Ok(number));
+    }
+}
+
+fn numbers() {
+    assert_eq!(thread::id(), 0);
+    let thread = thread::spawn(thread::id).expect("a thread");
+    let number = thread.id();
+    assert_ne!(number, 0);
+    assert_eq!(thread.join(), Ok(number));
+    let thread = thread::spawn(process::id).expect("a thread");
+    assert_eq!(thread.join(), Ok(process::id()));
+}
+
+fn a_thread_that_exits_has_a_code() {
+    let thread = thread::spawn(|| process::exit(17)).expect("a thread");
+    assert_eq!(thread.join(), Err::<(), _>(NoResult { code: 17 }));
+}
+
+fn a_panic_ends_the_thread_alone() {
+    let thread = thread::spawn(|| panic!("on purpose")).expect("a thread");
+    assert_eq!(thread.join(), Err::<(), _>(NoResult { code: 101 }));
+}
+
+fn a_thread_is_joined_once() {
+    let thread = thread::spawn(|| ()).expect("a thread");
+    let number = thread.id();
+    assert_eq!(thread.join(), Ok(()));
+    assert_eq!(support::call(corank_abi::call::WAITTID, [number, 0, 0]), corank_abi::call::FAILED);
+}
+
+fn a_thread_that_nobody_joins() {
+    let counter = Arc::new(AtomicUsize::new(0));
+    let theirs = Arc::clone(&counter);
+    drop(thread::spawn(move || theirs.store(1, Ordering::Release)).expect("a thread"));
+    while counter.load(Ordering::Acquire) == 0 {
+        thread::yield_now();
+    }
+}
+
+fn stacks_are_separate() {
+    let threads: [_; 10] = core::array::from_fn(|number| {
+        thread::spawn(move || {
+            let local = core::hint::black_box([number; 100]);
+            for _ in 0..10 {
+                thread::yield_now();
+            }
+            local.iter().all(|value| *value == number)
+        })
+        .expect("a thread")
+    });
+    for thread in threads {
+        assert_eq!(thread.join(), Ok(true));
+    }
+}
+
+/// Uses about 1 KiB of stack for each level.
+#[inline(never)]
+fn dig(depth: usize) -> usize {
+    let mut hole = core::hint::black_box([1_u8; 1024]);
+    if depth > 0 {
+        hole[depth % 1024] = 1;
+        return dig(depth - 1) + usize::from(core::hint::black_box(&hole)[7]);
+    }
+    0
+}
+
+fn a_deep_stack_grows() {
+    let thread = thread::spawn(|| dig(40)).expect("a thread");
+    assert_eq!(thread.join(), Ok(40));
+    assert_eq!(dig(400), 400);
+}
+
+fn stack_overflow_hits_the_guard() {
+    expect_end(BAD_ADDRESS, || {
+        let thread = thread::spawn(|| dig(100)).expect("a thread");
+        let _ = thread.join();
+    });
+}
+
+fn main_stack_overflow_hits_the_guard() {
+    expect_end(BAD_ADDRESS, || {
+        dig(2000);
+    });
+}
+
+fn threads_share_the_heap() {
+    let threads: Vec<_> = (0..8_u8)
+        .map(|number| {
+            thread::spawn(move || {
+                let mut boxes = Vec::new();
+                for size in 1..200 {
+                    boxes.push(alloc::vec![number; size]);
+                    if size % 10 == 0 {
+                        thread::yield_now();
+                    }
+                }
+                boxes.iter().all(|part| part.iter().all(|byte| *byte == number))
+            })
+            .expect("a thread")
+        })
+        .collect();
+    for thread in threads {
+        assert_eq!(thread.join(), Ok(true));
+    }
+}
+
+/// A thread that never gives its turn away doesn't stop another one.
+fn threads_are_preempted() {
+    let flag = Arc::new(AtomicUsize::new(0));
+    let theirs = Arc::clone(&flag);
+    let spinning = thread::spawn(move || {
+        while theirs.load(Ordering::Acquire) == 0 {
+            core::hint::spin_loop();
+        }
+    })
+    .expect("a thread");
+    support::spin_for_ticks(2);
+    flag.store(1, Ordering::Release);
+    assert_eq!(spinning.join(), Ok(()));
+}
+
+fn threads_until_memory_is_exhausted() {
+    let semaphore = Arc::new(corank_user::sync::Semaphore::new(0).expect("a semaphore"));
+    let mut threads = Vec::with_capacity(1 << 17);
+    while threads.len() < threads.capacity() {
+        let semaphore = Arc::clone(&semaphore);
+        match thread::spawn(move || semaphore.down()) {
+            Ok(thread) => threads.push(thread),
+            Err(_) => break,
+        }
+    }
+    assert!(threads.len() > 4000, "only {} threads", threads.len());
+    for _ in &threads {
+        semaphore.up();
+    }
+    for thread in threads {
+        assert_eq!(thread.join(), Ok(()));
+    }
+    let thread = thread::spawn(|| 3).expect("threads can be made again");
+    assert_eq!(thread.join(), Ok(3));
+}
+
+fn stacks_come_back() {
+    let round = || {
+        let threads: [_; 50] = core::array::from_fn(|_| thread::spawn(|| dig(30)).expect("a thread"));
+        threads.map(|thread| assert_eq!(thread.join(), Ok(30)));
+    };
+    // The page tables for the stacks stay.
+    round();
+    let before = process::frames_free();
+    round();
+    assert_eq!(process::frames_free(), before);
+}

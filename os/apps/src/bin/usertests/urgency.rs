@@ -1,0 +1,135 @@
+//! Priorities across processes (seed 003, section 2.3.2): who is most urgent anywhere runs first.
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use corank_user::io::OwnedFd;
+use corank_user::process::{self, Pid};
+use corank_user::runtime::{self, Global};
+use corank_user::{Priority, page, ring, spawn, time, yield_now};
+
+use crate::support::{pipe, spin_for_ticks, tests};
+
+tests![
+    the_most_urgent_process_runs_first,
+    an_arrival_makes_a_process_urgent,
+    a_tick_takes_the_hart_from_the_less_urgent,
+    strict_executors_give_way,
+    the_system_bitmap_shows_the_levels_in_use,
+];
+
+fn level(level: u8) -> Priority {
+    Priority::new(level).expect("below 64")
+}
+
+/// A process whose main coroutine at `priority` waits for the gate, computes for some clock ticks, and then signs the book.
+fn competitor(priority: u8, ticks: u64, gate: &OwnedFd, book: &OwnedFd, ready: &OwnedFd) -> Pid {
+    process::spawn(|| {
+        let [gate, book] = [gate, book].map(|end| end.duplicate().expect("a descriptor"));
+        let ready = ready.duplicate().expect("a descriptor");
+        runtime::run(level(priority), Global::Relaxed, async move {
+            ready.write(&[1]).expect("room");
+            let (count, _) = ring::read(&gate, Vec::with_capacity(1)).await;
+            assert_eq!(count, Ok(1));
+            spin_for_ticks(ticks);
+            book.write(&[priority]).expect("room");
+        });
+        0
+    })
+    .expect("a process")
+}
+
+/// Lets processes of these levels compete, and returns the order in which they signed.
+fn race(levels: &[u8], ticks: u64) -> Vec<u8> {
+    let (gate, gatekeeper) = pipe();
+    let (page, book) = pipe();
+    let (all_ready, ready) = pipe();
+    let children: Vec<Pid> =
+        levels.iter().map(|priority| competitor(*priority, ticks, &gate, &book, &ready)).collect();
+    let mut signals = alloc::vec![0; levels.len()];
+    assert_eq!(all_ready.read(&mut signals), Ok(levels.len()));
+    // Each of them has said so and goes to wait at the gate before it gives its turn away.
+    spin_for_ticks(3);
+    assert_eq!(gatekeeper.write(&alloc::vec![0; levels.len()]), Ok(levels.len()));
+    let mut order = alloc::vec![0; levels.len()];
+    assert_eq!(page.read(&mut order), Ok(levels.len()));
+    for child in children {
+        assert_eq!(process::wait(child).expect("the child").code, 0);
+    }
+    order
+}
+
+fn the_most_urgent_process_runs_first() {
+    assert_eq!(race(&[40, 10, 60, 33], 2), [10, 33, 40, 60]);
+}
+
+fn an_arrival_makes_a_process_urgent() {
+    assert_eq!(race(&[63, 0], 0), [0, 63]);
+    assert_eq!(race(&[0, 63], 0), [0, 63]);
+}
+
+/// A process at level 50 never enters the kernel; one at level 2, which sleeps, has the hart as soon as it wakes.
+fn a_tick_takes_the_hart_from_the_less_urgent() {
+    let (page, book) = pipe();
+    let run = |priority, body: fn()| {
+        process::spawn(|| {
+            let book = book.duplicate().expect("a descriptor");
+            runtime::run(level(priority), Global::Relaxed, async move {
+                body();
+                book.write(&[priority]).expect("room");
+            });
+            0
+        })
+        .expect("a process")
+    };
+    // More ticks than the other one takes altogether.
+    let spinning = run(50, || spin_for_ticks(30));
+    let urgent = run(2, || {
+        time::sleep(Duration::from_millis(20));
+        spin_for_ticks(5);
+    });
+    let mut order = [0; 2];
+    assert_eq!(page.read(&mut order), Ok(2));
+    assert_eq!(order, [2, 50]);
+    for child in [spinning, urgent] {
+        assert_eq!(process::wait(child).expect("the child").code, 0);
+    }
+}
+
+/// Between two polls a strict executor sees that something more urgent has come, and yields to it; a relaxed one wouldn't before
+/// the next clock tick.
+fn strict_executors_give_way() {
+    let (gate, gatekeeper) = pipe();
+    let (page, book) = pipe();
+    let (all_ready, ready) = pipe();
+    let urgent = competitor(1, 0, &gate, &book, &ready);
+    assert_eq!(all_ready.read(&mut [0]), Ok(1));
+    spin_for_ticks(3);
+    let strict = process::spawn(|| {
+        runtime::run(level(40), Global::Strict, async move {
+            // The other process's arrival is in the system's bitmap from the next yield or tick on.
+            gatekeeper.write(&[0]).expect("room");
+            spin_for_ticks(1);
+            yield_now().await;
+            book.write(&[40]).expect("room");
+        });
+        0
+    })
+    .expect("a process");
+    let mut order = [0; 2];
+    assert_eq!(page.read(&mut order), Ok(2));
+    assert_eq!(order, [1, 40]);
+    for child in [urgent, strict] {
+        assert_eq!(process::wait(child).expect("the child").code, 0);
+    }
+}
+
+fn the_system_bitmap_shows_the_levels_in_use() {
+    runtime::run(level(17), Global::Relaxed, async {
+        let other = spawn(level(21), async {}).expect("memory");
+        spin_for_ticks(2);
+        let levels = page::system().ready.load(Ordering::Relaxed);
+        assert_eq!(levels & (1 << 17 | 1 << 21), 1 << 17 | 1 << 21, "{levels:#x}");
+        other.await.expect("it ends");
+    });
+}

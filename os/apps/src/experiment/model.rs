@@ -1,0 +1,244 @@
+//! The three ways of waiting that the experiments compare.
+//!
+//! What a task does is written once, as an `async fn` over [`Model`]. A coroutine is that function under the executor. A thread
+//! drives the same function with [`at_once`]: what it awaits blocks the thread instead of suspending, so one poll completes it.
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::pin::pin;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::{Context, Poll, Waker};
+
+use atomic_waker::AtomicWaker;
+use corank_user::io::{OwnedFd, Pipe};
+use corank_user::process;
+use corank_user::sync::Semaphore;
+use corank_user::{Error, JoinHandle, Priority, ring, runtime, spawn, thread};
+
+/// A way to run many tasks in one process.
+pub trait Model: 'static {
+    /// Its name on the command line and in the rows.
+    const NAME: &'static str;
+    /// A task that can be joined.
+    type Task;
+    /// What a task sleeps on until another one tells it to look again.
+    type Signal: Signal;
+
+    /// Runs the main task and returns its result.
+    fn run<T: 'static>(main: impl Future<Output = T> + 'static) -> T;
+
+    /// Creates a task that runs the future that `make` makes.
+    fn spawn<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F + Send + 'static) -> Self::Task;
+
+    /// Waits until a task has ended.
+    fn join(task: Self::Task) -> impl Future<Output = ()>;
+
+    /// Creates pipes.
+    fn pipes(count: usize) -> impl Future<Output = Vec<Pipe>>;
+
+    /// Reads a pipe until it ends or the buffer is full, and closes it.
+    fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> impl Future<Output = Vec<u8>>;
+
+    /// Writes to a pipe and closes it.
+    fn write_and_close(writer: OwnedFd, data: Vec<u8>) -> impl Future<Output = ()>;
+}
+
+/// See [`Model::Signal`].
+pub trait Signal: Send + Sync + Sized + 'static {
+    /// A signal that hasn't been given.
+    fn new() -> Result<Self, Error>;
+
+    /// Returns once `turn` has the value `number`. Whoever sets it gives this signal afterwards.
+    fn wait_until(&self, turn: &AtomicUsize, number: usize) -> impl Future<Output = ()>;
+
+    /// Gives the signal.
+    fn give(&self);
+}
+
+/// Coroutines of the core; what they wait for wakes them.
+#[derive(Debug)]
+pub struct Coroutine;
+
+impl Model for Coroutine {
+    const NAME: &'static str = "coroutine";
+    type Task = JoinHandle<()>;
+    type Signal = AtomicWaker;
+
+    fn run<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
+        runtime::block_on(main)
+    }
+
+    fn spawn<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F + Send + 'static) -> Self::Task {
+        spawn(Priority::DEFAULT, make()).expect("memory for another coroutine")
+    }
+
+    async fn join(task: Self::Task) {
+        task.await.expect("the coroutine finishes");
+    }
+
+    async fn pipes(count: usize) -> Vec<Pipe> {
+        ring::pipes(count).await.expect("descriptors and memory for the pipes")
+    }
+
+    async fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> Vec<u8> {
+        let (count, buffer) = ring::read(&reader, buffer).await;
+        count.expect("the pipe can be read");
+        ring::close(reader);
+        buffer
+    }
+
+    async fn write_and_close(writer: OwnedFd, data: Vec<u8>) {
+        let (count, data) = ring::write_and_close(writer, data).await;
+        assert_eq!(count, Ok(data.len()), "the pipe takes all");
+    }
+}
+
+impl Signal for AtomicWaker {
+    fn new() -> Result<Self, Error> {
+        Ok(Self::new())
+    }
+
+    async fn wait_until(&self, turn: &AtomicUsize, number: usize) {
+        poll_fn(|context| {
+            if turn.load(Ordering::Acquire) == number {
+                return Poll::Ready(());
+            }
+            self.register(context.waker());
+            // It may have been given between the two.
+            if turn.load(Ordering::Acquire) == number { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    fn give(&self) {
+        self.wake();
+    }
+}
+
+/// Runs a future none of whose awaits suspends.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("a thread's calls block, they don't suspend"),
+    }
+}
+
+fn create_pipes(count: usize) -> Vec<Pipe> {
+    (0..count).map(|_| Pipe::new().expect("descriptors and memory for another pipe")).collect()
+}
+
+fn read_blocking(reader: OwnedFd, mut buffer: Vec<u8>) -> Vec<u8> {
+    reader.fill(&mut buffer).expect("the pipe can be read");
+    buffer
+}
+
+fn write_blocking(writer: OwnedFd, data: &[u8]) {
+    assert_eq!(writer.write(data), Ok(data.len()), "the pipe takes all");
+}
+
+fn start<F: Future<Output = ()>>(make: impl FnOnce() -> F + Send + 'static) -> thread::JoinHandle<()> {
+    thread::spawn(move || at_once(make())).expect("memory for another thread")
+}
+
+/// Threads that wait by yielding, as in the papers: whatever they wait for, they ask again and again.
+#[derive(Debug)]
+pub struct ThreadYield;
+
+impl Model for ThreadYield {
+    const NAME: &'static str = "thread-yield";
+    type Task = thread::JoinHandle<()>;
+    type Signal = Nothing;
+
+    fn run<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
+        process::wait_by_yielding(true);
+        at_once(main)
+    }
+
+    fn spawn<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F + Send + 'static) -> Self::Task {
+        start(make)
+    }
+
+    async fn join(task: Self::Task) {
+        task.join_yielding().expect("the thread finishes");
+    }
+
+    async fn pipes(count: usize) -> Vec<Pipe> {
+        create_pipes(count)
+    }
+
+    async fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> Vec<u8> {
+        read_blocking(reader, buffer)
+    }
+
+    async fn write_and_close(writer: OwnedFd, data: Vec<u8>) {
+        write_blocking(writer, &data);
+    }
+}
+
+/// Who asks again and again needs no signal.
+#[derive(Debug)]
+pub struct Nothing;
+
+impl Signal for Nothing {
+    fn new() -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    async fn wait_until(&self, turn: &AtomicUsize, number: usize) {
+        while turn.load(Ordering::Acquire) != number {
+            thread::yield_now();
+        }
+    }
+
+    fn give(&self) {}
+}
+
+/// Threads that sleep in the kernel until what they wait for has happened.
+#[derive(Debug)]
+pub struct ThreadBlock;
+
+impl Model for ThreadBlock {
+    const NAME: &'static str = "thread-block";
+    type Task = thread::JoinHandle<()>;
+    type Signal = Semaphore;
+
+    fn run<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
+        process::wait_by_yielding(false);
+        at_once(main)
+    }
+
+    fn spawn<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F + Send + 'static) -> Self::Task {
+        start(make)
+    }
+
+    async fn join(task: Self::Task) {
+        task.join().expect("the thread finishes");
+    }
+
+    async fn pipes(count: usize) -> Vec<Pipe> {
+        create_pipes(count)
+    }
+
+    async fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> Vec<u8> {
+        read_blocking(reader, buffer)
+    }
+
+    async fn write_and_close(writer: OwnedFd, data: Vec<u8>) {
+        write_blocking(writer, &data);
+    }
+}
+
+impl Signal for Semaphore {
+    fn new() -> Result<Self, Error> {
+        Self::new(0)
+    }
+
+    async fn wait_until(&self, turn: &AtomicUsize, number: usize) {
+        while turn.load(Ordering::Acquire) != number {
+            self.down();
+        }
+    }
+
+    fn give(&self) {
+        self.up();
+    }
+}

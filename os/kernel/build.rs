@@ -1,0 +1,7 @@
+//! Hands the linker the kernel's memory layout.
+fn main() {
+    let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    println!("cargo:rustc-link-arg-bins=-T{here}/kernel.ld");
+    println!("cargo:rustc-link-arg-bins=--gc-sections");
+    println!("cargo:rerun-if-changed=kernel.ld");
+}

@@ -1,0 +1,144 @@
+//! Time: the clock's ticks, and coroutines that sleep.
+use crate::boot::Machine;
+use crate::memory::frame::Frame;
+use crate::process;
+use alloc::collections::BTreeMap;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::task::{Context, Poll, Waker};
+use corank_abi::page::SystemPage;
+use spin::{Mutex, Once};
+
+/// Clock ticks per second: one each 10 ms.
+const TICKS_PER_SECOND: u64 = 100;
+
+static TIMEBASE_HZ: AtomicU64 = AtomicU64::new(0);
+static SYSTEM_PAGE: Once<Frame> = Once::new();
+
+/// Sleepers by deadline, then by the order in which they came.
+static SLEEPERS: Mutex<BTreeMap<(u64, u64), Waker>> = Mutex::new(BTreeMap::new());
+
+/// When the next tick is due. One hart runs; each hart that does gets one of its own.
+static NEXT_TICK: AtomicU64 = AtomicU64::new(0);
+
+/// The `time` register.
+pub fn now() -> u64 {
+    riscv::register::time::read64()
+}
+
+/// Milliseconds since the machine was switched on.
+pub fn milliseconds() -> u64 {
+    now() / (TIMEBASE_HZ.load(Ordering::Relaxed) / 1000)
+}
+
+/// The point in time that lies `milliseconds` ahead, as [`now`] counts.
+pub fn after(milliseconds: u64) -> u64 {
+    now().saturating_add(milliseconds.saturating_mul(TIMEBASE_HZ.load(Ordering::Relaxed) / 1000))
+}
+
+/// The page that every process can read.
+///
+/// # Panics
+/// Before [`init`].
+pub fn system_page() -> &'static SystemPage {
+    let frame = SYSTEM_PAGE.get().expect("made at boot");
+    // SAFETY: the frame was full of zeros, which is a valid `SystemPage`; all of it is atomic; it stays for ever.
+    unsafe { &*(frame.address() as *const SystemPage) }
+}
+
+/// The physical address of the page that every process can read.
+///
+/// # Panics
+/// Before [`init`].
+pub fn system_page_address() -> usize {
+    SYSTEM_PAGE.get().expect("made at boot").address()
+}
+
+/// Starts the clock.
+///
+/// # Panics
+/// When no frame is free.
+pub fn init(machine: &Machine) {
+    TIMEBASE_HZ.store(machine.timebase_hz, Ordering::Relaxed);
+    SYSTEM_PAGE.call_once(|| Frame::zeroed().expect("there is memory for the system page"));
+    system_page().timebase_hz.store(machine.timebase_hz, Ordering::Relaxed);
+    NEXT_TICK.store(now(), Ordering::Relaxed);
+    tick();
+}
+
+/// Serves the clock's interrupt: wakes whoever slept long enough and, when a tick is due, looks at the priorities.
+pub fn tick() {
+    let now = now();
+    wake_sleepers(now);
+    let due = NEXT_TICK.load(Ordering::Relaxed);
+    if now >= due {
+        let period = TIMEBASE_HZ.load(Ordering::Relaxed) / TICKS_PER_SECOND;
+        let passed = (now - due) / period + 1;
+        NEXT_TICK.store(due + passed * period, Ordering::Relaxed);
+        system_page().ticks.fetch_add(passed, Ordering::Relaxed);
+        process::publish_levels();
+    }
+    arm();
+}
+
+/// Asks for the next interrupt: at the next tick or when the first sleeper's time comes.
+fn arm() {
+    let first = SLEEPERS.lock().first_key_value().map_or(u64::MAX, |((deadline, _), _)| *deadline);
+    sbi_rt::set_timer(first.min(NEXT_TICK.load(Ordering::Relaxed)));
+}
+
+fn wake_sleepers(now: u64) {
+    loop {
+        let mut sleepers = SLEEPERS.lock();
+        match sleepers.first_entry() {
+            Some(first) if first.key().0 <= now => {
+                let waker = first.remove();
+                drop(sleepers);
+                waker.wake();
+            }
+            _ => break,
+        }
+    }
+}
+
+/// Waits until [`now`] has reached a deadline. Dropped early, it leaves nothing behind.
+#[derive(Debug)]
+pub struct Sleep {
+    deadline: u64,
+    /// The place among the sleepers, once there is one.
+    key: Option<(u64, u64)>,
+}
+
+/// Sleeps until `deadline`, in ticks of the `time` register; `u64::MAX`: for ever.
+pub fn sleep_until(deadline: u64) -> Sleep {
+    Sleep { deadline, key: None }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.deadline == u64::MAX {
+            return Poll::Pending;
+        }
+        if now() >= self.deadline {
+            return Poll::Ready(());
+        }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let deadline = self.deadline;
+        let key = *self.key.get_or_insert_with(|| (deadline, NEXT.fetch_add(1, Ordering::Relaxed)));
+        SLEEPERS.lock().insert(key, context.waker().clone());
+        if deadline < NEXT_TICK.load(Ordering::Relaxed) {
+            arm();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            SLEEPERS.lock().remove(&key);
+        }
+    }
+}

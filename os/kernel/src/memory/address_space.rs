@@ -1,0 +1,218 @@
+//! The address space of a process.
+//!
+//! ```text
+//! 0x0000_1000 …              the program's segments, then its heap
+//! 0x1f_ff00_0000             the main thread's stack: 1 MiB, the first page of it a guard
+//! 0x20_0000_0000 + tid·64K   the stacks of the other threads: 64 KiB each, the first page of each a guard
+//! 0x3f_0000_0000             process page, system page, rings
+//! top                        trampoline and harts' pages, not for user mode
+//! ```
+//! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first touch.
+use super::frame::Frame;
+use super::kernel_space;
+use super::page_table::{Flags, PageTable};
+use super::user::{Access, BadAddress};
+use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Programs lie above the first page, so that a null pointer is a fault.
+pub const PROGRAM: Range<usize> = PAGE_SIZE..0x10_0000_0000;
+const MAIN_STACK: Range<usize> = 0x1f_ff00_0000..0x1f_ff10_0000;
+const THREAD_STACKS: Range<usize> = 0x20_0000_0000..0x3f_0000_0000;
+const THREAD_STACK: usize = 64 << 10;
+/// How much of a stack is mapped when its thread begins, in bytes.
+pub const EAGER_STACK: usize = 2 * PAGE_SIZE;
+
+/// Readable and writable memory of a program.
+pub const USER_DATA: Flags = Flags::READ.union(Flags::WRITE).union(Flags::USER);
+
+/// A process's page table and what its heap covers.
+#[derive(Debug)]
+pub struct AddressSpace {
+    table: PageTable,
+    heap: Range<usize>,
+    satp: usize,
+    /// Bit *i*: hart *i* may hold translations that are no longer true.
+    stale: AtomicU64,
+}
+
+/// The stack of the thread `tid`, guard page included; `None` beyond the last possible thread.
+pub fn stack_of(tid: usize) -> Option<Range<usize>> {
+    if tid == 0 {
+        return Some(MAIN_STACK);
+    }
+    let start = THREAD_STACKS.start.checked_add(tid.checked_mul(THREAD_STACK)?)?;
+    (start + THREAD_STACK <= THREAD_STACKS.end).then_some(start..start + THREAD_STACK)
+}
+
+/// The stack whose usable part contains `address`.
+fn is_in_stack(address: usize) -> bool {
+    let offset = if MAIN_STACK.contains(&address) {
+        address - MAIN_STACK.start
+    } else if THREAD_STACKS.contains(&address) {
+        (address - THREAD_STACKS.start) % THREAD_STACK
+    } else {
+        return false;
+    };
+    offset >= PAGE_SIZE
+}
+
+impl AddressSpace {
+    /// An address space with nothing in it for user mode. `id` tells it from others in the translation buffers.
+    ///
+    /// # Errors
+    /// When no frame is free.
+    pub fn new(id: u16) -> Result<AddressSpace, OutOfMemory> {
+        let mut table = PageTable::new()?;
+        table.share_top(kernel_space::page_table());
+        let satp = 8 << 60 | usize::from(id) << 44 | table.root() >> 12;
+        Ok(AddressSpace { table, heap: 0..0, satp, stale: AtomicU64::new(u64::MAX) })
+    }
+
+    /// The value of the `satp` register for this address space.
+    pub fn satp(&self) -> usize {
+        self.satp
+    }
+
+    /// Whether the hart has to forget the translations of this address space before it uses it.
+    pub fn take_stale(&self, hart: usize) -> bool {
+        let bit = 1 << hart;
+        self.stale.load(Ordering::Relaxed) & bit != 0 && self.stale.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+    }
+
+    /// To be called after a translation was taken away. A new one needs nothing: a hart that remembers that there was none
+    /// traps once and then forgets (see [`crate::thread`]).
+    fn changed(&self) {
+        self.stale.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Maps a fresh frame of zeros at `page`, and returns the frame's address.
+    ///
+    /// # Errors
+    /// When no frame is free.
+    pub fn map_zeroed(&mut self, page: usize, flags: Flags) -> Result<usize, OutOfMemory> {
+        let frame = Frame::zeroed()?;
+        let address = frame.address();
+        self.table.map(page, address, flags | Flags::OWNED)?;
+        let _ = frame.into_address();
+        Ok(address)
+    }
+
+    /// Maps memory that stays somebody else's. That one keeps it until this mapping is gone.
+    ///
+    /// # Errors
+    /// When no frame is left for a table.
+    pub fn map_borrowed(&mut self, page: usize, frame: usize, flags: Flags) -> Result<(), OutOfMemory> {
+        self.table.map(page, frame, flags)
+    }
+
+    /// Whether anything is mapped at `address`.
+    pub fn is_mapped(&self, address: usize) -> bool {
+        self.table.lookup(address).is_some()
+    }
+
+    /// Takes away every page in `range`.
+    pub fn unmap(&mut self, range: Range<usize>) {
+        for page in range.step_by(PAGE_SIZE) {
+            self.table.unmap(page);
+        }
+        self.changed();
+    }
+
+    /// The physical address of the page of `address`, if a program may use it so. Maps a page of a stack that was not there yet.
+    ///
+    /// # Errors
+    /// [`BadAddress`] if it may not.
+    pub fn translate(&mut self, address: usize, access: Access) -> Result<usize, BadAddress> {
+        let wanted = Flags::USER
+            | match access {
+                Access::Read => Flags::READ,
+                Access::Write => Flags::WRITE,
+                Access::Execute => Flags::EXECUTE,
+            };
+        let bad = BadAddress { address, access };
+        if address >= 1 << 38 {
+            return Err(bad);
+        }
+        match self.table.lookup(address) {
+            Some(entry) if entry.flags().contains(wanted) => Ok(entry.address()),
+            None if access != Access::Execute && is_in_stack(address) => {
+                self.map_zeroed(page_down(address), USER_DATA).map_err(|_| bad)
+            }
+            _ => Err(bad),
+        }
+    }
+
+    /// Maps the part of the thread's stack that is there from the beginning, and returns the stack's upper end.
+    ///
+    /// # Errors
+    /// When no frame is free, or `tid` is too large. Nothing of the stack stays mapped.
+    pub fn map_stack(&mut self, tid: usize) -> Result<usize, OutOfMemory> {
+        let stack = stack_of(tid).ok_or(OutOfMemory)?;
+        for page in (stack.end - EAGER_STACK..stack.end).step_by(PAGE_SIZE) {
+            if let Err(error) = self.map_zeroed(page, USER_DATA) {
+                self.unmap(stack);
+                return Err(error);
+            }
+        }
+        Ok(stack.end)
+    }
+
+    /// Takes the thread's stack away.
+    pub fn unmap_stack(&mut self, tid: usize) {
+        if let Some(stack) = stack_of(tid) {
+            self.unmap(stack);
+        }
+    }
+
+    /// Says where the heap begins: empty, behind the program.
+    pub fn set_heap(&mut self, start: usize) {
+        self.heap = page_up(start)..page_up(start);
+    }
+
+    /// Moves the end of the heap by `bytes`, and returns where it was. Whole pages are mapped.
+    ///
+    /// # Errors
+    /// When the heap would leave its place or no frame is left; it then stays as it was.
+    pub fn move_heap_end(&mut self, bytes: isize) -> Result<usize, OutOfMemory> {
+        let old = self.heap.end;
+        let new = old.checked_add_signed(bytes).ok_or(OutOfMemory)?;
+        if new < self.heap.start || new > PROGRAM.end {
+            return Err(OutOfMemory);
+        }
+        if new > old {
+            for page in (page_up(old)..page_up(new)).step_by(PAGE_SIZE) {
+                if let Err(error) = self.map_zeroed(page, USER_DATA) {
+                    self.unmap(page_up(old)..page);
+                    return Err(error);
+                }
+            }
+        } else {
+            self.unmap(page_up(new)..page_up(old));
+        }
+        self.heap.end = new;
+        Ok(old)
+    }
+
+    /// A copy with frames of its own. Borrowed pages are left out.
+    ///
+    /// # Errors
+    /// When no frame is left.
+    pub fn copy(&self, id: u16) -> Result<AddressSpace, OutOfMemory> {
+        let mut copy = AddressSpace::new(id)?;
+        copy.heap = self.heap.clone();
+        self.table.for_each_page(|page, entry| {
+            if !entry.flags().contains(Flags::OWNED) {
+                return Ok(());
+            }
+            let mut frame = Frame::uninitialised()?;
+            // SAFETY: the page belongs to this address space; user memory is only touched by copying.
+            frame.bytes_mut().copy_from_slice(unsafe { &*(entry.address() as *const [u8; PAGE_SIZE]) });
+            copy.table.map(page, frame.address(), entry.flags())?;
+            let _ = frame.into_address();
+            Ok(())
+        })?;
+        Ok(copy)
+    }
+}

@@ -1,0 +1,25 @@
+//! The kernel's heap: one range of memory, set aside at boot, so that the number of free frames says nothing but what
+//! programs use.
+use core::ops::Range;
+use talc::{TalcLock, source::Manual};
+
+#[global_allocator]
+static HEAP: TalcLock<spin::Mutex<()>, Manual> = TalcLock::new(Manual);
+
+/// What stays out of the reach of programs, in bytes: calls that create something in the kernel fail below it, so that
+/// the kernel itself does not run out of memory.
+const RESERVE: usize = 1 << 20;
+
+/// Makes `range` the heap.
+///
+/// # Safety
+/// The memory exists, nothing else uses it, and it is mapped at its own address from now on.
+pub unsafe fn init(range: Range<usize>) {
+    // SAFETY: as promised by the caller.
+    unsafe { HEAP.lock().claim(range.start as *mut u8, range.len()) }.expect("the kernel's heap is too small");
+}
+
+/// Whether a program's request may still be served from the heap.
+pub fn has_room() -> bool {
+    HEAP.lock().counters().available_bytes > RESERVE
+}

@@ -1,0 +1,78 @@
+//! The kernel's own address space: physical memory and devices at their own addresses; on top, in every address space,
+//! the trampoline and the harts' pages.
+use super::page_table::{Flags, PageTable};
+use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
+use crate::{boot::Machine, hart};
+use spin::Once;
+
+/// Where the trampoline is mapped in every address space: the last page.
+pub const TRAMPOLINE: usize = usize::MAX - PAGE_SIZE + 1;
+
+/// Where the page of the hart with this index is mapped in every address space.
+pub const fn hart_page(index: usize) -> usize {
+    TRAMPOLINE - (index + 1) * PAGE_SIZE
+}
+
+static TABLE: Once<PageTable> = Once::new();
+
+unsafe extern "C" {
+    static kernel_start: u8;
+    static kernel_text_end: u8;
+    static kernel_rodata_end: u8;
+    static stack_guard: u8;
+    static kernel_end: u8;
+    static trampoline: u8;
+}
+
+/// Where the kernel's image ends, stack included.
+pub fn image_end() -> usize {
+    &raw const kernel_end as usize
+}
+
+/// The trampoline's physical address.
+pub fn trampoline_address() -> usize {
+    &raw const trampoline as usize
+}
+
+/// Builds the kernel's page table. It is not used before [`satp`] is written.
+///
+/// # Errors
+/// When no frame is left for it.
+pub fn init(machine: &Machine) -> Result<(), OutOfMemory> {
+    let mut table = PageTable::new()?;
+    let (text, data) = (Flags::READ | Flags::EXECUTE | Flags::GLOBAL, Flags::READ | Flags::WRITE | Flags::GLOBAL);
+    let start = &raw const kernel_start as usize;
+    let text_end = &raw const kernel_text_end as usize;
+    let rodata_end = &raw const kernel_rodata_end as usize;
+    let guard = &raw const stack_guard as usize;
+    table.map_identity(start..text_end, text)?;
+    table.map_identity(text_end..rodata_end, Flags::READ | Flags::GLOBAL)?;
+    table.map_identity(rodata_end..guard, data)?;
+    table.map_identity(guard + PAGE_SIZE..page_up(image_end()), data)?;
+    table.map_identity(page_up(image_end())..page_down(machine.memory.end), data)?;
+    for device in machine.devices() {
+        table.map_identity(page_down(device.start)..page_up(device.end), data)?;
+    }
+    table.map(TRAMPOLINE, trampoline_address(), text)?;
+    for index in 0..hart::MAX_HARTS {
+        table.map(hart_page(index), hart::page_address(index), data)?;
+    }
+    TABLE.call_once(|| table);
+    Ok(())
+}
+
+/// The value of the `satp` register for the kernel's address space.
+///
+/// # Panics
+/// Before [`init`].
+pub fn satp() -> usize {
+    8 << 60 | page_table().root() >> 12
+}
+
+/// The kernel's page table.
+///
+/// # Panics
+/// Before [`init`].
+pub fn page_table() -> &'static PageTable {
+    TABLE.get().expect("the kernel's address space is there from boot on")
+}

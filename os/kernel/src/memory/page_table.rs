@@ -1,0 +1,264 @@
+//! Sv39 page tables: three levels, 512 entries each.
+use super::frame::Frame;
+use super::{OutOfMemory, PAGE_SIZE};
+use bitflags::bitflags;
+use core::cell::Cell;
+use core::ops::Range;
+
+bitflags! {
+    /// The low bits of a page-table entry.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Flags: usize {
+        /// The entry means something.
+        const VALID = 1 << 0;
+        /// May be read.
+        const READ = 1 << 1;
+        /// May be written.
+        const WRITE = 1 << 2;
+        /// May be executed.
+        const EXECUTE = 1 << 3;
+        /// Belongs to user mode.
+        const USER = 1 << 4;
+        /// In every address space.
+        const GLOBAL = 1 << 5;
+        /// Set beforehand, so that hardware that does not set them by itself need not trap.
+        const ACCESSED_DIRTY = 1 << 6 | 1 << 7;
+        /// Software: the frame belongs to this page table and is released with it.
+        const OWNED = 1 << 8;
+    }
+}
+
+impl Flags {
+    const LEAF: Flags = Flags::READ.union(Flags::WRITE).union(Flags::EXECUTE);
+}
+
+/// One entry of a page table.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Entry(usize);
+
+impl Entry {
+    fn new(address: usize, flags: Flags) -> Entry {
+        Entry(address >> 12 << 10 | (flags | Flags::VALID).bits())
+    }
+
+    /// The physical address of the page or of the next table.
+    pub fn address(self) -> usize {
+        self.0 >> 10 << 12 & ((1 << 56) - 1)
+    }
+
+    /// The low bits.
+    pub fn flags(self) -> Flags {
+        Flags::from_bits_truncate(self.0)
+    }
+
+    fn is_valid(self) -> bool {
+        self.flags().contains(Flags::VALID)
+    }
+
+    fn is_leaf(self) -> bool {
+        self.flags().intersects(Flags::LEAF)
+    }
+}
+
+type Table = [Entry; 512];
+
+/// A page table. The tables below the root and the frames marked [`Flags::OWNED`] in the lower half belong to it.
+#[derive(Debug)]
+pub struct PageTable {
+    root: Frame,
+    /// The lowest table that was found last, and the addresses divided by 2 MiB that it is for. Tables stay until the whole
+    /// goes. A walk saved is two translations fewer that the hart has to find, right after a trap emptied its buffers.
+    recent: Cell<(usize, *mut Table)>,
+}
+
+// SAFETY: the pointer is to a table that belongs to the page table, and is used by whoever holds that.
+unsafe impl Send for PageTable {}
+// SAFETY: shared between harts only where nobody looks anything up (the kernel's) or under a lock.
+unsafe impl Sync for PageTable {}
+
+const fn index(address: usize, level: usize) -> usize {
+    address >> (12 + 9 * level) & 511
+}
+
+/// The lower half of the address space belongs to user mode: half of the root's entries.
+const USER_ENTRIES: usize = 256;
+
+impl PageTable {
+    /// An empty table.
+    ///
+    /// # Errors
+    /// When no frame is free.
+    pub fn new() -> Result<PageTable, OutOfMemory> {
+        Ok(PageTable { root: Frame::zeroed()?, recent: Cell::new((usize::MAX, core::ptr::null_mut())) })
+    }
+
+    /// The physical address of the root.
+    pub fn root(&self) -> usize {
+        self.root.address()
+    }
+
+    fn table(&self, address: usize) -> *mut Table {
+        address as *mut Table
+    }
+
+    /// The entry of `address` at `level`, with the tables above it; `None` where a table is missing or a large page lies.
+    fn find(&self, address: usize, level: usize) -> Option<*mut Entry> {
+        let region = address >> 21;
+        if level == 0 && self.recent.get().0 == region {
+            // SAFETY: the table has been found for this region, and stays.
+            return Some(unsafe { &raw mut (*self.recent.get().1)[index(address, 0)] });
+        }
+        let mut table = self.table(self.root.address());
+        for above in (level + 1..3).rev() {
+            // SAFETY: `table` is the root or came from a valid entry of this page table.
+            let entry = unsafe { (*table)[index(address, above)] };
+            if !entry.is_valid() || entry.is_leaf() {
+                return None;
+            }
+            table = self.table(entry.address());
+        }
+        if level == 0 {
+            self.recent.set((region, table));
+        }
+        // SAFETY: as above.
+        Some(unsafe { &raw mut (*table)[index(address, level)] })
+    }
+
+    fn find_or_create(&mut self, address: usize, level: usize) -> Result<*mut Entry, OutOfMemory> {
+        let mut table = self.table(self.root.address());
+        for above in (level + 1..3).rev() {
+            // SAFETY: `table` is the root or came from a valid entry of this page table, borrowed exclusively.
+            let entry = unsafe { &mut (*table)[index(address, above)] };
+            if !entry.is_valid() {
+                *entry = Entry::new(Frame::zeroed()?.into_address(), Flags::empty());
+            }
+            assert!(!entry.is_leaf(), "a large page lies at {address:#x}");
+            table = self.table(entry.address());
+        }
+        // SAFETY: as above.
+        Ok(unsafe { &raw mut (*table)[index(address, level)] })
+    }
+
+    /// The entry of the 4 KiB page of `address`, if one is mapped there.
+    pub fn lookup(&self, address: usize) -> Option<Entry> {
+        // SAFETY: `find` returns places inside tables of this page table.
+        let entry = unsafe { *self.find(address, 0)? };
+        entry.is_valid().then_some(entry)
+    }
+
+    /// Maps the 4 KiB page `page` to `frame`.
+    ///
+    /// # Errors
+    /// When no frame is left for a table.
+    ///
+    /// # Panics
+    /// When something is mapped there already.
+    pub fn map(&mut self, page: usize, frame: usize, flags: Flags) -> Result<(), OutOfMemory> {
+        self.map_large(page, frame, flags, 0)
+    }
+
+    fn map_large(&mut self, page: usize, frame: usize, flags: Flags, level: usize) -> Result<(), OutOfMemory> {
+        let entry = self.find_or_create(page, level)?;
+        // SAFETY: `find_or_create` returns places inside tables of this page table, borrowed exclusively.
+        unsafe {
+            assert!(!(*entry).is_valid(), "a page is mapped at {page:#x} already");
+            *entry = Entry::new(frame, flags | Flags::ACCESSED_DIRTY);
+        }
+        Ok(())
+    }
+
+    /// Maps every page of `range` at its own address, with the largest pages that fit.
+    ///
+    /// # Errors
+    /// When no frame is left for a table.
+    pub fn map_identity(&mut self, range: Range<usize>, flags: Flags) -> Result<(), OutOfMemory> {
+        let mut address = range.start;
+        while address < range.end {
+            let fits = |level: &usize| {
+                let size = PAGE_SIZE << (9 * level);
+                address.is_multiple_of(size) && address + size <= range.end
+            };
+            let level = [2, 1, 0].into_iter().find(fits).unwrap_or(0);
+            self.map_large(address, address, flags, level)?;
+            address += PAGE_SIZE << (9 * level);
+        }
+        Ok(())
+    }
+
+    /// Takes away the page at `page`. Its frame is released if it belongs to this table. Returns whether there was one.
+    pub fn unmap(&mut self, page: usize) -> bool {
+        let Some(place) = self.find(page, 0) else { return false };
+        // SAFETY: `find` returns places inside tables of this page table, borrowed exclusively.
+        let entry = unsafe { place.replace(Entry(0)) };
+        release(entry);
+        entry.is_valid()
+    }
+
+    /// Makes the root's last entry, under which the trampoline lies, the same as `other`'s. It does not belong to `self`.
+    pub fn share_top(&mut self, other: &PageTable) {
+        // SAFETY: both roots are frames of their page tables; `self` is borrowed exclusively.
+        unsafe { (*self.table(self.root()))[511] = (*other.table(other.root()))[511] };
+    }
+
+    /// Calls `visit` for each 4 KiB page of user mode with its address.
+    ///
+    /// # Errors
+    /// The first error of `visit`.
+    pub fn for_each_page<E>(&self, mut visit: impl FnMut(usize, Entry) -> Result<(), E>) -> Result<(), E> {
+        for upper in 0..USER_ENTRIES {
+            for middle in entries(self.root(), upper) {
+                for lower in entries(middle.1, middle.0) {
+                    // SAFETY: `entries` returns valid tables of this page table.
+                    let table = unsafe { &*self.table(lower.1) };
+                    let entry = table[lower.0];
+                    if entry.is_valid() {
+                        visit(upper << 30 | middle.0 << 21 | lower.0 << 12, entry)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The places (index and table) of the table that entry `at` of `table` points to; none if it points to nothing.
+fn entries(table: usize, at: usize) -> impl Iterator<Item = (usize, usize)> {
+    // SAFETY: the callers pass tables of a page table that they hold.
+    let entry = unsafe { (*(table as *const Table))[at] };
+    let below = (entry.is_valid() && !entry.is_leaf()).then_some(entry.address());
+    below.into_iter().flat_map(|below| (0..512).map(move |place| (place, below)))
+}
+
+/// Releases the frame of a leaf if it belongs to the page table.
+fn release(entry: Entry) {
+    if entry.flags().contains(Flags::VALID | Flags::OWNED) {
+        // SAFETY: frames marked so were put here by `into_address`, and the entry is gone or goes now.
+        drop(unsafe { Frame::from_address(entry.address()) });
+    }
+}
+
+/// Releases the table at `address`, all below it, and the frames that belong to it.
+fn release_table(address: usize, level: usize) {
+    // SAFETY: the table belongs to the page table that is being dropped; nobody else has it.
+    let table = unsafe { Frame::from_address(address) };
+    // SAFETY: a table is a frame full of entries.
+    for entry in unsafe { &*(table.address() as *const Table) } {
+        if level == 0 || entry.is_leaf() {
+            release(*entry);
+        } else if entry.is_valid() {
+            release_table(entry.address(), level - 1);
+        }
+    }
+}
+
+impl Drop for PageTable {
+    fn drop(&mut self) {
+        // SAFETY: the root is a frame full of entries.
+        for entry in unsafe { &(&*(self.root() as *const Table))[..USER_ENTRIES] } {
+            if entry.is_valid() {
+                release_table(entry.address(), 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Pointers that come from user mode.
+use super::address_space::AddressSpace;
+use super::{PAGE_SIZE, page_down};
+use core::fmt;
+
+/// What someone wanted to do with an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Load from it.
+    Read,
+    /// Store to it.
+    Write,
+    /// Execute it.
+    Execute,
+}
+
+/// An address that does not allow what was wanted. It ends the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadAddress {
+    /// The first byte that is not there.
+    pub address: usize,
+    /// What was wanted.
+    pub access: Access,
+}
+
+impl fmt::Display for BadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let access = match self.access {
+            Access::Read => "load from",
+            Access::Write => "store to",
+            Access::Execute => "execution of",
+        };
+        write!(f, "{access} {:#x}", self.address)
+    }
+}
+
+/// A range of a program's memory that is read or written from front to back.
+#[derive(Clone, Copy, Debug)]
+pub struct UserBuffer {
+    /// The next byte.
+    pub address: usize,
+    /// How many bytes are left.
+    pub length: usize,
+}
+
+impl AddressSpace {
+    /// The bytes from `address` to the end of its page, at most `length`, as the kernel sees them.
+    fn run(&mut self, address: usize, length: usize, access: Access) -> Result<(*mut u8, usize), BadAddress> {
+        let frame = self.translate(address, access)?;
+        let offset = address - page_down(address);
+        Ok(((frame + offset) as *mut u8, length.min(PAGE_SIZE - offset)))
+    }
+
+    /// Copies `data` to the program's memory at `address`.
+    ///
+    /// # Errors
+    /// [`BadAddress`] where the memory is not there or not writable; what lies in front of it has been written.
+    pub fn write(&mut self, mut address: usize, mut data: &[u8]) -> Result<(), BadAddress> {
+        while !data.is_empty() {
+            let (target, length) = self.run(address, data.len(), Access::Write)?;
+            let (now, rest) = data.split_at(length);
+            // SAFETY: `run` checked that the program's page lies there; user memory is only touched by copying.
+            unsafe { target.copy_from_nonoverlapping(now.as_ptr(), length) };
+            data = rest;
+            address = address.wrapping_add(length);
+        }
+        Ok(())
+    }
+
+    /// Copies from the program's memory at `address` to `data`.
+    ///
+    /// # Errors
+    /// [`BadAddress`] where the memory is not there.
+    pub fn read(&mut self, mut address: usize, mut data: &mut [u8]) -> Result<(), BadAddress> {
+        while !data.is_empty() {
+            let (source, length) = self.run(address, data.len(), Access::Read)?;
+            let (now, rest) = data.split_at_mut(length);
+            // SAFETY: as in `write`.
+            unsafe { source.copy_to_nonoverlapping(now.as_mut_ptr(), length) };
+            data = rest;
+            address = address.wrapping_add(length);
+        }
+        Ok(())
+    }
+
+    /// Reads one word.
+    ///
+    /// # Errors
+    /// [`BadAddress`] where the memory is not there.
+    pub fn read_word(&mut self, address: usize) -> Result<usize, BadAddress> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes)?;
+        Ok(usize::from_le_bytes(bytes))
+    }
+
+    /// Appends the bytes at `address` up to the first NUL to `text`; at most `limit` of them. Returns whether the NUL was found.
+    ///
+    /// # Errors
+    /// [`BadAddress`] where the memory is not there.
+    pub fn read_string(
+        &mut self,
+        mut address: usize,
+        limit: usize,
+        text: &mut alloc::vec::Vec<u8>,
+    ) -> Result<bool, BadAddress> {
+        let mut left = limit;
+        while left > 0 {
+            let (source, length) = self.run(address, left, Access::Read)?;
+            for at in 0..length {
+                // SAFETY: `run` checked that `length` bytes of the program's page lie there.
+                match unsafe { source.add(at).read_volatile() } {
+                    0 => return Ok(true),
+                    byte => text.push(byte),
+                }
+            }
+            left -= length;
+            address = address.wrapping_add(length);
+        }
+        Ok(false)
+    }
+}
+
+impl UserBuffer {
+    /// Leaves `count` bytes behind.
+    pub fn advance(&mut self, count: usize) {
+        self.address = self.address.wrapping_add(count);
+        self.length -= count;
+    }
+}

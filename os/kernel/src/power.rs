@@ -1,0 +1,40 @@
+//! The end: switching the machine off, with an exit code for whoever started it.
+use crate::boot::Machine;
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// QEMU's exit status after a panic of the kernel.
+const PANIC: i32 = 101;
+
+static REGISTER: AtomicUsize = AtomicUsize::new(0);
+
+/// Remembers the device that ends QEMU.
+pub fn init(machine: &Machine) {
+    if let Some(registers) = &machine.power {
+        REGISTER.store(registers.start, Ordering::Relaxed);
+    }
+}
+
+/// Switches the machine off. QEMU ends with `code`, of which a process's exit status keeps the low 8 bits; a code that is not
+/// 0 never looks like 0.
+pub fn off(code: i32) -> ! {
+    let register = REGISTER.load(Ordering::Relaxed);
+    if register != 0 {
+        let status = if code & 0xff == 0 && code != 0 { 1 } else { code as u32 & 0xff };
+        let value = if code == 0 { 0x5555 } else { status << 16 | 0x3333 };
+        // SAFETY: the device tree says that the register is there, and it is mapped.
+        unsafe { (register as *mut u32).write_volatile(value) };
+    }
+    sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure);
+    loop {
+        riscv::asm::wfi();
+    }
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    // Whoever holds the console's lock is this hart, or is of no importance any more.
+    crate::console::break_lock();
+    crate::println!("corank: kernel {info}");
+    off(PANIC)
+}

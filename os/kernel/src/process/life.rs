@@ -1,0 +1,334 @@
+//! How processes and threads begin and end.
+use super::level::priority;
+use super::{Process, Slot, State, table};
+use crate::elf_loader::{self, LoadError};
+use crate::file::File;
+use crate::memory::address_space::{AddressSpace, USER_DATA};
+use crate::memory::frame::Frame;
+use crate::memory::page_table::Flags;
+use crate::memory::{OutOfMemory, heap};
+use crate::thread::{self, Thread};
+use crate::trap::Context;
+use crate::wait::WaitQueue;
+use crate::{clock, hart, power, println, programs};
+use alloc::string::String;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use corank_abi::page::{DEFAULT_LEVEL, PROCESS_PAGE, SYSTEM_PAGE};
+use spin::{Mutex, Once};
+
+/// How many threads a process may have.
+const MAX_THREADS: usize = 1 << 20;
+
+/// The process whose end is the machine's end.
+static FIRST: Once<Arc<Process>> = Once::new();
+
+/// Starts the first process with the program that the boot arguments name. Switches the machine off if that is not possible.
+pub fn start_first(arguments: &[String]) {
+    let Some(name) = arguments.first() else {
+        println!("corank: no program is named in the boot arguments; there are: {}", names());
+        power::off(127)
+    };
+    let Some(file) = programs::find(name) else {
+        println!("corank: there is no program {name}; there are: {}", names());
+        power::off(127)
+    };
+    let arguments: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
+    match start(name, file, &arguments) {
+        Ok(process) => FIRST.call_once(|| process),
+        Err(error) => {
+            println!("corank: cannot start {name}: {error}");
+            power::off(126)
+        }
+    };
+}
+
+fn names() -> String {
+    programs::names().fold(String::new(), |all, name| all + " " + name)
+}
+
+fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, LoadError> {
+    let process = Process::new(String::from(name), Weak::new())?;
+    {
+        let mut state = process.state.lock();
+        state.files = [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput].map(Some).into();
+    }
+    let context = process.load(file, arguments)?;
+    table::insert(process.clone());
+    process.start_thread(|_| Ok(context))?;
+    Ok(process)
+}
+
+impl Process {
+    /// A process without memory, files or threads.
+    fn new(name: String, parent: Weak<Process>) -> Result<Arc<Process>, OutOfMemory> {
+        let page = Frame::zeroed()?;
+        let state = State {
+            parent,
+            children: Vec::new(),
+            threads: Vec::new(),
+            free_tids: Vec::new(),
+            live: 0,
+            files: Vec::new(),
+            first_free_file: 0,
+            semaphores: Vec::new(),
+            mutexes: Vec::new(),
+            conditions: Vec::new(),
+            ending: None,
+            ended: false,
+        };
+        Ok(Arc::new(Process {
+            pid: table::new_pid(),
+            space_id: table::new_space().ok_or(OutOfMemory)?,
+            name: Mutex::new(name),
+            memory: Mutex::new(None),
+            page,
+            granted: u64::MAX,
+            level: AtomicU8::new(DEFAULT_LEVEL),
+            waits_by_yielding: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
+            state: Mutex::new(state),
+            ring: Mutex::new(None),
+            children: WaitQueue::new(),
+            threads: WaitQueue::new(),
+        }))
+    }
+
+    /// Replaces the process's memory by a program with its arguments, and returns where its main thread begins.
+    ///
+    /// # Errors
+    /// See [`LoadError`]; the process then keeps its memory.
+    pub fn load(&self, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
+        let mut space = AddressSpace::new(self.space_id)?;
+        let entry = elf_loader::load(file, &mut space)?;
+        self.map_pages(&mut space)?;
+        let mut top = space.map_stack(0)?;
+        // The strings, then the pointers to them and a null pointer.
+        let mut pointers = Vec::with_capacity(arguments.len() + 1);
+        for argument in arguments {
+            top -= argument.len() + 1;
+            space.write(top, argument).map_err(|_| OutOfMemory)?;
+            space.write(top + argument.len(), &[0]).map_err(|_| OutOfMemory)?;
+            pointers.push(top);
+        }
+        pointers.push(0);
+        let vector = (top - pointers.len() * 8) & !15;
+        for (at, pointer) in pointers.iter().enumerate() {
+            space.write(vector + 8 * at, &pointer.to_le_bytes()).map_err(|_| OutOfMemory)?;
+        }
+        let mut context = Context::new(entry, vector);
+        context.x[10] = arguments.len();
+        context.x[11] = vector;
+        // The page says nothing yet of the new program's coroutines.
+        let page = self.page();
+        page.executors.store(0, Ordering::Relaxed);
+        for levels in [&page.ready, &page.running, &page.arriving] {
+            levels.store(0, Ordering::Relaxed);
+        }
+        *self.memory.lock() = Some(space);
+        Ok(context)
+    }
+
+    /// Runs another program in this process. Only its main thread may, when it is the only one.
+    ///
+    /// # Errors
+    /// As [`Process::load`]; the process then goes on as it was.
+    pub fn exec(&self, name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
+        let context = self.load(file, arguments)?;
+        // The calls under way meant the old program's memory. None of them runs before this returns.
+        if let Some(ring) = self.ring.lock().take() {
+            ring.cancel_all();
+        }
+        *self.name.lock() = String::from(name);
+        let mut state = self.state.lock();
+        state.semaphores.clear();
+        state.mutexes.clear();
+        state.conditions.clear();
+        Ok(context)
+    }
+
+    /// Maps the pages that the process shares with the kernel.
+    fn map_pages(&self, space: &mut AddressSpace) -> Result<(), OutOfMemory> {
+        space.map_borrowed(PROCESS_PAGE, self.page.address(), USER_DATA)?;
+        space.map_borrowed(SYSTEM_PAGE, clock::system_page_address(), Flags::READ | Flags::USER)
+    }
+
+    /// Whether only the main thread is left.
+    pub fn has_one_thread(&self) -> bool {
+        let state = self.state.lock();
+        state.live == 1 && matches!(state.threads.first(), Some(Slot::Live(_)))
+    }
+
+    /// A child with a copy of the memory, the same files, and one thread that goes on from `context`.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn fork(self: &Arc<Process>, context: Context) -> Result<Arc<Process>, OutOfMemory> {
+        if !heap::has_room() {
+            return Err(OutOfMemory);
+        }
+        let child = Process::new(self.name(), Arc::downgrade(self))?;
+        let mut space = self.with_memory(|space| space.copy(child.space_id), Err(OutOfMemory))?;
+        child.map_pages(&mut space)?;
+        *child.memory.lock() = Some(space);
+        let (ours, theirs) = (self.page(), child.page());
+        theirs.executors.store(ours.executors.load(Ordering::Relaxed), Ordering::Relaxed);
+        theirs.ready.store(ours.ready.load(Ordering::Relaxed), Ordering::Relaxed);
+        theirs.running.store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
+        child.set_wait_mode(self.wait_mode());
+        child.level.store(self.level(), Ordering::Relaxed);
+        child.state.lock().files = self.state.lock().files.clone();
+        table::insert(child.clone());
+        // The stack was copied with the memory. A thread that cannot start takes the child with it.
+        child.start_thread(|_| Ok(context))?;
+        self.state.lock().children.push(child.clone());
+        Ok(child)
+    }
+
+    /// Starts a thread with a stack of its own at `entry`, with `argument` in its first register. Returns its number.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn add_thread(self: &Arc<Process>, entry: usize, argument: usize) -> Result<usize, OutOfMemory> {
+        if !heap::has_room() {
+            return Err(OutOfMemory);
+        }
+        self.start_thread(|tid| {
+            let top = self.with_memory(|space| space.map_stack(tid), Err(OutOfMemory))?;
+            let mut context = Context::new(entry, top);
+            context.x[10] = argument;
+            Ok(context)
+        })
+    }
+
+    fn start_thread(
+        self: &Arc<Process>,
+        context: impl FnOnce(usize) -> Result<Context, OutOfMemory>,
+    ) -> Result<usize, OutOfMemory> {
+        let tid = {
+            let mut state = self.state.lock();
+            if state.ending.is_some() || state.live >= MAX_THREADS {
+                return Err(OutOfMemory);
+            }
+            let tid = state.free_tids.pop().unwrap_or(state.threads.len());
+            if tid == state.threads.len() {
+                state.threads.push(Slot::Starting);
+            } else {
+                state.threads[tid] = Slot::Starting;
+            }
+            state.live += 1;
+            tid
+        };
+        let started = context(tid).and_then(|context| {
+            let thread = Thread::new(self.clone(), tid);
+            hart::executor().spawn(priority(self.level()), thread::run(thread, context)).map_err(|_| OutOfMemory)
+        });
+        let mut state = self.state.lock();
+        match started {
+            Ok(handle) => {
+                state.threads[tid] = Slot::Live(handle.remote());
+                Ok(tid)
+            }
+            Err(error) => {
+                // A thread that could not start has been dropped, and with that has ended: it is forgotten.
+                if matches!(state.threads[tid], Slot::Starting) {
+                    state.live -= 1;
+                }
+                state.threads[tid] = Slot::Free;
+                state.free_tids.push(tid);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the process, unless it is ending already: its threads and calls are cancelled. The one that calls this, if it is one
+    /// of them, ends when it next would wait or returns.
+    pub fn end(&self, code: i32) {
+        let coroutines: Vec<_> = {
+            let mut state = self.state.lock();
+            if state.ending.is_some() {
+                return;
+            }
+            state.ending = Some(code);
+            self.is_ending.store(true, Ordering::Relaxed);
+            let live = |slot: &Slot| match slot {
+                Slot::Live(coroutine) => Some(coroutine.clone()),
+                _ => None,
+            };
+            state.threads.iter().filter_map(live).collect()
+        };
+        let ring = self.ring.lock().clone();
+        if let Some(ring) = ring {
+            ring.cancel_all();
+        }
+        // Dropped coroutines come back with `thread_gone`: no lock is held here.
+        for coroutine in coroutines {
+            coroutine.cancel();
+        }
+    }
+
+    /// Whether [`Process::end`] has been called.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
+    }
+
+    /// A thread's coroutine is gone.
+    pub(crate) fn thread_gone(&self, tid: usize, code: i32) {
+        let last = {
+            let mut state = self.state.lock();
+            state.threads[tid] = Slot::Exited(code);
+            state.live -= 1;
+            self.threads.wake_all();
+            if state.ending.is_none() {
+                // Lock order: state, then memory.
+                self.with_memory(|space| space.unmap_stack(tid), ());
+            }
+            state.live == 0
+        };
+        if last {
+            self.end(code);
+            self.finish();
+        }
+    }
+
+    /// The last thread is gone: everything goes back, and the parent learns of it.
+    fn finish(&self) {
+        let (files, children, parent) = {
+            let mut state = self.state.lock();
+            state.semaphores.clear();
+            state.mutexes.clear();
+            state.conditions.clear();
+            (core::mem::take(&mut state.files), core::mem::take(&mut state.children), state.parent.upgrade())
+        };
+        drop(files);
+        drop(self.memory.lock().take());
+        // After the memory, in which it was mapped.
+        drop(self.ring.lock().take());
+        table::return_space(self.space_id);
+        table::remove(self);
+        let first = FIRST.get();
+        if first.is_some_and(|first| first.pid == self.pid) {
+            power::off(self.state.lock().ending.unwrap_or(0));
+        }
+        self.state.lock().ended = true;
+        if let Some(first) = first {
+            adopt(first, children);
+        }
+        if let Some(parent) = parent {
+            // Under the lock, so that the parent does not look before and wait after.
+            let _guard = parent.state.lock();
+            parent.children.wake_all();
+        }
+    }
+}
+
+/// Gives children whose parent has ended to the first process.
+fn adopt(first: &Arc<Process>, children: Vec<Arc<Process>>) {
+    for child in &children {
+        child.state.lock().parent = Arc::downgrade(first);
+    }
+    let mut state = first.state.lock();
+    state.children.extend(children);
+    first.children.wake_all();
+}

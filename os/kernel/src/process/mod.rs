@@ -1,0 +1,270 @@
+//! Processes: memory, files, threads and the other things that programs share among their threads.
+//!
+//! ```text
+//! start ──> runs ──end(code)──> ending ──last coroutine gone──> ended ──waited for──> forgotten
+//! ```
+//! `end` cancels the coroutines of the process's threads and calls. When the last thread's coroutine is gone, on whichever
+//! hart, memory and files go back and the parent learns the exit code.
+mod level;
+mod life;
+mod table;
+
+pub use level::{priority, publish_levels};
+pub use life::start_first;
+pub use table::find;
+
+use crate::file::File;
+use crate::memory::address_space::AddressSpace;
+use crate::memory::frame::Frame;
+use crate::memory::heap;
+use crate::ring::Ring;
+use crate::semaphore::Semaphore;
+use crate::wait::{WaitMode, WaitQueue};
+use alloc::string::String;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use corank::Remote;
+use corank_abi::page::ProcessPage;
+use spin::Mutex;
+
+/// How many files a process may have open.
+const MAX_FILES: usize = 1 << 16;
+
+/// A process.
+#[derive(Debug)]
+pub struct Process {
+    /// Its number.
+    pub pid: usize,
+    /// Tells its address space from others in the harts' translation buffers.
+    space_id: u16,
+    name: Mutex<String>,
+    /// `None` when the process has ended.
+    memory: Mutex<Option<AddressSpace>>,
+    /// What the process says of its coroutines; a [`ProcessPage`].
+    page: Frame,
+    /// The levels that the process may claim.
+    granted: u64,
+    /// The level at which its threads run now.
+    level: AtomicU8,
+    waits_by_yielding: AtomicBool,
+    /// [`State::ending`] is set.
+    is_ending: AtomicBool,
+    state: Mutex<State>,
+    /// The process's rings, once it has set them up.
+    pub ring: Mutex<Option<Arc<Ring>>>,
+    /// Woken when a child has ended.
+    pub children: WaitQueue,
+    /// Woken when a thread has ended.
+    pub threads: WaitQueue,
+}
+
+#[derive(Debug)]
+struct State {
+    parent: Weak<Process>,
+    children: Vec<Arc<Process>>,
+    threads: Vec<Slot>,
+    free_tids: Vec<usize>,
+    /// How many threads have a coroutine.
+    live: usize,
+    files: Vec<Option<File>>,
+    /// Every file descriptor below this is taken.
+    first_free_file: usize,
+    semaphores: Vec<Arc<Semaphore>>,
+    mutexes: Vec<Arc<Semaphore>>,
+    conditions: Vec<Arc<Semaphore>>,
+    /// The exit code, from `end` on.
+    ending: Option<i32>,
+    /// Memory and files have gone back.
+    ended: bool,
+}
+
+/// A place in a process's table of threads.
+#[derive(Debug)]
+enum Slot {
+    Free,
+    /// Its coroutine is being made.
+    Starting,
+    Live(Remote),
+    Exited(i32),
+}
+
+/// Which of its tables of semaphores.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Counting semaphores.
+    Semaphore,
+    /// Mutexes: one permit.
+    Mutex,
+    /// Condition variables: permits come only to those who wait.
+    Condition,
+}
+
+/// What waiting for a child or a thread found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// There is nothing to wait for.
+    Nobody,
+    /// It still runs.
+    Running,
+    /// It has ended and is forgotten now: its number and exit code.
+    Ended(usize, i32),
+}
+
+impl Process {
+    /// Calls `use_it` with the process's memory, or returns `gone` if the process has ended.
+    pub fn with_memory<T>(&self, use_it: impl FnOnce(&mut AddressSpace) -> T, gone: T) -> T {
+        self.memory.lock().as_mut().map_or(gone, use_it)
+    }
+
+    /// What the process says of its coroutines.
+    pub fn page(&self) -> &ProcessPage {
+        // SAFETY: the frame was full of zeros, which is a valid `ProcessPage`; all of it is atomic; the process shares it.
+        unsafe { &*(self.page.address() as *const ProcessPage) }
+    }
+
+    /// How its threads wait.
+    pub fn wait_mode(&self) -> WaitMode {
+        if self.waits_by_yielding.load(Ordering::Relaxed) { WaitMode::Yield } else { WaitMode::Block }
+    }
+
+    /// Sets how its threads wait from now on; returns how they did.
+    pub fn set_wait_mode(&self, mode: WaitMode) -> WaitMode {
+        let before = self.waits_by_yielding.swap(mode == WaitMode::Yield, Ordering::Relaxed);
+        if before { WaitMode::Yield } else { WaitMode::Block }
+    }
+
+    /// The name of the program that it runs.
+    pub fn name(&self) -> String {
+        self.name.lock().clone()
+    }
+
+    /// The file behind a descriptor.
+    pub fn file(&self, descriptor: usize) -> Option<File> {
+        self.state.lock().files.get(descriptor)?.clone()
+    }
+
+    /// Opens `file` at the lowest free descriptor; `None` when there are too many.
+    pub fn open(&self, file: File) -> Option<usize> {
+        if !heap::has_room() {
+            return None;
+        }
+        self.state.lock().open(file)
+    }
+
+    /// Opens two files, or none.
+    pub fn open_two(&self, files: [File; 2]) -> Option<[usize; 2]> {
+        if !heap::has_room() {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let [first, second] = files;
+        let first = state.open(first)?;
+        match state.open(second) {
+            Some(second) => Some([first, second]),
+            None => {
+                let file = state.close(first);
+                drop(state);
+                drop(file);
+                None
+            }
+        }
+    }
+
+    /// Closes a descriptor. The file goes when nothing uses it any more.
+    pub fn close(&self, descriptor: usize) -> bool {
+        let file = self.state.lock().close(descriptor);
+        file.is_some()
+    }
+
+    /// Adds a semaphore of this kind and returns its number; `None` when there is no memory for it.
+    pub fn add_semaphore(&self, kind: Kind, permits: usize) -> Option<usize> {
+        if !heap::has_room() {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let table = state.table(kind);
+        table.push(Arc::new(Semaphore::new(permits)));
+        Some(table.len() - 1)
+    }
+
+    /// The semaphore of this kind and number.
+    pub fn semaphore(&self, kind: Kind, number: usize) -> Option<Arc<Semaphore>> {
+        self.state.lock().table(kind).get(number).cloned()
+    }
+
+    /// Looks for a child that has ended: the one with this number, or any. `found_none` runs, if one still runs, before
+    /// another can end.
+    pub fn wait_child(&self, pid: Option<usize>, running: impl FnOnce()) -> Waited {
+        let mut state = self.state.lock();
+        let mut result = Waited::Nobody;
+        for (at, child) in state.children.iter().enumerate() {
+            if pid.is_some_and(|pid| pid != child.pid) {
+                continue;
+            }
+            let theirs = child.state.lock();
+            if let (true, Some(code)) = (theirs.ended, theirs.ending) {
+                drop(theirs);
+                let child = state.children.remove(at);
+                drop(state);
+                return Waited::Ended(child.pid, code);
+            }
+            result = Waited::Running;
+        }
+        if result == Waited::Running {
+            running();
+        }
+        result
+    }
+
+    /// Looks whether a thread has ended. `running` runs, if it still does, before it can end.
+    pub fn wait_thread(&self, tid: usize, running: impl FnOnce()) -> Waited {
+        let mut state = self.state.lock();
+        match state.threads.get(tid) {
+            None | Some(Slot::Free) => Waited::Nobody,
+            Some(Slot::Starting | Slot::Live(_)) => {
+                running();
+                Waited::Running
+            }
+            Some(Slot::Exited(code)) => {
+                let code = *code;
+                state.threads[tid] = Slot::Free;
+                state.free_tids.push(tid);
+                Waited::Ended(tid, code)
+            }
+        }
+    }
+}
+
+impl State {
+    fn open(&mut self, file: File) -> Option<usize> {
+        while self.files.get(self.first_free_file).is_some_and(Option::is_some) {
+            self.first_free_file += 1;
+        }
+        let descriptor = self.first_free_file;
+        if descriptor >= MAX_FILES || self.ending.is_some() {
+            return None;
+        }
+        if descriptor == self.files.len() {
+            self.files.push(Some(file));
+        } else {
+            self.files[descriptor] = Some(file);
+        }
+        self.first_free_file += 1;
+        Some(descriptor)
+    }
+
+    fn close(&mut self, descriptor: usize) -> Option<File> {
+        let file = self.files.get_mut(descriptor)?.take()?;
+        self.first_free_file = self.first_free_file.min(descriptor);
+        Some(file)
+    }
+
+    fn table(&mut self, kind: Kind) -> &mut Vec<Arc<Semaphore>> {
+        match kind {
+            Kind::Semaphore => &mut self.semaphores,
+            Kind::Mutex => &mut self.mutexes,
+            Kind::Condition => &mut self.conditions,
+        }
+    }
+}

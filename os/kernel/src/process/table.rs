@@ -1,0 +1,58 @@
+//! All processes that have not ended, by number.
+use super::Process;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use spin::Mutex;
+
+struct Table {
+    processes: BTreeMap<usize, Arc<Process>>,
+    last_pid: usize,
+    /// Identifiers of address spaces that came back, and the first that was never used. 0 is the kernel's.
+    returned_spaces: Vec<u16>,
+    fresh_space: u16,
+}
+
+static TABLE: Mutex<Table> =
+    Mutex::new(Table { processes: BTreeMap::new(), last_pid: 0, returned_spaces: Vec::new(), fresh_space: 1 });
+
+/// The process with this number, unless it has ended.
+pub fn find(pid: usize) -> Option<Arc<Process>> {
+    TABLE.lock().processes.get(&pid).cloned()
+}
+
+/// Calls `visit` with every process that has not ended.
+pub(super) fn for_each(visit: impl FnMut(&Arc<Process>)) {
+    TABLE.lock().processes.values().for_each(visit);
+}
+
+pub(super) fn insert(process: Arc<Process>) {
+    TABLE.lock().processes.insert(process.pid, process);
+}
+
+pub(super) fn remove(process: &Process) {
+    // The last reference may go here: not under the lock.
+    let process = TABLE.lock().processes.remove(&process.pid);
+    drop(process);
+}
+
+/// A number that no process had before.
+pub(super) fn new_pid() -> usize {
+    let mut table = TABLE.lock();
+    table.last_pid += 1;
+    table.last_pid
+}
+
+/// An identifier for an address space; `None` when all are in use.
+pub(super) fn new_space() -> Option<u16> {
+    let mut table = TABLE.lock();
+    table.returned_spaces.pop().or_else(|| {
+        let fresh = table.fresh_space;
+        table.fresh_space = fresh.checked_add(1)?;
+        Some(fresh)
+    })
+}
+
+pub(super) fn return_space(space: u16) {
+    TABLE.lock().returned_spaces.push(space);
+}

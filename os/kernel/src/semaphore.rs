@@ -1,0 +1,155 @@
+//! The counting semaphore behind the semaphores, mutexes and condition variables of programs.
+//!
+//! Waiters form one line. Whoever stands among the first *permits* of it may go: so nobody overtakes, and an `up` before
+//! the waiter runs is not lost.
+use crate::wait::{Ticketed, WaitMode};
+use alloc::collections::VecDeque;
+use core::future::poll_fn;
+use core::task::{Context, Poll};
+use spin::Mutex;
+
+#[derive(Debug, Default)]
+struct State {
+    permits: usize,
+    line: VecDeque<Ticketed>,
+    last_ticket: u64,
+}
+
+/// A counting semaphore.
+#[derive(Debug, Default)]
+pub struct Semaphore(Mutex<State>);
+
+impl Semaphore {
+    /// A semaphore with this many permits.
+    pub fn new(permits: usize) -> Semaphore {
+        Semaphore(Mutex::new(State { permits, ..State::default() }))
+    }
+
+    /// Adds a permit and wakes whom it is for.
+    pub fn up(&self) {
+        self.0.lock().add();
+    }
+
+    /// Adds a permit if there is none, as a mutex does when it is unlocked; false if there was one.
+    pub fn up_to_one(&self) -> bool {
+        let mut state = self.0.lock();
+        let none = state.permits == 0;
+        if none {
+            state.add();
+        }
+        none
+    }
+
+    /// Adds a permit if someone waits without one, as a condition variable does when it is signalled.
+    pub fn up_if_awaited(&self) {
+        let mut state = self.0.lock();
+        if state.permits < state.line.len() {
+            state.add();
+        }
+    }
+
+    /// Takes a permit if it can be had without waiting.
+    pub fn try_down(&self) -> bool {
+        let mut state = self.0.lock();
+        let free = state.permits > state.line.len();
+        if free {
+            state.permits -= 1;
+        }
+        free
+    }
+
+    /// Takes a permit, when one is there and nobody came earlier.
+    pub async fn down(&self, mode: WaitMode) {
+        if mode == WaitMode::Yield {
+            while !self.try_down() {
+                corank::yield_now().await;
+            }
+            return;
+        }
+        let mut place = self.stand_in_line();
+        poll_fn(|context| place.poll(context)).await;
+    }
+
+    /// A place in the line, taken when one begins to wait.
+    pub fn stand_in_line(&self) -> Place<'_> {
+        Place { semaphore: self, ticket: 0 }
+    }
+}
+
+impl State {
+    fn add(&mut self) {
+        self.permits += 1;
+        self.wake(self.permits - 1);
+    }
+
+    fn wake(&mut self, at: usize) {
+        if let Some((_, waker)) = self.line.get(at) {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Where the ticket stands, if it may go.
+    fn may_go(&self, ticket: u64) -> Option<usize> {
+        self.line.iter().take(self.permits).position(|entry| entry.0 == ticket)
+    }
+}
+
+/// A place in a semaphore's line. Dropped before a permit came, it is given up.
+#[derive(Debug)]
+pub struct Place<'a> {
+    semaphore: &'a Semaphore,
+    ticket: u64,
+}
+
+impl Place<'_> {
+    /// Stands in line, then does `then`, then waits for the permit. If `then` says false, it goes at once without one.
+    pub async fn wait_after(mut self, then: impl FnOnce() -> bool) -> bool {
+        let mut then = Some(then);
+        poll_fn(move |context| {
+            let polled = self.poll(context);
+            if let Some(then) = then.take()
+                && !then()
+            {
+                return Poll::Ready(false);
+            }
+            polled.map(|()| true)
+        })
+        .await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.semaphore.0.lock();
+        if self.ticket == 0 {
+            if state.permits > state.line.len() {
+                state.permits -= 1;
+                return Poll::Ready(());
+            }
+            state.last_ticket += 1;
+            self.ticket = state.last_ticket;
+            state.line.push_back((self.ticket, context.waker().clone()));
+            return Poll::Pending;
+        }
+        let Some(place) = state.may_go(self.ticket) else { return Poll::Pending };
+        state.line.remove(place);
+        state.permits -= 1;
+        self.ticket = 0;
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.ticket == 0 {
+            return;
+        }
+        let mut state = self.semaphore.0.lock();
+        if let Some(place) = state.line.iter().position(|entry| entry.0 == self.ticket) {
+            state.line.remove(place);
+            // Whoever moved up to the last permit may go now.
+            if place < state.permits {
+                let last = state.permits - 1;
+                state.wake(last);
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Threads, and how they wait.
+use crate::memory::address_space::USER_DATA;
+use crate::process::{Process, Waited};
+use crate::ring::{MAX_ENTRIES, Ring};
+use crate::wait::{WaitMode, until};
+use alloc::sync::Arc;
+use core::task::Poll;
+use corank_abi::call::{FAILED, WAIT_BLOCK, WAIT_YIELD};
+use corank_abi::page::{PAGE_SIZE, RING_BASE};
+
+pub(super) fn create(process: &Arc<Process>, entry: usize, argument: usize) -> isize {
+    process.add_thread(entry, argument).map_or(FAILED, |tid| tid as isize)
+}
+
+fn report(waited: Waited) -> Option<isize> {
+    match waited {
+        Waited::Nobody => Some(FAILED),
+        Waited::Running => None,
+        Waited::Ended(_, code) => Some(code as isize),
+    }
+}
+
+pub(super) fn wait_at_once(process: &Process, tid: usize) -> Option<isize> {
+    report(process.wait_thread(tid, || ()))
+}
+
+pub(super) async fn wait(process: &Process, mode: WaitMode, tid: usize) -> isize {
+    until(&process.threads, mode, |turn| {
+        report(process.wait_thread(tid, || turn.wait())).map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
+}
+
+pub(super) fn wait_mode(process: &Process, mode: usize) -> isize {
+    let mode = match mode {
+        WAIT_BLOCK => WaitMode::Block,
+        WAIT_YIELD => WaitMode::Yield,
+        _ => return FAILED,
+    };
+    match process.set_wait_mode(mode) {
+        WaitMode::Block => WAIT_BLOCK as isize,
+        WaitMode::Yield => WAIT_YIELD as isize,
+    }
+}
+
+pub(super) fn ring_setup(process: &Process, entries: usize) -> isize {
+    if !entries.is_power_of_two() || entries > MAX_ENTRIES {
+        return FAILED;
+    }
+    let mut place = process.ring.lock();
+    if place.is_some() {
+        return FAILED;
+    }
+    let Ok(ring) = Ring::new(entries) else { return FAILED };
+    let mapped = process.with_memory(
+        |space| {
+            for (number, frame) in ring.frames().enumerate() {
+                let page = RING_BASE + number * PAGE_SIZE;
+                if space.map_borrowed(page, frame, USER_DATA).is_err() {
+                    space.unmap(RING_BASE..page);
+                    return false;
+                }
+            }
+            true
+        },
+        false,
+    );
+    if !mapped {
+        return FAILED;
+    }
+    *place = Some(ring);
+    RING_BASE as isize
+}

@@ -1,0 +1,180 @@
+//! Traps: from user mode back into the kernel, and the kernel's own.
+//!
+//! The kernel runs with interrupts off and looks at pending ones itself (see [`crate::hart`]), so that a trap is always
+//! the end of a call of [`run_user`]: the call enters user mode and returns at the next trap.
+use crate::hart;
+use crate::memory::kernel_space::{TRAMPOLINE, trampoline_address};
+use crate::memory::user::Access;
+use alloc::boxed::Box;
+use core::arch::{asm, global_asm};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+global_asm!(include_str!("trap.s"));
+
+unsafe extern "C" {
+    fn trap_entry();
+    fn trap_leave();
+    fn enter_user(context: *mut Context, satp: usize) -> RawCause;
+}
+
+/// `scause` and `stval`.
+#[repr(C)]
+struct RawCause {
+    cause: usize,
+    value: usize,
+}
+
+/// The registers of a thread while it is not in user mode. `trap.s` knows this layout.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Context {
+    /// Register *i* at index *i*; the first place is not used.
+    pub x: [usize; 32],
+    /// The next instruction.
+    pub pc: usize,
+    status: usize,
+    /// Made when the thread first computes with floating point.
+    float: Option<Box<Float>>,
+}
+
+/// The floating-point registers.
+#[repr(C)]
+#[derive(Clone, Debug)]
+struct Float {
+    f: [u64; 32],
+    control: usize,
+    /// Tells whose registers a hart holds.
+    owner: u64,
+}
+
+/// `sstatus`: the state of the floating-point unit.
+const FLOAT: usize = 3 << 13;
+const FLOAT_CLEAN: usize = 2 << 13;
+const FLOAT_DIRTY: usize = 3 << 13;
+
+impl Context {
+    /// The registers of a thread that starts at `pc` with its stack at `sp`.
+    pub fn new(pc: usize, sp: usize) -> Context {
+        let mut context = Context { x: [0; 32], pc, status: 0, float: None };
+        context.x[2] = sp;
+        context
+    }
+
+    /// The number of the system call, and its arguments.
+    pub fn call(&self) -> (usize, [usize; 3]) {
+        (self.x[17], [self.x[10], self.x[11], self.x[12]])
+    }
+
+    /// Sets what the system call returns.
+    pub fn set_result(&mut self, result: isize) {
+        self.x[10] = result as usize;
+    }
+
+    /// A copy for a child.
+    pub fn fork(&self) -> Context {
+        let float = self.float.as_ref().map(|float| Box::new(Float { owner: next_owner(), ..(**float).clone() }));
+        Context { x: self.x, pc: self.pc, status: self.status, float }
+    }
+
+    /// Gives the thread floating-point registers; false if it had them already.
+    pub fn enable_float(&mut self) -> bool {
+        let missing = self.float.is_none();
+        if missing {
+            self.float = Some(Box::new(Float { f: [0; 32], control: 0, owner: next_owner() }));
+        }
+        missing
+    }
+}
+
+fn next_owner() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Why user mode was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    /// A system call.
+    Call,
+    /// The clock.
+    Timer,
+    /// A device.
+    Device,
+    /// An address that is not there, or not for this use.
+    Page(usize, Access),
+    /// An instruction that does not exist or is not for user mode.
+    Illegal(usize),
+    /// Anything else: the number of the cause, and its value.
+    Other(usize, usize),
+}
+
+/// Runs user mode from `context` in the address space `satp`, up to the next trap.
+///
+/// # Safety
+/// `satp` names an address space that stays as it is meanwhile and has the trampoline and the hart's page mapped.
+pub unsafe fn run_user(context: &mut Context, satp: usize) -> Trap {
+    context.status &= !(1 << 8 | 1 << 5 | 1 << 1 | FLOAT);
+    if let Some(float) = &context.float {
+        context.status |= FLOAT_CLEAN;
+        if hart::float_owner().replace(float.owner) != float.owner {
+            load_float(float);
+        }
+    }
+    // SAFETY: the caller vouches for the address space; the status says user mode, interrupts off.
+    let RawCause { cause, value } = unsafe { enter_user(context, satp) };
+    if context.status & FLOAT == FLOAT_DIRTY {
+        save_float(context.float.as_mut().expect("only threads with floating point can make it dirty"));
+    }
+    const INTERRUPT: usize = 1 << 63;
+    match cause {
+        8 => Trap::Call,
+        2 => Trap::Illegal(value),
+        1 | 12 => Trap::Page(value, Access::Execute),
+        5 | 13 => Trap::Page(value, Access::Read),
+        7 | 15 => Trap::Page(value, Access::Write),
+        _ if cause == INTERRUPT | 5 => Trap::Timer,
+        _ if cause == INTERRUPT | 9 => Trap::Device,
+        _ => Trap::Other(cause, value),
+    }
+}
+
+macro_rules! each_float_register {
+    ($instruction:literal, $base:expr, $($tail:tt)*) => {
+        asm!(
+            ".irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+            concat!($instruction, " f\\r, \\r*8({base})"),
+            ".endr",
+            base = in(reg) $base,
+            $($tail)*
+        )
+    };
+}
+
+fn load_float(float: &Float) {
+    // SAFETY: the unit is switched on first; the kernel itself computes without floating point, so that nothing of the
+    // kernel is lost.
+    unsafe {
+        asm!("csrs sstatus, {}", in(reg) FLOAT_CLEAN);
+        each_float_register!("fld", float.f.as_ptr(), options(readonly, nostack));
+        asm!("csrw fcsr, {}", in(reg) float.control);
+    }
+}
+
+fn save_float(float: &mut Float) {
+    // SAFETY: the unit is on (its state was dirty when user mode was left), and `f` has room for all registers.
+    unsafe {
+        each_float_register!("fsd", float.f.as_mut_ptr(), options(nostack));
+        asm!("csrr {}, fcsr", out(reg) float.control);
+    }
+}
+
+/// Addresses inside the trampoline: where traps enter and where user mode is left for.
+pub fn trampoline_entries() -> (usize, usize) {
+    let mapped = |address: usize| address - trampoline_address() + TRAMPOLINE;
+    (mapped(trap_entry as *const () as usize), mapped(trap_leave as *const () as usize))
+}
+
+/// Where traps of the kernel itself end up, on the emergency stack.
+pub extern "C" fn kernel_trap(cause: usize, value: usize, pc: usize) -> ! {
+    panic!("trap in the kernel: cause {cause:#x}, value {value:#x}, pc {pc:#x}");
+}

@@ -1,0 +1,86 @@
+//! The heap: the crate `talc`, which grows through `sbrk` and never gives memory back before the process ends.
+//!
+//! Coroutines are many small boxes, so what counts is the time of one small allocation. Talc keeps free chunks in bins by size
+//! and finds one with a bit search, whatever their number.
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use corank_abi::call;
+use talc::base::{Talc, binning::Binning};
+use talc::source::Source;
+use talc::{DefaultBinning, TalcLock, lock_api};
+
+use crate::raw;
+
+/// The heap grows by at least this many bytes, so that growing stays rare beside allocating.
+const LEAST_GROWTH: usize = 64 * 1024;
+/// Room that an allocation may need beside itself: alignment at both ends, and talc's tag.
+const SLACK: usize = 64;
+
+#[global_allocator]
+static HEAP: TalcLock<YieldLock, Program> = TalcLock::new(Program { end: None, size: 0 });
+
+/// The program's data segment, which `sbrk` extends.
+#[derive(Debug)]
+struct Program {
+    /// End of what talc knows of.
+    end: Option<NonNull<u8>>,
+    /// Bytes taken so far.
+    size: usize,
+}
+
+// SAFETY: the pointer is an address that talc owns; it is used only under the lock around talc.
+unsafe impl Send for Program {}
+
+// SAFETY: `acquire` talks to the kernel alone, never to the global allocator.
+unsafe impl Source for Program {
+    /// Each growth takes a quarter of what there is already, so that a large heap grows in few steps.
+    fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
+        let first = if talc.source.end.is_none() { talc::min_first_heap_size::<DefaultBinning>() } else { 0 };
+        let needed = layout.size() + layout.align() + SLACK + first;
+        let growth = needed.max(LEAST_GROWTH).max(talc.source.size / 4).next_multiple_of(corank_abi::page::PAGE_SIZE);
+        let old_end = raw::number_call(call::SBRK, [growth, 0, 0]).map_err(|_| ())?;
+        let start = core::ptr::with_exposed_provenance_mut::<u8>(old_end);
+        let new_end = start.wrapping_add(growth);
+        let adjoins = talc.source.end.filter(|end| end.addr().get().next_multiple_of(talc::base::CHUNK_UNIT) >= old_end);
+        // SAFETY: the kernel has just mapped `start..new_end` for us alone. It adjoins the old heap unless someone else has called
+        // `sbrk` in between; then it becomes a heap of its own.
+        let end = unsafe {
+            match adjoins {
+                Some(end) => Some(talc.extend(end, new_end)),
+                None => talc.claim(start, growth),
+            }
+        };
+        talc.source.size += growth;
+        talc.source.end = end;
+        end.map(|_| ()).ok_or(())
+    }
+}
+
+/// A lock for a few instructions: a thread that finds it taken gives its turn away, so that the holder can go on.
+struct YieldLock(AtomicBool);
+
+// SAFETY: the flag is set by one thread at a time (`swap`), and only that one clears it.
+unsafe impl lock_api::RawMutex for YieldLock {
+    #[expect(clippy::declare_interior_mutable_const, reason = "the trait asks for a constant as the initial value")]
+    const INIT: Self = Self(AtomicBool::new(false));
+    type GuardMarker = lock_api::GuardNoSend;
+
+    #[inline]
+    fn lock(&self) {
+        while !self.try_lock() {
+            crate::thread::yield_now();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        !self.0.swap(true, Ordering::Acquire)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}

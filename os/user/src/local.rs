@@ -1,0 +1,50 @@
+//! What each thread has of its own: a small block that `tp` points to.
+//!
+//! Programs here have no thread-local storage in the ELF sense. The compiler leaves `tp` alone, and the kernel saves it with
+//! the other registers at each switch, so it can hold a pointer to the running thread's block: the entry code sets it for the
+//! main thread, the trampoline in [`crate::thread`] for the others, each before any other code of this crate runs.
+use core::cell::Cell;
+use core::ptr;
+
+use crate::ring::Ring;
+
+/// One thread's own variables. Never shared between threads: that is why cells suffice.
+#[derive(Debug)]
+pub(crate) struct ThreadBlock {
+    /// The executor that runs on this thread, in the core's own terms.
+    context: Cell<*const ()>,
+    /// The rings, on the thread that set them up.
+    pub(crate) ring: Cell<Option<&'static Ring>>,
+}
+
+impl ThreadBlock {
+    pub(crate) const fn new() -> Self {
+        Self { context: Cell::new(ptr::null()), ring: Cell::new(None) }
+    }
+
+    /// Makes this block the calling thread's own.
+    ///
+    /// # Safety
+    /// No other thread uses the block, and it exists for as long as this thread runs code.
+    #[inline]
+    pub(crate) unsafe fn install(&self) {
+        // SAFETY: nothing but this module uses `tp`.
+        unsafe { core::arch::asm!("mv tp, {}", in(reg) ptr::from_ref(self), options(nomem, nostack, preserves_flags)) };
+    }
+}
+
+/// The calling thread's block.
+#[inline]
+pub(crate) fn block<'a>() -> &'a ThreadBlock {
+    let block: *const ThreadBlock;
+    // SAFETY: reads a register.
+    unsafe { core::arch::asm!("mv {}, tp", out(reg) block, options(nomem, nostack, preserves_flags)) };
+    // SAFETY: every thread has installed a block before it runs any other code of this crate (see above), and the block
+    // outlives the thread's code.
+    unsafe { &*block }
+}
+
+corank::context_slot! {
+    get: || block().context.get(),
+    set: |context| block().context.set(context),
+}

@@ -1,0 +1,141 @@
+//! Processes: making, replacing, waiting for and ending them.
+use alloc::ffi::CString;
+use alloc::vec::Vec;
+use core::ptr;
+
+use corank_abi::call;
+
+use crate::local;
+use crate::raw::{self, Error, check, number_call};
+
+/// Number of a process.
+pub type Pid = usize;
+
+/// Which side of a [`fork`] this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fork {
+    /// The new process.
+    Child,
+    /// The old one; this is the new one's number.
+    Parent(Pid),
+}
+
+/// Duplicates this process: memory and descriptors, but of its threads only the calling one.
+///
+/// Call it from plain code. The child has no rings, and none of its parent's asynchronous calls: a coroutine that forks should
+/// [`exec`] or [`exit`] at once in the child.
+///
+/// # Errors
+/// The process has other threads, or the kernel no memory.
+pub fn fork() -> Result<Fork, Error> {
+    Ok(match number_call(call::FORK, [0; 3])? {
+        0 => {
+            local::block().ring.set(None);
+            Fork::Child
+        }
+        pid => Fork::Parent(pid),
+    })
+}
+
+/// Runs `child` in a new process and returns its number; the child exits with the code that `child` returns.
+///
+/// # Errors
+/// As [`fork`].
+pub fn spawn(child: impl FnOnce() -> i32) -> Result<Pid, Error> {
+    match fork()? {
+        Fork::Child => exit(child()),
+        Fork::Parent(pid) => Ok(pid),
+    }
+}
+
+/// Replaces this process's program by the one named `path`. Descriptors stay open.
+///
+/// Returns only if that fails: there is no such program, an argument contains a NUL, or the kernel has no memory.
+pub fn exec(path: &str, arguments: &[&str]) -> Option<Error> {
+    let path = CString::new(path).ok()?;
+    let strings: Vec<CString> = arguments.iter().map(|text| CString::new(*text)).collect::<Result<_, _>>().ok()?;
+    let mut pointers: Vec<*const core::ffi::c_char> = strings.iter().map(|text| text.as_ptr()).collect();
+    pointers.push(ptr::null());
+    let [path, pointers] = [path.as_ptr().expose_provenance(), pointers.as_ptr().expose_provenance()];
+    // SAFETY: the kernel only reads the strings and the list, and they live until the call returns.
+    check(unsafe { raw::system_call(call::EXEC, [path, pointers, 0]) }).err()
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exited {
+    /// Which one.
+    pub pid: Pid,
+    /// Its exit code; negative when the kernel ended it.
+    pub code: i32,
+}
+
+/// Waits until the child `pid` has ended.
+///
+/// # Errors
+/// There is no such child, or it has been waited for already.
+pub fn wait(pid: Pid) -> Result<Exited, Error> {
+    wait_call(call::WAIT_PROCESS, pid)
+}
+
+/// Waits until any child has ended.
+///
+/// # Errors
+/// There are no children.
+pub fn wait_any() -> Result<Exited, Error> {
+    wait_call(call::WAIT_PROCESS, ANY)
+}
+
+/// The child `pid`, if it has ended.
+///
+/// # Errors
+/// There is no such child, or it has been waited for already.
+pub fn try_wait(pid: Pid) -> Result<Option<Exited>, Error> {
+    match wait_call(call::WAITPID, pid) {
+        Err(error) if error.code() == call::STILL_RUNNING => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// -1 as an argument: any child.
+const ANY: usize = usize::MAX;
+
+fn wait_call(number: usize, pid: Pid) -> Result<Exited, Error> {
+    let mut code = 0_i32;
+    // SAFETY: the kernel writes one `i32` into `code`.
+    let pid = check(unsafe { raw::system_call(number, [pid, (&raw mut code).expose_provenance(), 0]) })?;
+    Ok(Exited { pid, code })
+}
+
+/// This process's number.
+#[must_use]
+pub fn id() -> Pid {
+    number_call(call::GETPID, [0; 3]).unwrap_or(0)
+}
+
+/// Sends a signal; every signal ends the process.
+///
+/// # Errors
+/// There is no such process, or no such signal.
+pub fn kill(pid: Pid, signal: u32) -> Result<(), Error> {
+    number_call(call::KILL, [pid, signal as usize, 0]).map(|_| ())
+}
+
+/// Ends the calling thread with `code`; from the main thread, the process.
+pub fn exit(code: i32) -> ! {
+    loop {
+        let _ = number_call(call::EXIT, [code as usize, 0, 0]);
+    }
+}
+
+/// How this process's threads wait inside blocking calls: `yielding` for asking again and again, as the papers' threads do.
+pub fn wait_by_yielding(yielding: bool) {
+    let mode = if yielding { call::WAIT_YIELD } else { call::WAIT_BLOCK };
+    let _ = number_call(call::WAIT_MODE, [mode, 0, 0]);
+}
+
+/// Free frames of physical memory, of 4 KiB each.
+#[must_use]
+pub fn frames_free() -> usize {
+    number_call(call::FRAMES_FREE, [0; 3]).unwrap_or(0)
+}

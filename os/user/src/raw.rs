@@ -1,0 +1,65 @@
+//! System calls as the hardware sees them: everything else in this crate is built on [`system_call`].
+use corank_abi::call::NOT_IMPLEMENTED;
+
+/// Makes system call `number` (see [`corank_abi::call`]) and returns what the kernel left in `a0`.
+///
+/// Programs use the typed wrappers of this crate instead; tests use this one to make calls that are wrong on purpose.
+///
+/// # Safety
+/// What the call does to this process's memory and descriptors must be sound: a pointer that the kernel writes through must be
+/// valid for that write until the call returns (for a ring's submission: until it has completed). A pointer that the kernel
+/// refuses is sound.
+#[inline]
+pub unsafe fn system_call(number: usize, arguments: [usize; 3]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel changes no register but `a0`, and memory only as the caller has vouched for.
+    unsafe {
+        core::arch::asm!(
+            "ecall",
+            inlateout("a0") arguments[0] as isize => result,
+            in("a1") arguments[1],
+            in("a2") arguments[2],
+            in("a7") number,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// [`system_call`] for calls whose arguments are plain numbers: they can't touch this process's memory.
+#[inline]
+pub(crate) fn number_call(number: usize, arguments: [usize; 3]) -> Result<usize, Error> {
+    // SAFETY: the caller chooses calls without pointers, so no memory of ours changes.
+    check(unsafe { system_call(number, arguments) })
+}
+
+/// Splits a result into what the call returned and why it failed.
+#[inline]
+pub(crate) fn check(result: isize) -> Result<usize, Error> {
+    usize::try_from(result).map_err(|_| Error(result))
+}
+
+/// Why a system call failed: the negative number that it returned.
+///
+/// The ABI of rCore-Tutorial-v3 gives one number, -1, for every reason; the kernel's documentation of the call lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Error(isize);
+
+impl Error {
+    /// The number that the call returned.
+    #[must_use]
+    pub fn code(self) -> isize {
+        self.0
+    }
+}
+
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            NOT_IMPLEMENTED => f.write_str("the kernel does not know this system call"),
+            code => write!(f, "the kernel refused the system call ({code})"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

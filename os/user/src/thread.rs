@@ -1,0 +1,136 @@
+//! Threads: the kernel's own, each with a stack.
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use corank_abi::call;
+
+use crate::local::ThreadBlock;
+use crate::raw::{Error, number_call};
+
+/// Number of a thread inside its process; the main thread is 0.
+pub type Tid = usize;
+
+/// Gives the rest of the turn away.
+#[inline]
+pub fn yield_now() {
+    let _ = number_call(call::YIELD, [0; 3]);
+}
+
+/// The calling thread's number.
+#[must_use]
+pub fn id() -> Tid {
+    number_call(call::GETTID, [0; 3]).unwrap_or(0)
+}
+
+/// Whether this process has ever started a thread beside its main one.
+static OTHERS_STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a thread other than the main one may exist: then wakes may come from outside the executor's thread.
+pub(crate) fn others_started() -> bool {
+    OTHERS_STARTED.load(Ordering::Acquire)
+}
+
+/// Where a thread leaves its result for whoever joins it.
+struct Packet<T>(UnsafeCell<Option<T>>);
+
+// SAFETY: the thread writes before it exits, the joiner reads after the kernel has reported the exit: never both at once.
+unsafe impl<T: Send> Sync for Packet<T> {}
+
+/// A running thread. Dropping it lets the thread run on; the kernel keeps its exit code until the process ends.
+#[derive(Debug)]
+pub struct JoinHandle<T> {
+    tid: Tid,
+    packet: Arc<Packet<T>>,
+}
+
+impl<T> core::fmt::Debug for Packet<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Packet").finish_non_exhaustive()
+    }
+}
+
+/// The thread ended without a result: it called [`process::exit`](crate::process::exit) or panicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoResult {
+    /// Its exit code.
+    pub code: isize,
+}
+
+/// Starts a thread that runs `body`. One kernel entry and two small allocations.
+///
+/// # Errors
+/// The kernel has no memory for its stack. `body` has been dropped then.
+pub fn spawn<T, F>(body: F) -> Result<JoinHandle<T>, Error>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    OTHERS_STARTED.store(true, Ordering::Release);
+    let packet = Arc::new(Packet(UnsafeCell::new(None)));
+    let start = Box::into_raw(Box::new(Start { body, packet: Arc::clone(&packet) }));
+    let entry = trampoline::<T, F> as extern "C" fn(*mut Start<T, F>) -> !;
+    match number_call(call::THREAD_CREATE, [entry as usize, start.expose_provenance(), 0]) {
+        Ok(tid) => Ok(JoinHandle { tid, packet }),
+        Err(error) => {
+            // SAFETY: no thread has started, so the box is still ours.
+            drop(unsafe { Box::from_raw(start) });
+            Err(error)
+        }
+    }
+}
+
+struct Start<T, F> {
+    body: F,
+    packet: Arc<Packet<T>>,
+}
+
+extern "C" fn trampoline<T, F: FnOnce() -> T>(start: *mut Start<T, F>) -> ! {
+    let block = ThreadBlock::new();
+    // SAFETY: it lies in this thread's first stack frame, which is never left.
+    unsafe { block.install() };
+    // SAFETY: `spawn` has made the box for this thread alone.
+    let Start { body, packet } = *unsafe { Box::from_raw(start) };
+    let result = body();
+    // SAFETY: nobody reads before this thread has exited (see `Packet`).
+    unsafe { *packet.0.get() = Some(result) };
+    drop(packet);
+    crate::process::exit(0)
+}
+
+impl<T> JoinHandle<T> {
+    /// The thread's number.
+    #[must_use]
+    pub fn id(&self) -> Tid {
+        self.tid
+    }
+
+    /// Waits in the kernel until the thread has ended, and returns its result.
+    ///
+    /// # Errors
+    /// It ended without one.
+    pub fn join(self) -> Result<T, NoResult> {
+        let code = number_call(call::WAIT_THREAD, [self.tid, 0, 0]);
+        self.result(code)
+    }
+
+    /// As [`join`](Self::join), but asks again and again and yields in between, as the papers' programs do.
+    ///
+    /// # Errors
+    /// It ended without a result.
+    pub fn join_yielding(self) -> Result<T, NoResult> {
+        loop {
+            match number_call(call::WAITTID, [self.tid, 0, 0]) {
+                Err(error) if error.code() == call::STILL_RUNNING => yield_now(),
+                code => return self.result(code),
+            }
+        }
+    }
+
+    fn result(self, code: Result<usize, Error>) -> Result<T, NoResult> {
+        let code = code.map_or_else(Error::code, |code| code as isize);
+        // SAFETY: the thread has exited, and this handle, the only other owner, is consumed.
+        unsafe { (*self.packet.0.get()).take() }.ok_or(NoResult { code })
+    }
+}

@@ -1,0 +1,48 @@
+//! Time: the processor's `time` register, which needs no system call to read.
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use corank_abi::call;
+
+use crate::raw::number_call;
+
+/// Ticks of the `time` register since boot. All harts and processes see the same clock.
+#[inline]
+#[must_use]
+pub fn ticks() -> u64 {
+    let ticks: u64;
+    // SAFETY: reads a counter that the kernel lets programs read.
+    unsafe { core::arch::asm!("rdtime {}", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
+    ticks
+}
+
+/// Ticks per second.
+#[must_use]
+pub fn frequency() -> u64 {
+    crate::page::system().timebase_hz.load(Ordering::Relaxed)
+}
+
+/// How long this many ticks take.
+#[must_use]
+pub fn duration(ticks: u64) -> Duration {
+    Duration::from_nanos_u128(u128::from(ticks) * 1_000_000_000 / u128::from(frequency()))
+}
+
+/// How many ticks this takes, rounded up.
+#[must_use]
+pub fn ticks_in(duration: Duration) -> u64 {
+    let ticks = (duration.as_nanos() * u128::from(frequency())).div_ceil(1_000_000_000);
+    u64::try_from(ticks).unwrap_or(u64::MAX)
+}
+
+/// Lets the calling thread sleep at least this long (in whole milliseconds, rounded up).
+pub fn sleep(duration: Duration) {
+    let milliseconds = usize::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(usize::MAX);
+    let _ = number_call(call::SLEEP, [milliseconds, 0, 0]);
+}
+
+/// Milliseconds since boot, by the kernel's account.
+#[must_use]
+pub fn uptime_milliseconds() -> usize {
+    number_call(call::GET_TIME, [0; 3]).unwrap_or(0)
+}
