@@ -29,6 +29,7 @@ mod here;
 mod id;
 mod join;
 pub mod key;
+mod link;
 #[cfg(feature = "std")]
 mod park;
 mod policy;
