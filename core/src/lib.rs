@@ -41,6 +41,7 @@ mod hooks;
 mod id;
 mod join;
 pub mod key;
+mod link;
 mod notes;
 #[cfg(feature = "std")]
 mod park;
