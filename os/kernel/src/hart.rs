@@ -14,7 +14,8 @@ use corank::Executor;
 /// How many harts the kernel has room for.
 pub const MAX_HARTS: usize = 8;
 
-/// What `trap.s` needs while user mode's address space is in force. It knows this layout.
+/// A hart's page. The first part is what `trap.s` needs while user mode's address space is in force. It knows
+/// this layout.
 #[repr(C, align(4096))]
 struct Page {
     /// Room for user registers on the way in and out: a0, a1, tp.
@@ -27,32 +28,28 @@ struct Page {
     leave: usize,
     kernel_trap: usize,
     emergency_stack: usize,
-    hart: *const Hart,
-}
-
-/// What belongs to one hart.
-struct Hart {
+    // From here on the kernel's own.
     index: usize,
     float_owner: Cell<u64>,
     /// Which executor runs on this hart: the core's context slot.
-    context: Cell<*const ()>,
+    context_slot: Cell<*const ()>,
     executor: Executor,
 }
 
-/// A hart's page, the hart, and a small stack for the report of a trap in the kernel.
+/// A hart's page and a small stack for the report of a trap in the kernel.
 struct Place {
     page: UnsafeCell<MaybeUninit<Page>>,
-    hart: UnsafeCell<MaybeUninit<Hart>>,
     emergency: UnsafeCell<[usize; 1024]>,
 }
 
 // SAFETY: each place is used by the hart of its index alone.
 unsafe impl Sync for Place {}
 
+/// Apart from the other statics, which fit into one page without them.
+#[unsafe(link_section = ".bss.harts")]
 static PLACES: [Place; MAX_HARTS] = [const {
     Place {
         page: UnsafeCell::new(MaybeUninit::uninit()),
-        hart: UnsafeCell::new(MaybeUninit::uninit()),
         emergency: UnsafeCell::new([0; 1024]),
     }
 }; MAX_HARTS];
@@ -62,12 +59,12 @@ pub fn page_address(index: usize) -> usize {
     PLACES[index].page.get() as usize
 }
 
-fn this() -> &'static Hart {
+fn this() -> &'static Page {
     let tp: usize;
-    // SAFETY: `tp` is the address of the hart's page from `start` on; page and hart stay for ever.
+    // SAFETY: `tp` is the address of the hart's page from `start` on; the page stays for ever.
     unsafe {
         asm!("mv {}, tp", out(reg) tp, options(nomem, nostack, preserves_flags));
-        &*(*(tp as *const Page)).hart
+        &*(tp as *const Page)
     }
 }
 
@@ -82,8 +79,8 @@ pub fn executor() -> &'static Executor {
 }
 
 corank::context_slot! {
-    get: || this().context.get(),
-    set: |context| this().context.set(context),
+    get: || this().context_slot.get(),
+    set: |context| this().context_slot.set(context),
 }
 
 /// Whose floating-point registers this hart holds.
@@ -109,14 +106,15 @@ pub unsafe fn start(index: usize) {
         leave,
         kernel_trap: trap::kernel_trap as *const () as usize,
         emergency_stack: emergency as usize + size_of_val(&PLACES[index].emergency),
-        hart: PLACES[index].hart.get().cast(),
+        index,
+        float_owner: Cell::new(0),
+        context_slot: Cell::new(core::ptr::null()),
+        executor: Executor::new(),
     };
-    let hart = Hart { index, float_owner: Cell::new(0), context: Cell::new(core::ptr::null()), executor: Executor::new() };
     // SAFETY: the caller gives each hart a place of its own. The kernel is mapped at its own addresses in its address
     // space, so that execution goes on there. User programs may read the clock (`scounteren`). Interrupts from the
     // clock and from devices end user mode and `wfi`; `sstatus` keeps them off in the kernel.
     unsafe {
-        (*PLACES[index].hart.get()).write(hart);
         (*PLACES[index].page.get()).write(page);
         asm!(
             "csrw satp, {satp}",

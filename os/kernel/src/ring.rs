@@ -21,12 +21,14 @@ use core::pin::pin;
 use core::sync::atomic::Ordering;
 use core::task::Poll;
 use corank::Remote;
+use slab::Slab;
 use corank_abi::call::FAILED;
 use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
 use spin::Mutex;
 
 /// The most entries that a ring can have.
-pub const MAX_ENTRIES: usize = 4096;
+pub const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
+const MAX_ENTRIES_U32: u32 = 4096;
 
 /// A process's rings.
 #[derive(Debug)]
@@ -44,43 +46,12 @@ struct State {
     completion_tail: u32,
     /// Completions for which the ring had no room, oldest first.
     kept: VecDeque<Completion>,
-    /// The calls under way.
-    calls: Calls,
+    /// The coroutines of calls under way; `None` while one is being made.
+    calls: Slab<Option<Remote>>,
     /// The smallest number of completions that someone waits for.
     wanted: u32,
     /// The process has ended or runs another program.
     closed: bool,
-}
-
-/// Coroutines of calls under way, each at a number of its own.
-#[derive(Debug, Default)]
-struct Calls {
-    coroutines: Vec<Option<Remote>>,
-    free: Vec<usize>,
-}
-
-impl Calls {
-    fn are_under_way(&self) -> bool {
-        self.coroutines.len() > self.free.len()
-    }
-
-    fn reserve(&mut self) -> usize {
-        self.free.pop().unwrap_or_else(|| {
-            self.coroutines.push(None);
-            self.coroutines.len() - 1
-        })
-    }
-
-    fn set(&mut self, number: usize, coroutine: Remote) {
-        self.coroutines[number] = Some(coroutine);
-    }
-
-    fn release(&mut self, number: usize) {
-        if let Some(place) = self.coroutines.get_mut(number) {
-            *place = None;
-            self.free.push(number);
-        }
-    }
 }
 
 /// Whole pages of the kernel's heap that are mapped in a process as well.
@@ -173,13 +144,13 @@ impl Ring {
         if end.wrapping_sub(self.state.lock().submission_head) > self.entries {
             return Ok(FAILED);
         }
-        while let Some(chain) = self.next_chain(end) {
-            self.serve(process, chain)?;
+        while let Some(submission) = self.next(end) {
+            self.serve(process, submission, end)?;
         }
         process.follow_level();
         // What was just served may have woken other calls of this process. Let them go first: so their completions come with
         // the same kernel entry.
-        if self.state.lock().calls.are_under_way() {
+        if !self.state.lock().calls.is_empty() {
             corank::yield_now().await;
         }
         let wanted = u32::try_from(wait_for).unwrap_or(u32::MAX).min(self.entries);
@@ -209,46 +180,36 @@ impl Ring {
         Ok(ready.await as isize)
     }
 
-    /// Takes the next submission and those linked to it, up to the one with number `end`.
-    fn next_chain(&self, end: u32) -> Option<Chain> {
+    /// Takes the next submission, up to the one with number `end`.
+    fn next(&self, end: u32) -> Option<Submission> {
         let mut state = self.state.lock();
-        let left = end.wrapping_sub(state.submission_head);
-        if left == 0 || left > self.entries {
-            return None;
+        let number = state.submission_head;
+        // Another thread may have taken submissions meanwhile, up to a later end.
+        if matches!(end.wrapping_sub(number), 1..=MAX_ENTRIES_U32) {
+            state.submission_head = number.wrapping_add(1);
+            self.header().submission_head.store(state.submission_head, Ordering::Release);
+            return Some(self.submission(number));
         }
-        let mut next = || {
-            let submission = self.submission(state.submission_head);
-            state.submission_head = state.submission_head.wrapping_add(1);
-            submission
-        };
-        let first = next();
-        let mut chain = Chain { first, rest: VecDeque::new() };
-        let mut linked = first.flags & LINK != 0;
-        for _ in 1..left {
-            if !linked {
-                break;
-            }
-            let submission = next();
-            linked = submission.flags & LINK != 0;
-            chain.rest.push_back(submission);
-        }
-        self.header().submission_head.store(state.submission_head, Ordering::Release);
-        Some(chain)
+        None
     }
 
-    /// Serves what can be served at once, and leaves the rest to a coroutine.
-    fn serve(self: &Arc<Ring>, process: &Arc<Process>, mut chain: Chain) -> Result<(), BadAddress> {
-        loop {
-            let Some(result) = syscall::at_once(process, chain.first.call as usize, arguments(&chain.first)) else {
-                self.spawn(process, chain);
-                return Ok(());
-            };
-            self.complete(process, &chain.first, result?);
-            match chain.rest.pop_front() {
-                Some(next) => chain.first = next,
-                None => return Ok(()),
-            }
+    /// Serves a submission now if that can be done without waiting, which keeps linked ones in order as well. Else leaves it to a
+    /// coroutine, with all that is linked to it.
+    fn serve(self: &Arc<Ring>, process: &Arc<Process>, first: Submission, end: u32) -> Result<(), BadAddress> {
+        if let Some(result) = syscall::at_once(process, first.call as usize, arguments(&first)) {
+            self.complete(process, &first, result?);
+            return Ok(());
         }
+        let mut rest = VecDeque::new();
+        let mut last = first;
+        while last.flags & LINK != 0
+            && let Some(next) = self.next(end)
+        {
+            rest.push_back(next);
+            last = next;
+        }
+        self.spawn(process, Chain { first, rest });
+        Ok(())
     }
 
     fn spawn(self: &Arc<Ring>, process: &Arc<Process>, chain: Chain) {
@@ -259,7 +220,7 @@ impl Ring {
             if state.closed {
                 return;
             }
-            state.calls.reserve()
+            state.calls.insert(None)
         };
         let under_way = UnderWay { ring: self.clone(), number };
         let spawned = if heap::has_room() {
@@ -268,7 +229,11 @@ impl Ring {
             None
         };
         match spawned {
-            Some(handle) => self.state.lock().calls.set(number, handle.remote()),
+            Some(handle) => {
+                if let Some(place) = self.state.lock().calls.get_mut(number) {
+                    *place = Some(handle.remote());
+                }
+            }
             None => self.complete(process, &first, FAILED),
         }
     }
@@ -282,7 +247,7 @@ impl Ring {
         if state.closed {
             return;
         }
-        state.kept.push_back(Completion { key: submission.key, result: result as i64 });
+        state.add(self, Completion { key: submission.key, result: result as i64 });
         let ready = state.ready(self);
         let enough = ready >= state.wanted;
         if enough {
@@ -302,7 +267,7 @@ impl Ring {
             state.closed = true;
             core::mem::take(&mut state.calls)
         };
-        for call in calls.coroutines.into_iter().flatten() {
+        for call in calls.iter().filter_map(|(_, call)| call.as_ref()) {
             call.cancel();
         }
     }
@@ -312,16 +277,32 @@ impl State {
     /// Moves completions that were kept back into the ring as far as there is room. Returns how many there are, kept ones
     /// included.
     fn ready(&mut self, ring: &Ring) -> u32 {
-        let header = ring.header();
-        // A head that cannot be counts as a full ring.
-        let used = |tail: u32| tail.wrapping_sub(header.completion_head.load(Ordering::Acquire)).min(ring.entries);
-        while used(self.completion_tail) < ring.entries {
-            let Some(completion) = self.kept.pop_front() else { break };
-            ring.write_completion(self.completion_tail, completion);
-            self.completion_tail = self.completion_tail.wrapping_add(1);
-            header.completion_tail.store(self.completion_tail, Ordering::Release);
+        while !self.kept.is_empty() && self.in_ring(ring) < ring.entries {
+            if let Some(completion) = self.kept.pop_front() {
+                self.publish(ring, completion);
+            }
         }
-        used(self.completion_tail) + self.kept.len() as u32
+        self.in_ring(ring) + self.kept.len() as u32
+    }
+
+    fn add(&mut self, ring: &Ring, completion: Completion) {
+        if self.kept.is_empty() && self.in_ring(ring) < ring.entries {
+            self.publish(ring, completion);
+        } else {
+            self.kept.push_back(completion);
+        }
+    }
+
+    /// How many completions the program has not taken. A head that cannot be counts as a full ring.
+    fn in_ring(&self, ring: &Ring) -> u32 {
+        let head = ring.header().completion_head.load(Ordering::Acquire);
+        self.completion_tail.wrapping_sub(head).min(ring.entries)
+    }
+
+    fn publish(&mut self, ring: &Ring, completion: Completion) {
+        ring.write_completion(self.completion_tail, completion);
+        self.completion_tail = self.completion_tail.wrapping_add(1);
+        ring.header().completion_tail.store(self.completion_tail, Ordering::Release);
     }
 }
 
@@ -337,7 +318,8 @@ struct UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.ring.state.lock().calls.release(self.number);
+        // Not there any more when all were cancelled.
+        self.ring.state.lock().calls.try_remove(self.number);
     }
 }
 

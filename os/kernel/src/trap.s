@@ -97,7 +97,7 @@ trap_leave:
     ld      tp, HART_TP(tp)
     sret
 
-    .section .text
+    .section .text.enter_user, "ax", @progbits
     .globl enter_user
 enter_user:
     addi    sp, sp, -14*8

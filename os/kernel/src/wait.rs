@@ -16,33 +16,58 @@ pub enum WaitMode {
 /// A waker with the ticket by which it is found again.
 pub type Ticketed = (u64, Waker);
 
-#[derive(Debug, Default)]
+/// Most queues never hold more than one: the first has its place without an allocation.
+#[derive(Debug)]
 struct Entries {
-    waiting: VecDeque<Ticketed>,
+    first: Option<Ticketed>,
+    others: VecDeque<Ticketed>,
     last_ticket: u64,
 }
 
+impl Entries {
+    fn push(&mut self, waker: Waker) -> u64 {
+        self.last_ticket += 1;
+        let entry = (self.last_ticket, waker);
+        match &self.first {
+            None => self.first = Some(entry),
+            Some(_) => self.others.push_back(entry),
+        }
+        self.last_ticket
+    }
+
+    fn find(&mut self, ticket: u64) -> Option<&mut Ticketed> {
+        self.first.iter_mut().chain(&mut self.others).find(|entry| entry.0 == ticket)
+    }
+
+    fn remove(&mut self, ticket: u64) -> Option<Waker> {
+        if self.first.as_ref().is_some_and(|entry| entry.0 == ticket) {
+            let first = core::mem::replace(&mut self.first, self.others.pop_front());
+            return first.map(|entry| entry.1);
+        }
+        let place = self.others.iter().position(|entry| entry.0 == ticket)?;
+        self.others.remove(place).map(|entry| entry.1)
+    }
+}
+
 /// Coroutines that wait for the same thing.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WaitQueue(Mutex<Entries>);
 
 impl WaitQueue {
     /// A queue in which nobody waits.
     pub const fn new() -> WaitQueue {
-        WaitQueue(Mutex::new(Entries { waiting: VecDeque::new(), last_ticket: 0 }))
+        WaitQueue(Mutex::new(Entries { first: None, others: VecDeque::new(), last_ticket: 0 }))
     }
 
     /// Wakes all who wait. They are out of the queue then.
     pub fn wake_all(&self) {
         let mut entries = self.0.lock();
-        while let Some((_, waker)) = entries.waiting.pop_front() {
+        if let Some((_, waker)) = entries.first.take() {
             waker.wake();
+            for (_, waker) in entries.others.drain(..) {
+                waker.wake();
+            }
         }
-    }
-
-    /// Whether nobody waits.
-    pub fn is_empty(&self) -> bool {
-        self.0.lock().waiting.is_empty()
     }
 }
 
@@ -65,15 +90,9 @@ impl Turn<'_, '_, '_> {
             return;
         }
         let mut entries = self.queue.0.lock();
-        let ticket = *self.ticket;
-        match entries.waiting.iter_mut().find(|entry| entry.0 == ticket) {
+        match entries.find(*self.ticket) {
             Some(entry) => entry.1.clone_from(waker),
-            None => {
-                entries.last_ticket += 1;
-                *self.ticket = entries.last_ticket;
-                let ticket = entries.last_ticket;
-                entries.waiting.push_back((ticket, waker.clone()));
-            }
+            None => *self.ticket = entries.push(waker.clone()),
         }
     }
 }
@@ -87,7 +106,8 @@ struct Registration<'a> {
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
         if self.ticket != 0 {
-            self.queue.0.lock().waiting.retain(|entry| entry.0 != self.ticket);
+            let waker = self.queue.0.lock().remove(self.ticket);
+            drop(waker);
         }
     }
 }

@@ -6,18 +6,19 @@ use crate::console;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
 use crate::wait::WaitMode;
+use alloc::sync::Arc;
 use pipe::{ReadEnd, WriteEnd};
 use stored::Stored;
 
-/// An open file.
-#[derive(Debug)]
+/// An open file. A clone is the same file; it stays open until the last clone is dropped.
+#[derive(Clone, Debug)]
 pub enum File {
     /// The console, for reading.
     ConsoleInput,
     /// The console, for writing.
     ConsoleOutput,
     /// A file of the archive.
-    Stored(Stored),
+    Stored(Arc<Stored>),
     /// The end of a pipe that is read.
     PipeRead(ReadEnd),
     /// The end of a pipe that is written.

@@ -10,6 +10,7 @@ use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Poll;
 use spin::Mutex;
 
@@ -25,13 +26,14 @@ struct State {
     read: usize,
     /// Number of the next byte to write.
     written: usize,
-    read_end_is_open: bool,
-    write_end_is_open: bool,
 }
 
 #[derive(Debug)]
 struct Pipe {
     state: Mutex<State>,
+    /// How many open files read it and write it.
+    read_ends: AtomicUsize,
+    write_ends: AtomicUsize,
     readers: WaitQueue,
     writers: WaitQueue,
 }
@@ -46,15 +48,24 @@ pub struct WriteEnd(Arc<Pipe>);
 
 /// A new pipe.
 pub fn pipe() -> (ReadEnd, WriteEnd) {
-    let state = State {
-        frames: [const { None }; FRAMES],
-        read: 0,
-        written: 0,
-        read_end_is_open: true,
-        write_end_is_open: true,
-    };
-    let pipe = Arc::new(Pipe { state: Mutex::new(state), readers: WaitQueue::new(), writers: WaitQueue::new() });
+    let pipe = Arc::new(Pipe {
+        state: Mutex::new(State { frames: [const { None }; FRAMES], read: 0, written: 0 }),
+        read_ends: AtomicUsize::new(1),
+        write_ends: AtomicUsize::new(1),
+        readers: WaitQueue::new(),
+        writers: WaitQueue::new(),
+    });
     (ReadEnd(pipe.clone()), WriteEnd(pipe))
+}
+
+impl Pipe {
+    fn is_read(&self) -> bool {
+        self.read_ends.load(Ordering::Acquire) > 0
+    }
+
+    fn is_written(&self) -> bool {
+        self.write_ends.load(Ordering::Acquire) > 0
+    }
 }
 
 impl State {
@@ -130,7 +141,7 @@ impl ReadEnd {
                 state.take(process, &mut buffer)?;
                 self.0.writers.wake_all();
             }
-            if buffer.length > 0 && state.write_end_is_open {
+            if buffer.length > 0 && self.0.is_written() {
                 turn.wait();
                 return Poll::Pending;
             }
@@ -142,7 +153,7 @@ impl ReadEnd {
     /// Reads if that is done without waiting.
     pub fn read_at_once(&self, process: &Process, mut buffer: UserBuffer) -> Option<Result<usize, BadAddress>> {
         let mut state = self.0.state.lock();
-        if state.length() < buffer.length && state.write_end_is_open {
+        if state.length() < buffer.length && self.0.is_written() {
             return None;
         }
         let wanted = buffer.length;
@@ -161,7 +172,7 @@ impl WriteEnd {
         let wanted = buffer.length;
         until(&self.0.writers, mode, |turn| {
             let mut state = self.0.state.lock();
-            if !state.read_end_is_open {
+            if !self.0.is_read() {
                 return Poll::Ready(Ok(Err(NotAllowed)));
             }
             if state.room() > 0 {
@@ -183,7 +194,7 @@ impl WriteEnd {
     /// Writes if that is done without waiting.
     pub fn write_at_once(&self, process: &Process, mut buffer: UserBuffer) -> Option<Transferred> {
         let mut state = self.0.state.lock();
-        if !state.read_end_is_open {
+        if !self.0.is_read() {
             return Some(Ok(Err(NotAllowed)));
         }
         if state.room() < buffer.length {
@@ -196,10 +207,27 @@ impl WriteEnd {
     }
 }
 
+impl Clone for ReadEnd {
+    fn clone(&self) -> ReadEnd {
+        self.0.read_ends.fetch_add(1, Ordering::Relaxed);
+        ReadEnd(self.0.clone())
+    }
+}
+
+impl Clone for WriteEnd {
+    fn clone(&self) -> WriteEnd {
+        self.0.write_ends.fetch_add(1, Ordering::Relaxed);
+        WriteEnd(self.0.clone())
+    }
+}
+
+// Whoever waits has looked under the lock: the last end goes first, then takes the lock, then wakes.
 impl Drop for ReadEnd {
     fn drop(&mut self) {
+        if self.0.read_ends.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
         let mut state = self.0.state.lock();
-        state.read_end_is_open = false;
         state.frames = [const { None }; FRAMES];
         (state.read, state.written) = (0, 0);
         self.0.writers.wake_all();
@@ -208,7 +236,10 @@ impl Drop for ReadEnd {
 
 impl Drop for WriteEnd {
     fn drop(&mut self) {
-        self.0.state.lock().write_end_is_open = false;
+        if self.0.write_ends.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        let _state = self.0.state.lock();
         self.0.readers.wake_all();
     }
 }

@@ -2,6 +2,7 @@
 use super::frame::Frame;
 use super::{OutOfMemory, PAGE_SIZE};
 use bitflags::bitflags;
+use core::cell::Cell;
 use core::ops::Range;
 
 bitflags! {
@@ -66,7 +67,15 @@ type Table = [Entry; 512];
 #[derive(Debug)]
 pub struct PageTable {
     root: Frame,
+    /// The lowest table that was found last, and the addresses divided by 2 MiB that it is for. Tables stay until the whole
+    /// goes. A walk saved is two translations fewer that the hart has to find, right after a trap emptied its buffers.
+    recent: Cell<(usize, *mut Table)>,
 }
+
+// SAFETY: the pointer is to a table that belongs to the page table, and is used by whoever holds that.
+unsafe impl Send for PageTable {}
+// SAFETY: shared between harts only where nobody looks anything up (the kernel's) or under a lock.
+unsafe impl Sync for PageTable {}
 
 const fn index(address: usize, level: usize) -> usize {
     address >> (12 + 9 * level) & 511
@@ -81,7 +90,7 @@ impl PageTable {
     /// # Errors
     /// When no frame is free.
     pub fn new() -> Result<PageTable, OutOfMemory> {
-        Ok(PageTable { root: Frame::zeroed()? })
+        Ok(PageTable { root: Frame::zeroed()?, recent: Cell::new((usize::MAX, core::ptr::null_mut())) })
     }
 
     /// The physical address of the root.
@@ -95,6 +104,11 @@ impl PageTable {
 
     /// The entry of `address` at `level`, with the tables above it; `None` where a table is missing or a large page lies.
     fn find(&self, address: usize, level: usize) -> Option<*mut Entry> {
+        let region = address >> 21;
+        if level == 0 && self.recent.get().0 == region {
+            // SAFETY: the table has been found for this region, and stays.
+            return Some(unsafe { &raw mut (*self.recent.get().1)[index(address, 0)] });
+        }
         let mut table = self.table(self.root.address());
         for above in (level + 1..3).rev() {
             // SAFETY: `table` is the root or came from a valid entry of this page table.
@@ -103,6 +117,9 @@ impl PageTable {
                 return None;
             }
             table = self.table(entry.address());
+        }
+        if level == 0 {
+            self.recent.set((region, table));
         }
         // SAFETY: as above.
         Some(unsafe { &raw mut (*table)[index(address, level)] })

@@ -52,8 +52,7 @@ fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, L
     let process = Process::new(String::from(name), Weak::new())?;
     {
         let mut state = process.state.lock();
-        let output = Arc::new(File::ConsoleOutput);
-        state.files = [File::ConsoleInput.into(), output.clone(), output].map(Some).into();
+        state.files = [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput].map(Some).into();
     }
     let context = process.load(file, arguments)?;
     table::insert(process.clone());

@@ -67,7 +67,7 @@ struct State {
     free_tids: Vec<usize>,
     /// How many threads have a coroutine.
     live: usize,
-    files: Vec<Option<Arc<File>>>,
+    files: Vec<Option<File>>,
     /// Every file descriptor below this is taken.
     first_free_file: usize,
     semaphores: Vec<Arc<Semaphore>>,
@@ -140,12 +140,12 @@ impl Process {
     }
 
     /// The file behind a descriptor.
-    pub fn file(&self, descriptor: usize) -> Option<Arc<File>> {
+    pub fn file(&self, descriptor: usize) -> Option<File> {
         self.state.lock().files.get(descriptor)?.clone()
     }
 
     /// Opens `file` at the lowest free descriptor; `None` when there are too many.
-    pub fn open(&self, file: Arc<File>) -> Option<usize> {
+    pub fn open(&self, file: File) -> Option<usize> {
         if !heap::has_room() {
             return None;
         }
@@ -153,7 +153,7 @@ impl Process {
     }
 
     /// Opens two files, or none.
-    pub fn open_two(&self, files: [Arc<File>; 2]) -> Option<[usize; 2]> {
+    pub fn open_two(&self, files: [File; 2]) -> Option<[usize; 2]> {
         if !heap::has_room() {
             return None;
         }
@@ -237,7 +237,7 @@ impl Process {
 }
 
 impl State {
-    fn open(&mut self, file: Arc<File>) -> Option<usize> {
+    fn open(&mut self, file: File) -> Option<usize> {
         while self.files.get(self.first_free_file).is_some_and(Option::is_some) {
             self.first_free_file += 1;
         }
@@ -254,7 +254,7 @@ impl State {
         Some(descriptor)
     }
 
-    fn close(&mut self, descriptor: usize) -> Option<Arc<File>> {
+    fn close(&mut self, descriptor: usize) -> Option<File> {
         let file = self.files.get_mut(descriptor)?.take()?;
         self.first_free_file = self.first_free_file.min(descriptor);
         Some(file)

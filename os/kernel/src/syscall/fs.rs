@@ -46,7 +46,7 @@ pub(super) fn open(process: &Process, path: usize, flags: usize) -> Result {
     let mut name = Vec::new();
     let complete = process.with_memory(|space| space.read_string(path, MAX_NAME + 1, &mut name), Ok(false))?;
     let file = core::str::from_utf8(&name).ok().and_then(programs::find).filter(|_| complete && flags == 0);
-    let descriptor = file.and_then(|data| process.open(Arc::new(File::Stored(Stored::new(data)))));
+    let descriptor = file.and_then(|data| process.open(File::Stored(Arc::new(Stored::new(data)))));
     Ok(descriptor.map_or(FAILED, |descriptor| descriptor as isize))
 }
 
@@ -56,7 +56,7 @@ pub(super) fn close(process: &Process, descriptor: usize) -> isize {
 
 pub(super) fn pipe(process: &Process, ends: usize) -> Result {
     let (read, write) = pipe::pipe();
-    let Some([read, write]) = process.open_two([Arc::new(File::PipeRead(read)), Arc::new(File::PipeWrite(write))])
+    let Some([read, write]) = process.open_two([File::PipeRead(read), File::PipeWrite(write)])
     else {
         return Ok(FAILED);
     };
