@@ -216,10 +216,9 @@ impl Ring {
         self.header.completion_tail.load(Ordering::Acquire) != self.completion_head.get()
     }
 
-    /// Takes in what the kernel has completed, and wakes those who wait for it.
+    /// Takes in what the kernel has completed, and wakes those who wait for it. The executor clears the process page's
+    /// `arriving` levels when it runs next.
     pub(crate) fn take_completions(&self) {
-        // First clear, then read: what the kernel adds in between shows in the bits again.
-        crate::page::process().arriving.store(0, Ordering::SeqCst);
         while self.completion_head.get() != self.header.completion_tail.load(Ordering::Acquire) {
             let head = self.completion_head.get();
             // SAFETY: inside the ring, and the kernel has written it before it moved the tail.
