@@ -27,12 +27,12 @@ use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submis
 use spin::Mutex;
 
 /// The most entries that a ring can have.
-pub const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
+pub(crate) const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
 const MAX_ENTRIES_U32: u32 = 4096;
 
 /// A process's rings.
 #[derive(Debug)]
-pub struct Ring {
+pub(crate) struct Ring {
     memory: Shared,
     entries: u32,
     state: Mutex<State>,
@@ -97,7 +97,7 @@ impl Ring {
     ///
     /// # Errors
     /// When there is no memory for them.
-    pub fn new(entries: usize) -> Result<Arc<Ring>, OutOfMemory> {
+    pub(crate) fn new(entries: usize) -> Result<Arc<Ring>, OutOfMemory> {
         let size = SUBMISSIONS + entries * (size_of::<Submission>() + size_of::<Completion>());
         let ring = Ring {
             memory: Shared::new(size)?,
@@ -111,7 +111,7 @@ impl Ring {
     }
 
     /// The physical addresses of its pages, in order.
-    pub fn frames(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = usize> {
         let start = self.memory.start as usize;
         (start..start + self.memory.layout.size()).step_by(PAGE_SIZE)
     }
@@ -139,7 +139,7 @@ impl Ring {
     ///
     /// # Errors
     /// When a submission passes a bad pointer.
-    pub async fn enter(self: Arc<Ring>, process: &Arc<Process>, wait_for: usize) -> Result<isize, BadAddress> {
+    pub(crate) async fn enter(self: Arc<Ring>, process: &Arc<Process>, wait_for: usize) -> Result<isize, BadAddress> {
         let end = self.header().submission_tail.load(Ordering::Acquire);
         if end.wrapping_sub(self.state.lock().submission_head) > self.entries {
             return Ok(FAILED);
@@ -261,7 +261,7 @@ impl Ring {
     }
 
     /// Cancels the calls under way: the process ends or runs another program. Nothing is written to the rings any more.
-    pub fn cancel_all(&self) {
+    pub(crate) fn cancel_all(&self) {
         let calls = {
             let mut state = self.state.lock();
             state.closed = true;

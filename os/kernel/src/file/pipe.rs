@@ -16,7 +16,7 @@ use spin::Mutex;
 
 const FRAMES: usize = 16;
 /// How many bytes a pipe holds.
-pub const CAPACITY: usize = FRAMES * PAGE_SIZE;
+pub(crate) const CAPACITY: usize = FRAMES * PAGE_SIZE;
 
 #[derive(Debug)]
 struct State {
@@ -40,14 +40,14 @@ struct Pipe {
 
 /// The end of a pipe that is read.
 #[derive(Debug)]
-pub struct ReadEnd(Arc<Pipe>);
+pub(crate) struct ReadEnd(Arc<Pipe>);
 
 /// The end of a pipe that is written.
 #[derive(Debug)]
-pub struct WriteEnd(Arc<Pipe>);
+pub(crate) struct WriteEnd(Arc<Pipe>);
 
 /// A new pipe.
-pub fn pipe() -> (ReadEnd, WriteEnd) {
+pub(crate) fn pipe() -> (ReadEnd, WriteEnd) {
     let pipe = Arc::new(Pipe {
         state: Mutex::new(State { frames: [const { None }; FRAMES], read: 0, written: 0 }),
         read_ends: AtomicUsize::new(1),
@@ -133,7 +133,7 @@ impl ReadEnd {
     ///
     /// # Errors
     /// When the buffer is not the program's to write.
-    pub async fn read(&self, process: &Process, mode: WaitMode, mut buffer: UserBuffer) -> Result<usize, BadAddress> {
+    pub(crate) async fn read(&self, process: &Process, mode: WaitMode, mut buffer: UserBuffer) -> Result<usize, BadAddress> {
         let wanted = buffer.length;
         until(&self.0.readers, mode, |turn| {
             let mut state = self.0.state.lock();
@@ -151,7 +151,7 @@ impl ReadEnd {
     }
 
     /// Reads if that is done without waiting.
-    pub fn read_at_once(&self, process: &Process, mut buffer: UserBuffer) -> Option<Result<usize, BadAddress>> {
+    pub(crate) fn read_at_once(&self, process: &Process, mut buffer: UserBuffer) -> Option<Result<usize, BadAddress>> {
         let mut state = self.0.state.lock();
         if state.length() < buffer.length && self.0.is_written() {
             return None;
@@ -168,7 +168,7 @@ impl WriteEnd {
     ///
     /// # Errors
     /// When the buffer is not the program's to read.
-    pub async fn write(&self, process: &Process, mode: WaitMode, mut buffer: UserBuffer) -> Transferred {
+    pub(crate) async fn write(&self, process: &Process, mode: WaitMode, mut buffer: UserBuffer) -> Transferred {
         let wanted = buffer.length;
         until(&self.0.writers, mode, |turn| {
             let mut state = self.0.state.lock();
@@ -192,7 +192,7 @@ impl WriteEnd {
     }
 
     /// Writes if that is done without waiting.
-    pub fn write_at_once(&self, process: &Process, mut buffer: UserBuffer) -> Option<Transferred> {
+    pub(crate) fn write_at_once(&self, process: &Process, mut buffer: UserBuffer) -> Option<Transferred> {
         let mut state = self.0.state.lock();
         if !self.0.is_read() {
             return Some(Ok(Err(NotAllowed)));

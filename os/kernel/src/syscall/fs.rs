@@ -36,12 +36,14 @@ pub(super) async fn write(process: &Process, mode: WaitMode, descriptor: usize, 
     number(file.write(process, mode, buffer).await)
 }
 
+#[inline(never)]
 pub(super) fn dup(process: &Process, descriptor: usize) -> isize {
     let file = process.file(descriptor);
     file.and_then(|file| process.open(file)).map_or(FAILED, |descriptor| descriptor as isize)
 }
 
 /// Files are those of the archive, for reading.
+#[inline(never)]
 pub(super) fn open(process: &Process, path: usize, flags: usize) -> Result {
     let mut name = Vec::new();
     let complete = process.with_memory(|space| space.read_string(path, MAX_NAME + 1, &mut name), Ok(false))?;
@@ -54,6 +56,7 @@ pub(super) fn close(process: &Process, descriptor: usize) -> isize {
     if process.close(descriptor) { 0 } else { FAILED }
 }
 
+#[inline(never)]
 pub(super) fn pipe(process: &Process, ends: usize) -> Result {
     let (read, write) = pipe::pipe();
     let Some([read, write]) = process.open_two([File::PipeRead(read), File::PipeWrite(write)])

@@ -8,6 +8,7 @@ use core::task::Poll;
 use corank_abi::call::{FAILED, WAIT_BLOCK, WAIT_YIELD};
 use corank_abi::page::{PAGE_SIZE, RING_BASE};
 
+#[inline(never)]
 pub(super) fn create(process: &Arc<Process>, entry: usize, argument: usize) -> isize {
     process.add_thread(entry, argument).map_or(FAILED, |tid| tid as isize)
 }
@@ -31,6 +32,7 @@ pub(super) async fn wait(process: &Process, mode: WaitMode, tid: usize) -> isize
     .await
 }
 
+#[inline(never)]
 pub(super) fn wait_mode(process: &Process, mode: usize) -> isize {
     let mode = match mode {
         WAIT_BLOCK => WaitMode::Block,
@@ -43,6 +45,7 @@ pub(super) fn wait_mode(process: &Process, mode: usize) -> isize {
     }
 }
 
+#[inline(never)]
 pub(super) fn ring_setup(process: &Process, entries: usize) -> isize {
     if !entries.is_power_of_two() || entries > MAX_ENTRIES {
         return FAILED;
