@@ -30,15 +30,6 @@ pub enum State {
     Exited,
 }
 
-/// How a coroutine ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Finished,
-    Cancelled,
-    #[cfg(feature = "std")]
-    Panicked,
-}
-
 /// One coroutine.
 ///
 /// Only the owner, the executor's thread, touches the `Cell`s. Other threads reach a block through a waker or a
@@ -47,49 +38,68 @@ pub(crate) enum Outcome {
 /// The state is not implicit as in the seeds: one byte spares a search of the queues.
 #[repr(C)]
 pub(crate) struct Block {
+    // The first 32 bytes are all that a yield touches, so that most blocks cost one cache line.
     /// The future while there is one; the output between exit and join; dangling otherwise.
     pub(crate) memory: Cell<*mut u8>,
     /// What to do with `memory`. `None`: the slot is free.
     pub(crate) vtable: Cell<Option<&'static VTable>>,
-    /// First of the waiters that this coroutine is part of: those in which it waits, and those who wait for it.
-    pub(crate) waiters: Cell<Option<NonNull<Waiter>>>,
     /// Neighbours in the ready queue; `next` also links free slots.
     pub(crate) next: Cell<u32>,
     pub(crate) previous: Cell<u32>,
-    /// Goes up each time the slot is given back.
-    pub(crate) generation: Cell<u32>,
-    pub(crate) signals: Signals,
-    /// Next block in the inbox. Written by whoever pushes, read by the owner.
-    pub(crate) inbox_next: AtomicU32,
+    /// Place in the table.
+    index: u32,
     /// The effective level. Atomic because a waker on another thread announces it.
     level: AtomicU8,
     /// The level that the coroutine has by itself.
     base: Cell<u8>,
     pub(crate) state: Cell<State>,
     pub(crate) flags: Cell<Flags>,
+
+    /// First of the waiters that this coroutine is part of: those in which it waits, and those who wait for it.
+    pub(crate) waiters: Cell<Option<NonNull<Waiter>>>,
+    /// Goes up each time the slot is given back.
+    pub(crate) generation: Cell<u32>,
+    pub(crate) signals: Signals,
+    /// Next block in the inbox. Written by whoever pushes, read by the owner.
+    pub(crate) inbox_next: AtomicU32,
     /// Place in its chunk.
     slot: u16,
-    /// Free for the home to use (the seeds' "type").
-    pub(crate) kind: Cell<u8>,
 }
 
+// README and the experiment `core` promise at most 64 bytes beside the future; a chunk's header and directory entry add a
+// quarter of a byte.
 #[cfg(all(target_pointer_width = "64", not(loom)))]
 const _: () = assert!(size_of::<Block>() == 56);
 
-/// The owner's notes on a coroutine.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Flags {
+/// The owner's notes on a coroutine: a set of the constants below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(u8);
+
+impl Flags {
     /// Woken while it ran: ready again when the poll returns.
-    pub(crate) woken: bool,
+    pub(crate) const WOKEN: Self = Self(1 << 0);
     /// Cancelled while it ran: exits when the poll returns.
-    pub(crate) cancelled: bool,
+    pub(crate) const CANCELLED: Self = Self(1 << 1);
     /// A `JoinHandle` exists.
-    pub(crate) handle: bool,
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) const HANDLE: Self = Self(1 << 2);
+    /// Exited, and the output waits to be taken.
+    pub(crate) const OUTPUT: Self = Self(1 << 3);
+    /// Exited, and what the panic carried waits to be taken.
+    #[cfg(feature = "std")]
+    pub(crate) const PANIC: Self = Self(1 << 4);
+    /// The future has been dropped, or its destructor is under way: not to be dropped again.
+    pub(crate) const FUTURE_GONE: Self = Self(1 << 5);
+
+    /// Exited, and the handle has given its result.
+    pub(crate) const TAKEN: Self = Self(1 << 6);
+
+    pub(crate) const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
 }
 
 impl Block {
-    fn new(slot: u16) -> Self {
+    fn new(index: u32, slot: u16) -> Self {
         Self {
             memory: Cell::new(ptr::null_mut()),
             vtable: Cell::new(None),
@@ -103,8 +113,8 @@ impl Block {
             base: Cell::new(Priority::DEFAULT.level()),
             state: Cell::new(State::Exited),
             flags: Cell::new(Flags::default()),
+            index,
             slot,
-            kind: Cell::new(0),
         }
     }
 
@@ -115,11 +125,7 @@ impl Block {
         self.signals.reset();
         self.base.set(priority.level());
         self.set_level(priority);
-        self.flags.set(Flags {
-            handle: true,
-            ..Flags::default()
-        });
-        self.kind.set(0);
+        self.flags.set(Flags::HANDLE);
     }
 
     pub(crate) fn level(&self) -> Priority {
@@ -138,10 +144,32 @@ impl Block {
         self.base.set(priority.level());
     }
 
-    pub(crate) fn update_flags(&self, change: impl FnOnce(&mut Flags)) {
-        let mut flags = self.flags.get();
-        change(&mut flags);
-        self.flags.set(flags);
+    #[inline]
+    pub(crate) fn has(&self, flag: Flags) -> bool {
+        self.flags.get().0 & flag.0 != 0
+    }
+
+    #[inline]
+    pub(crate) fn insert(&self, flags: Flags) {
+        self.flags.set(self.flags.get().or(flags));
+    }
+
+    #[inline]
+    pub(crate) fn remove(&self, flags: Flags) {
+        self.flags.set(Flags(self.flags.get().0 & !flags.0));
+    }
+
+    /// The block's place in the table.
+    #[inline]
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    pub(crate) fn id(&self) -> CoroutineId {
+        CoroutineId {
+            index: self.index,
+            generation: self.generation.get(),
+        }
     }
 }
 
@@ -194,28 +222,12 @@ impl BlockRef {
         // type's invariant says; the header is not written after the chunk was made.
         unsafe { (*self.header()).scheduler }
     }
-
-    /// The block's place in the table.
-    pub(crate) fn index(self) -> u32 {
-        // SAFETY: as in `scheduler`.
-        let base = unsafe { (*self.header()).base };
-        base + u32::from(self.slot)
-    }
-
-    pub(crate) fn id(self) -> CoroutineId {
-        CoroutineId {
-            index: self.index(),
-            generation: self.generation.get(),
-        }
-    }
 }
 
 /// What all blocks of a chunk have in common.
 #[repr(C)]
 pub(crate) struct ChunkHeader {
     scheduler: NonNull<Scheduler>,
-    /// Index of the first block.
-    base: u32,
 }
 
 /// Blocks come in chunks that never move: a pointer to a block stays good however the table grows.
@@ -247,10 +259,12 @@ impl<const SLOTS: usize> Chunk<SLOTS> {
         let chunk = memory.as_ptr();
         // SAFETY: the caller promises that the memory is good and ours.
         unsafe {
-            (&raw mut (*chunk).header).write(ChunkHeader { scheduler, base });
+            (&raw mut (*chunk).header).write(ChunkHeader { scheduler });
             let first: *mut Block = (&raw mut (*chunk).blocks).cast();
             for slot in 0..SLOTS {
-                first.add(slot).write(Block::new(slot as u16));
+                first
+                    .add(slot)
+                    .write(Block::new(base + slot as u32, slot as u16));
             }
             // Derived from the whole chunk, so that `BlockRef::header` may step back to the header.
             NonNull::new_unchecked(chunk.wrapping_byte_add(offset_of!(Self, blocks)).cast())

@@ -42,6 +42,7 @@ pub struct Config {
     pub(crate) capacity: usize,
     pub(crate) published: Option<&'static Published>,
     pub(crate) notify: Option<Waker>,
+    pub(crate) clock: Option<fn() -> u64>,
 }
 
 impl Config {
@@ -52,6 +53,7 @@ impl Config {
             capacity: usize::MAX,
             published: None,
             notify: None,
+            clock: None,
         }
     }
 
@@ -77,6 +79,13 @@ impl Config {
     /// thread sleep while it is idle. Called from there, once for each thing that arrives.
     pub fn notify(mut self, notify: Waker) -> Self {
         self.notify = Some(notify);
+        self
+    }
+
+    /// Where the time comes from: nanoseconds that never go back. While timers exist, the executor looks at the clock
+    /// at the start of each call that runs it, before it is idle, and every [`POLLS_PER_LOOK`](crate::time::POLLS_PER_LOOK) polls, and fires what is due.
+    pub const fn clock(mut self, clock: fn() -> u64) -> Self {
+        self.clock = Some(clock);
         self
     }
 }
@@ -224,10 +233,7 @@ impl Executor {
 
     /// As [`step`](Self::step), but gives way if `view` knows of something more urgent.
     pub fn step_under(&self, view: &impl SystemView) -> Step {
-        let _entered = Entered::new(self.scheduler.as_ptr());
-        let step = self.scheduler().step(view);
-        self.scheduler().published().clear_running();
-        step
+        self.run_by_clock(view, 1).0
     }
 
     /// Steps until no coroutine is ready; returns how many polls that took.
@@ -237,16 +243,7 @@ impl Executor {
 
     /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how many polls it took.
     pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
-        let _entered = Entered::new(self.scheduler.as_ptr());
-        let mut polls = 0;
-        let last = loop {
-            match self.scheduler().step(view) {
-                Step::Ran => polls += 1,
-                last => break last,
-            }
-        };
-        self.scheduler().published().clear_running();
-        (last, polls)
+        self.run_by_clock(view, u64::MAX)
     }
 
     /// Wakes a coroutine (rules W1 to W3). False if the identifier is stale.
@@ -289,6 +286,13 @@ impl Executor {
         Some(self.scheduler().find(id)?.base())
     }
 
+    /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready queues. For a home that takes
+    /// in events itself between two steps; the same wakes from outside would go through the inbox, at several times the cost.
+    pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
+        let _entered = Entered::new(self.scheduler());
+        take_in()
+    }
+
     /// Levels with ready coroutines, as far as the executor knows: what has arrived from outside is taken in first.
     pub fn ready(&self) -> Levels {
         let _entered = Entered::new(self.scheduler.as_ptr());
@@ -299,6 +303,13 @@ impl Executor {
     /// How many coroutines have not exited.
     pub fn live(&self) -> usize {
         self.scheduler().live()
+    }
+
+    /// Gives memory of futures that are gone back to the allocator. Until then the executor keeps it for futures of the
+    /// same size; the table of control blocks stays as large as it ever was.
+    #[cfg(feature = "alloc")]
+    pub fn trim(&self) {
+        self.scheduler().storage().trim();
     }
 
     /// What the executor shows to others.

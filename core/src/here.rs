@@ -111,12 +111,16 @@ where
     if scheduler().is_some() {
         return spawn(priority, async_main).map(drop);
     }
-    let executor = crate::Executor::with(crate::Config::new().notify(crate::park::unparker()));
+    let executor = crate::Executor::with(
+        crate::Config::new()
+            .notify(crate::park::unparker())
+            .clock(crate::park::monotonic),
+    );
     drop(executor.spawn(priority, async_main)?);
     while executor.live() > 0 {
         executor.run_until_idle();
         if executor.live() > 0 {
-            std::thread::park();
+            crate::park::park_until(executor.next_deadline());
         }
     }
     Ok(())

@@ -3,10 +3,9 @@
 use core::fmt;
 use core::marker::PhantomData;
 use core::pin::Pin;
-use core::ptr::NonNull;
 use core::task::{Context, Poll};
 
-use crate::block::{BlockRef, Outcome, State};
+use crate::block::{BlockRef, Flags, State};
 use crate::id::CoroutineId;
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
@@ -18,9 +17,8 @@ use crate::waker::Remote;
 /// While one coroutine awaits the handle of another, that one inherits its urgency (rule I1). Awaiting is not `Unpin`:
 /// `handle.await` and `join!` work as they are, `select` wants `pin!`.
 pub struct JoinHandle<T> {
+    /// Its slot is not used again while the handle exists.
     block: BlockRef,
-    id: CoroutineId,
-    scheduler: NonNull<Scheduler>,
     waiter: Waiter,
     _output: PhantomData<T>,
 }
@@ -38,21 +36,19 @@ impl<T> JoinHandle<T> {
     pub(crate) fn new(block: BlockRef) -> Self {
         Self {
             block,
-            id: block.id(),
-            scheduler: block.scheduler(),
             waiter: Waiter::new(),
             _output: PhantomData,
         }
     }
 
+    /// The handle keeps it: through the executor, and after that through an anchor.
     fn scheduler(&self) -> &Scheduler {
-        // SAFETY: a handle keeps the scheduler: through the executor, and after that through an anchor.
-        unsafe { self.scheduler.as_ref() }
+        Scheduler::of(self.block)
     }
 
     /// The coroutine's identifier.
     pub fn id(&self) -> CoroutineId {
-        self.id
+        self.block.id()
     }
 
     /// Whether the coroutine has finished, was cancelled or has panicked.
@@ -81,18 +77,22 @@ impl<T> JoinHandle<T> {
         if !self.has_exited() {
             return None;
         }
-        match self.block.flags.get().outcome {
-            Some(Outcome::Finished) => {
-                // SAFETY: `T` is the future's output type since `spawn`, and the outcome is what it says.
-                Some(Ok(unsafe { self.scheduler().take_output(self.block) }))
-            }
-            #[cfg(feature = "std")]
-            Some(Outcome::Panicked) => Some(Err(JoinError::Panicked(
-                self.scheduler().take_panic(self.block),
-            ))),
-            Some(Outcome::Cancelled) => Some(Err(JoinError::Cancelled)),
-            None => panic!("a JoinHandle was polled after it had given its result"),
+        assert!(
+            !self.block.has(Flags::TAKEN),
+            "a JoinHandle was polled after it had given its result"
+        );
+        self.block.insert(Flags::TAKEN);
+        if self.block.has(Flags::OUTPUT) {
+            // SAFETY: `T` is the future's output type since `spawn`, and the flag says that it is there.
+            return Some(Ok(unsafe { self.scheduler().take_output(self.block) }));
         }
+        #[cfg(feature = "std")]
+        if self.block.has(Flags::PANIC) {
+            return Some(Err(JoinError::Panicked(
+                self.scheduler().take_panic(self.block),
+            )));
+        }
+        Some(Err(JoinError::Cancelled))
     }
 
     /// The result if the coroutine has exited, else the handle back: for code that is not a coroutine.
@@ -121,13 +121,15 @@ impl<T> Future for JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         self.waiter.end();
-        Scheduler::release_handle(self.scheduler, self.block);
+        Scheduler::release_handle(self.block);
     }
 }
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("id", &self.id).finish()
+        f.debug_struct("JoinHandle")
+            .field("id", &self.id())
+            .finish()
     }
 }
 

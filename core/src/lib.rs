@@ -28,6 +28,7 @@ mod executor;
 mod here;
 mod id;
 mod join;
+pub mod key;
 #[cfg(feature = "std")]
 mod park;
 mod policy;
@@ -36,7 +37,10 @@ mod published;
 mod scheduler;
 mod signals;
 mod storage;
+pub mod sync;
 mod task;
+pub mod time;
+mod timers;
 mod waiter;
 mod waker;
 

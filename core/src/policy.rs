@@ -51,17 +51,16 @@ impl Chooser {
         }
     }
 
-    /// The level that the next pick takes from, one of `ready`; `None` if there is none. Counts a pick.
+    /// The level that the next pick takes from: one of `ready`, whose most urgent one is given. Counts a pick.
     #[inline]
-    pub(crate) fn choose(&self, ready: Levels) -> Option<Priority> {
-        let most_urgent = ready.most_urgent()?;
+    pub(crate) fn choose(&self, ready: Levels, most_urgent: Priority) -> Priority {
         let Policy::Bounded { every } = self.policy else {
-            return Some(most_urgent);
+            return most_urgent;
         };
         let picks = self.picks.get() + 1;
         if picks < every.get() {
             self.picks.set(picks);
-            return Some(most_urgent);
+            return most_urgent;
         }
         self.picks.set(0);
         let cursor = self.cursor.get();
@@ -71,6 +70,6 @@ impl Chooser {
             .trailing_zeros() as u8;
         let level = (cursor + distance) % LEVELS as u8;
         self.cursor.set((level + 1) % LEVELS as u8);
-        Some(Priority::of_valid(level))
+        Priority::of_valid(level)
     }
 }

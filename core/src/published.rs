@@ -93,10 +93,9 @@ impl AtomicLevels {
         self.0.fetch_or(1 << priority.level(), Ordering::AcqRel);
     }
 
+    /// Written even if it is clear already: whoever sets a level after this sees what was done before it.
     fn clear(&self) {
-        if self.0.load(Ordering::Relaxed) != 0 {
-            self.0.swap(0, Ordering::AcqRel);
-        }
+        self.0.swap(0, Ordering::AcqRel);
     }
 }
 

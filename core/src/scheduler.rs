@@ -5,27 +5,28 @@
 //! destructor or a waker may call back into the scheduler.
 
 use core::cell::{Cell, UnsafeCell};
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::task::{Context, Waker};
 
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
-use crate::block::{BlockRef, NONE, Outcome, State};
+use crate::block::{BlockRef, Flags, NONE, State};
 use crate::context::Entered;
 use crate::executor::{Config, SpawnError, Step, SystemView};
 use crate::id::CoroutineId;
 use crate::policy::Chooser;
 use crate::priority::{LEVELS, Levels, Priority};
 use crate::published::Published;
-use crate::storage::Storage;
-use crate::task::{Panic, Polled, Stage, isolate};
+use crate::storage::{Directory, Storage};
+#[cfg(feature = "std")]
+use crate::task::dispose;
+use crate::task::{Panic, Stage, contain, isolate, resume};
+use crate::timers::Timers;
 use crate::waker;
 
 /// See the module's documentation.
 pub(crate) struct Scheduler {
     ready: Cell<Levels>,
-    /// First and last of each level's queue; meaningful where the level's bit is set.
-    heads: [Cell<u32>; LEVELS],
-    tails: [Cell<u32>; LEVELS],
+    queues: [Queue; LEVELS],
     chooser: Chooser,
     current: Cell<Option<BlockRef>>,
     /// Coroutines that have not exited.
@@ -36,36 +37,69 @@ pub(crate) struct Scheduler {
     /// Set when the executor is being dropped: nothing is spawned any more.
     closing: Cell<bool>,
     storage: UnsafeCell<Storage>,
+    /// Where the storage's blocks are.
+    directory: Cell<Directory>,
     /// Join handles that exist.
     handles: Cell<usize>,
+    pub(crate) timers: Timers,
     own_published: Published,
-    published: Option<&'static Published>,
+    /// The home's, or our own: set by [`place`](Self::place).
+    published: Cell<*const Published>,
     notify: Option<Waker>,
     /// Last block pushed by anyone from outside, or [`NONE`]; the others follow by `Block::inbox_next`.
     inbox: AtomicU32,
     /// What keeps the table in memory: the executor, and each block with references that outlive it.
     anchors: AtomicUsize,
+    /// Lets loom complain if the table is never freed, or twice.
+    #[cfg(loom)]
+    _freed_once: loom::alloc::Track<()>,
+}
+
+/// One level's ready queue. It means something only while the level's bit is set, and the ends' outer links mean nothing:
+/// so neither taking the head nor adding a tail touches a third coroutine.
+struct Queue {
+    head: Cell<u32>,
+    tail: Cell<Option<BlockRef>>,
+}
+
+impl Queue {
+    const fn new() -> Self {
+        Self {
+            head: Cell::new(NONE),
+            tail: Cell::new(None),
+        }
+    }
 }
 
 impl Scheduler {
     pub(crate) fn new(config: Config, storage: Storage) -> Self {
         Self {
             ready: Cell::new(Levels::NONE),
-            heads: [const { Cell::new(NONE) }; LEVELS],
-            tails: [const { Cell::new(NONE) }; LEVELS],
+            queues: [const { Queue::new() }; LEVELS],
             chooser: Chooser::new(config.policy),
             current: Cell::new(None),
             live: Cell::new(0),
             free: Cell::new(NONE),
             capacity: config.capacity,
             closing: Cell::new(false),
+            directory: Cell::new(storage.directory()),
             storage: UnsafeCell::new(storage),
             handles: Cell::new(0),
+            timers: Timers::new(config.clock),
             own_published: Published::new(),
-            published: config.published,
+            published: Cell::new(config.published.map_or(ptr::null(), ptr::from_ref)),
             notify: config.notify,
             inbox: AtomicU32::new(NONE),
             anchors: AtomicUsize::new(1),
+            #[cfg(loom)]
+            _freed_once: loom::alloc::Track::new(()),
+        }
+    }
+
+    /// Called once the scheduler is where it stays.
+    pub(crate) fn place(&self) {
+        if self.published.get().is_null() {
+            self.published.set(&self.own_published);
         }
     }
 
@@ -77,14 +111,15 @@ impl Scheduler {
         unsafe { block.scheduler().as_ref() }
     }
 
-    /// For the destruction of the scheduler.
+    /// For reading. No reference is kept while the storage grows.
     pub(crate) fn storage(&self) -> &Storage {
         // SAFETY: only the owner or, after it, whoever lets go of the last anchor calls this, and nothing grows meanwhile.
         unsafe { &*self.storage.get() }
     }
 
     pub(crate) fn published(&self) -> &Published {
-        self.published.unwrap_or(&self.own_published)
+        // SAFETY: `place` has made it point to the home's, which is `'static`, or to our own.
+        unsafe { &*self.published.get() }
     }
 
     pub(crate) fn current(&self) -> Option<BlockRef> {
@@ -104,8 +139,8 @@ impl Scheduler {
 impl Scheduler {
     #[inline]
     fn block(&self, index: u32) -> BlockRef {
-        // SAFETY: only the owner uses the storage, and `index` came from one of the scheduler's own lists.
-        unsafe { (*self.storage.get()).block(index) }
+        // SAFETY: `index` came from one of the scheduler's own lists, and chunks live as long as the scheduler.
+        unsafe { BlockRef::new(self.directory.get().block(index)) }
     }
 
     #[inline]
@@ -117,43 +152,55 @@ impl Scheduler {
     /// *make ready*: to the tail of its level.
     #[inline]
     fn enqueue(&self, block: BlockRef) {
-        let (index, level) = (block.index(), block.level());
-        let tail = &self.tails[usize::from(level.level())];
+        let level = block.level();
+        let queue = self.queue(level);
         block.state.set(State::Ready);
-        block.next.set(NONE);
         if self.ready.get().contains(level) {
-            block.previous.set(tail.get());
-            self.block(tail.get()).next.set(index);
+            // SAFETY: the level's bit is set, so its queue has a tail.
+            let tail = unsafe { queue.tail.get().unwrap_unchecked() };
+            block.previous.set(tail.index());
+            tail.next.set(block.index());
         } else {
-            block.previous.set(NONE);
-            self.heads[usize::from(level.level())].set(index);
+            queue.head.set(block.index());
             self.set_ready(self.ready.get().with(level));
         }
-        tail.set(index);
+        queue.tail.set(Some(block));
+    }
+
+    /// Takes the head of a level that is not empty.
+    #[inline]
+    fn dequeue_head(&self, level: Priority) -> BlockRef {
+        let queue = self.queue(level);
+        let block = self.block(queue.head.get());
+        if queue.tail.get() == Some(block) {
+            self.set_ready(self.ready.get().without(level));
+        } else {
+            queue.head.set(block.next.get());
+        }
+        block
     }
 
     /// Takes a ready coroutine out of its queue, wherever in it it stands.
-    #[inline]
     fn dequeue(&self, block: BlockRef) {
         let level = block.level();
-        let (previous, next) = (block.previous.get(), block.next.get());
-        let (head, tail) = (
-            &self.heads[usize::from(level.level())],
-            &self.tails[usize::from(level.level())],
-        );
-        if previous == NONE {
-            head.set(next);
-        } else {
-            self.block(previous).next.set(next);
+        let queue = self.queue(level);
+        let is_head = queue.head.get() == block.index();
+        let is_tail = queue.tail.get() == Some(block);
+        match (is_head, is_tail) {
+            (true, true) => self.set_ready(self.ready.get().without(level)),
+            (true, false) => queue.head.set(block.next.get()),
+            (false, true) => queue.tail.set(Some(self.block(block.previous.get()))),
+            (false, false) => {
+                let (previous, next) = (block.previous.get(), block.next.get());
+                self.block(previous).next.set(next);
+                self.block(next).previous.set(previous);
+            }
         }
-        if next == NONE {
-            tail.set(previous);
-        } else {
-            self.block(next).previous.set(previous);
-        }
-        if previous == NONE && next == NONE {
-            self.set_ready(self.ready.get().without(level));
-        }
+    }
+
+    #[inline]
+    fn queue(&self, level: Priority) -> &Queue {
+        &self.queues[usize::from(level.level()) % LEVELS]
     }
 
     /// The effective level changes, at once and in whatever state (rules R1 to R3).
@@ -180,7 +227,10 @@ impl Scheduler {
     /// The live coroutine with this identifier; `None` for a stale one (rule C2).
     pub(crate) fn find(&self, id: CoroutineId) -> Option<BlockRef> {
         // SAFETY: only the owner uses the storage.
-        let block = unsafe { (*self.storage.get()).find(id.index)? };
+        if id.index >= unsafe { (*self.storage.get()).slots() } {
+            return None;
+        }
+        let block = self.block(id.index);
         (block.vtable.get().is_some() && block.generation.get() == id.generation).then_some(block)
     }
 
@@ -221,7 +271,7 @@ impl Scheduler {
     pub(crate) fn wake(&self, block: BlockRef) {
         match block.state.get() {
             State::Blocked => self.enqueue(block),
-            State::Running => block.update_flags(|flags| flags.woken = true),
+            State::Running => block.insert(Flags::WOKEN),
             State::Ready | State::Exited => {}
         }
     }
@@ -239,8 +289,8 @@ impl Scheduler {
     pub(crate) fn cancel(&self, block: BlockRef) -> bool {
         match block.state.get() {
             State::Running => {
-                let first = !block.flags.get().cancelled;
-                block.update_flags(|flags| flags.cancelled = true);
+                let first = !block.has(Flags::CANCELLED);
+                block.insert(Flags::CANCELLED);
                 return first;
             }
             State::Exited => return false,
@@ -251,66 +301,89 @@ impl Scheduler {
         true
     }
 
-    /// One pick and one poll.
-    #[inline]
-    pub(crate) fn step(&self, view: &impl SystemView) -> Step {
-        if self.inbox.load(Ordering::Relaxed) != NONE {
-            self.drain_inbox();
-        }
-        let mut ready = self.ready.get();
-        if ready.is_empty() {
-            // A wake may have been announced after the drain that took it in; this clears what is stale.
-            if self.published().arriving().is_empty() {
-                return Step::Idle;
+    /// Picks and polls until `polls` reaches `limit`, no coroutine is ready, or something elsewhere is more urgent.
+    pub(crate) fn run(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
+        let _entered = Entered::new(self);
+        let outer = self.current.get();
+        let polls = Cell::new(0);
+        let last = loop {
+            // One net for all polls rather than one for each: a panic is rare, a poll is not.
+            match isolate(|| self.run_until_panic(view, limit, &polls)) {
+                Ok(last) => break last,
+                Err(panic) => self.poll_panicked(outer, panic),
             }
-            self.drain_inbox();
-            ready = self.ready.get();
-        }
-        let Some(most_urgent) = ready.most_urgent() else {
-            return Step::Idle;
         };
-        if view
-            .most_urgent_elsewhere()
-            .is_some_and(|elsewhere| elsewhere.is_more_urgent_than(most_urgent))
-        {
-            return Step::Elsewhere;
+        self.published().clear_running();
+        (last, polls.get())
+    }
+
+    #[inline]
+    fn run_until_panic(&self, view: &impl SystemView, limit: u64, polls: &Cell<u64>) -> Step {
+        while polls.get() < limit {
+            // Rather than the inbox: whatever is pushed is announced next, and what was announced after the drain that took
+            // it in must not stay announced while others run.
+            if !self.published().arriving().is_empty() {
+                self.drain_inbox();
+            }
+            let ready = self.ready.get();
+            let Some(most_urgent) = ready.most_urgent() else {
+                return Step::Idle;
+            };
+            if view
+                .most_urgent_elsewhere()
+                .is_some_and(|elsewhere| elsewhere.is_more_urgent_than(most_urgent))
+            {
+                return Step::Elsewhere;
+            }
+            let block = self.dequeue_head(self.chooser.choose(ready, most_urgent));
+            polls.set(polls.get() + 1);
+            self.poll(block);
         }
-        let Some(level) = self.chooser.choose(ready) else {
-            return Step::Idle;
-        };
-        let block = self.block(self.heads[usize::from(level.level())].get());
-        self.dequeue(block);
-        self.poll(block);
         Step::Ran
     }
 
     /// *run* until the poll returns, then *yield*, *block* or *exit*.
     #[inline]
     fn poll(&self, block: BlockRef) {
-        let Some(vtable) = block.vtable.get() else {
-            unreachable!("a ready coroutine has a future");
-        };
         block.state.set(State::Running);
         self.published().set_running(block.level());
         let outer = self.current.replace(Some(block));
         let waker = waker::borrowed(block);
-        // SAFETY: the coroutine has not exited, so its memory holds the future, which stays where it is.
-        let polled = unsafe { (vtable.poll)(block.memory.get(), &mut Context::from_waker(&waker)) };
+        // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future, which stays where it is.
+        let polled = unsafe {
+            let vtable = block.vtable.get().unwrap_unchecked();
+            (vtable.poll)(&block, &mut Context::from_waker(&waker))
+        };
         self.current.set(outer);
-        match polled {
-            Polled::Pending => {
-                let flags = block.flags.get();
-                if flags.cancelled {
-                    self.drop_future(block);
-                } else if flags.woken {
-                    block.update_flags(|flags| flags.woken = false);
-                    self.enqueue(block);
-                } else {
-                    block.state.set(State::Blocked);
-                }
+        if polled.is_ready() {
+            self.exit(block, Flags::OUTPUT);
+        } else if block.has(Flags::WOKEN.or(Flags::CANCELLED)) {
+            if block.has(Flags::CANCELLED) {
+                self.drop_future(block);
+            } else {
+                block.remove(Flags::WOKEN);
+                self.enqueue(block);
             }
-            Polled::Finished => self.exit(block, Outcome::Finished),
-            Polled::Panicked(panic) => self.exit_panicked(block, panic),
+        } else {
+            block.state.set(State::Blocked);
+        }
+    }
+
+    /// A panic came out of a poll, or out of what is not a coroutine's: the view, or the waker of someone who joined.
+    #[cold]
+    fn poll_panicked(&self, outer: Option<BlockRef>, panic: Panic) {
+        match self.current.replace(outer) {
+            Some(block) if Some(block) != outer => {
+                if !block.has(Flags::FUTURE_GONE)
+                    && let Some(vtable) = block.vtable.get()
+                {
+                    block.insert(Flags::FUTURE_GONE);
+                    // SAFETY: the flag said that the future is there.
+                    contain(|| unsafe { (vtable.drop_future)(block.memory.get()) });
+                }
+                self.exit_panicked(block, panic);
+            }
+            _ => resume(panic),
         }
     }
 
@@ -319,26 +392,30 @@ impl Scheduler {
         // While the destructor runs, the coroutine counts as running and cancelled: a wake or a second cancel from there
         // changes nothing, and a handle that the future owned finds nothing to clean up yet.
         block.state.set(State::Running);
-        block.update_flags(|flags| flags.cancelled = true);
-        if let (Some(vtable), memory) = (block.vtable.get(), block.memory.get()) {
-            // SAFETY: the coroutine has not exited, so the future is there; `exit` makes sure that it is not used again.
-            match isolate(|| unsafe { (vtable.drop_future)(memory) }) {
-                Ok(()) => self.exit(block, Outcome::Cancelled),
+        block.insert(Flags::CANCELLED.or(Flags::FUTURE_GONE));
+        if let Some(vtable) = block.vtable.get() {
+            // SAFETY: the coroutine has not exited, so the future is there, and the flag keeps others from dropping it.
+            match isolate(|| unsafe { (vtable.drop_future)(block.memory.get()) }) {
+                Ok(()) => {
+                    self.free_memory(block);
+                    self.exit(block, Flags::default());
+                }
                 Err(panic) => self.exit_panicked(block, panic),
             }
         }
     }
 
-    /// *exit*: the joiner is woken; without a handle the slot is free at once.
-    fn exit(&self, block: BlockRef, outcome: Outcome) {
-        if outcome == Outcome::Cancelled {
-            self.free_memory(block);
-        }
+    /// *exit*: the joiner is woken; without a handle the slot is free at once. `result` says what there is to take.
+    fn exit(&self, block: BlockRef, result: Flags) {
         block.state.set(State::Exited);
-        block.update_flags(|flags| flags.outcome = Some(outcome));
+        block.insert(result);
         self.live.set(self.live.get() - 1);
-        self.end_waiters(block);
-        if !block.flags.get().handle {
+        // Asked before anyone is woken: a waker that drops the handle discards the result by that.
+        let handle = block.has(Flags::HANDLE);
+        if block.waiters.get().is_some() {
+            self.end_waiters(block);
+        }
+        if !handle {
             self.discard(block);
         }
     }
@@ -353,7 +430,7 @@ impl Scheduler {
         #[cfg(not(feature = "std"))]
         match panic {}
         #[cfg(feature = "std")]
-        self.exit(block, Outcome::Panicked);
+        self.exit(block, Flags::PANIC);
     }
 }
 
@@ -362,7 +439,10 @@ impl Scheduler {
     fn take_slot(&self) -> Result<BlockRef, SpawnError> {
         if self.free.get() == NONE {
             // SAFETY: only the owner uses the storage, and growing it calls nothing of ours.
-            let (first, slots) = unsafe { (*self.storage.get()).grow(NonNull::from(self))? };
+            let grown = unsafe { (*self.storage.get()).grow(NonNull::from(self)) };
+            // Even if it failed: the directory may have moved before memory ran out.
+            self.directory.set(self.storage().directory());
+            let (first, slots) = grown?;
             // Lowest index first, so that neighbours in the queue tend to be neighbours in memory.
             for index in (first..first + slots).rev() {
                 self.push_free(self.block(index));
@@ -394,10 +474,10 @@ impl Scheduler {
     }
 
     /// The handle of `block` is gone, with the output or without it.
-    pub(crate) fn release_handle(scheduler: NonNull<Scheduler>, block: BlockRef) {
-        // SAFETY: a handle keeps the scheduler: through the executor, and after that through an anchor.
-        let this = unsafe { scheduler.as_ref() };
-        block.update_flags(|flags| flags.handle = false);
+    pub(crate) fn release_handle(block: BlockRef) {
+        let scheduler = block.scheduler();
+        let this = Self::of(block);
+        block.remove(Flags::HANDLE);
         if block.state.get() == State::Exited {
             this.discard(block);
         }
@@ -409,21 +489,16 @@ impl Scheduler {
 
     /// Nobody asks for the result of an exited coroutine any more.
     fn discard(&self, block: BlockRef) {
-        let memory = block.memory.get();
-        match block.flags.get().outcome {
-            Some(Outcome::Finished) => {
-                if let Some(vtable) = block.vtable.get() {
-                    // SAFETY: the coroutine has finished and nobody has taken the output. If the destructor panics, the
-                    // hook has told it, and nobody is left to be told.
-                    let _ = isolate(|| unsafe { (vtable.drop_output)(memory) });
-                    self.free_memory(block);
-                }
-            }
-            #[cfg(feature = "std")]
-            Some(Outcome::Panicked) => {
-                drop(self.take_panic(block));
-            }
-            _ => {}
+        if block.has(Flags::OUTPUT)
+            && let Some(vtable) = block.vtable.get()
+        {
+            // SAFETY: the flag says that the output is there, and it is dropped once.
+            contain(|| unsafe { (vtable.drop_output)(block.memory.get()) });
+            self.free_memory(block);
+        }
+        #[cfg(feature = "std")]
+        if block.has(Flags::PANIC) {
+            dispose(self.take_panic(block));
         }
         self.give_slot(block);
     }
@@ -431,18 +506,18 @@ impl Scheduler {
     /// What the coroutine's panic carried, once.
     #[cfg(feature = "std")]
     pub(crate) fn take_panic(&self, block: BlockRef) -> Panic {
-        block.update_flags(|flags| flags.outcome = None);
+        block.remove(Flags::PANIC);
         let memory = block.memory.replace(core::ptr::null_mut());
-        // SAFETY: `exit_panicked` made the box, and the outcome said that it is still there.
+        // SAFETY: `exit_panicked` made the box, and the flag said that it is still there.
         *unsafe { std::boxed::Box::from_raw(memory.cast::<Panic>()) }
     }
 
     /// The output of a finished coroutine, once.
     ///
     /// # Safety
-    /// `T` is the output's type, and the outcome is `Finished`.
+    /// `T` is the output's type, and the flag `OUTPUT` is set.
     pub(crate) unsafe fn take_output<T>(&self, block: BlockRef) -> T {
-        block.update_flags(|flags| flags.outcome = None);
+        block.remove(Flags::OUTPUT);
         // SAFETY: the caller's promise; the memory counts as empty from here on.
         let output = unsafe { block.memory.get().cast::<T>().read() };
         self.free_memory(block);
@@ -480,6 +555,10 @@ impl Scheduler {
         }
         // After the push: an announcement that the owner clears is followed by a drain that takes the block in.
         self.published().announce(block.level());
+        if block.signals.is_closed() {
+            // Nobody will take it in. Whichever of this and `close` comes second takes the announcement back.
+            self.published().clear_arriving();
+        }
         if let Some(notify) = &self.notify {
             notify.wake_by_ref();
         }
@@ -545,6 +624,10 @@ impl Scheduler {
         // SAFETY: the executor's anchor keeps the scheduler until `unanchor` below.
         let this = unsafe { scheduler.as_ref() };
         this.closing.set(true);
+        // Before any destructor runs: one that drops the last handle lets go of this anchor.
+        if this.handles.get() > 0 {
+            this.anchor();
+        }
         {
             let _entered = Entered::new(scheduler.as_ptr());
             this.drain_inbox();
@@ -556,6 +639,7 @@ impl Scheduler {
                     this.cancel(block);
                 }
             }
+            this.timers.abandon();
             for index in 0..slots {
                 let block = this.block(index);
                 this.end_waiters(block);
@@ -568,9 +652,6 @@ impl Scheduler {
             this.published().set_ready(Levels::NONE);
             this.published().clear_running();
             this.published().clear_arriving();
-            if this.handles.get() > 0 {
-                this.anchor();
-            }
         }
         Self::unanchor(scheduler);
     }

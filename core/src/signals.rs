@@ -162,16 +162,24 @@ impl Signals {
         self.0.fetch_or(CLOSED, Ordering::AcqRel) & REFERENCES != 0
     }
 
-    /// Counts one more reference.
+    /// Whether the owner has gone away.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & CLOSED != 0
+    }
+
+    /// Counts one more reference; true if it is the first one into a table whose executor is gone: the caller anchors the
+    /// table for it, as [`close`](Self::close) does for those that it finds.
     ///
     /// # Panics
     /// Beyond [`MAX_REFERENCES`].
-    pub(crate) fn acquire(&self) {
+    #[must_use]
+    pub(crate) fn acquire(&self) -> bool {
         let word = self.0.fetch_add(REFERENCE, Ordering::Relaxed);
         if word / REFERENCE >= MAX_REFERENCES {
             self.0.fetch_sub(REFERENCE, Ordering::Relaxed);
             panic!("more than {MAX_REFERENCES} wakers of one coroutine");
         }
+        word & CLOSED != 0 && word & REFERENCES == 0
     }
 
     /// Counts one reference less. `anchored`: the caller keeps the table alive by other means.

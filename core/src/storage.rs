@@ -5,7 +5,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::block::{Block, BlockRef};
+use crate::block::Block;
 use crate::executor::SpawnError;
 use crate::scheduler::Scheduler;
 
@@ -17,7 +17,43 @@ mod pool;
 pub(crate) use heap::scheduler as heap_scheduler;
 pub use pool::{Pool, PoolInUse};
 
+/// Finds a block by its index: chunks of 2^`shift` blocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Directory {
+    /// The first block of each chunk.
+    chunks: *const NonNull<Block>,
+    shift: u32,
+    /// 2^`shift` - 1
+    mask: u32,
+}
+
+impl Directory {
+    fn new(chunks: *const NonNull<Block>, shift: u32) -> Self {
+        Self {
+            chunks,
+            shift,
+            mask: (1 << shift) - 1,
+        }
+    }
+
+    /// # Safety
+    /// `index` is in the table, and the storage has not grown since it gave the directory.
+    #[inline]
+    pub(crate) unsafe fn block(self, index: u32) -> NonNull<Block> {
+        let (chunk, slot) = (index >> (self.shift & 31), index & self.mask);
+        // SAFETY: the caller promises that the index has a chunk, which has room for 2^`shift` blocks.
+        unsafe { (*self.chunks.add(chunk as usize)).add(slot as usize) }
+    }
+}
+
 /// One of the two kinds of storage.
+#[cfg_attr(
+    feature = "alloc",
+    expect(
+        clippy::large_enum_variant,
+        reason = "one per executor, and never moved"
+    )
+)]
 pub(crate) enum Storage {
     #[cfg(feature = "alloc")]
     Heap(heap::Heap),
@@ -25,21 +61,13 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
-    /// The block at an index that is in the table.
-    #[inline]
-    pub(crate) fn block(&self, index: u32) -> BlockRef {
-        let block: NonNull<Block> = match self {
+    /// Where the blocks are, until the storage grows.
+    pub(crate) fn directory(&self) -> Directory {
+        match self {
             #[cfg(feature = "alloc")]
-            Self::Heap(heap) => heap.block(index),
-            Self::Pool(slots) => slots.block(index),
-        };
-        // SAFETY: chunks live as long as the scheduler.
-        unsafe { BlockRef::new(block) }
-    }
-
-    /// The block at any index.
-    pub(crate) fn find(&self, index: u32) -> Option<BlockRef> {
-        (index < self.slots()).then(|| self.block(index))
+            Self::Heap(heap) => heap.directory(),
+            Self::Pool(slots) => slots.directory(),
+        }
     }
 
     /// How many slots there are, free ones included.
@@ -56,7 +84,7 @@ impl Storage {
         match self {
             #[cfg(feature = "alloc")]
             Self::Heap(heap) => heap.grow(scheduler),
-            Self::Pool(slots) => slots.hand_out(),
+            Self::Pool(slots) => slots.hand_out(scheduler),
         }
     }
 
@@ -65,7 +93,7 @@ impl Storage {
     pub(crate) fn allocate(&self, layout: Layout, index: u32) -> Result<*mut u8, SpawnError> {
         match self {
             #[cfg(feature = "alloc")]
-            Self::Heap(_) => heap::allocate(layout),
+            Self::Heap(heap) => heap.allocate(layout),
             Self::Pool(slots) => slots.memory(layout, index),
         }
     }
@@ -79,8 +107,16 @@ impl Storage {
         match self {
             #[cfg(feature = "alloc")]
             // SAFETY: the caller's promise.
-            Self::Heap(_) => unsafe { heap::free(memory, layout) },
+            Self::Heap(heap) => unsafe { heap.free(memory, layout) },
             Self::Pool(slots) => slots.free(memory, layout),
+        }
+    }
+
+    /// Gives what is kept for later back to the allocator.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn trim(&self) {
+        if let Self::Heap(heap) = self {
+            heap.trim();
         }
     }
 

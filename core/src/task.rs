@@ -6,21 +6,16 @@ use core::mem::ManuallyDrop;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use crate::block::{Block, Flags};
+
 /// What the control block knows about the type of its future.
 pub(crate) struct VTable {
     pub(crate) layout: Layout,
-    /// Polls the future. Unless that is pending, the future has been dropped.
-    pub(crate) poll: unsafe fn(*mut u8, &mut Context<'_>) -> Polled,
+    /// Polls the future. When it is ready, it has been dropped and the output stands in its place. If it panics, the flag
+    /// `FUTURE_GONE` says whether the future is still there.
+    pub(crate) poll: unsafe fn(&Block, &mut Context<'_>) -> Poll<()>,
     pub(crate) drop_future: unsafe fn(*mut u8),
     pub(crate) drop_output: unsafe fn(*mut u8),
-}
-
-/// How a poll ended.
-pub(crate) enum Polled {
-    Pending,
-    /// The output stands where the future stood.
-    Finished,
-    Panicked(Panic),
 }
 
 /// What a panic carries.
@@ -37,10 +32,36 @@ pub(crate) fn isolate<R>(run: impl FnOnce() -> R) -> Result<R, Panic> {
     std::panic::catch_unwind(core::panic::AssertUnwindSafe(run))
 }
 
+/// Runs a destructor of the user's when nobody is left to be told of its panic: the panic hook has told it.
+pub(crate) fn contain(destroy: impl FnOnce()) {
+    #[cfg(feature = "std")]
+    if let Err(panic) = isolate(destroy) {
+        dispose(panic);
+    }
+    #[cfg(not(feature = "std"))]
+    destroy();
+}
+
+/// Drops what a panic carried. Should that panic in turn, what the second one carried is leaked rather than tried.
+#[cfg(feature = "std")]
+pub(crate) fn dispose(panic: Panic) {
+    if let Err(second) = isolate(move || drop(panic)) {
+        core::mem::forget(second);
+    }
+}
+
 /// Runs code of the user's.
 #[cfg(not(feature = "std"))]
 pub(crate) fn isolate<R>(run: impl FnOnce() -> R) -> Result<R, Panic> {
     Ok(run())
+}
+
+/// Lets a panic go on that was none of a coroutine's.
+pub(crate) fn resume(panic: Panic) -> ! {
+    #[cfg(feature = "std")]
+    std::panic::resume_unwind(panic);
+    #[cfg(not(feature = "std"))]
+    match panic {}
 }
 
 /// The future, later its output: they never exist together, and the control block's state says which one does.
@@ -68,28 +89,28 @@ impl<F: Future> Stage<F> {
     }
 
     /// # Safety
-    /// `this` holds a future, which is never moved again.
-    unsafe fn poll(this: *mut u8, context: &mut Context<'_>) -> Polled {
-        let future: *mut F = this.cast();
-        // SAFETY: the caller promises that the stage holds the future and that it stays where it is.
-        let polled = isolate(|| unsafe { Pin::new_unchecked(&mut *future) }.poll(context));
-        let output = match polled {
-            Ok(Poll::Pending) => return Polled::Pending,
-            Ok(Poll::Ready(output)) => output,
-            Err(panic) => {
-                // SAFETY: the future is there and is dropped once. A second panic is told by the hook, not by the handle.
-                let _ = isolate(|| unsafe { future.drop_in_place() });
-                return Polled::Panicked(panic);
+    /// The block's memory holds a future, which is never moved again.
+    unsafe fn poll(block: &Block, context: &mut Context<'_>) -> Poll<()> {
+        let memory = block.memory.get();
+        let future: *mut F = memory.cast();
+        // SAFETY: the caller promises that the future is there and stays where it is.
+        match unsafe { Pin::new_unchecked(&mut *future) }.poll(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(output) => {
+                // First the mark: should the destructor panic, nobody runs it again.
+                block.insert(Flags::FUTURE_GONE);
+                if core::mem::needs_drop::<F>() {
+                    // SAFETY: the future is there and is dropped once.
+                    if let Err(panic) = isolate(|| unsafe { future.drop_in_place() }) {
+                        contain(move || drop(output));
+                        resume(panic);
+                    }
+                }
+                // SAFETY: the future is gone, and its memory has room for the output, which shares it in the union.
+                unsafe { memory.cast::<F::Output>().write(output) };
+                Poll::Ready(())
             }
-        };
-        // SAFETY: the future is there and is dropped once: should its destructor panic, it counts as dropped.
-        if let Err(panic) = isolate(|| unsafe { future.drop_in_place() }) {
-            let _ = isolate(move || drop(output));
-            return Polled::Panicked(panic);
         }
-        // SAFETY: the future is gone, and its memory is large enough for the output, which shares it in the union.
-        unsafe { this.cast::<F::Output>().write(output) };
-        Polled::Finished
     }
 
     /// # Safety

@@ -41,6 +41,23 @@ pub(crate) struct Waiter {
     _pinned: PhantomPinned,
 }
 
+/// Whom to wake.
+pub(crate) enum Wakeup {
+    Nobody,
+    Coroutine(BlockRef),
+    Waker(Waker),
+}
+
+impl Wakeup {
+    pub(crate) fn wake(self) {
+        match self {
+            Self::Nobody => {}
+            Self::Coroutine(block) => Scheduler::of(block).wake(block),
+            Self::Waker(waker) => waker.wake(),
+        }
+    }
+}
+
 struct Links {
     previous: Cell<Option<NonNull<Waiter>>>,
     next: Cell<Option<NonNull<Waiter>>>,
@@ -114,13 +131,19 @@ impl Waiter {
         unsafe { core::mem::replace(&mut *self.waker.get(), waker) }
     }
 
-    /// Wakes whoever waits. The loan goes on until [`end`](Self::end).
-    pub(crate) fn wake(&self) {
+    /// Whom to wake so that the wait goes on. Asked first and woken last, when nothing refers to the waiter any more: a
+    /// waker may run code of anyone's, which may drop the future that the waiter is part of.
+    pub(crate) fn take_wakeup(&self) -> Wakeup {
         match (self.replace_waker(None), self.lender.get()) {
-            (Some(waker), _) => waker.wake(),
-            (None, Some(lender)) => Scheduler::of(lender).wake(lender),
-            (None, None) => {}
+            (Some(waker), _) => Wakeup::Waker(waker),
+            (None, Some(lender)) => Wakeup::Coroutine(lender),
+            (None, None) => Wakeup::Nobody,
         }
+    }
+
+    /// The coroutine that waits, if it is one.
+    pub(crate) fn lender(&self) -> Option<BlockRef> {
+        self.lender.get()
     }
 
     /// The live level of whoever waits; the default for what is no coroutine.
@@ -137,17 +160,36 @@ impl Waiter {
     }
 
     fn end_loan(&self) {
-        let this = NonNull::from(self);
+        let borrower = self.take_borrower();
         if let Some(lender) = self.lender.get() {
-            unlink(lender, this);
+            unlink(lender, NonNull::from(self));
             self.lender.set(None);
         }
-        if let Some(borrower) = self.borrower.get() {
-            // `links` tells the two lists apart by the lender; without one, what is left is the borrower's.
-            unlink(borrower, this);
-            self.borrower.set(None);
+        if let Some(borrower) = borrower {
             Scheduler::of(borrower).refresh_level(borrower);
         }
+    }
+
+    /// Ends the borrower's part alone, without recomputing its level.
+    fn take_borrower(&self) -> Option<BlockRef> {
+        let borrower = self.borrower.get()?;
+        unlink(borrower, NonNull::from(self));
+        self.borrower.set(None);
+        Some(borrower)
+    }
+
+    /// Lends to `borrower` instead of the one so far, which is returned. The caller refreshes the levels of both, once for
+    /// however many waiters it moves.
+    pub(crate) fn lend_to(&self, borrower: Option<BlockRef>) -> Option<BlockRef> {
+        let old = self.take_borrower();
+        if let (Some(lender), Some(borrower)) = (self.lender.get(), borrower)
+            && lender != borrower
+            && lender.scheduler() == borrower.scheduler()
+        {
+            self.borrower.set(Some(borrower));
+            link(borrower, NonNull::from(self));
+        }
+        old
     }
 
     /// The links of the list that `block` heads.
@@ -245,15 +287,22 @@ impl Scheduler {
 
     /// `block` has exited: those who wait for it are woken, and it waits for nothing.
     pub(crate) fn end_waiters(&self, block: BlockRef) {
+        // From now on nobody lends to it.
+        block.set_level(block.base());
+        let generation = block.generation.get();
         while let Some(waiter) = block.waiters.get() {
             // SAFETY: as in `link`.
             let waiter = unsafe { waiter.as_ref() };
             if waiter.lender.get() == Some(block) {
                 waiter.end();
-            } else {
-                // Woken first: once the loan has ended, nobody knows whom to wake.
-                waiter.wake();
-                waiter.end();
+                continue;
+            }
+            // The lender's part stays: who waits for a lock goes on waiting if the guard has outlived `block`.
+            waiter.take_borrower();
+            waiter.take_wakeup().wake();
+            // That may have dropped the handle, and another coroutine may live in the slot now.
+            if block.generation.get() != generation {
+                return;
             }
         }
     }

@@ -4,7 +4,7 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::task::{RawWaker, RawWakerVTable, Waker};
 
-use crate::block::BlockRef;
+use crate::block::{BlockRef, Flags};
 use crate::context;
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
@@ -20,6 +20,7 @@ pub(crate) fn borrowed(block: BlockRef) -> ManuallyDrop<Waker> {
 }
 
 /// Whether `waker` wakes `block` and nothing else.
+#[inline]
 pub(crate) fn is_of(waker: &Waker, block: BlockRef) -> bool {
     waker.data() == block.as_data() && core::ptr::eq(waker.vtable(), &VTABLE)
 }
@@ -29,7 +30,8 @@ pub(crate) fn is_of(waker: &Waker, block: BlockRef) -> bool {
 unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: the caller's waker keeps the block alive.
     let block = unsafe { BlockRef::from_data(data) };
-    block.signals.acquire();
+    // Never the first one into a table whose executor is gone: the caller's waker is one already.
+    let _ = block.signals.acquire();
     RawWaker::new(data, &VTABLE)
 }
 
@@ -48,7 +50,10 @@ unsafe fn wake(data: *const ()) {
 unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: the caller's waker keeps the block alive.
     let block = unsafe { BlockRef::from_data(data) };
-    if context::is_here(block.scheduler().as_ptr()) {
+    if context::current() == Some(block) {
+        // The coroutine wakes itself: it yields.
+        block.insert(Flags::WOKEN);
+    } else if context::is_here(block.scheduler().as_ptr()) {
         Scheduler::of(block).wake(block);
     } else {
         send(block, Signal::Wake);
@@ -110,7 +115,10 @@ unsafe impl Sync for Remote {}
 
 impl Remote {
     pub(crate) fn new(block: BlockRef) -> Self {
-        block.signals.acquire();
+        if block.signals.acquire() {
+            // The handle's own anchor keeps the table until here.
+            Scheduler::of(block).anchor();
+        }
         Self { block }
     }
 

@@ -10,7 +10,7 @@ use crate::atomic::{AtomicU8, Ordering};
 use crate::block::{Block, Chunk};
 use crate::executor::{Config, SpawnError};
 use crate::scheduler::Scheduler;
-use crate::storage::Storage;
+use crate::storage::{Directory, Storage};
 
 /// Room for `COROUTINES` coroutines whose futures take at most `BYTES` bytes each (aligned to 8), and for the scheduler.
 ///
@@ -30,6 +30,7 @@ pub struct Pool<const COROUTINES: usize, const BYTES: usize> {
     in_use: AtomicU8,
     scheduler: UnsafeCell<MaybeUninit<Scheduler>>,
     chunk: UnsafeCell<MaybeUninit<Chunk<COROUTINES>>>,
+    first: UnsafeCell<MaybeUninit<NonNull<Block>>>,
     futures: UnsafeCell<[MaybeUninit<Room<BYTES>>; COROUTINES]>,
 }
 
@@ -50,6 +51,7 @@ impl<const COROUTINES: usize, const BYTES: usize> Pool<COROUTINES, BYTES> {
             in_use: AtomicU8::new(0),
             scheduler: UnsafeCell::new(MaybeUninit::uninit()),
             chunk: UnsafeCell::new(MaybeUninit::uninit()),
+            first: UnsafeCell::new(MaybeUninit::uninit()),
             futures: UnsafeCell::new([const { MaybeUninit::uninit() }; COROUTINES]),
         }
     }
@@ -65,8 +67,10 @@ impl<const COROUTINES: usize, const BYTES: usize> Pool<COROUTINES, BYTES> {
         let chunk: NonNull<Chunk<COROUTINES>> = NonNull::from(&self.chunk).cast();
         // SAFETY: `in_use` gives us the cells; the memory fits, and is written before anything reads it.
         unsafe {
+            let first: *mut NonNull<Block> = self.first.get().cast();
+            first.write(Chunk::write(chunk, scheduler, 0));
             let storage = Storage::Pool(Slots {
-                first: Chunk::write(chunk, scheduler, 0),
+                first,
                 slots: COROUTINES as u32,
                 handed_out: 0,
                 futures: NonNull::from(&self.futures).cast(),
@@ -74,6 +78,7 @@ impl<const COROUTINES: usize, const BYTES: usize> Pool<COROUTINES, BYTES> {
                 in_use: &self.in_use,
             });
             scheduler.write(Scheduler::new(config, storage));
+            scheduler.as_ref().place();
         }
         Ok(scheduler)
     }
@@ -106,7 +111,8 @@ impl core::error::Error for PoolInUse {}
 
 /// A pool without its type.
 pub(crate) struct Slots {
-    first: NonNull<Block>,
+    /// The only entry of the directory, in the pool itself.
+    first: *const NonNull<Block>,
     slots: u32,
     handed_out: u32,
     futures: NonNull<u8>,
@@ -116,19 +122,20 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    #[inline]
-    pub(crate) fn block(&self, index: u32) -> NonNull<Block> {
-        debug_assert!(index < self.slots);
-        // SAFETY: the pool has that many blocks.
-        unsafe { self.first.add(index as usize) }
+    pub(crate) fn directory(&self) -> Directory {
+        // One chunk, however large.
+        Directory::new(self.first, 31)
     }
 
     pub(crate) fn handed_out(&self) -> u32 {
         self.handed_out
     }
 
-    /// All slots, the first time.
-    pub(crate) fn hand_out(&mut self) -> Result<(u32, u32), SpawnError> {
+    /// All slots, the first time. They have known their scheduler since the pool was set up.
+    pub(crate) fn hand_out(
+        &mut self,
+        _scheduler: NonNull<Scheduler>,
+    ) -> Result<(u32, u32), SpawnError> {
         if self.handed_out == self.slots {
             return Err(SpawnError::TableFull);
         }

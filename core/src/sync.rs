@@ -1,0 +1,39 @@
+//! What coroutines of one thread share: [`Mutex`], [`Semaphore`], [`Event`], [`Channel`] (rules M and N).
+//!
+//! - **Most urgent first.** Whoever is served next is the most urgent waiter by its level *at that moment*, first come first
+//!   served among equals. Finding it is a scan of the waiters, O(n): their levels change while they wait, and there are
+//!   few.
+//! - **Handed over directly.** A lock or permit that is given to a waiter is its own from then on; nobody who comes between
+//!   overtakes it. A future that is dropped before it has used what it was given passes it on, so nothing is lost however
+//!   a wait ends: `select!`, timeout, cancellation, panic.
+//! - **No allocation.** A waiter is a link inside the future that waits.
+//!
+//! # One thread
+//! These types are neither `Send` nor `Sync`. Their state is made of plain cells, and lists run through the futures of one
+//! executor's thread; that is why they cost a few instructions and no atomic operation. Across threads use any async
+//! crate, such as `async-channel`: its wakers reach a coroutine from everywhere. An interrupt handler wakes its coroutine
+//! through a [`Waker`](core::task::Waker) or [`Remote`](crate::Remote).
+//!
+//! To share one, put it in an `Rc`, or borrow it in a future that owns it; without an allocator, make a `&'static` of it
+//! with a crate such as `static_cell`.
+//!
+//! ```compile_fail
+//! fn needs_send<T: Send>() {}
+//! needs_send::<corank::sync::Semaphore>();
+//! ```
+//! ```compile_fail
+//! fn needs_sync<T: Sync>() {}
+//! needs_sync::<corank::sync::Mutex<u32>>();
+//! ```
+
+mod channel;
+mod event;
+mod mutex;
+pub(crate) mod permits;
+pub(crate) mod queue;
+mod semaphore;
+
+pub use channel::{Channel, Receive, Send, SendError, TryReceiveError, TrySendError};
+pub use event::{Event, EventWait};
+pub use mutex::{Lock, Mutex, MutexGuard};
+pub use semaphore::{Acquire, Permit, Semaphore};

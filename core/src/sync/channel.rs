@@ -1,0 +1,310 @@
+//! A bounded channel: a queue between two semaphores, one for room and one for messages (rules N9, N10).
+
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use heapless::Deque;
+
+use crate::sync::permits::Permits;
+use crate::sync::queue::Entry;
+
+/// At most `CAPACITY` messages on their way, first in, first out. Any number of coroutines send and receive.
+///
+/// The messages lie in the channel itself. A message is put in or taken out when its coroutine runs; the room or the
+/// message that it was woken for is reserved for it until then.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::rc::Rc;
+/// use corank::{Priority, coroutine_run, spawn, sync::Channel};
+///
+/// coroutine_run(async {
+///     let channel = Rc::new(Channel::<u32, 2>::new());
+///     let sender = channel.clone();
+///     spawn(Priority::DEFAULT, async move {
+///         for n in 1..=5 {
+///             sender.send(n).await.unwrap();
+///         }
+///         sender.close();
+///     }).unwrap();
+///     let mut sum = 0;
+///     while let Some(n) = channel.receive().await {
+///         sum += n;
+///     }
+///     assert_eq!(sum, 15);
+/// }, Priority::DEFAULT).unwrap();
+/// # }
+/// ```
+pub struct Channel<T, const CAPACITY: usize> {
+    messages: RefCell<Deque<T, CAPACITY>>,
+    /// A permit for each place that is free and that nobody has been given.
+    room: Permits,
+    /// A permit for each message that nobody has been given.
+    there: Permits,
+    closed: Cell<bool>,
+}
+
+impl<T, const CAPACITY: usize> Channel<T, CAPACITY> {
+    /// An empty channel. A capacity of 0 does not compile.
+    #[must_use]
+    pub const fn new() -> Self {
+        const { assert!(CAPACITY > 0, "a channel holds at least one message") };
+        Self {
+            messages: RefCell::new(Deque::new()),
+            room: Permits::new(CAPACITY),
+            there: Permits::new(0),
+            closed: Cell::new(false),
+        }
+    }
+
+    /// Puts a message in, once there is room.
+    ///
+    /// # Errors
+    /// The message comes back if the channel is closed before it was put in. Dropping the future before that drops the
+    /// message.
+    pub fn send(&self, message: T) -> Send<'_, T, CAPACITY> {
+        Send {
+            channel: self,
+            message: Cell::new(Some(message)),
+            entry: Entry::new(),
+        }
+    }
+
+    /// Takes the oldest message out, once there is one; `None` when the channel is closed and empty. Dropping the future
+    /// loses no message.
+    pub fn receive(&self) -> Receive<'_, T, CAPACITY> {
+        Receive {
+            channel: self,
+            entry: Entry::new(),
+        }
+    }
+
+    /// Puts a message in if there is room.
+    ///
+    /// # Errors
+    /// The message comes back if the channel is full or closed.
+    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        if self.closed.get() {
+            return Err(TrySendError::Closed(message));
+        }
+        if !self.room.take() {
+            return Err(TrySendError::Full(message));
+        }
+        self.put(message);
+        Ok(())
+    }
+
+    /// Takes the oldest message that is there and that nobody has been given.
+    ///
+    /// # Errors
+    /// There is none now, or there will be none any more.
+    pub fn try_receive(&self) -> Result<T, TryReceiveError> {
+        if self.there.take()
+            && let Some(message) = self.take()
+        {
+            return Ok(message);
+        }
+        Err(if self.closed.get() {
+            TryReceiveError::Closed
+        } else {
+            TryReceiveError::Empty
+        })
+    }
+
+    /// No message is put in any more. Those in it can still be taken out; everybody who waits in vain is woken.
+    pub fn close(&self) {
+        self.closed.set(true);
+        self.room.refuse();
+        self.there.refuse();
+    }
+
+    /// Whether [`close`](Self::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// How many messages are in the channel.
+    pub fn len(&self) -> usize {
+        self.messages.borrow().len()
+    }
+
+    /// Whether no message is in the channel.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Uses a permit of `room`.
+    fn put(&self, message: T) {
+        if self.messages.borrow_mut().push_back(message).is_err() {
+            unreachable!("a permit stands for room");
+        }
+        self.there.release();
+    }
+
+    /// Uses a permit of `there`, so there is a message.
+    fn take(&self) -> Option<T> {
+        let message = self.messages.borrow_mut().pop_front();
+        self.room.release();
+        message
+    }
+}
+
+impl<T, const CAPACITY: usize> Default for Channel<T, CAPACITY> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T, const CAPACITY: usize> fmt::Debug for Channel<T, CAPACITY> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel")
+            .field("len", &self.len())
+            .field("capacity", &CAPACITY)
+            .field("closed", &self.is_closed())
+            .finish()
+    }
+}
+
+/// The channel is closed; the message comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendError<T>(pub T);
+
+impl<T> fmt::Display for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the channel is closed")
+    }
+}
+
+impl<T: fmt::Debug> core::error::Error for SendError<T> {}
+
+/// Why [`Channel::try_send`] did not; the message comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrySendError<T> {
+    /// No room now.
+    Full(T),
+    /// Nor ever again.
+    Closed(T),
+}
+
+impl<T> fmt::Display for TrySendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "the channel is full",
+            Self::Closed(_) => "the channel is closed",
+        })
+    }
+}
+
+impl<T: fmt::Debug> core::error::Error for TrySendError<T> {}
+
+/// Why [`Channel::try_receive`] has nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryReceiveError {
+    /// No message now.
+    Empty,
+    /// Nor ever again.
+    Closed,
+}
+
+impl fmt::Display for TryReceiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "the channel is empty",
+            Self::Closed => "the channel is empty and closed",
+        })
+    }
+}
+
+impl core::error::Error for TryReceiveError {}
+
+/// Future of [`Channel::send`].
+#[must_use = "a future does nothing unless awaited"]
+pub struct Send<'a, T, const CAPACITY: usize> {
+    channel: &'a Channel<T, CAPACITY>,
+    /// Until it is put in.
+    message: Cell<Option<T>>,
+    entry: Entry,
+}
+
+impl<T, const CAPACITY: usize> Future for Send<'_, T, CAPACITY> {
+    type Output = Result<(), SendError<T>>;
+
+    /// # Panics
+    /// After it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.as_ref().get_ref();
+        let channel = this.channel;
+        if !channel.is_closed() {
+            // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
+            let room = unsafe {
+                let entry = Pin::new_unchecked(&this.entry);
+                channel.room.poll(entry, cx)
+            };
+            if room.is_pending() {
+                return Poll::Pending;
+            }
+        }
+        let Some(message) = this.message.take() else {
+            panic!("a Send was polled after it had put its message in");
+        };
+        Poll::Ready(if channel.is_closed() {
+            Err(SendError(message))
+        } else {
+            channel.put(message);
+            Ok(())
+        })
+    }
+}
+
+impl<T, const CAPACITY: usize> Drop for Send<'_, T, CAPACITY> {
+    fn drop(&mut self) {
+        self.channel.room.leave(&self.entry, CAPACITY).wake();
+    }
+}
+
+impl<T, const CAPACITY: usize> fmt::Debug for Send<'_, T, CAPACITY> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Send").finish_non_exhaustive()
+    }
+}
+
+/// Future of [`Channel::receive`].
+#[must_use = "a future does nothing unless awaited"]
+pub struct Receive<'a, T, const CAPACITY: usize> {
+    channel: &'a Channel<T, CAPACITY>,
+    entry: Entry,
+}
+
+impl<T, const CAPACITY: usize> Future for Receive<'_, T, CAPACITY> {
+    type Output = Option<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        use crate::sync::queue::Standing::Out;
+
+        let this = self.as_ref().get_ref();
+        let channel = this.channel;
+        if this.entry.standing() == Out && channel.is_closed() {
+            return Poll::Ready(channel.try_receive().ok());
+        }
+        // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
+        let there = unsafe {
+            let entry = Pin::new_unchecked(&this.entry);
+            channel.there.poll(entry, cx)
+        };
+        there.map(|permit| permit.ok().and_then(|()| channel.take()))
+    }
+}
+
+impl<T, const CAPACITY: usize> Drop for Receive<'_, T, CAPACITY> {
+    fn drop(&mut self) {
+        self.channel.there.leave(&self.entry, CAPACITY).wake();
+    }
+}
+
+impl<T, const CAPACITY: usize> fmt::Debug for Receive<'_, T, CAPACITY> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receive").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,147 @@
+//! Those who wait in a primitive, in order of arrival (rules N1 to N4).
+
+use core::cell::Cell;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::Context;
+
+use crate::waiter::{Waiter, Wakeup};
+
+/// One who waits; part of a future, and pinned with it.
+pub(crate) struct Entry {
+    pub(crate) waiter: Waiter,
+    standing: Cell<Standing>,
+    previous: Cell<Option<NonNull<Entry>>>,
+    next: Cell<Option<NonNull<Entry>>>,
+}
+
+/// ```text
+///        push            take_most_urgent, take_first
+///   Out ──────► Queued ──────────────────────────────► Granted or Refused
+///    ▲            │ remove: the future is dropped              │
+///    └────────────┴────────────────────────────────────────────┘ the future has seen it
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Not waiting.
+    Out,
+    /// In a queue.
+    Queued,
+    /// It has been given what it waited for and has not been polled since.
+    Granted,
+    /// There will be nothing, and it has not been polled since.
+    Refused,
+}
+
+impl Entry {
+    pub(crate) const fn new() -> Self {
+        Self {
+            waiter: Waiter::new(),
+            standing: Cell::new(Standing::Out),
+            previous: Cell::new(None),
+            next: Cell::new(None),
+        }
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing.get()
+    }
+
+    /// Whoever polls waits from now on, and lends nothing (rule I5).
+    pub(crate) fn wait(self: Pin<&Self>, cx: &Context<'_>) {
+        // SAFETY: the entry is pinned, and the waiter is part of it.
+        unsafe { self.map_unchecked(|entry| &entry.waiter) }.wait(cx, None);
+    }
+
+    /// The future has seen how its wait ended.
+    pub(crate) fn settle(&self) {
+        self.standing.set(Standing::Out);
+    }
+
+    /// Tells one that was taken from its queue how its wait ended. The caller wakes it, last.
+    #[must_use]
+    pub(crate) fn finish(&self, standing: Standing) -> Wakeup {
+        self.standing.set(standing);
+        self.waiter.take_wakeup()
+    }
+}
+
+/// A list through the entries. It may be moved: no entry points to it.
+pub(crate) struct Queue {
+    first: Cell<Option<NonNull<Entry>>>,
+    last: Cell<Option<NonNull<Entry>>>,
+}
+
+impl Queue {
+    pub(crate) const fn new() -> Self {
+        Self {
+            first: Cell::new(None),
+            last: Cell::new(None),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.get().is_none()
+    }
+
+    /// Adds an entry that is in no queue.
+    ///
+    /// # Safety
+    /// The caller removes the entry before it is dropped, unless it was taken.
+    pub(crate) unsafe fn push(&self, entry: Pin<&Entry>) {
+        debug_assert_eq!(entry.standing(), Standing::Out);
+        let this = NonNull::from(entry.get_ref());
+        let last = self.last.replace(Some(this));
+        entry.standing.set(Standing::Queued);
+        entry.previous.set(last);
+        entry.next.set(None);
+        match last {
+            // SAFETY: see `entries`.
+            Some(last) => unsafe { last.as_ref() }.next.set(Some(this)),
+            None => self.first.set(Some(this)),
+        }
+    }
+
+    /// Takes an entry out of this queue, wherever in it it stands.
+    pub(crate) fn remove(&self, entry: &Entry) {
+        debug_assert_eq!(entry.standing(), Standing::Queued);
+        let (previous, next) = (entry.previous.take(), entry.next.take());
+        match previous {
+            // SAFETY: see `entries`.
+            Some(previous) => unsafe { previous.as_ref() }.next.set(next),
+            None => self.first.set(next),
+        }
+        match next {
+            // SAFETY: see `entries`.
+            Some(next) => unsafe { next.as_ref() }.previous.set(previous),
+            None => self.last.set(previous),
+        }
+        entry.standing.set(Standing::Out);
+    }
+
+    /// All entries, in order of arrival. The queue must not change meanwhile.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let mut next = self.first.get();
+        core::iter::from_fn(move || {
+            // SAFETY: entries are pinned, and whoever pushed one removes it before it is dropped; so every pointer in the
+            // list is good. One that was leaked stays where it is for ever.
+            let entry = unsafe { next?.as_ref() };
+            next = entry.next.get();
+            Some(entry)
+        })
+    }
+
+    /// Takes the most urgent by its level now, the first among equals. O(number of entries).
+    pub(crate) fn take_most_urgent(&self) -> Option<&Entry> {
+        let entry = self.entries().min_by_key(|entry| entry.waiter.level())?;
+        self.remove(entry);
+        Some(entry)
+    }
+
+    /// Takes the one that has waited longest.
+    pub(crate) fn take_first(&self) -> Option<&Entry> {
+        let entry = self.entries().next()?;
+        self.remove(entry);
+        Some(entry)
+    }
+}

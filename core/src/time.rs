@@ -1,0 +1,293 @@
+//! Sleeping, and time limits (rules T1 to T8).
+//!
+//! Time is a number of nanoseconds that never goes back. Where it begins is the home's choice. It comes from
+//! [`Config::clock`](crate::Config::clock), or from calls of [`Executor::advance`], or from both. Within
+//! [`coroutine_run`](crate::coroutine_run) it is the system's monotonic clock.
+//!
+//! A sleeping future holds its own timer: sleeping allocates nothing, and any number of coroutines can sleep.
+//!
+//! ```
+//! use std::cell::Cell;
+//! use std::rc::Rc;
+//! use corank::{Executor, Priority, time};
+//!
+//! let executor = Executor::new();
+//! let woken_at = Rc::new(Cell::new(0));
+//! let log = woken_at.clone();
+//! executor.spawn(Priority::DEFAULT, async move {
+//!     time::sleep_until(1_000).await;
+//!     log.set(time::now());
+//! })?;
+//! executor.run_until_idle();
+//! assert_eq!(executor.next_deadline(), Some(1_000));
+//! assert_eq!(executor.advance(1_500), 1);
+//! executor.run_until_idle();
+//! assert_eq!(woken_at.get(), 1_500);
+//! # Ok::<(), corank::SpawnError>(())
+//! ```
+
+use core::cell::Cell;
+use core::fmt;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+use crate::context::{self, Entered};
+use crate::executor::{Executor, Step, SystemView};
+use crate::scheduler::Scheduler;
+use crate::timers::{Stage, Timer};
+
+/// After this many polls in a row, an executor that has both a clock and timers looks at the clock even if coroutines are
+/// ready. Reading a clock costs about as much as a poll, so at 64 it costs less than 2 %, and a timer is late by no more
+/// than 64 polls.
+pub const POLLS_PER_LOOK: u64 = 64;
+
+impl Executor {
+    /// Runs up to `limit` polls, and looks at the clock if there is one.
+    pub(crate) fn run_by_clock(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
+        let scheduler = self.scheduler();
+        let timers = &scheduler.timers;
+        if !timers.has_clock() {
+            return scheduler.run(view, limit);
+        }
+        let _entered = Entered::new(scheduler);
+        let mut polls = 0;
+        timers.look_at_clock();
+        loop {
+            let (step, more) = scheduler.run(view, POLLS_PER_LOOK.min(limit - polls));
+            polls += more;
+            match step {
+                Step::Ran if polls < limit => drop(timers.look_at_clock()),
+                Step::Idle if timers.look_at_clock() > 0 => {}
+                step => return (step, polls),
+            }
+        }
+    }
+
+    /// It is `now`, in nanoseconds: wakes everybody whose deadline has been reached, in order of deadline and then of
+    /// creation; returns how many. A time before one that was told earlier counts as that one.
+    pub fn advance(&self, now: u64) -> usize {
+        let _entered = Entered::new(self.scheduler());
+        self.scheduler().timers.fire(now)
+    }
+
+    /// When the next timer is due, in nanoseconds; `None` if there is none. A home sleeps until then.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.scheduler().timers.next_deadline()
+    }
+
+    /// The time, in nanoseconds: what the clock says or, without one, the latest that [`advance`](Self::advance) was told.
+    pub fn now(&self) -> u64 {
+        self.scheduler().timers.now()
+    }
+}
+
+/// The scheduler that runs here.
+fn here<'a>() -> &'a Scheduler {
+    // SAFETY: the slot holds null or a scheduler that is running here; the reference is not kept longer than the call.
+    match unsafe { context::here().as_ref() } {
+        Some(scheduler) => scheduler,
+        None => panic!(
+            "corank::time was used outside an executor: call it from a coroutine that corank polls"
+        ),
+    }
+}
+
+/// The time of the executor that runs here, in nanoseconds.
+///
+/// # Panics
+/// Outside an executor.
+pub fn now() -> u64 {
+    here().timers.now()
+}
+
+/// Waits until `deadline`, in nanoseconds of the executor's time. Ready at once if that has been reached.
+///
+/// The timer starts when the future is first polled; that poll panics outside an executor.
+pub fn sleep_until(deadline: u64) -> Sleep {
+    Sleep {
+        until: Cell::new(Until::Deadline(deadline)),
+        timer: Timer::new(),
+        scheduler: Cell::new(None),
+    }
+}
+
+/// Waits for `duration`, which runs from the future's first poll; that poll panics outside an executor.
+pub fn sleep(duration: Duration) -> Sleep {
+    let sleep = sleep_until(0);
+    sleep.until.set(Until::After(nanoseconds(duration)));
+    sleep
+}
+
+/// Gives `future` up to `duration`, which runs from the first poll. When the time is over, `future` is dropped with the
+/// `Timeout`.
+///
+/// # Errors
+/// [`Elapsed`] if the time was over first. If both happen between two polls, the output counts.
+pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
+    Timeout {
+        future,
+        sleep: sleep(duration),
+    }
+}
+
+/// Nanoseconds, at most `u64::MAX`, which is 584 years.
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Future of [`sleep`] and [`sleep_until`].
+#[must_use = "a future does nothing unless awaited"]
+pub struct Sleep {
+    until: Cell<Until>,
+    timer: Timer,
+    /// Whose heap the timer is in while it waits.
+    scheduler: Cell<Option<NonNull<Scheduler>>>,
+}
+
+#[derive(Clone, Copy)]
+enum Until {
+    Deadline(u64),
+    /// Nanoseconds from the first poll.
+    After(u64),
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.as_ref().get_ref();
+        match this.timer.stage() {
+            Stage::Fired => return Poll::Ready(()),
+            Stage::Waiting => {}
+            Stage::Idle => {
+                let scheduler = here();
+                let now = scheduler.timers.now();
+                let deadline = match this.until.get() {
+                    Until::Deadline(deadline) => deadline,
+                    Until::After(duration) => now.saturating_add(duration),
+                };
+                this.until.set(Until::Deadline(deadline));
+                if deadline <= now {
+                    return Poll::Ready(());
+                }
+                this.scheduler.set(Some(NonNull::from(scheduler)));
+                // SAFETY: the timer is part of the pinned future, whose `drop` cancels it.
+                unsafe {
+                    let timer = Pin::new_unchecked(&this.timer);
+                    scheduler.timers.set(timer, deadline);
+                }
+            }
+        }
+        this.timer.remember(cx);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if self.timer.stage() == Stage::Waiting
+            && let Some(scheduler) = self.scheduler.get()
+        {
+            // SAFETY: the timer waits, so the scheduler has not abandoned it, and so it is alive.
+            unsafe { scheduler.as_ref() }.timers.cancel(&self.timer);
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("stage", &self.timer.stage())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Future of [`timeout`].
+#[must_use = "a future does nothing unless awaited"]
+#[derive(Debug)]
+pub struct Timeout<F> {
+    future: F,
+    sleep: Sleep,
+}
+
+/// The time was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time limit was reached")
+    }
+}
+
+impl core::error::Error for Elapsed {}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: `future` is pinned whenever the `Timeout` is: nothing moves it out, and there is no `Drop`.
+        let future = unsafe { self.as_mut().map_unchecked_mut(|this| &mut this.future) };
+        if let Poll::Ready(output) = future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        // SAFETY: as above, for `sleep`.
+        let sleep = unsafe { self.map_unchecked_mut(|this| &mut this.sleep) };
+        sleep.poll(cx).map(|()| Err(Elapsed))
+    }
+}
+
+/// A beat that does not drift: each tick is due one period after the one before was *due*.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::time::Duration;
+/// use corank::{Priority, coroutine_run, time::Ticker};
+///
+/// coroutine_run(async {
+///     let mut ticker = Ticker::new(Duration::from_millis(1));
+///     let first = ticker.tick().await;
+///     assert_eq!(ticker.tick().await, first + 1_000_000);
+/// }, Priority::DEFAULT).unwrap();
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Ticker {
+    period: u64,
+    /// When the next tick is due; set by the first call.
+    due: Option<u64>,
+}
+
+impl Ticker {
+    /// The first tick is due one period after [`tick`](Self::tick) is first called.
+    ///
+    /// # Panics
+    /// If the period is zero.
+    pub const fn new(period: Duration) -> Self {
+        let nanoseconds = period.as_nanos();
+        assert!(nanoseconds > 0, "a ticker's period is not zero");
+        Self {
+            period: if nanoseconds > u64::MAX as u128 {
+                u64::MAX
+            } else {
+                nanoseconds as u64
+            },
+            due: None,
+        }
+    }
+
+    /// Waits for the next tick and returns when it was due, in nanoseconds. Ticks that were missed come one by one, at
+    /// once. A call that is dropped has not used its tick.
+    pub async fn tick(&mut self) -> u64 {
+        let due = match self.due {
+            Some(due) => due,
+            None => now().saturating_add(self.period),
+        };
+        self.due = Some(due);
+        sleep_until(due).await;
+        self.due = Some(due.saturating_add(self.period));
+        due
+    }
+}

@@ -1,0 +1,248 @@
+//! The timers of one scheduler: an intrusive pairing heap of those that wait (rules T1 to T8).
+//!
+//! A timer is part of the future that sleeps, so there is no allocation and no limit. Setting one is O(1); firing or
+//! removing one is O(log n) amortised; the next deadline is O(1). No method recurses.
+
+use core::cell::{Cell, UnsafeCell};
+use core::marker::PhantomPinned;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::{Context, Waker};
+
+/// A function that reads a clock: nanoseconds that never go back.
+pub(crate) type Clock = fn() -> u64;
+
+/// See the module's documentation. Owned by the executor's thread.
+pub(crate) struct Timers {
+    clock: Option<Clock>,
+    /// The latest time that [`Timers::fire`] was told.
+    told: Cell<u64>,
+    root: Cell<Option<NonNull<Timer>>>,
+    /// How many timers were ever set: the number of the next one.
+    set: Cell<u64>,
+}
+
+/// One timer. It must be pinned while it waits, and taken out of the heap before it is dropped.
+pub(crate) struct Timer {
+    deadline: Cell<u64>,
+    /// Decides among equal deadlines.
+    number: Cell<u64>,
+    stage: Cell<Stage>,
+    waker: UnsafeCell<Option<Waker>>,
+    /// First of the heaps below this timer; they follow by `next`.
+    child: Cell<Option<NonNull<Timer>>>,
+    next: Cell<Option<NonNull<Timer>>>,
+    /// The neighbour before this one, or the parent of a first child; none for the root.
+    previous: Cell<Option<NonNull<Timer>>>,
+    _pinned: PhantomPinned,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Not set, or its scheduler is gone.
+    Idle,
+    /// In the heap.
+    Waiting,
+    /// Its deadline was reached while it waited.
+    Fired,
+}
+
+impl Timer {
+    pub(crate) const fn new() -> Self {
+        Self {
+            deadline: Cell::new(0),
+            number: Cell::new(0),
+            stage: Cell::new(Stage::Idle),
+            waker: UnsafeCell::new(None),
+            child: Cell::new(None),
+            next: Cell::new(None),
+            previous: Cell::new(None),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        self.stage.get()
+    }
+
+    /// Wakes whoever polls now, instead of whoever polled before.
+    pub(crate) fn remember(&self, cx: &Context<'_>) {
+        // SAFETY: only the owner's thread comes here, and nothing that runs during the borrow sets the cell.
+        let known = unsafe { (*self.waker.get()).as_ref() };
+        if !known.is_some_and(|known| known.will_wake(cx.waker())) {
+            let waker = cx.waker().clone();
+            drop(self.replace_waker(Some(waker)));
+        }
+    }
+
+    fn replace_waker(&self, waker: Option<Waker>) -> Option<Waker> {
+        // SAFETY: as in `remember`; the old waker is dropped by the caller, after the borrow.
+        unsafe { core::mem::replace(&mut *self.waker.get(), waker) }
+    }
+
+    fn is_before(&self, other: &Self) -> bool {
+        (self.deadline.get(), self.number.get()) < (other.deadline.get(), other.number.get())
+    }
+}
+
+/// A timer in the heap.
+fn at<'a>(timer: NonNull<Timer>) -> &'a Timer {
+    // SAFETY: `set` admits pinned timers only, and its caller takes them out before they are dropped, so every pointer in
+    // the heap is good. The reference is not kept longer than a method of this module.
+    unsafe { timer.as_ref() }
+}
+
+impl Timers {
+    pub(crate) const fn new(clock: Option<Clock>) -> Self {
+        Self {
+            clock,
+            told: Cell::new(0),
+            root: Cell::new(None),
+            set: Cell::new(0),
+        }
+    }
+
+    /// The time now: what the clock says, or else the latest that the home has told.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.map_or(0, |clock| clock()).max(self.told.get())
+    }
+
+    #[inline]
+    pub(crate) fn has_clock(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.root.get().is_none()
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        self.root.get().map(|root| at(root).deadline.get())
+    }
+
+    /// Fires what is due by the clock, if there are a clock and timers; returns how many.
+    pub(crate) fn look_at_clock(&self) -> usize {
+        match self.clock {
+            Some(clock) if !self.is_empty() => self.fire(clock()),
+            _ => 0,
+        }
+    }
+
+    /// It is `now`: fires everything due, in order; returns how many.
+    pub(crate) fn fire(&self, now: u64) -> usize {
+        let now = now.max(self.told.get());
+        self.told.set(now);
+        let mut fired = 0;
+        while let Some(root) = self.root.get().map(at)
+            && root.deadline.get() <= now
+        {
+            self.remove(root, Stage::Fired);
+            fired += 1;
+            // Last: a waker may run anyone's code, which may drop the timer.
+            if let Some(waker) = root.replace_waker(None) {
+                waker.wake();
+            }
+        }
+        fired
+    }
+
+    /// Starts a timer.
+    ///
+    /// # Safety
+    /// Before the timer is dropped, the caller calls [`cancel`](Self::cancel) if it still waits.
+    pub(crate) unsafe fn set(&self, timer: Pin<&Timer>, deadline: u64) {
+        debug_assert_ne!(timer.stage(), Stage::Waiting);
+        timer.deadline.set(deadline);
+        timer.number.set(self.set.get());
+        self.set.set(self.set.get() + 1);
+        timer.stage.set(Stage::Waiting);
+        self.insert(NonNull::from(timer.get_ref()));
+    }
+
+    /// Takes a timer that waits out of the heap.
+    pub(crate) fn cancel(&self, timer: &Timer) {
+        self.remove(timer, Stage::Idle);
+    }
+
+    /// The scheduler goes away: no timer refers to it or to another timer any more.
+    pub(crate) fn abandon(&self) {
+        while let Some(root) = self.root.get().map(at) {
+            self.remove(root, Stage::Idle);
+            drop(root.replace_waker(None));
+        }
+    }
+
+    fn insert(&self, timer: NonNull<Timer>) {
+        let root = match self.root.get() {
+            Some(root) => meld(root, timer),
+            None => timer,
+        };
+        self.root.set(Some(root));
+    }
+
+    fn remove(&self, timer: &Timer, stage: Stage) {
+        debug_assert_eq!(timer.stage(), Stage::Waiting);
+        let below = meld_all(timer.child.take());
+        let (previous, next) = (timer.previous.take(), timer.next.take());
+        match previous.map(at) {
+            None => self.root.set(below),
+            Some(neighbour) => {
+                if neighbour.child.get() == Some(NonNull::from(timer)) {
+                    neighbour.child.set(next);
+                } else {
+                    neighbour.next.set(next);
+                }
+                if let Some(next) = next {
+                    at(next).previous.set(previous);
+                }
+                if let Some(below) = below {
+                    self.insert(below);
+                }
+            }
+        }
+        timer.stage.set(stage);
+    }
+}
+
+/// Two heaps become one: the later root becomes the first child of the earlier one. Both are roots.
+fn meld(one: NonNull<Timer>, other: NonNull<Timer>) -> NonNull<Timer> {
+    let (first, second) = if at(one).is_before(at(other)) {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    let child = at(first).child.replace(Some(second));
+    at(second).previous.set(Some(first));
+    at(second).next.set(child);
+    if let Some(child) = child {
+        at(child).previous.set(Some(second));
+    }
+    first
+}
+
+/// All siblings from `first` on become one heap: neighbours in pairs, then the pairs from the last to the first.
+fn meld_all(first: Option<NonNull<Timer>>) -> Option<NonNull<Timer>> {
+    let mut rest = first;
+    // Roots of the pairs so far, the last one first, by `next`.
+    let mut pairs: Option<NonNull<Timer>> = None;
+    while let Some(one) = rest {
+        let other = detach(one);
+        rest = other.and_then(detach);
+        let pair = other.map_or(one, |other| meld(one, other));
+        at(pair).next.set(pairs);
+        pairs = Some(pair);
+    }
+    let mut whole = pairs?;
+    let mut rest = detach(whole);
+    while let Some(pair) = rest {
+        rest = detach(pair);
+        whole = meld(whole, pair);
+    }
+    Some(whole)
+}
+
+/// Cuts a timer off from its parent and neighbours; returns the next one.
+fn detach(timer: NonNull<Timer>) -> Option<NonNull<Timer>> {
+    at(timer).previous.set(None);
+    at(timer).next.take()
+}

@@ -1,0 +1,143 @@
+//! What several of the tests use: executors, levels, drop counters, logs, coroutines that count.
+//!
+//! Tests that use nothing else run with every set of features: without `alloc`, the executor lives in a pool.
+
+#![allow(
+    dead_code,
+    reason = "each test program uses a part of what is shared here"
+)]
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use corank::{Config, Executor, JoinHandle, Priority};
+
+/// The priority of a level that is known to be valid.
+pub(crate) fn level(level: u8) -> Priority {
+    Priority::new(level).unwrap()
+}
+
+/// Counts something: drops of guards, polls, wakes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counter(Rc<Cell<usize>>);
+
+impl Counter {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.get()
+    }
+
+    pub(crate) fn add(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+
+    /// Something whose drop is counted.
+    pub(crate) fn guard(&self) -> Guard {
+        Guard(self.clone())
+    }
+}
+
+/// Counts its own drop.
+#[derive(Debug)]
+pub(crate) struct Guard(Counter);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.add();
+    }
+}
+
+/// Where a coroutine leaves its waker.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slot(Rc<RefCell<Option<Waker>>>);
+
+impl Slot {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn take(&self) -> Waker {
+        self.0.take().expect("the coroutine has left its waker")
+    }
+
+    /// A future that counts its polls, leaves its waker at each, and is ready at poll number `ready_at`.
+    pub(crate) fn wait(
+        &self,
+        polls: &Counter,
+        ready_at: usize,
+    ) -> impl Future<Output = ()> + 'static {
+        let (slot, polls) = (self.clone(), polls.clone());
+        poll_fn(move |cx| {
+            polls.add();
+            if polls.count() >= ready_at {
+                return Poll::Ready(());
+            }
+            *slot.0.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+}
+
+#[cfg(not(feature = "std"))]
+mod slot {
+    use std::cell::Cell;
+
+    std::thread_local! {
+        static SLOT: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
+    }
+
+    corank::context_slot! {
+        get: || SLOT.get(),
+        set: |context| SLOT.set(context),
+    }
+}
+
+pub(crate) fn executor() -> Executor {
+    executor_with(Config::new())
+}
+
+#[cfg(feature = "alloc")]
+pub(crate) fn executor_with(config: Config) -> Executor {
+    Executor::with(config)
+}
+
+#[cfg(not(feature = "alloc"))]
+pub(crate) fn executor_with(config: Config) -> Executor {
+    let pool = Box::leak(Box::new(corank::Pool::<64, 1024>::new()));
+    Executor::in_pool(pool, config).unwrap()
+}
+
+/// Spawns at a level.
+pub(crate) fn spawn<F: Future + 'static>(
+    executor: &Executor,
+    at: u8,
+    future: F,
+) -> JoinHandle<F::Output> {
+    executor.spawn(level(at), future).unwrap()
+}
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Rc<RefCell<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn push(&self, entry: impl Into<String>) {
+        self.0.borrow_mut().push(entry.into());
+    }
+
+    /// Everything since the last call.
+    pub(crate) fn take(&self) -> String {
+        self.0.borrow_mut().drain(..).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Polls a future once and gives back what it said.
+pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
+}

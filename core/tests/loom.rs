@@ -1,0 +1,388 @@
+//! Every interleaving of the real executor with the threads that wake, cancel, re-prioritise and let go, explored by loom.
+//!
+//! Run it with `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom --target-dir target/loom`.
+//!
+//! What loom watches without being told: data races on `UnsafeCell` payloads, deadlock (a parked executor that nobody
+//! notifies), the table freed never or twice, and use of its atomics after that (see `cfg(loom)` in `core/src`).
+//! Each test names the changes to the protocol that it was seen to catch.
+
+#![cfg(loom)]
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+
+use corank::{Config, Executor, JoinError, Priority, State, yield_now};
+use loom::cell::UnsafeCell;
+use loom::sync::Notify;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+/// Explores all interleavings with at most this many preemptions of threads that could go on. Most races need two; those
+/// models with many threads stop there.
+const PREEMPTIONS: usize = 3;
+
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(preemptions);
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+fn level(level: u8) -> Priority {
+    Priority::new(level).unwrap()
+}
+
+/// The coroutine's slot in the table.
+fn index<T>(handle: &corank::JoinHandle<T>) -> u32 {
+    handle.id().to_bits() as u32
+}
+
+/// Plain memory that a wake has to carry from one thread to another.
+struct Payload(UnsafeCell<u32>);
+
+// SAFETY: loom fails the test when two accesses are not ordered.
+unsafe impl Sync for Payload {}
+// SAFETY: as above.
+unsafe impl Send for Payload {}
+
+impl Payload {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(UnsafeCell::new(0)))
+    }
+
+    fn write(&self, value: u32) {
+        // SAFETY: as above.
+        self.0.with_mut(|payload| unsafe { *payload = value });
+    }
+
+    fn read(&self) -> u32 {
+        // SAFETY: as above.
+        self.0.with(|payload| unsafe { *payload })
+    }
+}
+
+/// Lets an idle executor's thread sleep.
+struct Park(Notify);
+
+impl Wake for Park {
+    fn wake(self: Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+/// An executor, and the threads that its coroutines started.
+struct Home {
+    executor: Executor,
+    park: Arc<Park>,
+    threads: Rc<RefCell<Vec<thread::JoinHandle<()>>>>,
+}
+
+impl Home {
+    fn new() -> Self {
+        let park = Arc::new(Park(Notify::new()));
+        let config = Config::new().notify(Waker::from(park.clone()));
+        Self {
+            executor: Executor::with(config),
+            park,
+            threads: Rc::default(),
+        }
+    }
+
+    /// Runs as a home does, asleep while idle, until no coroutine is left. Loom reports a deadlock if a notification is
+    /// missing.
+    fn run(&self) {
+        self.executor.run_until_idle();
+        while self.executor.live() > 0 {
+            self.park.0.wait();
+            self.executor.run_until_idle();
+        }
+    }
+
+    fn join_threads(&self) {
+        for thread in self.threads.take() {
+            thread.join().unwrap();
+        }
+    }
+
+    /// A coroutine that runs `thread` with its own waker on another thread, so that the wake may come while it still
+    /// runs, and is ready when `done` says so. Its polls are counted.
+    fn spawn_waiting(
+        &self,
+        threads: Vec<Box<dyn FnOnce(Waker) + Send>>,
+        mut done: impl FnMut() -> bool + 'static,
+    ) -> (corank::JoinHandle<()>, Rc<Cell<usize>>) {
+        let polls = Rc::new(Cell::new(0));
+        let (started, count) = (self.threads.clone(), polls.clone());
+        let mut threads = Some(threads);
+        let wait = poll_fn(move |cx| {
+            count.set(count.get() + 1);
+            for thread in threads.take().into_iter().flatten() {
+                let waker = cx.waker().clone();
+                started
+                    .borrow_mut()
+                    .push(thread::spawn(move || thread(waker)));
+            }
+            if done() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+        (self.executor.spawn(Priority::DEFAULT, wait).unwrap(), polls)
+    }
+
+    /// Once all threads have ended: fills a table of so many slots and checks that they are all there, each once.
+    fn assert_table_is_whole(&self, slots: u32) {
+        self.executor.run_until_idle();
+        assert_eq!(self.executor.live(), 0);
+        let mut indices: Vec<u32> = (0..slots)
+            .map(|_| self.executor.spawn(Priority::DEFAULT, async {}).unwrap())
+            .map(|handle| index(&handle))
+            .collect();
+        indices.sort_unstable();
+        assert!(indices.into_iter().eq(0..slots));
+    }
+}
+
+/// A wake that races the poll, the return from it, and the executor's way to sleep: exactly one more poll, which sees
+/// what was written before the wake.
+#[test]
+fn one_wake_is_one_poll_and_carries_memory() {
+    explore(PREEMPTIONS, || {
+        let home = Home::new();
+        let payload = Payload::new();
+        let written = payload.clone();
+        let mut polled = false;
+        let (_handle, polls) = home.spawn_waiting(
+            vec![Box::new(move |waker| {
+                written.write(7);
+                waker.wake();
+            })],
+            move || std::mem::replace(&mut polled, true) && payload.read() == 7,
+        );
+        home.run();
+        assert_eq!(polls.get(), 2);
+        home.join_threads();
+        home.executor.run_until_idle();
+        assert!(home.executor.published().urgency().is_empty());
+    });
+}
+
+/// Two wakes may become one poll, but then that poll sees what was written before either.
+#[test]
+fn wakes_that_coalesce_carry_memory_both() {
+    explore(2, || {
+        let home = Home::new();
+        let flags = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let wakes = [0, 1].map(|which| {
+            let flags = flags.clone();
+            Box::new(move |waker: Waker| {
+                // Relaxed: only the wake orders it.
+                flags[which].store(1, Ordering::Relaxed);
+                waker.wake();
+            }) as Box<dyn FnOnce(Waker) + Send>
+        });
+        let (handle, polls) = home.spawn_waiting(wakes.into(), move || {
+            flags.iter().all(|flag| flag.load(Ordering::Relaxed) == 1)
+        });
+        home.run();
+        assert!((1..=3).contains(&polls.get()));
+        home.join_threads();
+        drop(handle);
+        home.assert_table_is_whole(2);
+    });
+}
+
+/// A waker that outlives its coroutine, used and dropped at any time, reaches no stranger, and the slot comes back.
+#[test]
+fn late_wake_reaches_no_stranger() {
+    explore(PREEMPTIONS, || {
+        let home = Home::new();
+        let (handle, _) = home.spawn_waiting(
+            vec![Box::new(|waker| {
+                waker.wake_by_ref();
+                drop(waker);
+            })],
+            || true,
+        );
+        drop(handle);
+        home.executor.run_until_idle();
+        // One of these has the slot if the waker is gone already.
+        let strangers = [(); 2].map(|()| home.spawn_waiting(Vec::new(), || false));
+        home.executor.run_until_idle();
+        home.join_threads();
+        home.executor.run_until_idle();
+        // The table grew unless the slot was free again.
+        let mut slots = 2;
+        for (stranger, polls) in strangers {
+            assert_eq!(polls.get(), 1);
+            if index(&stranger) >= 2 {
+                slots = 4;
+            }
+            assert!(stranger.cancel());
+        }
+        home.assert_table_is_whole(slots);
+    });
+}
+
+/// Clones made and dropped on two threads while the coroutine exits: the slot comes back once, after the last one.
+#[test]
+fn clones_and_drops_race_with_exit() {
+    explore(PREEMPTIONS, || {
+        let home = Home::new();
+        let (handle, _) = home.spawn_waiting(
+            vec![
+                Box::new(|waker| drop((waker.clone(), waker))),
+                Box::new(|waker| drop(waker)),
+            ],
+            || true,
+        );
+        drop(handle);
+        home.executor.run_until_idle();
+        home.join_threads();
+        home.assert_table_is_whole(2);
+    });
+}
+
+/// The last reference goes on another thread while the executor goes here: the table is freed once, by either.
+#[test]
+fn executor_and_last_waker_go_together() {
+    explore(PREEMPTIONS, || {
+        for exits in [false, true] {
+            let home = Home::new();
+            let (handle, _) = home.spawn_waiting(vec![Box::new(drop)], move || exits);
+            drop(handle);
+            home.executor.step();
+            let threads = home.threads.take();
+            drop(home);
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        }
+    });
+}
+
+/// Wakers, remotes and handles that are used while the executor goes, and after.
+#[test]
+fn executor_goes_while_it_is_woken() {
+    explore(2, || {
+        let home = Home::new();
+        let (handle, polls) = home.spawn_waiting(vec![Box::new(Waker::wake)], || false);
+        let remote = handle.remote();
+        home.executor.step();
+        let canceller = thread::spawn(move || {
+            remote.cancel();
+            remote.wake();
+        });
+        let threads = home.threads.take();
+        drop(home);
+        assert_eq!(polls.get(), 1);
+        let late = handle.remote();
+        assert!(!late.wake());
+        assert!(matches!(handle.try_join(), Ok(Err(JoinError::Cancelled))));
+        drop(late);
+        canceller.join().unwrap();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+/// Cancelled from another thread at any point of its life: the future is dropped exactly once, and the handle says how
+/// it ended.
+#[test]
+fn remote_cancel_races_with_polls() {
+    struct Dropped(Rc<Cell<usize>>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+    explore(PREEMPTIONS, || {
+        let home = Home::new();
+        let drops = Rc::new(Cell::new(0));
+        let (guard, reached) = (Dropped(drops.clone()), Rc::new(Cell::new(false)));
+        let end = reached.clone();
+        let handle = home
+            .executor
+            .spawn(Priority::DEFAULT, async move {
+                yield_now().await;
+                end.set(true);
+                drop(guard);
+            })
+            .unwrap();
+        let remote = handle.remote();
+        let canceller = thread::spawn(move || remote.cancel());
+        home.run();
+        assert_eq!(drops.get(), 1);
+        match handle.try_join().unwrap() {
+            Ok(()) => assert!(reached.get()),
+            Err(JoinError::Cancelled) => assert!(!reached.get()),
+            Err(other) => panic!("{other:?}"),
+        }
+        canceller.join().unwrap();
+        home.assert_table_is_whole(2);
+    });
+}
+
+/// A new priority and a wake, sent by two threads at once to one block: neither is lost.
+#[test]
+fn remote_reprioritize_races_with_wake() {
+    explore(PREEMPTIONS, || {
+        let home = Home::new();
+        let (handle, polls) = home.spawn_waiting(vec![Box::new(Waker::wake)], || false);
+        let remote = handle.remote();
+        let changer = thread::spawn(move || assert!(remote.reprioritize(level(3))));
+        home.executor.run_until_idle();
+        changer.join().unwrap();
+        home.join_threads();
+        home.executor.run_until_idle();
+        assert_eq!(polls.get(), 2);
+        assert_eq!(home.executor.base_priority(handle.id()), Some(level(3)));
+        assert_eq!(home.executor.state(handle.id()), Some(State::Blocked));
+    });
+}
+
+/// Two threads push two blocks at once: both arrive, and the sleeping executor hears of them.
+#[test]
+fn two_blocks_pushed_at_once() {
+    explore(2, || {
+        let home = Home::new();
+        let ends = [(); 2].map(|()| {
+            let mut polled = false;
+            let (handle, polls) = home.spawn_waiting(vec![Box::new(Waker::wake)], move || {
+                std::mem::replace(&mut polled, true)
+            });
+            drop(handle);
+            polls
+        });
+        home.run();
+        assert_eq!(ends.map(|polls| polls.get()), [2, 2]);
+        home.join_threads();
+        home.assert_table_is_whole(2);
+    });
+}
+
+/// Two threads wake one block through remotes while the owner wakes it as well: one more poll at least, three at most.
+#[test]
+fn owner_and_others_wake_at_once() {
+    explore(PREEMPTIONS, || {
+        let home = Home::new();
+        let (handle, polls) = home.spawn_waiting(Vec::new(), || false);
+        home.executor.run_until_idle();
+        let wakers = [(); 2].map(|()| {
+            let remote = handle.remote();
+            thread::spawn(move || assert!(remote.wake()))
+        });
+        assert!(home.executor.wake(handle.id()));
+        home.executor.run_until_idle();
+        for waker in wakers {
+            waker.join().unwrap();
+        }
+        home.executor.run_until_idle();
+        assert!((2..=4).contains(&polls.get()));
+    });
+}

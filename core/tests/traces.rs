@@ -1,0 +1,317 @@
+//! The core replays the conformance traces of `spec/traces/`, and agrees with the model on random scenes.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use corank::{
+    Config, CoroutineId, Executor, JoinError, JoinHandle, Policy, Priority, Published, Step,
+    SystemView, yield_now,
+};
+use corank_model as model;
+use corank_model::{
+    Action, Answer, Feature, Home, Id, Op, Outcome, Question, Reply, Script, Settings, Stepped,
+    TRACES, Trace, record_numbers, replay,
+};
+use proptest::prelude::*;
+
+/// An executor in the hands of the replayer.
+#[derive(Default)]
+struct CoreHome(Rc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    executor: RefCell<Option<Rc<Executor>>>,
+    asks: Cell<bool>,
+    elsewhere: Cell<Option<Priority>>,
+    coroutines: RefCell<Vec<Coroutine>>,
+    script: RefCell<Option<Script>>,
+}
+
+struct Coroutine {
+    id: Option<CoroutineId>,
+    handle: Option<JoinHandle<()>>,
+    polls: Rc<Cell<u32>>,
+}
+
+impl SystemView for Inner {
+    fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        self.elsewhere.get().filter(|_| self.asks.get())
+    }
+}
+
+impl Inner {
+    fn executor(&self) -> Rc<Executor> {
+        self.executor.borrow().clone().expect("a scene has begun")
+    }
+
+    fn script(&self) -> Script {
+        self.script.borrow().clone().expect("a step has begun")
+    }
+
+    fn id(&self, id: Id) -> Option<CoroutineId> {
+        self.coroutines.borrow()[id.0].id
+    }
+
+    fn take_handle(&self, id: Id) -> Option<JoinHandle<()>> {
+        self.coroutines.borrow_mut()[id.0].handle.take()
+    }
+
+    fn spawn(self: &Rc<Self>, level: Option<u8>) -> Reply {
+        let me = Id(self.coroutines.borrow().len());
+        let polls = Rc::new(Cell::new(0));
+        let priority = level.map_or(Some(Priority::DEFAULT), Priority::new);
+        let handle = priority.and_then(|priority| {
+            let mut body = Box::pin(body(self.clone()));
+            let (inner, polls) = (self.clone(), polls.clone());
+            let future = poll_fn(move |cx| {
+                polls.set(polls.get() + 1);
+                match inner.script().enter(me) {
+                    true => body.as_mut().poll(cx),
+                    false => Poll::Pending,
+                }
+            });
+            self.executor().spawn(priority, future).ok()
+        });
+        let reply = if handle.is_some() {
+            Reply::Done
+        } else {
+            Reply::Refused
+        };
+        let id = handle.as_ref().map(JoinHandle::id);
+        self.coroutines
+            .borrow_mut()
+            .push(Coroutine { id, handle, polls });
+        reply
+    }
+
+    /// What anyone can do.
+    fn apply(self: &Rc<Self>, op: Op) -> Reply {
+        let done = |done: bool| if done { Reply::Done } else { Reply::Refused };
+        let executor = self.executor();
+        match op {
+            Op::Spawn(level) => return self.spawn(level),
+            Op::Wake(id) => {
+                if let Some(id) = self.id(id) {
+                    executor.wake(id);
+                }
+            }
+            Op::Reprioritize(id, level) => {
+                let change = |(id, level)| executor.reprioritize(id, level);
+                return done(self.id(id).zip(Priority::new(level)).is_some_and(change));
+            }
+            Op::Cancel(id) => return done(self.id(id).is_some_and(|id| executor.cancel(id))),
+            Op::Detach(id) => drop(self.take_handle(id)),
+            Op::Elsewhere(level) => self.elsewhere.set(level.and_then(Priority::new)),
+            Op::TakeResult(id) => match self.take_handle(id).expect("a handle").try_join() {
+                Ok(result) => return Reply::Joined(outcome(result)),
+                Err(handle) => {
+                    self.coroutines.borrow_mut()[id.0].handle = Some(handle);
+                    return Reply::NotYet;
+                }
+            },
+            _ => return Reply::Invalid,
+        }
+        Reply::Done
+    }
+
+    fn look(&self, question: Question) -> Option<Answer> {
+        let executor = self.executor();
+        Some(match question {
+            Question::State(id) => {
+                Answer::State(match self.id(id).and_then(|id| executor.state(id)) {
+                    Some(corank::State::Ready) => model::State::Ready,
+                    Some(corank::State::Running) => model::State::Running,
+                    Some(corank::State::Blocked) => model::State::Blocked,
+                    _ => model::State::Exited,
+                })
+            }
+            Question::Level(id) => {
+                let level = self.id(id).and_then(|id| executor.priority(id));
+                Answer::Level(level.map(Priority::level))
+            }
+            Question::Polls(id) => Answer::Polls(self.coroutines.borrow()[id.0].polls.get()),
+            Question::Bitmap => Answer::Bitmap(executor.ready().bits()),
+            Question::Running => {
+                let published: &Published = executor.published();
+                Answer::Level(published.running().most_urgent().map(Priority::level))
+            }
+        })
+    }
+}
+
+fn outcome(result: Result<(), JoinError>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Finished,
+        Err(JoinError::Cancelled) => Outcome::Cancelled,
+        Err(_) => Outcome::Panicked,
+    }
+}
+
+/// What every coroutine does: whatever the script says.
+async fn body(home: Rc<Inner>) {
+    loop {
+        let script = home.script();
+        match script.next() {
+            Action::Ask(question) => script.answer(home.look(question)),
+            Action::Do(op) if op.ends_poll() => {
+                script.reply(Reply::Done);
+                match op {
+                    Op::Yield => yield_now().await,
+                    Op::Block => block().await,
+                    Op::Panic => std::panic::resume_unwind(Box::new("on purpose")),
+                    _ => return,
+                }
+            }
+            Action::Do(Op::Join(id)) => {
+                let handle = home.take_handle(id).expect("a handle");
+                if let Some(result) = Wait::new(&home, handle).await {
+                    home.script().reply(Reply::Joined(outcome(result)));
+                }
+            }
+            Action::Do(op) => script.reply(home.apply(op)),
+        }
+    }
+}
+
+/// Pending once.
+async fn block() {
+    let mut first = true;
+    poll_fn(|_| match std::mem::take(&mut first) {
+        true => Poll::Pending,
+        false => Poll::Ready(()),
+    })
+    .await
+}
+
+/// A future of the core, awaited as the script says. Ends with `None` if it was dropped on the way.
+struct Wait<'a, F> {
+    home: &'a Inner,
+    future: Option<Pin<Box<F>>>,
+    began: bool,
+}
+
+impl<'a, F: Future> Wait<'a, F> {
+    fn new(home: &'a Inner, future: F) -> Self {
+        Wait {
+            home,
+            future: Some(Box::pin(future)),
+            began: false,
+        }
+    }
+}
+
+impl<F: Future> Future for Wait<'_, F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let script = self.home.script();
+        if std::mem::replace(&mut self.began, true) {
+            match script.next() {
+                Action::Do(Op::Resume) => {}
+                Action::Do(Op::Abandon) => {
+                    self.future = None;
+                    script.reply(Reply::Done);
+                    return Poll::Ready(None);
+                }
+                _ => return Poll::Pending, // the replay has failed before
+            }
+        }
+        let Some(future) = &mut self.future else {
+            return Poll::Ready(None);
+        };
+        let polled = future.as_mut().poll(cx).map(Some);
+        if polled.is_pending() {
+            script.reply(Reply::Waits);
+        }
+        polled
+    }
+}
+
+impl Home for CoreHome {
+    fn supports(&self, feature: Feature) -> bool {
+        use Feature::*;
+        matches!(
+            feature,
+            Cancel | Handle | Panic | Capacity | Bounded | Global
+        )
+    }
+
+    fn start(&mut self, settings: &Settings) {
+        let policy = match settings.policy {
+            model::Policy::Strict => Policy::Strict,
+            model::Policy::Bounded(every) => Policy::bounded(every),
+        };
+        let mut config = Config::new().policy(policy);
+        if let Some(capacity) = settings.capacity {
+            config = config.capacity(capacity);
+        }
+        drop(std::mem::take(self));
+        self.0.asks.set(settings.global == model::Global::Strict);
+        *self.0.executor.borrow_mut() = Some(Rc::new(Executor::with(config)));
+    }
+
+    fn apply(&mut self, op: Op) -> Reply {
+        self.0.apply(op)
+    }
+
+    fn step(&mut self, script: &Script) -> Stepped {
+        *self.0.script.borrow_mut() = Some(script.clone());
+        match self.0.executor().step_under(&*self.0) {
+            Step::Ran => Stepped::Ran,
+            Step::Idle => Stepped::Idle,
+            Step::Elsewhere => Stepped::GaveWay,
+        }
+    }
+
+    fn look(&mut self, question: Question) -> Option<Answer> {
+        self.0.look(question)
+    }
+}
+
+impl Drop for CoreHome {
+    fn drop(&mut self) {
+        // The coroutines own the home, and the executor the coroutines.
+        drop(self.0.executor.take());
+    }
+}
+
+#[test]
+fn the_core_replays_every_trace() {
+    let (mut failures, mut skipped) = (Vec::new(), Vec::new());
+    for (name, text) in TRACES {
+        let trace = Trace::parse(&format!("spec/traces/{name}.trace"), text).unwrap();
+        match replay(&trace, &mut CoreHome::default()) {
+            Ok(report) => {
+                assert_eq!(report.unanswered, 0);
+                skipped.extend(report.skipped.map(|feature| (name, feature)));
+            }
+            Err(failure) => failures.push(failure.to_string()),
+        }
+    }
+    println!("skipped {} of {}: {skipped:?}", skipped.len(), TRACES.len());
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn core_and_model_agree(
+        share in 0u32..4,
+        capacity in proptest::option::of(1usize..8),
+        numbers in proptest::collection::vec(any::<(u8, u8, u8)>(), 0..120),
+    ) {
+        let settings = Settings {
+            policy: match share { 0 => model::Policy::Strict, every => model::Policy::Bounded(every) },
+            capacity,
+            ..Settings::default()
+        };
+        let mut home = CoreHome::default();
+        let trace = record_numbers("random", &settings, |feature| home.supports(feature), numbers);
+        let report = replay(&trace, &mut home);
+        prop_assert!(report.is_ok(), "{}\n{trace}", report.unwrap_err());
+    }
+}

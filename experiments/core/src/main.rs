@@ -1,0 +1,143 @@
+//! Experiment `core`: what one operation of the scheduler costs, beside other executors and beside no scheduler at all.
+//!
+//! Every point is measured by all models in turn, run after run, so that a ratio of medians means something on a machine
+//! that has other things to do. One line per run: `@row {json}`.
+//!
+//! - `yield`: a coroutine yields and runs again. Only the running is timed.
+//! - `spawn-join`: a coroutine is spawned, runs once, and its output is joined. All of it is timed.
+//! - `wake`: coroutines in a ring pass a token on; each waits for its neighbour. One hop: wake, block, run.
+//! - `reprioritize`: a ready coroutine moves to another level.
+//! - `memory`: bytes that the allocator gave per coroutine, less the future itself.
+
+mod memory;
+mod models;
+mod ring;
+
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use clap::Parser;
+use models::Model;
+use serde_json::json;
+
+/// The scheduler alone, on the host, against other executors.
+#[derive(Parser)]
+struct Options {
+    /// Fewer points and fewer runs
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Measured operations of one run: enough that the first round of 100,000 coroutines, which finds nothing in the caches, is
+/// not what is measured.
+const OPERATIONS: usize = 5_000_000;
+const QUICK_OPERATIONS: usize = 2_000_000;
+const LEAST_ROUNDS: usize = 4;
+
+/// Huge pages for the allocator's heap: without them, what is measured at 100,000 coroutines is the walk through page
+/// tables rather than the executor. All models share the heap. glibc reads it when a program starts.
+const TUNABLES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if std::env::var_os(TUNABLES.0).is_some() {
+        run(&options);
+        return ExitCode::SUCCESS;
+    }
+    let again = std::env::current_exe().and_then(|program| {
+        let mut command = Command::new(program);
+        command.args(std::env::args_os().skip(1));
+        command.env(TUNABLES.0, TUNABLES.1).status()
+    });
+    match again {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!(
+                "cannot start this program again with {} set: {error}",
+                TUNABLES.0
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) {
+    let (sizes, runs, operations): (&[usize], u32, usize) = if options.quick {
+        (&[100, 4_000, 100_000], 5, QUICK_OPERATIONS)
+    } else {
+        (
+            &[100, 1_000, 4_000, 10_000, 100_000, 1_000_000],
+            7,
+            OPERATIONS,
+        )
+    };
+    let models = models::all();
+    for &n in sizes {
+        let rounds = (operations / n).max(LEAST_ROUNDS);
+        for run in 0..runs {
+            for model in &models {
+                for levels in [1, 64] {
+                    if levels == 1 || model.has_levels() {
+                        report(model.as_ref(), "yield", n, levels, run, |model| {
+                            model.yield_now(n, levels, rounds)
+                        });
+                        report(model.as_ref(), "reprioritize", n, levels, run, |model| {
+                            model.reprioritize(n, levels, rounds)
+                        });
+                    }
+                }
+                report(model.as_ref(), "spawn-join", n, 1, run, |model| {
+                    model.spawn_join(n, rounds.div_ceil(4))
+                });
+                report(model.as_ref(), "wake", n, 1, run, |model| {
+                    model.wake(n, rounds)
+                });
+                if let Some(bytes) = model.memory(n).filter(|_| run == 0) {
+                    print(model.name(), "memory", n, 1, run, ("bytes", "B"), bytes);
+                }
+            }
+        }
+    }
+}
+
+/// What a model measured: how long so many operations took. `None` where the model has no such operation.
+type Measured = Option<(Duration, usize)>;
+
+fn report(
+    model: &dyn Model,
+    op: &str,
+    n: usize,
+    levels: usize,
+    run: u32,
+    measure: impl FnOnce(&dyn Model) -> Measured,
+) {
+    if let Some((time, operations)) = measure(model) {
+        let nanoseconds = time.as_secs_f64() * 1e9 / operations as f64;
+        print(
+            model.name(),
+            op,
+            n,
+            levels,
+            run,
+            ("time", "ns"),
+            nanoseconds,
+        );
+    }
+}
+
+fn print(
+    model: &str,
+    op: &str,
+    n: usize,
+    levels: usize,
+    run: u32,
+    (metric, unit): (&str, &str),
+    value: f64,
+) {
+    let row = json!({
+        "experiment": "core", "model": model, "op": op, "n": n, "levels": levels,
+        "metric": metric, "unit": unit, "value": value, "run": run,
+    });
+    println!("@row {row}");
+}

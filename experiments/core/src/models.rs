@@ -1,0 +1,95 @@
+//! The executors that are compared, one file each.
+
+mod async_executor;
+mod bare_poll;
+mod corank;
+mod futures_unordered;
+mod tokio;
+
+use std::future::Future;
+use std::hint::black_box;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::Measured;
+
+/// One executor. An operation that it does not have is `None`.
+pub(crate) trait Model {
+    /// As in the results.
+    fn name(&self) -> &'static str;
+
+    /// Whether coroutines can be spread over priority levels.
+    fn has_levels(&self) -> bool {
+        false
+    }
+
+    /// `n` coroutines yield `rounds` times each.
+    fn yield_now(&self, n: usize, levels: usize, rounds: usize) -> Measured;
+
+    /// `n` coroutines are spawned and then joined, `repetitions` times.
+    fn spawn_join(&self, _n: usize, _repetitions: usize) -> Measured {
+        None
+    }
+
+    /// A token goes `rounds` times round `n` coroutines.
+    fn wake(&self, _n: usize, _rounds: usize) -> Measured {
+        None
+    }
+
+    /// `n` ready coroutines are moved to another level, `rounds` times each.
+    fn reprioritize(&self, _n: usize, _levels: usize, _rounds: usize) -> Measured {
+        None
+    }
+
+    /// Bytes that each of `n` coroutines takes beside its future.
+    fn memory(&self, _n: usize) -> Option<f64> {
+        None
+    }
+}
+
+pub(crate) fn all() -> Vec<Box<dyn Model>> {
+    vec![
+        Box::new(corank::Corank),
+        Box::new(tokio::Tokio),
+        Box::new(async_executor::AsyncExecutor),
+        Box::new(futures_unordered::Unordered),
+        Box::new(bare_poll::BarePoll),
+    ]
+}
+
+/// What every executor without a `yield_now` of its own offers: wake oneself, then wait.
+fn yield_by_waker() -> YieldByWaker {
+    YieldByWaker(false)
+}
+
+struct YieldByWaker(bool);
+
+impl Future for YieldByWaker {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.0 {
+            return Poll::Ready(());
+        }
+        self.0 = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// The body of a coroutine that yields: the same for all executors.
+async fn yields<Y: Future>(number: usize, rounds: usize, yield_now: fn() -> Y) -> usize {
+    for _ in 0..rounds {
+        yield_now().await;
+    }
+    black_box(number)
+}
+
+/// The body of a coroutine that is spawned and joined.
+async fn returns(number: usize) -> usize {
+    black_box(number)
+}
+
+/// Every join has given its number: the sum of 0 to n - 1.
+fn check(sum: usize, n: usize) {
+    assert_eq!(sum, n * (n - 1) / 2, "an output was lost or came twice");
+}

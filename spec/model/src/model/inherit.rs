@@ -1,0 +1,77 @@
+//! Rules I: who lends to whom, and what follows.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Model, State};
+use crate::op::{Id, Op};
+
+impl Model {
+    /// P5, I1, I2, I7: the most urgent base level among the coroutine and all that wait for it, directly or not.
+    ///
+    /// Computed afresh each time, so that nothing can go stale (I4). Each coroutine is looked at once, so a cycle (I8) ends.
+    pub(super) fn effective(&self, id: Id) -> u8 {
+        let mut among = vec![id];
+        let mut next = 0;
+        while let Some(&lent_to) = among.get(next) {
+            next += 1;
+            let lenders: Vec<Id> = self
+                .ids()
+                .filter(|&w| self.lends_to(w) == Some(lent_to) && !among.contains(&w))
+                .collect();
+            among.extend(lenders);
+        }
+        among
+            .iter()
+            .map(|&c| self.coroutines[c].base)
+            .min()
+            .unwrap_or(self.coroutines[id].base)
+    }
+
+    /// I1, I5: the coroutine to which this one lends its level. Whoever has been given what it waited for lends no more (I4).
+    pub(super) fn lends_to(&self, id: Id) -> Option<Id> {
+        let waiting = self.coroutines[id].waiting.filter(|w| !w.granted)?;
+        match waiting.op {
+            Op::Lock(mutex) => self.primitives.mutexes.get(mutex)?.holder,
+            Op::Join(other) => Some(other).filter(|&c| self.state(c) != State::Exited),
+            _ => None,
+        }
+    }
+
+    /// R2, R3, I3: after a change at `from`, every ready coroutine along the chain whose level has changed moves to the tail of its new level.
+    pub(super) fn settle(&mut self, from: Id) {
+        let mut seen = Vec::new();
+        let mut next = Some(from);
+        while let Some(id) = next.filter(|id| !seen.contains(id)) {
+            seen.push(id);
+            let level = self.effective(id);
+            if let Some(at) = self.ready.iter().position(|&(_, other)| other == id)
+                && self.ready[at].0 != level
+            {
+                self.ready.remove(at);
+                self.ready.push((level, id));
+            }
+            next = self.lends_to(id);
+        }
+    }
+
+    /// Whether the coroutines that wait for each other form a cycle (I8). Levels inside one are unspecified, so makers of random scenes stop there.
+    pub fn has_deadlock(&self) -> bool {
+        self.ids().any(|start| {
+            let mut at = self.lends_to(start);
+            // A walk longer than there are coroutines has come back to one of them.
+            for _ in 0..self.coroutines.0.len() {
+                match at {
+                    None => return false,
+                    Some(id) => at = self.lends_to(id),
+                }
+            }
+            at.is_some()
+        })
+    }
+
+    /// All coroutines, in the order of creation.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Id> + use<> {
+        (0..self.coroutines.0.len()).map(Id)
+    }
+}

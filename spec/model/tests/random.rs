@@ -1,0 +1,105 @@
+//! Random scenes: the model keeps its own invariants, and records that replay, print and parse.
+
+use corank_model::{Id, Model, Op, Policy, Reply, Settings, State, Trace, record_numbers, replay};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn settings() -> impl Strategy<Value = Settings> {
+    (0u32..4, proptest::option::of(1usize..6), 0u32..3, 1u32..3).prop_map(
+        |(share, capacity, permits, room)| Settings {
+            policy: match share {
+                0 => Policy::Strict,
+                every => Policy::Bounded(every),
+            },
+            capacity,
+            mutexes: 3,
+            semaphores: vec![permits, 0],
+            events: 2,
+            channels: vec![room],
+            ..Settings::default()
+        },
+    )
+}
+
+type Numbers = Vec<(u8, u8, u8)>;
+
+fn numbers() -> impl Strategy<Value = Numbers> {
+    vec(any::<(u8, u8, u8)>(), 0..200)
+}
+
+/// P3, P5, O4, S1: what must hold between any two operations.
+fn check(model: &Model) {
+    let mut bitmap = 0;
+    for level in 0..64 {
+        for id in model.queue(level) {
+            bitmap |= 1 << level;
+            assert_eq!(model.state(id), State::Ready);
+            if !model.has_deadlock() {
+                assert_eq!(model.level(id), Some(level));
+            }
+        }
+    }
+    assert_eq!(model.bitmap(), bitmap);
+    for id in (0..model.spawned()).map(Id) {
+        let queued = (0..64)
+            .flat_map(|level| model.queue(level))
+            .filter(|&other| other == id)
+            .count();
+        assert_eq!(queued, usize::from(model.state(id) == State::Ready));
+        assert_eq!(
+            model.running() == Some(id),
+            model.state(id) == State::Running
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Any operation with any number is answered, and the invariants hold; an invalid one changes nothing.
+    #[test]
+    fn the_model_is_total(settings in settings(), numbers in numbers(), objects in 1usize..9) {
+        let mut model = Model::new(&settings);
+        for (kind, a, b) in numbers {
+            // One number more than there are coroutines, so that unknown ones come up as well.
+            let op = Op::from_numbers(kind, a, b, model.spawned() + 1, objects);
+            let before = format!("{model:?}");
+            if model.apply(op) == Reply::Invalid {
+                prop_assert_eq!(before, format!("{model:?}"));
+            }
+            check(&model);
+        }
+    }
+
+    #[test]
+    fn a_record_replays_prints_and_parses(settings in settings(), numbers in numbers()) {
+        let trace = record_numbers("random", &settings, |_| true, numbers);
+        replay(&trace, &mut Model::default()).unwrap();
+        let read = Trace::parse("random", &trace.to_string()).unwrap();
+        prop_assert_eq!(read, trace);
+    }
+
+    /// B5, with the number of levels in use: all yield for ever, and each is picked within k * L * (q + 1) picks.
+    #[test]
+    fn the_starvation_bound_holds(levels in vec(0u8..64, 1..12), every in 1u32..6) {
+        let settings = Settings { policy: Policy::Bounded(every), ..Settings::default() };
+        let mut model = Model::new(&settings);
+        for &level in &levels {
+            model.apply(Op::Spawn(Some(level)));
+        }
+        let used = model.bitmap().count_ones() as usize;
+        // The pick by which each must run.
+        let bound = |model: &Model, id: Id| {
+            let ahead = model.queue(levels[id.0]).iter().position(|&other| other == id).unwrap();
+            every as usize * used * (ahead + 1)
+        };
+        let mut due: Vec<usize> = (0..levels.len()).map(|i| bound(&model, Id(i))).collect();
+        for pick in 1..=200 {
+            let Reply::Picked(id) = model.apply(Op::Pick) else { panic!("all are ready") };
+            prop_assert!(pick <= due[id.0], "{id:?} ran at {pick}, due {}", due[id.0]);
+            model.apply(Op::Yield);
+            due[id.0] = pick + bound(&model, id);
+            prop_assert!(due.iter().all(|&due| due > pick), "one is overdue after {pick}");
+        }
+    }
+}
