@@ -45,7 +45,12 @@ pub(crate) struct UserBuffer {
 
 impl AddressSpace {
     /// The bytes from `address` to the end of its page, at most `length`, as the kernel sees them.
-    fn run(&mut self, address: usize, length: usize, access: Access) -> Result<(*mut u8, usize), BadAddress> {
+    fn run(
+        &mut self,
+        address: usize,
+        length: usize,
+        access: Access,
+    ) -> Result<(*mut u8, usize), BadAddress> {
         let frame = self.translate(address, access)?;
         let offset = address - page_down(address);
         Ok(((frame + offset) as *mut u8, length.min(PAGE_SIZE - offset)))
@@ -71,7 +76,11 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`BadAddress`] where the memory is not there.
-    pub(crate) fn read(&mut self, mut address: usize, mut data: &mut [u8]) -> Result<(), BadAddress> {
+    pub(crate) fn read(
+        &mut self,
+        mut address: usize,
+        mut data: &mut [u8],
+    ) -> Result<(), BadAddress> {
         while !data.is_empty() {
             let (source, length) = self.run(address, data.len(), Access::Read)?;
             let (now, rest) = data.split_at_mut(length);
