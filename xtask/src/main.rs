@@ -1,2 +1,58 @@
 //! The one command line of the repository: see `cargo xtask --help`.
-fn main() {}
+//!
+//! Each command has a module of its own. They share [`process`] (running other programs), [`progress`] (saying how far
+//! they are), [`repository`] (where things lie) and [`toolchain`] (which compiler builds for bare metal).
+#![forbid(unsafe_code)]
+
+mod experiment;
+mod os;
+mod process;
+mod progress;
+mod report;
+mod repository;
+mod run;
+mod setup;
+mod test;
+mod toolchain;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Sets up, builds, runs, tests and measures Corank.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Installs what is missing on this machine, and says what it does
+    Setup,
+    /// The main job: boots the OS, runs the experiments at a quick setting, shows the results beside the papers' figures
+    Run,
+    /// Every test of every home; the last line is `N passed, N failed`
+    Test(test::Options),
+    /// Runs one experiment and writes what it measured as JSON
+    Experiment(experiment::Options),
+    /// Boots the OS, runs one program, ends with the program's exit code
+    Os(os::Options),
+    /// Writes target/report/index.html from the results of the last runs
+    Report,
+}
+
+fn main() -> ExitCode {
+    let outcome = match CommandLine::parse().command {
+        Command::Setup => setup::run().map(|()| ExitCode::SUCCESS),
+        Command::Run => run::run(),
+        Command::Test(options) => test::run(&options),
+        Command::Experiment(options) => experiment::run(&options),
+        Command::Os(options) => os::run(&options),
+        Command::Report => report::run(),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

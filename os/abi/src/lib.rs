@@ -6,5 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod command_line;
 pub mod page;
 pub mod ring;

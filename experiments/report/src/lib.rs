@@ -1,0 +1,16 @@
+//! The results of the experiments: samples in; JSON documents, tables, figures and a page out.
+//!
+//! Nothing here measures anything. An experiment prints one line per run ([`row::Sample`]), the samples of one measured point
+//! become a [`row::Row`], the rows of one run a [`document::Document`]. [`compare`] sets rows beside each other and beside the
+//! figures of the [`papers`]; [`verdict`] says which of the project's targets they meet; [`page`] makes one HTML file of it all.
+#![forbid(unsafe_code)]
+
+pub mod chart;
+pub mod compare;
+pub mod document;
+pub mod page;
+pub mod papers;
+pub mod row;
+mod scheduler;
+pub mod table;
+pub mod verdict;

@@ -1,0 +1,96 @@
+//! The figures that the papers publish, to be shown beside ours.
+//!
+//! Absolute times do not carry over between machines; ratios within one run do.
+
+/// One published point: threads that wait by yielding, against coroutines.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Number of tasks.
+    pub n: u32,
+    /// The threads' time, in milliseconds.
+    pub threads: f64,
+    /// The coroutines' time, in milliseconds.
+    pub coroutines: f64,
+}
+
+impl Point {
+    /// The coroutines' time as a part of the threads'.
+    pub fn ratio(self) -> f64 {
+        self.coroutines / self.threads
+    }
+}
+
+const fn point(n: u32, threads: f64, coroutines: f64) -> Point {
+    Point {
+        n,
+        threads,
+        coroutines,
+    }
+}
+
+/// Experiment A: numbered tasks pass a turn through one shared variable (seed 000; seed 003 has 2290 at 4000, table of figure 5).
+pub const A: &[Point] = &[
+    point(200, 22.0, 49.0),
+    point(800, 122.0, 124.0),
+    point(1000, 193.0, 164.0),
+    point(4000, 2090.0, 616.0),
+];
+
+/// Experiment B: tasks in series through pipes, by bytes a message (seed 003, figures 10 to 12).
+pub const B: &[(u32, &[Point])] = &[
+    (
+        1,
+        &[
+            point(200, 54.0, 56.0),
+            point(400, 117.0, 93.0),
+            point(4000, 1956.0, 651.0),
+        ],
+    ),
+    (
+        256,
+        &[
+            point(200, 55.0, 57.0),
+            point(400, 119.0, 101.0),
+            point(4000, 2103.0, 681.0),
+        ],
+    ),
+    (
+        4096,
+        &[
+            point(200, 78.0, 81.0),
+            point(400, 134.0, 132.0),
+            point(4000, 2484.0, 1099.0),
+        ],
+    ),
+];
+
+/// The published point of an experiment at `n`; `bytes` only matters in B.
+pub fn find(experiment: &str, bytes: Option<f64>, n: f64) -> Option<Point> {
+    let points = match experiment {
+        "a" => A,
+        "b" => {
+            B.iter()
+                .find(|(size, _)| Some(f64::from(*size)) == bytes)?
+                .1
+        }
+        _ => return None,
+    };
+    points.iter().copied().find(|point| f64::from(point.n) == n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_ratios() {
+        let ratio =
+            |experiment, bytes, n| (find(experiment, bytes, n).unwrap().ratio() * 100.0).round();
+        assert_eq!(ratio("a", None, 200.0), 223.0);
+        assert_eq!(ratio("a", None, 4000.0), 29.0);
+        assert_eq!(ratio("b", Some(1.0), 4000.0), 33.0);
+        assert_eq!(ratio("b", Some(4096.0), 4000.0), 44.0);
+        assert_eq!(find("a", None, 600.0), None);
+        assert_eq!(find("b", Some(2.0), 4000.0), None);
+    }
+}

@@ -1,0 +1,267 @@
+//! Running an experiment's program and reading what it prints.
+//!
+//! The program alternates the models and prints one line per run: see [`corank_report::row::Sample`]. Other lines explain. A
+//! wrong result ends the program with a code other than 0, and then nothing is kept.
+
+use super::{Name, host, plan};
+use crate::os::boot::{Boot, Input};
+use crate::os::build;
+use crate::process;
+use crate::progress::Progress;
+use crate::repository;
+use crate::toolchain::host_cargo;
+use anyhow::{Context, Result, bail, ensure};
+use corank_report::document::Document;
+use corank_report::row::{self, Sample};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// No experiment takes longer.
+const LIMIT: Duration = Duration::from_secs(3600);
+/// Memory of the machine: 4000 threads of several processes have a stack each in the kernel and in the process.
+const MEMORY: &str = "1G";
+/// Harts of the machine; the papers have one as well.
+const SMP: u32 = 1;
+
+/// Fails, before anything is built, where an experiment is not written yet.
+pub(super) fn require_available(name: Name) -> Result<()> {
+    match name {
+        Name::A | Name::B | Name::Core => Ok(()),
+        _ => bail!(
+            "the experiment `{}` is not available yet; there are `a`, `b` and `core`",
+            name.text()
+        ),
+    }
+}
+
+/// Runs an experiment to its end.
+pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
+    require_available(name)?;
+    let mut listener = Listener::new(&name.text());
+    let settings = match name {
+        Name::Core => on_host(name, quick, &mut listener),
+        _ => in_os(name, quick, &mut listener),
+    };
+    listener.progress.finish();
+    let settings = settings?;
+    if let Some(error) = listener.error {
+        return Err(error);
+    }
+    ensure!(
+        !listener.samples.is_empty(),
+        "the experiment `{}` ended without a single row",
+        name.text()
+    );
+    Ok(Document {
+        experiment: name.text(),
+        commit: repository::commit(),
+        host: host::describe(),
+        settings,
+        rows: row::gather(&name.text(), &listener.samples)?,
+    })
+}
+
+/// Boots the OS with the experiment's program, once for each part of the plan.
+fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
+    let program = format!("experiment-{}", name.text());
+    let parts = plan::parts(name, quick);
+    let image = build::build(&[], &mut listener.progress)?;
+    listener
+        .progress
+        .set_total(parts.iter().map(plan::Part::rows).sum());
+    for part in &parts {
+        let mut command = vec![program.clone()];
+        command.extend(part.arguments());
+        let boot = Boot {
+            smp: SMP,
+            memory: MEMORY.to_string(),
+            limit: Some(LIMIT),
+            input: Input::None,
+            command,
+        };
+        let mut lines = Lines::default();
+        let before = listener.samples.len() as u64;
+        let ended = boot.run(&image, |bytes| {
+            lines.feed(bytes, |line| listener.hear(line))
+        })?;
+        let command = boot.command.join(" ");
+        ensure!(
+            ended.code == 0,
+            "`{command}` ended with code {}: {}",
+            ended.code,
+            listener.last_words()
+        );
+        let rows = listener.samples.len() as u64 - before;
+        ensure!(
+            rows == part.rows(),
+            "`{command}` printed {rows} rows instead of {}: {}",
+            part.rows(),
+            listener.last_words()
+        );
+    }
+    Ok(settings(
+        quick,
+        &[program],
+        &[("smp", json!(SMP)), ("memory", json!(MEMORY))],
+    ))
+}
+
+/// Runs the experiment's program on the host.
+fn on_host(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
+    let program = format!("experiment-{}", name.text());
+    let mut command = host_cargo();
+    command.args([
+        "run",
+        "--quiet",
+        "--profile",
+        "bench",
+        "--package",
+        "corank-experiments",
+        "--bin",
+        &program,
+        "--",
+    ]);
+    if quick {
+        command.arg("--quick");
+    }
+    command.current_dir(repository::root());
+    let finished = process::capture(&command, LIMIT, |line| listener.hear(line))?;
+    ensure!(
+        finished.success(),
+        "`{}` failed:\n{}",
+        process::describe(&command),
+        finished.tail(20)
+    );
+    Ok(settings(quick, &[program], &[]))
+}
+
+fn settings(quick: bool, command: &[String], others: &[(&str, Value)]) -> Map<String, Value> {
+    let mut settings = Map::new();
+    settings.insert("quick".into(), json!(quick));
+    settings.insert("command".into(), json!(command.join(" ")));
+    for (name, value) in others {
+        settings.insert(name.to_string(), value.clone());
+    }
+    settings
+}
+
+/// Hears what the program prints.
+struct Listener {
+    progress: Progress,
+    samples: Vec<Sample>,
+    /// The first line that could not be understood.
+    error: Option<anyhow::Error>,
+    /// The last lines that were not samples: they explain a failure.
+    said: Vec<String>,
+}
+
+impl Listener {
+    fn new(name: &str) -> Self {
+        let progress = Progress::spinner(&format!("experiment {name}"));
+        Self {
+            progress,
+            samples: Vec::new(),
+            error: None,
+            said: Vec::new(),
+        }
+    }
+
+    fn hear(&mut self, line: &str) {
+        match Sample::from_line(line)
+            .context("the experiment printed a line that is not understood")
+        {
+            Ok(Some(sample)) => {
+                self.progress.step(&point(&sample));
+                self.samples.push(sample);
+            }
+            Ok(None) if line.trim().is_empty() => {}
+            Ok(None) => {
+                self.progress.say(line);
+                self.said.push(line.to_string());
+            }
+            Err(error) => self.error = self.error.take().or(Some(error)),
+        }
+    }
+
+    fn last_words(&self) -> String {
+        self.said[self.said.len().saturating_sub(10)..].join("\n")
+    }
+}
+
+/// A sample in a few words.
+fn point(sample: &Sample) -> String {
+    let parameters: Vec<String> = sample
+        .parameters
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    format!(
+        "{} {}: {} {}",
+        sample.model,
+        parameters.join(" "),
+        sample.value,
+        sample.unit
+    )
+}
+
+/// Cuts a stream of bytes into lines.
+#[derive(Default)]
+struct Lines {
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&str)) {
+        for &byte in bytes {
+            if byte == b'\n' {
+                each(String::from_utf8_lossy(&self.rest).trim_end());
+                self.rest.clear();
+            } else {
+                self.rest.push(byte);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_put_together() {
+        let mut lines = Lines::default();
+        let mut heard = Vec::new();
+        for part in ["on", "e\r\ntw", "o\n", "unfinished"] {
+            lines.feed(part.as_bytes(), |line| heard.push(line.to_string()));
+        }
+        assert_eq!(heard, ["one", "two"]);
+    }
+
+    #[test]
+    fn only_what_is_written_is_available() {
+        assert!(require_available(Name::A).is_ok());
+        assert!(
+            require_available(Name::Gateway)
+                .unwrap_err()
+                .to_string()
+                .contains("not available yet")
+        );
+    }
+
+    #[test]
+    fn the_listener_keeps_samples_and_explanations() {
+        let mut listener = Listener::new("a");
+        for line in [
+            r#"@row {"experiment":"a","model":"coroutine","n":2,"metric":"time","unit":"us","value":3}"#,
+            "wrong turn",
+        ] {
+            listener.hear(line);
+        }
+        assert_eq!(listener.samples.len(), 1);
+        assert_eq!(point(&listener.samples[0]), "coroutine n 2: 3 us");
+        assert_eq!(listener.last_words(), "wrong turn");
+        assert!(listener.error.is_none());
+        listener.hear("@row {");
+        assert!(listener.error.is_some());
+    }
+}

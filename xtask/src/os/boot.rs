@@ -1,0 +1,115 @@
+//! One run of the machine in QEMU.
+
+use super::build::Image;
+use super::{quote, transcript::Transcript};
+use crate::process;
+use anyhow::{Context, Result, bail};
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Memory of the machine where nothing else is asked for.
+pub(crate) const DEFAULT_MEMORY: &str = "256M";
+
+/// Without a limit of its own a machine may run for a day.
+const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What the machine's console reads.
+pub(crate) enum Input {
+    /// Nothing.
+    None,
+    /// Our own standard input: a terminal or a pipe.
+    Inherited,
+}
+
+/// A machine and the program that it runs.
+pub(crate) struct Boot {
+    pub(crate) smp: u32,
+    pub(crate) memory: String,
+    pub(crate) limit: Option<Duration>,
+    pub(crate) input: Input,
+    /// The program's name and its arguments.
+    pub(crate) command: Vec<String>,
+}
+
+/// How a run ended.
+pub(crate) struct Ended {
+    /// The program's exit code.
+    pub(crate) code: u8,
+}
+
+impl Boot {
+    /// Boots the machine and passes the program's output on as it comes.
+    ///
+    /// # Errors
+    /// When QEMU can't be started, the kernel does not come up (the message then has everything that was printed), or the time
+    /// limit is reached.
+    pub(crate) fn run(&self, image: &Image, mut output: impl FnMut(&[u8])) -> Result<Ended> {
+        let limit = self.limit.unwrap_or(NO_LIMIT);
+        let start = Instant::now();
+        // In the foreground, so that the program can read from the terminal and Ctrl-C reaches QEMU.
+        let mut command = process::limited(&self.qemu(image), limit, true);
+        command.stdout(Stdio::piped());
+        command.stdin(match self.input {
+            Input::None => Stdio::null(),
+            Input::Inherited => Stdio::inherit(),
+        });
+        let mut child = command
+            .spawn()
+            .context("can't start QEMU; `cargo xtask setup` installs it")?;
+        let mut console = child.stdout.take().expect("the console is piped");
+        let mut transcript = Transcript::default();
+        let mut buffer = [0; 4096];
+        loop {
+            let length = console.read(&mut buffer)?;
+            if length == 0 {
+                break;
+            }
+            let bytes = transcript.feed(&buffer[..length]);
+            if !bytes.is_empty() {
+                output(bytes);
+            }
+        }
+        let status = child.wait()?;
+        let timed_out = process::timed_out(status.code(), start.elapsed(), limit);
+        if !transcript.booted() {
+            let printed = String::from_utf8_lossy(transcript.before());
+            let how = if timed_out {
+                format!("within {} s", limit.as_secs())
+            } else {
+                format!("({status})")
+            };
+            bail!(
+                "the kernel did not come up {how}: no line began with `corank: booted`. It printed:\n{printed}"
+            );
+        }
+        if timed_out {
+            bail!(
+                "`{}` was still running after {} s",
+                self.command.join(" "),
+                limit.as_secs()
+            );
+        }
+        match status.code() {
+            Some(code) => Ok(Ended {
+                code: u8::try_from(code).unwrap_or(u8::MAX),
+            }),
+            None => bail!("QEMU was ended from outside ({status})"),
+        }
+    }
+
+    fn qemu(&self, image: &Image) -> Command {
+        let mut command = Command::new("qemu-system-riscv64");
+        command.args(["-machine", "virt", "-nographic", "-bios", "default"]);
+        command.args(["-smp", &self.smp.to_string(), "-m", &self.memory]);
+        command
+            .arg("-kernel")
+            .arg(&image.kernel)
+            .arg("-initrd")
+            .arg(&image.archive);
+        command
+            .arg("-append")
+            .arg(quote::command_line(&self.command));
+        command
+    }
+}

@@ -1,0 +1,193 @@
+//! Building the kernel and the programs, and packing the programs into the archive that the kernel finds in memory.
+
+use crate::process;
+use crate::progress::Progress;
+use crate::repository;
+use crate::toolchain::{BareMetal, Target};
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The kernel's binary.
+const KERNEL: &str = "corank-kernel";
+/// The package whose binaries are the system's programs.
+const APPS: &str = "corank-apps";
+
+/// No build takes longer.
+const LIMIT: Duration = Duration::from_secs(1200);
+/// How many lines of a failing build are shown.
+const TAIL: usize = 60;
+
+/// What QEMU boots.
+pub(crate) struct Image {
+    /// The kernel's ELF file.
+    pub(crate) kernel: PathBuf,
+    /// A tar archive of the programs, each under its name.
+    pub(crate) archive: PathBuf,
+}
+
+/// Builds the kernel and all programs; adds `programs` from outside under their file names.
+pub(crate) fn build(programs: &[PathBuf], progress: &mut Progress) -> Result<Image> {
+    let toolchain = BareMetal::require()?;
+    let mut command = toolchain.cargo(Target::RiscV, "build");
+    command.arg("--release").current_dir(repository::path("os"));
+    let binaries = binaries(command, progress)?;
+    let kernel = binaries.iter().find(|binary| binary.name == KERNEL);
+    let Some(kernel) = kernel else {
+        bail!("building os/ gave no binary named {KERNEL}");
+    };
+    let mut entries: Vec<(String, &Path)> = Vec::new();
+    for binary in binaries.iter().filter(|binary| binary.package == APPS) {
+        entries.push((binary.name.clone(), &binary.path));
+    }
+    for program in programs {
+        let name = program
+            .file_name()
+            .with_context(|| format!("{} is not a file", program.display()))?;
+        entries.push((name.to_string_lossy().into_owned(), program));
+    }
+    let archive = repository::path("os/target/programs.tar");
+    pack(&archive, &entries)?;
+    Ok(Image {
+        kernel: kernel.path.clone(),
+        archive,
+    })
+}
+
+/// A binary that cargo has built.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Binary {
+    package: String,
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+/// Runs a `cargo build` and lists the binaries that it made.
+///
+/// # Errors
+/// When the build fails: with what the compiler said.
+pub(crate) fn binaries(mut command: Command, progress: &mut Progress) -> Result<Vec<Binary>> {
+    command.arg("--message-format=json-render-diagnostics");
+    // The messages are lines of JSON; whatever else is printed is for people.
+    let is_message = |line: &str| line.starts_with('{');
+    let finished = process::capture(&command, LIMIT, |line| {
+        if !is_message(line) {
+            progress.say(line.trim());
+        }
+    })?;
+    if !finished.success() {
+        let said: Vec<&str> = finished
+            .output
+            .lines()
+            .filter(|line| !is_message(line))
+            .collect();
+        let end = said[said.len().saturating_sub(TAIL)..].join("\n");
+        bail!(
+            "`{}` failed; the end of what it said:\n{end}",
+            process::describe(&command)
+        );
+    }
+    Ok(finished.output.lines().filter_map(binary).collect())
+}
+
+/// The binary that one of cargo's messages announces, if it announces one.
+fn binary(message: &str) -> Option<Binary> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let path = message.get("executable")?.as_str()?;
+    let name = message.get("target")?.get("name")?.as_str()?;
+    // `path+file:///…/os/apps#corank-apps@0.1.0`; the name is left out where the folder has the same.
+    let id = message.get("package_id")?.as_str()?;
+    let (folder, version) = id.split_once('#')?;
+    let package = match version.split_once('@') {
+        Some((package, _)) => package,
+        None => folder.rsplit('/').next()?,
+    };
+    Some(Binary {
+        package: package.to_string(),
+        name: name.to_string(),
+        path: path.into(),
+    })
+}
+
+/// Writes a tar archive with these files, each under the given name. The order and the dates are fixed: equal programs give an
+/// equal archive.
+fn pack(archive: &Path, entries: &[(String, &Path)]) -> Result<()> {
+    let mut entries = entries.to_vec();
+    entries.sort();
+    let file =
+        File::create(archive).with_context(|| format!("can't write {}", archive.display()))?;
+    let mut builder = tar::Builder::new(file);
+    for (name, path) in &entries {
+        let content =
+            std::fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
+        let mut header = tar::Header::new_ustar();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o755);
+        builder.append_data(&mut header, name, content.as_slice())?;
+    }
+    builder.into_inner()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargos_messages_name_the_binaries() {
+        let message = |id: &str, executable: &str| {
+            binary(&format!(
+                r#"{{"reason":"compiler-artifact","package_id":"{id}","target":{{"name":"hello"}},"executable":{executable}}}"#
+            ))
+        };
+        let expected = Binary {
+            package: APPS.to_string(),
+            name: "hello".to_string(),
+            path: "/t/hello".into(),
+        };
+        assert_eq!(
+            message("path+file:///r/os/apps#corank-apps@0.1.0", "\"/t/hello\""),
+            Some(expected)
+        );
+        assert_eq!(
+            message("path+file:///r/os/user#0.1.0", "\"/t/x\"")
+                .unwrap()
+                .package,
+            "user"
+        );
+        assert_eq!(
+            message("path+file:///r/os/abi#corank-abi@0.1.0", "null"),
+            None
+        );
+        assert_eq!(binary("a warning"), None);
+    }
+
+    #[test]
+    fn the_archive_does_not_depend_on_order_or_time() {
+        let folder = std::env::temp_dir().join(format!("corank-pack-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (one, two, archive) = (folder.join("1"), folder.join("2"), folder.join("a.tar"));
+        std::fs::write(&one, "first").unwrap();
+        std::fs::write(&two, "second").unwrap();
+        pack(
+            &archive,
+            &[("b".to_string(), &two), ("a".to_string(), &one)],
+        )
+        .unwrap();
+        let first = std::fs::read(&archive).unwrap();
+        pack(
+            &archive,
+            &[("a".to_string(), &one), ("b".to_string(), &two)],
+        )
+        .unwrap();
+        assert_eq!(std::fs::read(&archive).unwrap(), first);
+        let mut names = Vec::new();
+        for entry in tar::Archive::new(first.as_slice()).entries().unwrap() {
+            names.push(entry.unwrap().path().unwrap().into_owned());
+        }
+        assert_eq!(names, [PathBuf::from("a"), PathBuf::from("b")]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

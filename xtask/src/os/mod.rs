@@ -1,0 +1,56 @@
+//! `cargo xtask os`: builds the operating system, boots it in QEMU and runs one program.
+
+pub(crate) mod boot;
+pub(crate) mod build;
+mod quote;
+mod transcript;
+
+use crate::progress::Progress;
+use anyhow::Result;
+use boot::{Boot, Input};
+use clap::Args;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What `cargo xtask os` takes.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Harts (hardware threads) of the machine
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    smp: u32,
+    /// Memory of the machine, as QEMU takes it
+    #[arg(long, default_value = boot::DEFAULT_MEMORY)]
+    memory: String,
+    /// Adds an ELF file from outside to the programs of the system, under its file name
+    #[arg(long = "program", value_name = "ELF")]
+    programs: Vec<PathBuf>,
+    /// Ends the machine after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// The program to run, and its arguments
+    #[arg(last = true, required = true, value_names = ["APP", "ARGS"])]
+    command: Vec<String>,
+}
+
+/// Boots the OS, passes the program's output through, and ends with its exit code.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let mut progress = Progress::spinner("building the operating system");
+    let image = build::build(&options.programs, &mut progress);
+    progress.finish();
+    let image = image?;
+    let boot = Boot {
+        smp: options.smp,
+        memory: options.memory.clone(),
+        limit: options.timeout.map(Duration::from_secs),
+        input: Input::Inherited,
+        command: options.command.clone(),
+    };
+    let mut screen = std::io::stdout().lock();
+    let ended = boot.run(&image, |bytes| {
+        // When nobody reads our output any more the machine still runs to its end.
+        let _ = screen.write_all(bytes).and_then(|()| screen.flush());
+    })?;
+    Ok(ExitCode::from(ended.code))
+}

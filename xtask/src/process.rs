@@ -1,0 +1,206 @@
+//! Running other programs with a time limit, and keeping what they say.
+
+use anyhow::{Context, Result};
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Exit status of coreutils' `timeout` when the limit was reached.
+const TIMED_OUT: i32 = 124;
+/// Exit status of `timeout` when the program had to be killed.
+const KILLED: i32 = 137;
+
+/// How a program ended.
+pub(crate) struct Finished {
+    pub(crate) status: ExitStatus,
+    /// Standard output and standard error, in the order in which they came.
+    pub(crate) output: String,
+    pub(crate) timed_out: bool,
+}
+
+impl Finished {
+    pub(crate) fn success(&self) -> bool {
+        self.status.success()
+    }
+
+    /// The end of the output, at most `lines` lines; tests that passed are left out.
+    pub(crate) fn tail(&self, lines: usize) -> String {
+        let is_passed_test = |line: &&str| line.starts_with("test ") && line.ends_with(" ... ok");
+        let all: Vec<&str> = self
+            .output
+            .lines()
+            .filter(|line| !is_passed_test(line))
+            .collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+/// Finds a program on the search path.
+pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
+    let paths = std::env::var_os("PATH")?;
+    std::env::split_paths(&paths)
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+/// The same command under coreutils' `timeout`, which ends the whole process group: cargo's children would outlive cargo.
+///
+/// `foreground`: the command stays in the terminal's foreground group, so that it can read from the terminal and gets
+/// Ctrl-C; then only the command itself is ended.
+pub(crate) fn limited(command: &Command, limit: Duration, foreground: bool) -> Command {
+    let mut wrapped = Command::new("timeout");
+    if foreground {
+        wrapped.arg("--foreground");
+    }
+    wrapped
+        .arg("--kill-after=5")
+        .arg(limit.as_secs().max(1).to_string())
+        .arg(command.get_program())
+        .args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        wrapped.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    wrapped
+}
+
+/// Runs `command` to its end or until `limit`; `each_line` sees every line as it comes. Nothing is read from the terminal.
+pub(crate) fn capture(
+    command: &Command,
+    limit: Duration,
+    mut each_line: impl FnMut(&str),
+) -> Result<Finished> {
+    let start = Instant::now();
+    let mut command = limited(command, limit, false);
+    let name = describe(&command);
+    // One pipe for both streams keeps their order.
+    let (reader, writer) = std::io::pipe()?;
+    command
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("can't start `{name}`"))?;
+    drop(command); // closes our copies of the pipe's write end, or reading would never end
+    let mut output = String::new();
+    let mut reader = BufReader::new(reader);
+    let mut bytes = Vec::new();
+    while reader.read_until(b'\n', &mut bytes)? > 0 {
+        let line = String::from_utf8_lossy(&bytes);
+        output.push_str(&line);
+        each_line(line.trim_end());
+        bytes.clear();
+    }
+    let status = child.wait()?;
+    let timed_out = timed_out(status.code(), start.elapsed(), limit);
+    Ok(Finished {
+        status,
+        output,
+        timed_out,
+    })
+}
+
+/// Whether an exit status of `timeout` means that the limit was reached, rather than that the program chose that status.
+pub(crate) fn timed_out(code: Option<i32>, took: Duration, limit: Duration) -> bool {
+    matches!(code, Some(TIMED_OUT | KILLED) | None) && took >= limit
+}
+
+/// Runs a short command and returns its standard output, or `None` when it can't be started or fails.
+pub(crate) fn answer(program: impl AsRef<OsStr>, args: &[&str]) -> Option<String> {
+    let output = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
+/// The command as one would type it, without the `timeout` around it.
+pub(crate) fn describe(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<String> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let inner = if words[0] == "timeout" {
+        let skip = words
+            .iter()
+            .position(|word| word.starts_with("--kill-after"))
+            .map_or(0, |at| at + 2);
+        &words[skip..]
+    } else {
+        &words[..]
+    };
+    inner.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn both_streams_are_kept_in_order() {
+        let mut lines = Vec::new();
+        let finished = capture(
+            &shell("echo one; echo two >&2; echo three; exit 3"),
+            Duration::from_secs(20),
+            |line| {
+                lines.push(line.to_string());
+            },
+        )
+        .unwrap();
+        assert_eq!(lines, ["one", "two", "three"]);
+        assert_eq!(finished.status.code(), Some(3));
+        assert!(!finished.timed_out);
+        assert_eq!(finished.tail(2), "two\nthree");
+    }
+
+    #[test]
+    fn the_tail_is_about_what_failed() {
+        let script = "echo 'test a ... FAILED'; echo 'test b ... ok'";
+        let finished = capture(&shell(script), Duration::from_secs(20), |_| {}).unwrap();
+        assert_eq!(finished.tail(5), "test a ... FAILED");
+    }
+
+    #[test]
+    fn a_program_that_never_ends_is_ended_with_its_children() {
+        // The child of the shell keeps the pipe open: without the process group, reading would never end.
+        let finished = capture(
+            &shell("sleep 1000 & echo started; wait"),
+            Duration::from_secs(1),
+            |_| {},
+        )
+        .unwrap();
+        assert!(finished.timed_out);
+        assert_eq!(finished.output, "started\n");
+    }
+
+    #[test]
+    fn a_status_of_124_before_the_limit_is_the_programs_own() {
+        let limit = Duration::from_secs(10);
+        assert!(!timed_out(Some(124), Duration::from_secs(2), limit));
+        assert!(timed_out(Some(124), Duration::from_secs(10), limit));
+    }
+
+    #[test]
+    fn a_command_is_described_as_one_would_type_it() {
+        let command = limited(&shell("true"), Duration::from_secs(5), true);
+        assert_eq!(describe(&command), "sh -c true");
+    }
+}

@@ -1,0 +1,50 @@
+//! Where things lie in the repository.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The repository's root folder.
+pub(crate) fn root() -> &'static Path {
+    // This crate lies directly below the root, and `cargo xtask` always builds it where it lies.
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask/ lies in the repository's root")
+}
+
+/// A path inside the repository, from its root.
+pub(crate) fn path(inside: impl AsRef<Path>) -> PathBuf {
+    root().join(inside)
+}
+
+/// Where `cargo xtask report` writes its page.
+pub(crate) fn report_folder() -> PathBuf {
+    path("target/report")
+}
+
+/// Where the last run of each experiment is kept, as `NAME.json`.
+pub(crate) fn data_folder() -> PathBuf {
+    path("target/report/data")
+}
+
+/// The commit that is checked out, with `+` behind it if files differ from it; `unknown` outside a git checkout.
+pub(crate) fn commit() -> String {
+    let git = |args: &[&str]| {
+        let output = Command::new("git")
+            .args(args)
+            .current_dir(root())
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+    };
+    match git(&["rev-parse", "HEAD"]) {
+        None => "unknown".to_string(),
+        Some(hash) => match git(&["status", "--porcelain"]) {
+            Some(changes) if !changes.is_empty() => hash + "+",
+            _ => hash,
+        },
+    }
+}

@@ -1,0 +1,28 @@
+//! `cargo xtask run`: the main job.
+
+use crate::experiment::{self, Name};
+use crate::{report, setup};
+use anyhow::Result;
+use corank_report::compare;
+use corank_report::verdict;
+use std::process::ExitCode;
+
+/// Sets up, runs experiments A and B at a quick setting, shows the results beside the papers' figures, writes the report.
+pub(crate) fn run() -> Result<ExitCode> {
+    setup::run()?;
+    let mut verdicts = Vec::new();
+    for name in [Name::A, Name::B] {
+        println!(
+            "experiment {}: coroutines against threads, in QEMU",
+            name.text()
+        );
+        let document = experiment::measure(name, true)?;
+        for comparison in compare::comparisons(&document)? {
+            println!("\n{}", comparison.table().to_text());
+        }
+        verdicts.extend(verdict::verdicts(&document)?);
+    }
+    println!("{}", verdict::table(&verdicts).to_text());
+    println!("report: {}", report::write()?.display());
+    Ok(ExitCode::SUCCESS)
+}

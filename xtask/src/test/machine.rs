@@ -1,0 +1,225 @@
+//! Tests that run on another machine than the host: the operating system, and the Cortex-M4.
+
+use super::Context;
+use super::outcome::Outcome;
+use crate::os::boot::{Boot, DEFAULT_MEMORY, Input};
+use crate::os::build::{self, Image};
+use crate::progress::Progress;
+use crate::repository;
+use crate::toolchain::{BareMetal, Target};
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Each file in it is one test: see [`ProgramTest`].
+pub(super) const PROGRAM_TESTS: &str = "os/tests";
+/// The program that tests the system from inside.
+const USERTESTS: &str = "usertests";
+
+/// `usertests`, on one hart and on two.
+pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
+    let image = build::build(&[], &mut context.progress)?;
+    let mut outcome = Outcome::default();
+    for smp in [1, 2] {
+        let test = ProgramTest {
+            run: USERTESTS.to_string(),
+            smp,
+            limit: context.limit.as_secs(),
+            ..ProgramTest::default()
+        };
+        let (output, code) = test.boot(&image)?;
+        let counted = Outcome::of_last_line(&output, code == 0);
+        if counted.failed > 0 {
+            context.show(&format!(
+                "{USERTESTS} on {smp} harts ended with code {code}:\n{}",
+                tail(&output)
+            ));
+        }
+        outcome.add(counted);
+    }
+    Ok(outcome)
+}
+
+/// One program that is run in the operating system, as a file in `os/tests/`.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ProgramTest {
+    /// The program and its arguments, with spaces between.
+    run: String,
+    /// Harts of the machine.
+    smp: u32,
+    /// Memory of the machine.
+    memory: String,
+    /// Time limit in seconds.
+    limit: u64,
+    /// The exit code that is expected.
+    exit: u8,
+    /// Texts that the output must contain, in this order.
+    expect: Vec<String>,
+    /// Texts that the output must not contain.
+    reject: Vec<String>,
+    /// An ELF file to add to the system's programs, from the repository's root.
+    program: Option<PathBuf>,
+}
+
+impl Default for ProgramTest {
+    fn default() -> Self {
+        Self {
+            run: String::new(),
+            smp: 1,
+            memory: DEFAULT_MEMORY.to_string(),
+            limit: 30,
+            exit: 0,
+            expect: Vec::new(),
+            reject: vec!["panicked".to_string()],
+            program: None,
+        }
+    }
+}
+
+impl ProgramTest {
+    /// Output and exit code.
+    fn boot(&self, image: &Image) -> Result<(String, u8)> {
+        let boot = Boot {
+            smp: self.smp,
+            memory: self.memory.clone(),
+            limit: Some(Duration::from_secs(self.limit)),
+            input: Input::None,
+            command: self.run.split_whitespace().map(str::to_string).collect(),
+        };
+        let mut output = Vec::new();
+        let ended = boot.run(image, |bytes| output.extend_from_slice(bytes));
+        let output = String::from_utf8_lossy(&output).replace('\r', "");
+        match ended {
+            Ok(ended) => Ok((output, ended.code)),
+            Err(error) => Err(error.context(format!("`{}` printed:\n{}", self.run, tail(&output)))),
+        }
+    }
+
+    /// What is wrong with a run, if anything is.
+    fn complaint(&self, output: &str, code: u8) -> Option<String> {
+        if code != self.exit {
+            return Some(format!("ended with code {code} instead of {}", self.exit));
+        }
+        if let Some(found) = self
+            .reject
+            .iter()
+            .find(|text| output.contains(text.as_str()))
+        {
+            return Some(format!("printed `{found}`"));
+        }
+        let mut rest = output;
+        for text in &self.expect {
+            match rest.split_once(text.as_str()) {
+                Some((_, after)) => rest = after,
+                None => return Some(format!("did not print `{text}` where it was expected")),
+            }
+        }
+        None
+    }
+}
+
+/// Every program test; each file is one test.
+pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(repository::path(PROGRAM_TESTS))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .collect();
+    files.sort();
+    if files.is_empty() {
+        bail!("{PROGRAM_TESTS}/ has no test");
+    }
+    let mut outcome = Outcome::default();
+    for file in files {
+        context.progress.say(&file.display().to_string());
+        let complaint = program(&file, &mut context.progress)
+            .unwrap_or_else(|error| Some(format!("{error:#}")));
+        outcome.add(match complaint {
+            None => Outcome::passed(),
+            Some(complaint) => {
+                context.show(&format!("{}: {complaint}", file.display()));
+                Outcome::failed()
+            }
+        });
+    }
+    Ok(outcome)
+}
+
+fn program(file: &Path, progress: &mut Progress) -> Result<Option<String>> {
+    let test: ProgramTest =
+        toml::from_str(&std::fs::read_to_string(file)?).context("not a test")?;
+    let outside: Vec<PathBuf> = test.program.iter().map(repository::path).collect();
+    let (output, code) = test.boot(&build::build(&outside, progress)?)?;
+    Ok(test
+        .complaint(&output, code)
+        .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))
+}
+
+/// The heapless storage on a Cortex-M4 under QEMU; the firmware prints its counts through the debugger's channel.
+pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
+    let mut command = BareMetal::require()?.cargo(Target::CortexM4, "build");
+    command
+        .arg("--release")
+        .current_dir(repository::path("core/mcu"));
+    let firmware = build::binaries(command, &mut context.progress)?;
+    let mut outcome = Outcome::default();
+    for binary in firmware {
+        let mut qemu = Command::new("qemu-system-arm");
+        qemu.args(["-M", "netduinoplus2", "-nographic", "-icount", "shift=0"]);
+        qemu.args(["-semihosting-config", "enable=on,target=native", "-kernel"])
+            .arg(&binary.path);
+        let finished = context.command(&qemu)?;
+        let counted = Outcome::of_last_line(&finished.output, finished.success());
+        if counted.failed > 0 && finished.success() {
+            context.show(&format!("{}:\n{}", binary.name, finished.tail(40)));
+        }
+        outcome.add(counted);
+    }
+    Ok(outcome)
+}
+
+fn tail(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test(text: &str) -> ProgramTest {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_test_is_a_small_file() {
+        let test = test("run = 'hello you'\nexpect = ['hello', 'you']\nlimit = 5\n");
+        assert_eq!(
+            (test.run.as_str(), test.smp, test.limit, test.exit),
+            ("hello you", 1, 5, 0)
+        );
+        assert!(toml::from_str::<ProgramTest>("rum = 'hello'").is_err());
+    }
+
+    #[test]
+    fn texts_are_expected_in_order() {
+        let test = test("expect = ['one', 'two']");
+        assert_eq!(test.complaint("one\nand two\n", 0), None);
+        assert!(test.complaint("two one", 0).unwrap().contains("`two`"));
+        assert!(
+            test.complaint("one two panicked", 0)
+                .unwrap()
+                .contains("printed `panicked`")
+        );
+        assert!(
+            test.complaint("one two", 9)
+                .unwrap()
+                .contains("code 9 instead of 0")
+        );
+    }
+}

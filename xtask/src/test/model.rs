@@ -1,0 +1,153 @@
+//! Checking Promela models with spin: every interleaving of the modelled protocol, exhaustively.
+//!
+//! The first comment of a model says how: a line `spin:` and a line `gcc:` with the options of each, and a line `pan:` for each
+//! run of the verifier. Each run is one test.
+
+use super::Context;
+use super::outcome::Outcome;
+use crate::repository;
+use anyhow::{Context as _, Result};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where models may lie.
+const FOLDERS: [&str; 2] = ["spec/promela", "core/tests"];
+
+/// Whether there is a model to check.
+pub(super) fn exist() -> bool {
+    !models().is_empty()
+}
+
+fn models() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = FOLDERS
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(repository::path(folder)).ok())
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "pml"))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Checks each model.
+pub(super) fn check(context: &mut Context) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for model in models() {
+        let recipe = Recipe::of(&std::fs::read_to_string(&model)?)
+            .with_context(|| format!("{} does not say how to check it", model.display()))?;
+        outcome.add(recipe.check(context, &model)?);
+    }
+    Ok(outcome)
+}
+
+/// How a model is checked: the options of each program.
+#[derive(Debug, PartialEq, Eq)]
+struct Recipe {
+    spin: Vec<String>,
+    gcc: Vec<String>,
+    /// One run of the verifier each.
+    pan: Vec<Vec<String>>,
+}
+
+impl Recipe {
+    /// Reads the first comment of a model; `None` without a run of the verifier in it.
+    fn of(model: &str) -> Option<Self> {
+        let (comment, _) = model.split_once("*/")?;
+        let lines = |program: &str| -> Vec<Vec<String>> {
+            let options = |line: &str| line.split_whitespace().map(str::to_string).collect();
+            let lines = comment
+                .lines()
+                .map(|line| line.trim_start_matches(['/', '*', ' ']));
+            lines
+                .filter_map(|line| line.strip_prefix(program)?.strip_prefix(':'))
+                .map(options)
+                .collect()
+        };
+        let recipe = Self {
+            spin: lines("spin").concat(),
+            gcc: lines("gcc").concat(),
+            pan: lines("pan"),
+        };
+        (!recipe.pan.is_empty()).then_some(recipe)
+    }
+
+    /// Makes the verifier, compiles it, and runs it as often as the model asks.
+    fn check(&self, context: &mut Context, model: &Path) -> Result<Outcome> {
+        let folder =
+            repository::path("target/spin").join(model.file_stem().context("a model has a name")?);
+        std::fs::create_dir_all(&folder)?;
+        let command = |program: &str, options: &[String], last: &[&OsStr]| {
+            let mut command = Command::new(program);
+            command.args(options).args(last).current_dir(&folder);
+            command
+        };
+        let spin = command("spin", &self.spin, &[model.as_os_str()]);
+        let gcc = command("gcc", &self.gcc, &["-o", "pan", "pan.c"].map(OsStr::new));
+        if !context.command(&spin)?.success() || !context.command(&gcc)?.success() {
+            return Ok(Outcome::failed());
+        }
+        let mut outcome = Outcome::default();
+        for options in &self.pan {
+            let finished = context.command(&command("./pan", options, &[]))?;
+            let holds = finished.success() && is_proof(&finished.output);
+            if finished.success() && !holds {
+                let how = options.join(" ");
+                context.show(&format!(
+                    "./pan {how}: no proof; it printed:\n{}",
+                    finished.tail(40)
+                ));
+            }
+            outcome.add(if holds {
+                Outcome::passed()
+            } else {
+                Outcome::failed()
+            });
+        }
+        Ok(outcome)
+    }
+}
+
+/// Whether the verifier searched everything and found no error. It ends with status 0 in other cases as well.
+fn is_proof(output: &str) -> bool {
+    let errors = output
+        .lines()
+        .find_map(|line| line.split("errors: ").nth(1));
+    let cut_short = [
+        "max search depth too small",
+        "Search not completed",
+        "out of memory",
+    ];
+    errors.map(str::trim) == Some("0") && !cut_short.iter().any(|words| output.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_comment_is_the_recipe() {
+        let model = "/* A protocol.\n *\n * spin: -a\n * gcc: -O2 -DNFAIR=4\n * pan: -a -f\n * pan: -noclaim\n */\n/* pan: -x */";
+        let recipe = Recipe::of(model).unwrap();
+        assert_eq!(recipe.spin, ["-a"]);
+        assert_eq!(recipe.gcc, ["-O2", "-DNFAIR=4"]);
+        assert_eq!(recipe.pan, [vec!["-a", "-f"], vec!["-noclaim"]]);
+        assert_eq!(Recipe::of("/* A protocol. */"), None);
+    }
+
+    #[test]
+    fn only_a_complete_search_without_errors_is_a_proof() {
+        let line =
+            |errors: u32| format!("State-vector 20 byte, depth reached 11, errors: {errors}\n");
+        assert!(is_proof(&line(0)));
+        assert!(!is_proof(&line(1)));
+        assert!(!is_proof(""));
+        assert!(!is_proof(
+            &("error: max search depth too small\n".to_string() + &line(0))
+        ));
+        assert!(!is_proof(
+            &("Warning: Search not completed\n".to_string() + &line(0))
+        ));
+    }
+}

@@ -1,0 +1,276 @@
+//! The table of stages.
+
+use super::outcome::Outcome;
+use super::{Context, machine, model};
+use crate::process;
+use crate::repository;
+use crate::toolchain::{BareMetal, Target, host_cargo};
+use anyhow::Result;
+use std::process::Command;
+use std::time::Duration;
+
+/// One stage of the tests.
+pub(super) struct Stage {
+    /// As in `--only`.
+    pub(super) name: &'static str,
+    /// What it tests.
+    pub(super) about: &'static str,
+    /// Whether there is anything to test.
+    home: Home,
+    /// Time limit of each of its commands.
+    pub(super) limit: Duration,
+    pub(super) run: fn(&mut Context) -> Result<Outcome>,
+}
+
+/// Where the tests of a stage lie.
+enum Home {
+    /// A file or folder of the repository.
+    Path(&'static str),
+    /// Something to look for.
+    Search(fn() -> bool),
+}
+
+impl Stage {
+    /// Whether there is anything to test.
+    pub(super) fn home_exists(&self) -> bool {
+        match self.home {
+            Home::Path(path) => repository::path(path).exists(),
+            Home::Search(exists) => exists(),
+        }
+    }
+}
+
+const fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(minutes * 60)
+}
+
+/// All stages: cheap ones that fail often come first.
+pub(super) const STAGES: &[Stage] = &[
+    Stage {
+        name: "format",
+        about: "rustfmt",
+        home: Home::Path("Cargo.toml"),
+        limit: minutes(2),
+        run: format,
+    },
+    Stage {
+        name: "lint",
+        about: "clippy on the host's crates",
+        home: Home::Path("Cargo.toml"),
+        limit: minutes(10),
+        run: lint,
+    },
+    Stage {
+        name: "host",
+        about: "unit, integration and documentation tests",
+        home: Home::Path("Cargo.toml"),
+        limit: minutes(15),
+        run: host,
+    },
+    Stage {
+        name: "docs",
+        about: "documentation without warnings",
+        home: Home::Path("Cargo.toml"),
+        limit: minutes(10),
+        run: docs,
+    },
+    Stage {
+        name: "loom",
+        about: "all interleavings of the core's races, under loom",
+        home: Home::Search(|| !loom_tests().is_empty()),
+        limit: minutes(15),
+        run: loom,
+    },
+    Stage {
+        name: "model",
+        about: "the wake-up protocol, under spin",
+        home: Home::Search(model::exist),
+        limit: minutes(5),
+        run: model::check,
+    },
+    Stage {
+        name: "sanitizer",
+        about: "the core's tests under AddressSanitizer",
+        home: Home::Path("core/tests"),
+        limit: minutes(15),
+        run: sanitizer,
+    },
+    Stage {
+        name: "cortex-m4",
+        about: "the heapless storage on a Cortex-M4, in QEMU",
+        home: Home::Path("core/mcu/Cargo.toml"),
+        limit: minutes(5),
+        run: machine::cortex_m4,
+    },
+    Stage {
+        name: "os-lint",
+        about: "clippy on the operating system, and its documentation",
+        home: Home::Path("os/kernel"),
+        limit: minutes(10),
+        run: os_lint,
+    },
+    Stage {
+        name: "usertests",
+        about: "the operating system from inside, in QEMU, on one hart and on two",
+        home: Home::Path("os/apps/src/bin/usertests"),
+        limit: minutes(4),
+        run: machine::usertests,
+    },
+    Stage {
+        name: "programs",
+        about: "programs in the operating system, by their output",
+        home: Home::Path(machine::PROGRAM_TESTS),
+        limit: minutes(5),
+        run: machine::programs,
+    },
+];
+
+/// The workspaces of the repository; each is formatted by itself.
+const WORKSPACES: [&str; 3] = [".", "os", "core/mcu"];
+
+fn host_command(arguments: &[&str]) -> Command {
+    let mut command = host_cargo();
+    command.args(arguments).current_dir(repository::root());
+    command
+}
+
+fn format(context: &mut Context) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for workspace in WORKSPACES {
+        let folder = repository::path(workspace);
+        if folder.join("Cargo.toml").exists() {
+            let mut command = host_command(&["fmt", "--all", "--check", "--", "--color=never"]);
+            outcome.add(Outcome::of_command(
+                &context.command(command.current_dir(folder))?,
+            ));
+        }
+    }
+    Ok(outcome)
+}
+
+fn lint(context: &mut Context) -> Result<Outcome> {
+    let command = host_command(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    Ok(Outcome::of_command(&context.command(&command)?))
+}
+
+fn docs(context: &mut Context) -> Result<Outcome> {
+    let mut command = host_command(&[
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+    ]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    Ok(Outcome::of_command(&context.command(&command)?))
+}
+
+fn host(context: &mut Context) -> Result<Outcome> {
+    let command = host_command(&["test", "--workspace", "--no-fail-fast"]);
+    Ok(Outcome::of_cargo_test(&context.command(&command)?))
+}
+
+/// The core's test files for loom: `core/tests/loom….rs`, without the extension.
+fn loom_tests() -> Vec<String> {
+    let entries = std::fs::read_dir(repository::path("core/tests"))
+        .into_iter()
+        .flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix(".rs").map(str::to_string))
+        .filter(|name| name.starts_with("loom"))
+        .collect();
+    names.sort();
+    names
+}
+
+fn loom(context: &mut Context) -> Result<Outcome> {
+    let mut command = host_command(&["test", "--release", "--package", "corank", "--no-fail-fast"]);
+    for name in loom_tests() {
+        command.args(["--test", &name]);
+    }
+    // Another configuration of the same crates: a folder of its own keeps both built.
+    command
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", repository::path("target/loom"));
+    Ok(Outcome::of_cargo_test(&context.command(&command)?))
+}
+
+fn sanitizer(context: &mut Context) -> Result<Outcome> {
+    const HOST: &str = "x86_64-unknown-linux-gnu";
+    if process::answer("cargo", &["+nightly", "--version"]).is_none() {
+        return Ok(Outcome::skipped(
+            "AddressSanitizer needs rustup's nightly toolchain: rustup toolchain install nightly",
+        ));
+    }
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Ok(Outcome::skipped(format!(
+            "AddressSanitizer is set up for {HOST} only"
+        )));
+    }
+    let arguments = [
+        "+nightly",
+        "test",
+        "--package",
+        "corank",
+        "--lib",
+        "--tests",
+        "--no-fail-fast",
+        "--target",
+        HOST,
+    ];
+    let mut command = Command::new("cargo");
+    command
+        .args(arguments)
+        .current_dir(repository::root())
+        .env_remove("RUSTUP_TOOLCHAIN");
+    command
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        .env("CARGO_TARGET_DIR", repository::path("target/sanitizer"));
+    Ok(Outcome::of_cargo_test(&context.command(&command)?))
+}
+
+fn os_lint(context: &mut Context) -> Result<Outcome> {
+    let toolchain = BareMetal::require()?;
+    let mut clippy = toolchain.cargo(Target::RiscV, "clippy");
+    clippy.args(["--workspace", "--release", "--", "-D", "warnings"]);
+    let mut doc = toolchain.cargo(Target::RiscV, "doc");
+    doc.args(["--workspace", "--release", "--no-deps"])
+        .env("RUSTDOCFLAGS", "-D warnings");
+    let mut outcome = Outcome::default();
+    for command in [&mut clippy, &mut doc] {
+        outcome.add(Outcome::of_command(
+            &context.command(command.current_dir(repository::path("os")))?,
+        ));
+    }
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_short() {
+        for (at, stage) in STAGES.iter().enumerate() {
+            assert!(
+                STAGES[at + 1..]
+                    .iter()
+                    .all(|other| other.name != stage.name),
+                "{} twice",
+                stage.name
+            );
+            assert!(
+                stage.name.len() <= 12,
+                "{} does not fit its column",
+                stage.name
+            );
+        }
+    }
+}
