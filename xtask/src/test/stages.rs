@@ -198,7 +198,9 @@ fn loom(context: &mut Context) -> Result<Outcome> {
     // Another configuration of the same crates: a folder of its own keeps both built.
     command
         .env("RUSTFLAGS", "--cfg loom")
-        .env("CARGO_TARGET_DIR", repository::path("target/loom"));
+        .env("CARGO_TARGET_DIR", repository::path("target/loom"))
+        // Most of the time goes into building loom, and nobody debugs it.
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     Ok(Outcome::of_cargo_test(&context.command(&command)?))
 }
 
