@@ -68,6 +68,13 @@ pub(super) const STAGES: &[Stage] = &[
         run: host,
     },
     Stage {
+        name: "features",
+        about: "the core's tests without the standard library, with a heap and without",
+        home: Home::Path("core/tests"),
+        limit: minutes(10),
+        run: features,
+    },
+    Stage {
         name: "docs",
         about: "documentation without warnings",
         home: Home::Path("Cargo.toml"),
@@ -174,6 +181,21 @@ fn docs(context: &mut Context) -> Result<Outcome> {
 fn host(context: &mut Context) -> Result<Outcome> {
     let command = host_command(&["test", "--workspace", "--no-fail-fast"]);
     Ok(Outcome::of_cargo_test(&context.command(&command)?))
+}
+
+fn features(context: &mut Context) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for features in ["alloc", ""] {
+        let mut command = host_command(&["test", "--package", "corank", "--lib", "--tests"]);
+        command.args([
+            "--no-fail-fast",
+            "--no-default-features",
+            "--features",
+            features,
+        ]);
+        outcome.add(Outcome::of_cargo_test(&context.command(&command)?));
+    }
+    Ok(outcome)
 }
 
 /// The core's test files for loom: `core/tests/loom….rs`, without the extension.
