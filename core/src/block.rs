@@ -8,6 +8,7 @@ use core::ptr::{self, NonNull};
 use crate::atomic::{AtomicU8, AtomicU32, Ordering};
 use crate::id::CoroutineId;
 use crate::link::Link;
+use crate::notes::Tally;
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
 use crate::signals::Signals;
@@ -65,11 +66,12 @@ pub(crate) struct Block {
     pub(crate) inbox_next: AtomicU32,
     /// Place in its chunk.
     slot: u16,
+    pub(crate) tally: Tally,
 }
 
 // README and the experiment `core` promise at most 64 bytes beside the future; a chunk's header and directory entry add a
 // quarter of a byte.
-#[cfg(all(target_pointer_width = "64", not(loom)))]
+#[cfg(all(target_pointer_width = "64", not(loom), not(feature = "stats")))]
 const _: () = assert!(size_of::<Block>() == 56);
 
 /// The owner's notes on a coroutine: a set of the constants below.
@@ -116,6 +118,7 @@ impl Block {
             flags: Cell::new(Flags::default()),
             index,
             slot,
+            tally: Tally::default(),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::context::Entered;
 use crate::executor::{Config, SpawnError, Step, SystemView};
 use crate::id::CoroutineId;
 use crate::link::Link;
+use crate::notes::Notes;
 use crate::policy::Chooser;
 use crate::priority::{LEVELS, LevelCell, Levels, Priority};
 use crate::published::Published;
@@ -47,6 +48,11 @@ pub(crate) struct Scheduler {
     /// Join handles that exist.
     handles: Cell<usize>,
     pub(crate) timers: Timers,
+    #[cfg_attr(
+        not(any(feature = "stats", feature = "hooks")),
+        allow(dead_code, reason = "nothing is noted")
+    )]
+    pub(crate) notes: Notes,
     own_published: Published,
     /// The home's, or our own: set by [`place`](Self::place).
     published: Cell<*const Published>,
@@ -93,6 +99,7 @@ impl Scheduler {
             storage: UnsafeCell::new(storage),
             handles: Cell::new(0),
             timers: Timers::new(config.clock),
+            notes: Notes::new(&config),
             own_published: Published::new(),
             published: Cell::new(config.published.map_or(ptr::null(), ptr::from_ref)),
             notify: config.notify,
@@ -229,6 +236,7 @@ impl Scheduler {
 
     /// The effective level changes, at once and in whatever state (rules R1 to R3).
     pub(crate) fn move_to_level(&self, block: BlockRef, level: Priority) {
+        let from = block.level();
         match block.state.get() {
             State::Ready => {
                 self.dequeue(block);
@@ -243,6 +251,7 @@ impl Scheduler {
             }
             State::Blocked | State::Exited => block.set_level(level),
         }
+        self.note_reprioritized(block, from);
     }
 }
 
@@ -287,6 +296,7 @@ impl Scheduler {
         self.handles.set(self.handles.get() + 1);
         self.live.set(self.live.get() + 1);
         self.enqueue(block);
+        self.note_spawned(block);
         Ok(block)
     }
 
@@ -294,7 +304,10 @@ impl Scheduler {
     #[inline]
     pub(crate) fn wake(&self, block: BlockRef) {
         match block.state.get() {
-            State::Blocked => self.enqueue(block),
+            State::Blocked => {
+                self.enqueue(block);
+                self.note_woken(block);
+            }
             State::Running => block.insert(Flags::WOKEN),
             State::Ready | State::Exited => {}
         }
@@ -381,6 +394,7 @@ impl Scheduler {
         block.state.set(State::Running);
         self.show_running(Some(level));
         let outer = self.current.replace(Some(block));
+        self.note_poll_started(block);
         let waker = waker::borrowed(block);
         // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future, which stays where it is.
         let polled = unsafe {
@@ -388,6 +402,7 @@ impl Scheduler {
             (vtable.poll)(&block, &mut Context::from_waker(&waker))
         };
         self.current.set(outer);
+        self.note_poll_ended(block);
         if polled.is_ready() {
             self.exit(block, Flags::OUTPUT);
         } else if block.has(Flags::WOKEN.or(Flags::CANCELLED)) {
@@ -396,6 +411,7 @@ impl Scheduler {
             } else {
                 block.remove(Flags::WOKEN);
                 self.enqueue(block);
+                self.note_woken(block);
             }
         } else {
             block.state.set(State::Blocked);
@@ -407,6 +423,7 @@ impl Scheduler {
     fn poll_panicked(&self, outer: Option<BlockRef>, panic: Panic) {
         match self.current.replace(outer) {
             Some(block) if Some(block) != outer => {
+                self.note_poll_ended(block);
                 if !block.has(Flags::FUTURE_GONE)
                     && let Some(vtable) = block.vtable.get()
                 {
@@ -443,6 +460,7 @@ impl Scheduler {
         block.state.set(State::Exited);
         block.insert(result);
         self.live.set(self.live.get() - 1);
+        self.note_exited(block, result);
         // Asked before anyone is woken: a waker that drops the handle discards the result by that.
         let handle = block.has(Flags::HANDLE);
         if block.waiters.get().is_some() {

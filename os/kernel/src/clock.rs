@@ -3,10 +3,10 @@ use crate::boot::Machine;
 use crate::memory::frame::Frame;
 use crate::process;
 use alloc::collections::BTreeMap;
+use corank_abi::page::SystemPage;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
-use corank_abi::page::SystemPage;
 use spin::{Mutex, Once};
 
 /// Clock ticks per second: one each 10 ms.
@@ -61,7 +61,9 @@ pub fn system_page_address() -> usize {
 pub fn init(machine: &Machine) {
     TIMEBASE_HZ.store(machine.timebase_hz, Ordering::Relaxed);
     SYSTEM_PAGE.call_once(|| Frame::zeroed().expect("there is memory for the system page"));
-    system_page().timebase_hz.store(machine.timebase_hz, Ordering::Relaxed);
+    system_page()
+        .timebase_hz
+        .store(machine.timebase_hz, Ordering::Relaxed);
     NEXT_TICK.store(now(), Ordering::Relaxed);
     tick();
 }
@@ -83,7 +85,10 @@ pub fn tick() {
 
 /// Asks for the next interrupt: at the next tick or when the first sleeper's time comes.
 fn arm() {
-    let first = SLEEPERS.lock().first_key_value().map_or(u64::MAX, |((deadline, _), _)| *deadline);
+    let first = SLEEPERS
+        .lock()
+        .first_key_value()
+        .map_or(u64::MAX, |((deadline, _), _)| *deadline);
     sbi_rt::set_timer(first.min(NEXT_TICK.load(Ordering::Relaxed)));
 }
 
@@ -111,7 +116,10 @@ pub struct Sleep {
 
 /// Sleeps until `deadline`, in ticks of the `time` register; `u64::MAX`: for ever.
 pub fn sleep_until(deadline: u64) -> Sleep {
-    Sleep { deadline, key: None }
+    Sleep {
+        deadline,
+        key: None,
+    }
 }
 
 impl Future for Sleep {
@@ -126,7 +134,9 @@ impl Future for Sleep {
         }
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let deadline = self.deadline;
-        let key = *self.key.get_or_insert_with(|| (deadline, NEXT.fetch_add(1, Ordering::Relaxed)));
+        let key = *self
+            .key
+            .get_or_insert_with(|| (deadline, NEXT.fetch_add(1, Ordering::Relaxed)));
         SLEEPERS.lock().insert(key, context.waker().clone());
         if deadline < NEXT_TICK.load(Ordering::Relaxed) {
             arm();

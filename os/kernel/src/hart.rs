@@ -6,10 +6,10 @@
 //! on the same hart waits for.
 use crate::memory::kernel_space;
 use crate::{clock, console, trap};
+use corank::Executor;
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
-use corank::Executor;
 
 /// How many harts the kernel has room for.
 pub const MAX_HARTS: usize = 8;

@@ -20,8 +20,16 @@ pub fn init(machine: &Machine) {
 pub fn off(code: i32) -> ! {
     let register = REGISTER.load(Ordering::Relaxed);
     if register != 0 {
-        let status = if code & 0xff == 0 && code != 0 { 1 } else { code as u32 & 0xff };
-        let value = if code == 0 { 0x5555 } else { status << 16 | 0x3333 };
+        let status = if code & 0xff == 0 && code != 0 {
+            1
+        } else {
+            code as u32 & 0xff
+        };
+        let value = if code == 0 {
+            0x5555
+        } else {
+            status << 16 | 0x3333
+        };
         // SAFETY: the device tree says that the register is there, and it is mapped.
         unsafe { (register as *mut u32).write_volatile(value) };
     }

@@ -30,5 +30,8 @@ pub fn find(name: &str) -> Option<&'static [u8]> {
 
 /// The names of all files, in alphabetical order.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    PROGRAMS.get().into_iter().flat_map(|programs| programs.keys().map(String::as_str))
+    PROGRAMS
+        .get()
+        .into_iter()
+        .flat_map(|programs| programs.keys().map(String::as_str))
 }

@@ -22,7 +22,10 @@ pub struct Semaphore(Mutex<State>);
 impl Semaphore {
     /// A semaphore with this many permits.
     pub fn new(permits: usize) -> Semaphore {
-        Semaphore(Mutex::new(State { permits, ..State::default() }))
+        Semaphore(Mutex::new(State {
+            permits,
+            ..State::default()
+        }))
     }
 
     /// Adds a permit and wakes whom it is for.
@@ -72,7 +75,10 @@ impl Semaphore {
 
     /// A place in the line, taken when one begins to wait.
     pub fn stand_in_line(&self) -> Place<'_> {
-        Place { semaphore: self, ticket: 0 }
+        Place {
+            semaphore: self,
+            ticket: 0,
+        }
     }
 }
 
@@ -90,7 +96,10 @@ impl State {
 
     /// Where the ticket stands, if it may go.
     fn may_go(&self, ticket: u64) -> Option<usize> {
-        self.line.iter().take(self.permits).position(|entry| entry.0 == ticket)
+        self.line
+            .iter()
+            .take(self.permits)
+            .position(|entry| entry.0 == ticket)
     }
 }
 
@@ -129,7 +138,9 @@ impl Place<'_> {
             state.line.push_back((self.ticket, context.waker().clone()));
             return Poll::Pending;
         }
-        let Some(place) = state.may_go(self.ticket) else { return Poll::Pending };
+        let Some(place) = state.may_go(self.ticket) else {
+            return Poll::Pending;
+        };
         state.line.remove(place);
         state.permits -= 1;
         self.ticket = 0;

@@ -26,13 +26,18 @@ pub struct Thread {
 impl Thread {
     /// A thread of `process`.
     pub fn new(process: Arc<Process>, tid: usize) -> Thread {
-        Thread { process, tid, exit_code: AtomicI32::new(-1) }
+        Thread {
+            process,
+            tid,
+            exit_code: AtomicI32::new(-1),
+        }
     }
 }
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        self.process.thread_gone(self.tid, self.exit_code.load(Ordering::Relaxed));
+        self.process
+            .thread_gone(self.tid, self.exit_code.load(Ordering::Relaxed));
     }
 }
 
@@ -73,9 +78,16 @@ pub async fn run(thread: Thread, mut context: Context) {
             Trap::Page(address, access) => {
                 // Either a page of a stack that comes now, or the hart did not know yet that there is one.
                 hart::forget_page(address);
-                let fault = thread.process.with_memory(|space| space.translate(address, access).err(), None);
+                let fault = thread
+                    .process
+                    .with_memory(|space| space.translate(address, access).err(), None);
                 if let Some(bad) = fault {
-                    return fail(&thread, &context, BAD_ADDRESS, format_args!("page fault: {bad}"));
+                    return fail(
+                        &thread,
+                        &context,
+                        BAD_ADDRESS,
+                        format_args!("page fault: {bad}"),
+                    );
                 }
             }
             Trap::Illegal(instruction) => {
@@ -102,7 +114,10 @@ fn run_until_trap(process: &Process, context: &mut Context) -> Trap {
         },
         0,
     );
-    assert!(satp != 0, "a process has memory until its last thread is gone");
+    assert!(
+        satp != 0,
+        "a process has memory until its last thread is gone"
+    );
     // SAFETY: an address space lives until the process's last thread is gone or, alone in its process, runs another
     // program; every address space has the trampoline and the harts' pages.
     unsafe { trap::run_user(context, satp) }
@@ -117,24 +132,41 @@ fn finish(thread: &Thread, context: &Context, end: End) {
             }
         }
         End::BadPointer(bad) => {
-            fail(thread, context, BAD_ADDRESS, format_args!("bad pointer in system call {}: {bad}", context.call().0));
+            fail(
+                thread,
+                context,
+                BAD_ADDRESS,
+                format_args!("bad pointer in system call {}: {bad}", context.call().0),
+            );
         }
     }
 }
 
 /// Ends the process with a message.
 fn fail(thread: &Thread, context: &Context, code: i32, what: core::fmt::Arguments<'_>) {
-    fail_process(&thread.process, code, format_args!("{what}, at pc {:#x} of thread {}", context.pc, thread.tid));
+    fail_process(
+        &thread.process,
+        code,
+        format_args!("{what}, at pc {:#x} of thread {}", context.pc, thread.tid),
+    );
     thread.exit_code.store(code, Ordering::Relaxed);
 }
 
 /// Ends the process with a message that names the cause.
 pub fn fail_process(process: &Process, code: i32, what: core::fmt::Arguments<'_>) {
-    println!("corank: {} (process {}) ended with code {code}: {what}", process.name(), process.pid);
+    println!(
+        "corank: {} (process {}) ended with code {code}: {what}",
+        process.name(),
+        process.pid
+    );
     process.end(code);
 }
 
 /// Ends the process because of a bad pointer in an asynchronous call.
 pub fn fail_call(process: &Process, call: u32, bad: BadAddress) {
-    fail_process(process, BAD_ADDRESS, format_args!("bad pointer in asynchronous system call {call}: {bad}"));
+    fail_process(
+        process,
+        BAD_ADDRESS,
+        format_args!("bad pointer in asynchronous system call {call}: {bad}"),
+    );
 }

@@ -55,7 +55,12 @@ const FLOAT_DIRTY: usize = 3 << 13;
 impl Context {
     /// The registers of a thread that starts at `pc` with its stack at `sp`.
     pub fn new(pc: usize, sp: usize) -> Context {
-        let mut context = Context { x: [0; 32], pc, status: 0, float: None };
+        let mut context = Context {
+            x: [0; 32],
+            pc,
+            status: 0,
+            float: None,
+        };
         context.x[2] = sp;
         context
     }
@@ -72,15 +77,29 @@ impl Context {
 
     /// A copy for a child.
     pub fn fork(&self) -> Context {
-        let float = self.float.as_ref().map(|float| Box::new(Float { owner: next_owner(), ..(**float).clone() }));
-        Context { x: self.x, pc: self.pc, status: self.status, float }
+        let float = self.float.as_ref().map(|float| {
+            Box::new(Float {
+                owner: next_owner(),
+                ..(**float).clone()
+            })
+        });
+        Context {
+            x: self.x,
+            pc: self.pc,
+            status: self.status,
+            float,
+        }
     }
 
     /// Gives the thread floating-point registers; false if it had them already.
     pub fn enable_float(&mut self) -> bool {
         let missing = self.float.is_none();
         if missing {
-            self.float = Some(Box::new(Float { f: [0; 32], control: 0, owner: next_owner() }));
+            self.float = Some(Box::new(Float {
+                f: [0; 32],
+                control: 0,
+                owner: next_owner(),
+            }));
         }
         missing
     }
@@ -123,7 +142,12 @@ pub unsafe fn run_user(context: &mut Context, satp: usize) -> Trap {
     // SAFETY: the caller vouches for the address space; the status says user mode, interrupts off.
     let RawCause { cause, value } = unsafe { enter_user(context, satp) };
     if context.status & FLOAT == FLOAT_DIRTY {
-        save_float(context.float.as_mut().expect("only threads with floating point can make it dirty"));
+        save_float(
+            context
+                .float
+                .as_mut()
+                .expect("only threads with floating point can make it dirty"),
+        );
     }
     const INTERRUPT: usize = 1 << 63;
     match cause {
@@ -171,7 +195,10 @@ fn save_float(float: &mut Float) {
 /// Addresses inside the trampoline: where traps enter and where user mode is left for.
 pub fn trampoline_entries() -> (usize, usize) {
     let mapped = |address: usize| address - trampoline_address() + TRAMPOLINE;
-    (mapped(trap_entry as *const () as usize), mapped(trap_leave as *const () as usize))
+    (
+        mapped(trap_entry as *const () as usize),
+        mapped(trap_leave as *const () as usize),
+    )
 }
 
 /// Where traps of the kernel itself end up, on the emergency stack.

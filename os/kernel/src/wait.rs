@@ -36,7 +36,10 @@ impl Entries {
     }
 
     fn find(&mut self, ticket: u64) -> Option<&mut Ticketed> {
-        self.first.iter_mut().chain(&mut self.others).find(|entry| entry.0 == ticket)
+        self.first
+            .iter_mut()
+            .chain(&mut self.others)
+            .find(|entry| entry.0 == ticket)
     }
 
     fn remove(&mut self, ticket: u64) -> Option<Waker> {
@@ -56,7 +59,11 @@ pub struct WaitQueue(Mutex<Entries>);
 impl WaitQueue {
     /// A queue in which nobody waits.
     pub const fn new() -> WaitQueue {
-        WaitQueue(Mutex::new(Entries { first: None, others: VecDeque::new(), last_ticket: 0 }))
+        WaitQueue(Mutex::new(Entries {
+            first: None,
+            others: VecDeque::new(),
+            last_ticket: 0,
+        }))
     }
 
     /// Wakes all who wait. They are out of the queue then.
@@ -114,11 +121,20 @@ impl Drop for Registration<'_> {
 
 /// Tries `attempt` until it is ready. While it is pending it must have called [`Turn::wait`]; it is tried again when
 /// the queue is woken (or, in [`WaitMode::Yield`], whenever the coroutine's turn comes).
-pub async fn until<T>(queue: &WaitQueue, mode: WaitMode, mut attempt: impl FnMut(&mut Turn<'_, '_, '_>) -> Poll<T>) -> T {
+pub async fn until<T>(
+    queue: &WaitQueue,
+    mode: WaitMode,
+    mut attempt: impl FnMut(&mut Turn<'_, '_, '_>) -> Poll<T>,
+) -> T {
     let mut registration = Registration { queue, ticket: 0 };
     poll_fn(move |context| {
         let Registration { queue, ticket } = &mut registration;
-        attempt(&mut Turn { queue, ticket, mode, context })
+        attempt(&mut Turn {
+            queue,
+            ticket,
+            mode,
+            context,
+        })
     })
     .await
 }

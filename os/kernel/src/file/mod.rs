@@ -50,7 +50,12 @@ impl File {
     ///
     /// # Errors
     /// As [`File::read`].
-    pub async fn write(&self, process: &Process, mode: WaitMode, buffer: UserBuffer) -> Transferred {
+    pub async fn write(
+        &self,
+        process: &Process,
+        mode: WaitMode,
+        buffer: UserBuffer,
+    ) -> Transferred {
         match self {
             File::ConsoleOutput => console::write(process, buffer).map(Ok),
             File::PipeWrite(end) => end.write(process, mode, buffer).await,
@@ -61,7 +66,9 @@ impl File {
     /// Reads if that is done without waiting; `None` if it would wait, and then nothing has been read.
     pub fn read_at_once(&self, process: &Process, buffer: UserBuffer) -> Option<Transferred> {
         match self {
-            File::PipeRead(end) => end.read_at_once(process, buffer).map(|result| result.map(Ok)),
+            File::PipeRead(end) => end
+                .read_at_once(process, buffer)
+                .map(|result| result.map(Ok)),
             File::Stored(file) => Some(file.read(process, buffer).map(Ok)),
             File::ConsoleInput => None,
             File::ConsoleOutput | File::PipeWrite(_) => Some(Ok(Err(NotAllowed))),

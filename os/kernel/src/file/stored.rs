@@ -13,7 +13,10 @@ pub struct Stored {
 impl Stored {
     /// The file with these contents, read from the beginning.
     pub fn new(data: &'static [u8]) -> Stored {
-        Stored { data, position: Mutex::new(0) }
+        Stored {
+            data,
+            position: Mutex::new(0),
+        }
     }
 
     /// Reads what is left, at most as much as fits into the buffer. Returns the number of bytes: 0 at the end.

@@ -42,7 +42,9 @@ pub fn stack_of(tid: usize) -> Option<Range<usize>> {
     if tid == 0 {
         return Some(MAIN_STACK);
     }
-    let start = THREAD_STACKS.start.checked_add(tid.checked_mul(THREAD_STACK)?)?;
+    let start = THREAD_STACKS
+        .start
+        .checked_add(tid.checked_mul(THREAD_STACK)?)?;
     (start + THREAD_STACK <= THREAD_STACKS.end).then_some(start..start + THREAD_STACK)
 }
 
@@ -67,7 +69,12 @@ impl AddressSpace {
         let mut table = PageTable::new()?;
         table.share_top(kernel_space::page_table());
         let satp = 8 << 60 | usize::from(id) << 44 | table.root() >> 12;
-        Ok(AddressSpace { table, heap: 0..0, satp, stale: AtomicU64::new(u64::MAX) })
+        Ok(AddressSpace {
+            table,
+            heap: 0..0,
+            satp,
+            stale: AtomicU64::new(u64::MAX),
+        })
     }
 
     /// The value of the `satp` register for this address space.
@@ -78,7 +85,8 @@ impl AddressSpace {
     /// Whether the hart has to forget the translations of this address space before it uses it.
     pub fn take_stale(&self, hart: usize) -> bool {
         let bit = 1 << hart;
-        self.stale.load(Ordering::Relaxed) & bit != 0 && self.stale.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+        self.stale.load(Ordering::Relaxed) & bit != 0
+            && self.stale.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
     /// To be called after a translation was taken away. A new one needs nothing: a hart that remembers that there was none
@@ -103,7 +111,12 @@ impl AddressSpace {
     ///
     /// # Errors
     /// When no frame is left for a table.
-    pub fn map_borrowed(&mut self, page: usize, frame: usize, flags: Flags) -> Result<(), OutOfMemory> {
+    pub fn map_borrowed(
+        &mut self,
+        page: usize,
+        frame: usize,
+        flags: Flags,
+    ) -> Result<(), OutOfMemory> {
         self.table.map(page, frame, flags)
     }
 
@@ -137,9 +150,9 @@ impl AddressSpace {
         }
         match self.table.lookup(address) {
             Some(entry) if entry.flags().contains(wanted) => Ok(entry.address()),
-            None if access != Access::Execute && is_in_stack(address) => {
-                self.map_zeroed(page_down(address), USER_DATA).map_err(|_| bad)
-            }
+            None if access != Access::Execute && is_in_stack(address) => self
+                .map_zeroed(page_down(address), USER_DATA)
+                .map_err(|_| bad),
             _ => Err(bad),
         }
     }
@@ -208,7 +221,9 @@ impl AddressSpace {
             }
             let mut frame = Frame::uninitialised()?;
             // SAFETY: the page belongs to this address space; user memory is only touched by copying.
-            frame.bytes_mut().copy_from_slice(unsafe { &*(entry.address() as *const [u8; PAGE_SIZE]) });
+            frame
+                .bytes_mut()
+                .copy_from_slice(unsafe { &*(entry.address() as *const [u8; PAGE_SIZE]) });
             copy.table.map(page, frame.address(), entry.flags())?;
             let _ = frame.into_address();
             Ok(())

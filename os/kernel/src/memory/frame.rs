@@ -18,8 +18,11 @@ struct Allocator {
     free: usize,
 }
 
-static FRAMES: Mutex<Allocator> =
-    Mutex::new(Allocator { fresh: [const { 0..0 }; MAX_RANGES], returned: 0, free: 0 });
+static FRAMES: Mutex<Allocator> = Mutex::new(Allocator {
+    fresh: [const { 0..0 }; MAX_RANGES],
+    returned: 0,
+    free: 0,
+});
 
 /// Hands a range of memory to the allocator. Incomplete pages at its ends stay unused.
 ///
@@ -35,7 +38,11 @@ pub unsafe fn add(range: Range<usize>) {
     }
     let mut frames = FRAMES.lock();
     frames.free += range.len() / PAGE_SIZE;
-    let place = frames.fresh.iter_mut().find(|place| place.is_empty()).expect("too many ranges of memory");
+    let place = frames
+        .fresh
+        .iter_mut()
+        .find(|place| place.is_empty())
+        .expect("too many ranges of memory");
     *place = range;
 }
 
@@ -62,7 +69,11 @@ impl Frame {
             frames.free -= 1;
             return Ok(Frame(address));
         }
-        let range = frames.fresh.iter_mut().find(|range| !range.is_empty()).ok_or(OutOfMemory)?;
+        let range = frames
+            .fresh
+            .iter_mut()
+            .find(|range| !range.is_empty())
+            .ok_or(OutOfMemory)?;
         let address = range.start;
         range.start += PAGE_SIZE;
         frames.free -= 1;

@@ -16,7 +16,8 @@ const RESERVE: usize = 1 << 20;
 /// The memory exists, nothing else uses it, and it is mapped at its own address from now on.
 pub unsafe fn init(range: Range<usize>) {
     // SAFETY: as promised by the caller.
-    unsafe { HEAP.lock().claim(range.start as *mut u8, range.len()) }.expect("the kernel's heap is too small");
+    unsafe { HEAP.lock().claim(range.start as *mut u8, range.len()) }
+        .expect("the kernel's heap is too small");
 }
 
 /// Whether a program's request may still be served from the heap.

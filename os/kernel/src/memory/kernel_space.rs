@@ -40,7 +40,10 @@ pub fn trampoline_address() -> usize {
 /// When no frame is left for it.
 pub fn init(machine: &Machine) -> Result<(), OutOfMemory> {
     let mut table = PageTable::new()?;
-    let (text, data) = (Flags::READ | Flags::EXECUTE | Flags::GLOBAL, Flags::READ | Flags::WRITE | Flags::GLOBAL);
+    let (text, data) = (
+        Flags::READ | Flags::EXECUTE | Flags::GLOBAL,
+        Flags::READ | Flags::WRITE | Flags::GLOBAL,
+    );
     let start = &raw const kernel_start as usize;
     let text_end = &raw const kernel_text_end as usize;
     let rodata_end = &raw const kernel_rodata_end as usize;
@@ -74,5 +77,7 @@ pub fn satp() -> usize {
 /// # Panics
 /// Before [`init`].
 pub fn page_table() -> &'static PageTable {
-    TABLE.get().expect("the kernel's address space is there from boot on")
+    TABLE
+        .get()
+        .expect("the kernel's address space is there from boot on")
 }

@@ -90,7 +90,10 @@ impl PageTable {
     /// # Errors
     /// When no frame is free.
     pub fn new() -> Result<PageTable, OutOfMemory> {
-        Ok(PageTable { root: Frame::zeroed()?, recent: Cell::new((usize::MAX, core::ptr::null_mut())) })
+        Ok(PageTable {
+            root: Frame::zeroed()?,
+            recent: Cell::new((usize::MAX, core::ptr::null_mut())),
+        })
     }
 
     /// The physical address of the root.
@@ -158,11 +161,20 @@ impl PageTable {
         self.map_large(page, frame, flags, 0)
     }
 
-    fn map_large(&mut self, page: usize, frame: usize, flags: Flags, level: usize) -> Result<(), OutOfMemory> {
+    fn map_large(
+        &mut self,
+        page: usize,
+        frame: usize,
+        flags: Flags,
+        level: usize,
+    ) -> Result<(), OutOfMemory> {
         let entry = self.find_or_create(page, level)?;
         // SAFETY: `find_or_create` returns places inside tables of this page table, borrowed exclusively.
         unsafe {
-            assert!(!(*entry).is_valid(), "a page is mapped at {page:#x} already");
+            assert!(
+                !(*entry).is_valid(),
+                "a page is mapped at {page:#x} already"
+            );
             *entry = Entry::new(frame, flags | Flags::ACCESSED_DIRTY);
         }
         Ok(())
@@ -188,7 +200,9 @@ impl PageTable {
 
     /// Takes away the page at `page`. Its frame is released if it belongs to this table. Returns whether there was one.
     pub fn unmap(&mut self, page: usize) -> bool {
-        let Some(place) = self.find(page, 0) else { return false };
+        let Some(place) = self.find(page, 0) else {
+            return false;
+        };
         // SAFETY: `find` returns places inside tables of this page table, borrowed exclusively.
         let entry = unsafe { place.replace(Entry(0)) };
         release(entry);
@@ -205,7 +219,10 @@ impl PageTable {
     ///
     /// # Errors
     /// The first error of `visit`.
-    pub fn for_each_page<E>(&self, mut visit: impl FnMut(usize, Entry) -> Result<(), E>) -> Result<(), E> {
+    pub fn for_each_page<E>(
+        &self,
+        mut visit: impl FnMut(usize, Entry) -> Result<(), E>,
+    ) -> Result<(), E> {
         for upper in 0..USER_ENTRIES {
             for middle in entries(self.root(), upper) {
                 for lower in entries(middle.1, middle.0) {
@@ -227,7 +244,9 @@ fn entries(table: usize, at: usize) -> impl Iterator<Item = (usize, usize)> {
     // SAFETY: the callers pass tables of a page table that they hold.
     let entry = unsafe { (*(table as *const Table))[at] };
     let below = (entry.is_valid() && !entry.is_leaf()).then_some(entry.address());
-    below.into_iter().flat_map(|below| (0..512).map(move |place| (place, below)))
+    below
+        .into_iter()
+        .flat_map(|below| (0..512).map(move |place| (place, below)))
 }
 
 /// Releases the frame of a leaf if it belongs to the page table.

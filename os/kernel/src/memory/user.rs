@@ -45,7 +45,12 @@ pub struct UserBuffer {
 
 impl AddressSpace {
     /// The bytes from `address` to the end of its page, at most `length`, as the kernel sees them.
-    fn run(&mut self, address: usize, length: usize, access: Access) -> Result<(*mut u8, usize), BadAddress> {
+    fn run(
+        &mut self,
+        address: usize,
+        length: usize,
+        access: Access,
+    ) -> Result<(*mut u8, usize), BadAddress> {
         let frame = self.translate(address, access)?;
         let offset = address - page_down(address);
         Ok(((frame + offset) as *mut u8, length.min(PAGE_SIZE - offset)))

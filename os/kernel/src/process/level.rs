@@ -1,9 +1,9 @@
 //! Which level a process runs at: relaxed global priority (seed 003, section 2.3.2.2).
 use super::{Process, Slot, table};
 use crate::{clock, hart};
-use core::sync::atomic::Ordering;
 use corank::Priority;
 use corank_abi::page::DEFAULT_LEVEL;
+use core::sync::atomic::Ordering;
 
 /// The priority of a level. A level that does not exist counts as the least urgent.
 pub fn priority(level: u8) -> Priority {
@@ -37,7 +37,11 @@ impl Process {
     pub fn allowed(&self, level: u8) -> u8 {
         let level = u32::from(level.min(63));
         let granted = self.granted >> level << level;
-        if granted == 0 { 63 } else { granted.trailing_zeros() as u8 }
+        if granted == 0 {
+            63
+        } else {
+            granted.trailing_zeros() as u8
+        }
     }
 
     /// Reads the process's bitmap, and moves its threads if its most urgent level has changed. A process whose coroutines

@@ -14,8 +14,8 @@ use crate::{clock, hart, power, println, programs};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use corank_abi::page::{DEFAULT_LEVEL, PROCESS_PAGE, SYSTEM_PAGE};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use spin::{Mutex, Once};
 
 /// How many threads a process may have.
@@ -27,7 +27,10 @@ static FIRST: Once<Arc<Process>> = Once::new();
 /// Starts the first process with the program that the boot arguments name. Switches the machine off if that is not possible.
 pub fn start_first(arguments: &[String]) {
     let Some(name) = arguments.first() else {
-        println!("corank: no program is named in the boot arguments; there are: {}", names());
+        println!(
+            "corank: no program is named in the boot arguments; there are: {}",
+            names()
+        );
         power::off(127)
     };
     let Some(file) = programs::find(name) else {
@@ -52,7 +55,9 @@ fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, L
     let process = Process::new(String::from(name), Weak::new())?;
     {
         let mut state = process.state.lock();
-        state.files = [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput].map(Some).into();
+        state.files = [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput]
+            .map(Some)
+            .into();
     }
     let context = process.load(file, arguments)?;
     table::insert(process.clone());
@@ -109,13 +114,17 @@ impl Process {
         for argument in arguments {
             top -= argument.len() + 1;
             space.write(top, argument).map_err(|_| OutOfMemory)?;
-            space.write(top + argument.len(), &[0]).map_err(|_| OutOfMemory)?;
+            space
+                .write(top + argument.len(), &[0])
+                .map_err(|_| OutOfMemory)?;
             pointers.push(top);
         }
         pointers.push(0);
         let vector = (top - pointers.len() * 8) & !15;
         for (at, pointer) in pointers.iter().enumerate() {
-            space.write(vector + 8 * at, &pointer.to_le_bytes()).map_err(|_| OutOfMemory)?;
+            space
+                .write(vector + 8 * at, &pointer.to_le_bytes())
+                .map_err(|_| OutOfMemory)?;
         }
         let mut context = Context::new(entry, vector);
         context.x[10] = arguments.len();
@@ -151,7 +160,11 @@ impl Process {
     /// Maps the pages that the process shares with the kernel.
     fn map_pages(&self, space: &mut AddressSpace) -> Result<(), OutOfMemory> {
         space.map_borrowed(PROCESS_PAGE, self.page.address(), USER_DATA)?;
-        space.map_borrowed(SYSTEM_PAGE, clock::system_page_address(), Flags::READ | Flags::USER)
+        space.map_borrowed(
+            SYSTEM_PAGE,
+            clock::system_page_address(),
+            Flags::READ | Flags::USER,
+        )
     }
 
     /// Whether only the main thread is left.
@@ -173,9 +186,15 @@ impl Process {
         child.map_pages(&mut space)?;
         *child.memory.lock() = Some(space);
         let (ours, theirs) = (self.page(), child.page());
-        theirs.executors.store(ours.executors.load(Ordering::Relaxed), Ordering::Relaxed);
-        theirs.ready.store(ours.ready.load(Ordering::Relaxed), Ordering::Relaxed);
-        theirs.running.store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
+        theirs
+            .executors
+            .store(ours.executors.load(Ordering::Relaxed), Ordering::Relaxed);
+        theirs
+            .ready
+            .store(ours.ready.load(Ordering::Relaxed), Ordering::Relaxed);
+        theirs
+            .running
+            .store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
         child.set_wait_mode(self.wait_mode());
         child.level.store(self.level(), Ordering::Relaxed);
         child.state.lock().files = self.state.lock().files.clone();
@@ -190,7 +209,11 @@ impl Process {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn add_thread(self: &Arc<Process>, entry: usize, argument: usize) -> Result<usize, OutOfMemory> {
+    pub fn add_thread(
+        self: &Arc<Process>,
+        entry: usize,
+        argument: usize,
+    ) -> Result<usize, OutOfMemory> {
         if !heap::has_room() {
             return Err(OutOfMemory);
         }
@@ -222,7 +245,9 @@ impl Process {
         };
         let started = context(tid).and_then(|context| {
             let thread = Thread::new(self.clone(), tid);
-            hart::executor().spawn(priority(self.level()), thread::run(thread, context)).map_err(|_| OutOfMemory)
+            hart::executor()
+                .spawn(priority(self.level()), thread::run(thread, context))
+                .map_err(|_| OutOfMemory)
         });
         let mut state = self.state.lock();
         match started {
@@ -299,7 +324,11 @@ impl Process {
             state.semaphores.clear();
             state.mutexes.clear();
             state.conditions.clear();
-            (core::mem::take(&mut state.files), core::mem::take(&mut state.children), state.parent.upgrade())
+            (
+                core::mem::take(&mut state.files),
+                core::mem::take(&mut state.children),
+                state.parent.upgrade(),
+            )
         };
         drop(files);
         drop(self.memory.lock().take());

@@ -23,9 +23,9 @@ use crate::wait::{WaitMode, WaitQueue};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use corank::Remote;
 use corank_abi::page::ProcessPage;
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use spin::Mutex;
 
 /// How many files a process may have open.
@@ -125,13 +125,23 @@ impl Process {
 
     /// How its threads wait.
     pub fn wait_mode(&self) -> WaitMode {
-        if self.waits_by_yielding.load(Ordering::Relaxed) { WaitMode::Yield } else { WaitMode::Block }
+        if self.waits_by_yielding.load(Ordering::Relaxed) {
+            WaitMode::Yield
+        } else {
+            WaitMode::Block
+        }
     }
 
     /// Sets how its threads wait from now on; returns how they did.
     pub fn set_wait_mode(&self, mode: WaitMode) -> WaitMode {
-        let before = self.waits_by_yielding.swap(mode == WaitMode::Yield, Ordering::Relaxed);
-        if before { WaitMode::Yield } else { WaitMode::Block }
+        let before = self
+            .waits_by_yielding
+            .swap(mode == WaitMode::Yield, Ordering::Relaxed);
+        if before {
+            WaitMode::Yield
+        } else {
+            WaitMode::Block
+        }
     }
 
     /// The name of the program that it runs.
@@ -238,7 +248,11 @@ impl Process {
 
 impl State {
     fn open(&mut self, file: File) -> Option<usize> {
-        while self.files.get(self.first_free_file).is_some_and(Option::is_some) {
+        while self
+            .files
+            .get(self.first_free_file)
+            .is_some_and(Option::is_some)
+        {
             self.first_free_file += 1;
         }
         let descriptor = self.first_free_file;

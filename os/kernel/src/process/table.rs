@@ -13,8 +13,12 @@ struct Table {
     fresh_space: u16,
 }
 
-static TABLE: Mutex<Table> =
-    Mutex::new(Table { processes: BTreeMap::new(), last_pid: 0, returned_spaces: Vec::new(), fresh_space: 1 });
+static TABLE: Mutex<Table> = Mutex::new(Table {
+    processes: BTreeMap::new(),
+    last_pid: 0,
+    returned_spaces: Vec::new(),
+    fresh_space: 1,
+});
 
 /// The process with this number, unless it has ended.
 pub fn find(pid: usize) -> Option<Arc<Process>> {

@@ -64,7 +64,10 @@ pub async fn serve(thread: &Thread, context: &mut Context) -> core::result::Resu
 /// not exist here.
 pub fn at_once(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> Option<Result> {
     let [first, second, third] = arguments;
-    let buffer = UserBuffer { address: second, length: third };
+    let buffer = UserBuffer {
+        address: second,
+        length: third,
+    };
     Some(match number {
         READ => return fs::read_at_once(process, first, buffer),
         WRITE => return fs::write_at_once(process, first, buffer),
@@ -81,7 +84,9 @@ pub fn at_once(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> 
         GETPID => Ok(process.pid as isize),
         WAITPID => process::wait_at_once(process, first, second).unwrap_or(Ok(STILL_RUNNING)),
         WAITTID => Ok(thread::wait_at_once(process, first).unwrap_or(STILL_RUNNING)),
-        MUTEX_CREATE | SEMAPHORE_CREATE | CONDVAR_CREATE => Ok(sync::create(process, number, first)),
+        MUTEX_CREATE | SEMAPHORE_CREATE | CONDVAR_CREATE => {
+            Ok(sync::create(process, number, first))
+        }
         MUTEX_UNLOCK | SEMAPHORE_UP | CONDVAR_SIGNAL => Ok(sync::up(process, number, first)),
         SBRK => Ok(process::sbrk(process, first as isize)),
         FRAMES_FREE => Ok(frame::free() as isize),
@@ -93,9 +98,17 @@ pub fn at_once(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> 
 ///
 /// # Errors
 /// When the call passes a bad pointer.
-pub async fn wait(process: &Arc<Process>, mode: WaitMode, number: usize, arguments: [usize; 3]) -> Result {
+pub async fn wait(
+    process: &Arc<Process>,
+    mode: WaitMode,
+    number: usize,
+    arguments: [usize; 3],
+) -> Result {
     let [first, second, third] = arguments;
-    let buffer = UserBuffer { address: second, length: third };
+    let buffer = UserBuffer {
+        address: second,
+        length: third,
+    };
     match number {
         READ => fs::read(process, mode, first, buffer).await,
         WRITE => fs::write(process, mode, first, buffer).await,

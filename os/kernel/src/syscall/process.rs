@@ -8,8 +8,8 @@ use crate::trap::Context;
 use crate::wait::{WaitMode, until};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::task::Poll;
 use corank_abi::call::FAILED;
+use core::task::Poll;
 
 /// How many arguments a program may get, and how many bytes they may have together.
 const MAX_ARGUMENTS: usize = 256;
@@ -24,7 +24,9 @@ pub(super) fn fork(process: &Arc<Process>, context: &Context) -> isize {
     }
     let mut child = context.fork();
     child.set_result(0);
-    process.fork(child).map_or(FAILED, |child| child.pid as isize)
+    process
+        .fork(child)
+        .map_or(FAILED, |child| child.pid as isize)
 }
 
 pub(super) fn exec(thread: &Thread, context: &mut Context, path: usize, vector: usize) -> Result {
@@ -33,11 +35,20 @@ pub(super) fn exec(thread: &Thread, context: &mut Context, path: usize, vector: 
         return Ok(FAILED);
     }
     let mut name = Vec::new();
-    let complete = process.with_memory(|space| space.read_string(path, MAX_NAME + 1, &mut name), Ok(false))?;
-    let Some(arguments) = read_arguments(process, vector)? else { return Ok(FAILED) };
+    let complete = process.with_memory(
+        |space| space.read_string(path, MAX_NAME + 1, &mut name),
+        Ok(false),
+    )?;
+    let Some(arguments) = read_arguments(process, vector)? else {
+        return Ok(FAILED);
+    };
     let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-    let Some(name) = core::str::from_utf8(&name).ok().filter(|_| complete) else { return Ok(FAILED) };
-    let Some(file) = programs::find(name) else { return Ok(FAILED) };
+    let Some(name) = core::str::from_utf8(&name).ok().filter(|_| complete) else {
+        return Ok(FAILED);
+    };
+    let Some(file) = programs::find(name) else {
+        return Ok(FAILED);
+    };
     Ok(match process.exec(name, file, &arguments) {
         Ok(fresh) => {
             *context = fresh;
@@ -61,7 +72,10 @@ fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>
             return Ok(Some(arguments));
         }
         let mut argument = Vec::new();
-        if !process.with_memory(|space| space.read_string(pointer, left, &mut argument), Ok(false))? {
+        if !process.with_memory(
+            |space| space.read_string(pointer, left, &mut argument),
+            Ok(false),
+        )? {
             return Ok(None);
         }
         left -= argument.len();
@@ -82,7 +96,14 @@ pub(super) fn kill(pid: usize, signal: usize) -> isize {
 }
 
 pub(super) fn sbrk(process: &Process, bytes: isize) -> isize {
-    process.with_memory(|space| space.move_heap_end(bytes).map_or(FAILED, |end| end as isize), FAILED)
+    process.with_memory(
+        |space| {
+            space
+                .move_heap_end(bytes)
+                .map_or(FAILED, |end| end as isize)
+        },
+        FAILED,
+    )
 }
 
 /// The child that is meant: -1 is any.
@@ -97,7 +118,8 @@ fn report(process: &Process, waited: Waited, exit_code: usize) -> Option<Result>
         Waited::Running => None,
         Waited::Ended(pid, _) if exit_code == 0 => Some(Ok(pid as isize)),
         Waited::Ended(pid, code) => {
-            let written = process.with_memory(|space| space.write(exit_code, &code.to_le_bytes()), Ok(()));
+            let written =
+                process.with_memory(|space| space.write(exit_code, &code.to_le_bytes()), Ok(()));
             Some(written.map(|()| pid as isize))
         }
     }
@@ -107,7 +129,12 @@ pub(super) fn wait_at_once(process: &Process, pid: usize, exit_code: usize) -> O
     report(process, process.wait_child(child(pid), || ()), exit_code)
 }
 
-pub(super) async fn wait(process: &Process, mode: WaitMode, pid: usize, exit_code: usize) -> Result {
+pub(super) async fn wait(
+    process: &Process,
+    mode: WaitMode,
+    pid: usize,
+    exit_code: usize,
+) -> Result {
     until(&process.children, mode, |turn| {
         let waited = process.wait_child(child(pid), || turn.wait());
         report(process, waited, exit_code).map_or(Poll::Pending, Poll::Ready)

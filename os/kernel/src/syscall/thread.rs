@@ -4,12 +4,14 @@ use crate::process::{Process, Waited};
 use crate::ring::{MAX_ENTRIES, Ring};
 use crate::wait::{WaitMode, until};
 use alloc::sync::Arc;
-use core::task::Poll;
 use corank_abi::call::{FAILED, WAIT_BLOCK, WAIT_YIELD};
 use corank_abi::page::{PAGE_SIZE, RING_BASE};
+use core::task::Poll;
 
 pub(super) fn create(process: &Arc<Process>, entry: usize, argument: usize) -> isize {
-    process.add_thread(entry, argument).map_or(FAILED, |tid| tid as isize)
+    process
+        .add_thread(entry, argument)
+        .map_or(FAILED, |tid| tid as isize)
 }
 
 fn report(waited: Waited) -> Option<isize> {
@@ -51,7 +53,9 @@ pub(super) fn ring_setup(process: &Process, entries: usize) -> isize {
     if place.is_some() {
         return FAILED;
     }
-    let Ok(ring) = Ring::new(entries) else { return FAILED };
+    let Ok(ring) = Ring::new(entries) else {
+        return FAILED;
+    };
     let mapped = process.with_memory(
         |space| {
             for (number, frame) in ring.frames().enumerate() {
