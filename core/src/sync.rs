@@ -15,7 +15,16 @@
 //! through a [`Waker`](core::task::Waker) or [`Remote`](crate::Remote).
 //!
 //! To share one, put it in an `Rc`, or borrow it in a future that owns it; without an allocator, make a `&'static` of it
-//! with a crate such as `static_cell`.
+//! with a crate such as `static_cell`:
+//!
+//! ```
+//! use corank::sync::Mutex;
+//! use static_cell::StaticCell;
+//!
+//! static COUNT: StaticCell<Mutex<u32>> = StaticCell::new();
+//! let count: &'static Mutex<u32> = COUNT.init(Mutex::new(0));
+//! *count.try_lock().unwrap() += 1;
+//! ```
 //!
 //! ```compile_fail,E0277
 //! fn needs_send<T: Send>() {}

@@ -11,7 +11,7 @@ core::arch::global_asm!(include_str!("start.s"));
 
 /// The machine as the device tree describes it. Addresses are physical.
 #[derive(Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Where the memory ends that begins at or before the kernel.
     pub memory: Range<usize>,
     /// The archive with the programs.
@@ -77,7 +77,7 @@ impl Machine {
     }
 
     /// The registers of all devices that the kernel uses.
-    pub fn devices(&self) -> impl Iterator<Item = Range<usize>> {
+    pub(crate) fn devices(&self) -> impl Iterator<Item = Range<usize>> {
         let serial = self.serial.as_ref().map(|(registers, _)| registers.clone());
         [serial, self.interrupts.clone(), self.power.clone()]
             .into_iter()

@@ -34,7 +34,7 @@ static CONSOLE: Mutex<Console> = Mutex::new(Console {
 static READERS: WaitQueue = WaitQueue::new();
 
 /// Finds the port and the interrupt controller, and switches the interrupt of incoming bytes on.
-pub fn init(machine: &Machine) {
+pub(crate) fn init(machine: &Machine) {
     let Some((registers, interrupt)) = &machine.serial else {
         return;
     };
@@ -100,7 +100,7 @@ impl Plic {
 }
 
 /// Serves the interrupts of devices: of the serial port, the only one that is switched on.
-pub fn interrupt() {
+pub(crate) fn interrupt() {
     let mut console = CONSOLE.lock();
     let Console { port, plic, input } = &mut *console;
     let (Some(port), Some(plic)) = (port, plic) else {
@@ -145,7 +145,7 @@ impl Write for Console {
 ///
 /// # Errors
 /// When the buffer is not the program's to write.
-pub async fn read(
+pub(crate) async fn read(
     process: &Process,
     mode: WaitMode,
     buffer: UserBuffer,
@@ -174,7 +174,7 @@ pub async fn read(
 ///
 /// # Errors
 /// When the buffer is not the program's to read; what lies in front of the bad address has been written.
-pub fn write(process: &Process, mut buffer: UserBuffer) -> Result<usize, BadAddress> {
+pub(crate) fn write(process: &Process, mut buffer: UserBuffer) -> Result<usize, BadAddress> {
     let length = buffer.length;
     let mut part = [0; 256];
     while buffer.length > 0 {
@@ -187,13 +187,13 @@ pub fn write(process: &Process, mut buffer: UserBuffer) -> Result<usize, BadAddr
 }
 
 /// Prints formatted text; use [`println!`](crate::println).
-pub fn print(arguments: fmt::Arguments<'_>) {
+pub(crate) fn print(arguments: fmt::Arguments<'_>) {
     // Writing to the console cannot fail.
     let _ = CONSOLE.lock().write_fmt(arguments);
 }
 
 /// Frees the console for the last words of a kernel that failed while it was printing.
-pub fn break_lock() {
+pub(crate) fn break_lock() {
     // SAFETY: only called when nothing else is going to run.
     unsafe { CONSOLE.force_unlock() };
 }

@@ -11,7 +11,7 @@ use elf::segment::ProgramHeader;
 
 /// Why a file cannot be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadError {
+pub(crate) enum LoadError {
     /// Not an executable ELF file for 64-bit RISC-V, or one whose segments lie where they must not.
     NotAProgram,
     /// No memory for it.
@@ -37,7 +37,7 @@ impl fmt::Display for LoadError {
 ///
 /// # Errors
 /// See [`LoadError`]. The address space is then good for nothing but being dropped.
-pub fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize, LoadError> {
+pub(crate) fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize, LoadError> {
     let program =
         ElfBytes::<LittleEndian>::minimal_parse(file).map_err(|_| LoadError::NotAProgram)?;
     let header = &program.ehdr;

@@ -14,7 +14,6 @@ use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::alloc::{alloc_zeroed, dealloc};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use corank::Remote;
 use corank_abi::call::FAILED;
 use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
@@ -27,12 +26,12 @@ use slab::Slab;
 use spin::Mutex;
 
 /// The most entries that a ring can have.
-pub const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
+pub(crate) const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
 const MAX_ENTRIES_U32: u32 = 4096;
 
 /// A process's rings.
 #[derive(Debug)]
-pub struct Ring {
+pub(crate) struct Ring {
     memory: Shared,
     entries: u32,
     state: Mutex<State>,
@@ -101,7 +100,7 @@ impl Ring {
     ///
     /// # Errors
     /// When there is no memory for them.
-    pub fn new(entries: usize) -> Result<Arc<Ring>, OutOfMemory> {
+    pub(crate) fn new(entries: usize) -> Result<Arc<Ring>, OutOfMemory> {
         let size = SUBMISSIONS + entries * (size_of::<Submission>() + size_of::<Completion>());
         let ring = Ring {
             memory: Shared::new(size)?,
@@ -120,7 +119,7 @@ impl Ring {
     }
 
     /// The physical addresses of its pages, in order.
-    pub fn frames(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = usize> {
         let start = self.memory.start as usize;
         (start..start + self.memory.layout.size()).step_by(PAGE_SIZE)
     }
@@ -162,7 +161,7 @@ impl Ring {
     ///
     /// # Errors
     /// When a submission passes a bad pointer.
-    pub async fn enter(
+    pub(crate) async fn enter(
         self: Arc<Ring>,
         process: &Arc<Process>,
         wait_for: usize,
@@ -311,7 +310,7 @@ impl Ring {
     }
 
     /// Cancels the calls under way: the process ends or runs another program. Nothing is written to the rings any more.
-    pub fn cancel_all(&self) {
+    pub(crate) fn cancel_all(&self) {
         let calls = {
             let mut state = self.state.lock();
             state.closed = true;

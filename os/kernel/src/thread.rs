@@ -15,7 +15,7 @@ const ILLEGAL_INSTRUCTION: i32 = -3;
 
 /// What a thread's coroutine owns. When it is dropped, the thread has ended.
 #[derive(Debug)]
-pub struct Thread {
+pub(crate) struct Thread {
     /// The process that it is part of.
     pub process: Arc<Process>,
     /// Its number in the process; 0 is the main thread.
@@ -25,7 +25,7 @@ pub struct Thread {
 
 impl Thread {
     /// A thread of `process`.
-    pub fn new(process: Arc<Process>, tid: usize) -> Thread {
+    pub(crate) fn new(process: Arc<Process>, tid: usize) -> Thread {
         Thread {
             process,
             tid,
@@ -43,7 +43,7 @@ impl Drop for Thread {
 
 /// Why a thread ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// It called `exit`.
     Exit(i32),
     /// It passed the kernel an address that is not its own.
@@ -57,7 +57,7 @@ impl From<BadAddress> for End {
 }
 
 /// The thread's coroutine: user mode, a trap, what the trap asks for, again.
-pub async fn run(thread: Thread, mut context: Context) {
+pub(crate) async fn run(thread: Thread, mut context: Context) {
     while !thread.process.is_ending() {
         match run_until_trap(&thread.process, &mut context) {
             Trap::Call => {
@@ -123,6 +123,7 @@ fn run_until_trap(process: &Process, context: &mut Context) -> Trap {
     unsafe { trap::run_user(context, satp) }
 }
 
+#[cold]
 fn finish(thread: &Thread, context: &Context, end: End) {
     match end {
         End::Exit(code) => {
@@ -143,6 +144,7 @@ fn finish(thread: &Thread, context: &Context, end: End) {
 }
 
 /// Ends the process with a message.
+#[cold]
 fn fail(thread: &Thread, context: &Context, code: i32, what: core::fmt::Arguments<'_>) {
     fail_process(
         &thread.process,
@@ -153,7 +155,7 @@ fn fail(thread: &Thread, context: &Context, code: i32, what: core::fmt::Argument
 }
 
 /// Ends the process with a message that names the cause.
-pub fn fail_process(process: &Process, code: i32, what: core::fmt::Arguments<'_>) {
+pub(crate) fn fail_process(process: &Process, code: i32, what: core::fmt::Arguments<'_>) {
     println!(
         "corank: {} (process {}) ended with code {code}: {what}",
         process.name(),
@@ -163,7 +165,7 @@ pub fn fail_process(process: &Process, code: i32, what: core::fmt::Arguments<'_>
 }
 
 /// Ends the process because of a bad pointer in an asynchronous call.
-pub fn fail_call(process: &Process, call: u32, bad: BadAddress) {
+pub(crate) fn fail_call(process: &Process, call: u32, bad: BadAddress) {
     fail_process(
         process,
         BAD_ADDRESS,

@@ -14,7 +14,7 @@ use corank::{Config, Executor, JoinHandle, Levels, Priority, Published, Step, Sy
 
 use crate::bell::Bell;
 use crate::ring::Ring;
-use crate::{local, page, thread};
+use crate::{local, page, thread, time};
 
 /// How many coroutines are polled at most while a submission waits and no new one joins it.
 pub const PATIENCE: u32 = 256;
@@ -50,7 +50,7 @@ pub fn run<T: 'static>(
 ) -> T {
     let presence = Presence::new();
     let bell = Bell::new();
-    let mut config = Config::new().notify(bell.waker());
+    let mut config = Config::new().clock(time::nanoseconds).notify(bell.waker());
     if let Some(published) = presence.published() {
         config = config.publish_to(published);
     }
@@ -107,8 +107,8 @@ impl Runtime<'_> {
         let mut submitted = 0;
         loop {
             let ring = local::block().ring.get();
-            if let Some(ring) = ring {
-                ring.take_completions();
+            if let Some(ring) = ring.filter(|ring| ring.has_completions()) {
+                self.executor.within(|| ring.take_completions());
             }
             let elsewhere = Elsewhere {
                 ring,
@@ -152,7 +152,7 @@ impl Runtime<'_> {
             // Rung since the last step: there may be something to run.
             return;
         }
-        let deadline = u64::MAX;
+        let deadline = self.executor.next_deadline().map_or(u64::MAX, time::ticks_at);
         let ring = local::block().ring.get();
         assert!(
             others || deadline != u64::MAX || ring.is_some_and(Ring::busy),

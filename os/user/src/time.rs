@@ -37,6 +37,18 @@ pub fn ticks_in(duration: Duration) -> u64 {
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
+/// Nanoseconds since boot: the clock of this process's executors, so of [`corank::time`].
+#[must_use]
+pub fn nanoseconds() -> u64 {
+    let (ticks, frequency) = (ticks(), frequency());
+    ticks / frequency * 1_000_000_000 + ticks % frequency * 1_000_000_000 / frequency
+}
+
+/// The first tick at or after this many [`nanoseconds`].
+pub(crate) fn ticks_at(nanoseconds: u64) -> u64 {
+    ticks_in(Duration::from_nanos(nanoseconds))
+}
+
 /// Lets the calling thread sleep at least this long (in whole milliseconds, rounded up).
 pub fn sleep(duration: Duration) {
     let milliseconds =

@@ -16,7 +16,7 @@ use spin::Mutex;
 
 const FRAMES: usize = 16;
 /// How many bytes a pipe holds.
-pub const CAPACITY: usize = FRAMES * PAGE_SIZE;
+pub(crate) const CAPACITY: usize = FRAMES * PAGE_SIZE;
 
 #[derive(Debug)]
 struct State {
@@ -40,14 +40,14 @@ struct Pipe {
 
 /// The end of a pipe that is read.
 #[derive(Debug)]
-pub struct ReadEnd(Arc<Pipe>);
+pub(crate) struct ReadEnd(Arc<Pipe>);
 
 /// The end of a pipe that is written.
 #[derive(Debug)]
-pub struct WriteEnd(Arc<Pipe>);
+pub(crate) struct WriteEnd(Arc<Pipe>);
 
 /// A new pipe.
-pub fn pipe() -> (ReadEnd, WriteEnd) {
+pub(crate) fn pipe() -> (ReadEnd, WriteEnd) {
     let pipe = Arc::new(Pipe {
         state: Mutex::new(State {
             frames: [const { None }; FRAMES],
@@ -93,7 +93,7 @@ impl State {
                     space.write(buffer.address, &frame.bytes()[offset..offset + count])?;
                     self.read += count;
                     buffer.advance(count);
-                    if self.read % PAGE_SIZE == 0 || self.read == self.written {
+                    if self.read.is_multiple_of(PAGE_SIZE) || self.read == self.written {
                         *place = None;
                     }
                 }
@@ -142,7 +142,7 @@ impl ReadEnd {
     ///
     /// # Errors
     /// When the buffer is not the program's to write.
-    pub async fn read(
+    pub(crate) async fn read(
         &self,
         process: &Process,
         mode: WaitMode,
@@ -165,7 +165,7 @@ impl ReadEnd {
     }
 
     /// Reads if that is done without waiting.
-    pub fn read_at_once(
+    pub(crate) fn read_at_once(
         &self,
         process: &Process,
         mut buffer: UserBuffer,
@@ -186,7 +186,7 @@ impl WriteEnd {
     ///
     /// # Errors
     /// When the buffer is not the program's to read.
-    pub async fn write(
+    pub(crate) async fn write(
         &self,
         process: &Process,
         mode: WaitMode,
@@ -215,7 +215,11 @@ impl WriteEnd {
     }
 
     /// Writes if that is done without waiting.
-    pub fn write_at_once(&self, process: &Process, mut buffer: UserBuffer) -> Option<Transferred> {
+    pub(crate) fn write_at_once(
+        &self,
+        process: &Process,
+        mut buffer: UserBuffer,
+    ) -> Option<Transferred> {
         let mut state = self.0.state.lock();
         if !self.0.is_read() {
             return Some(Ok(Err(NotAllowed)));

@@ -8,7 +8,7 @@ use core::ops::Range;
 bitflags! {
     /// The low bits of a page-table entry.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Flags: usize {
+    pub(crate) struct Flags: usize {
         /// The entry means something.
         const VALID = 1 << 0;
         /// May be read.
@@ -35,7 +35,7 @@ impl Flags {
 /// One entry of a page table.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct Entry(usize);
+pub(crate) struct Entry(usize);
 
 impl Entry {
     fn new(address: usize, flags: Flags) -> Entry {
@@ -43,12 +43,12 @@ impl Entry {
     }
 
     /// The physical address of the page or of the next table.
-    pub fn address(self) -> usize {
+    pub(crate) fn address(self) -> usize {
         self.0 >> 10 << 12 & ((1 << 56) - 1)
     }
 
     /// The low bits.
-    pub fn flags(self) -> Flags {
+    pub(crate) fn flags(self) -> Flags {
         Flags::from_bits_truncate(self.0)
     }
 
@@ -65,7 +65,7 @@ type Table = [Entry; 512];
 
 /// A page table. The tables below the root and the frames marked [`Flags::OWNED`] in the lower half belong to it.
 #[derive(Debug)]
-pub struct PageTable {
+pub(crate) struct PageTable {
     root: Frame,
     /// The lowest table that was found last, and the addresses divided by 2 MiB that it is for. Tables stay until the whole
     /// goes. A walk saved is two translations fewer that the hart has to find, right after a trap emptied its buffers.
@@ -89,7 +89,7 @@ impl PageTable {
     ///
     /// # Errors
     /// When no frame is free.
-    pub fn new() -> Result<PageTable, OutOfMemory> {
+    pub(crate) fn new() -> Result<PageTable, OutOfMemory> {
         Ok(PageTable {
             root: Frame::zeroed()?,
             recent: Cell::new((usize::MAX, core::ptr::null_mut())),
@@ -97,7 +97,7 @@ impl PageTable {
     }
 
     /// The physical address of the root.
-    pub fn root(&self) -> usize {
+    pub(crate) fn root(&self) -> usize {
         self.root.address()
     }
 
@@ -144,7 +144,7 @@ impl PageTable {
     }
 
     /// The entry of the 4 KiB page of `address`, if one is mapped there.
-    pub fn lookup(&self, address: usize) -> Option<Entry> {
+    pub(crate) fn lookup(&self, address: usize) -> Option<Entry> {
         // SAFETY: `find` returns places inside tables of this page table.
         let entry = unsafe { *self.find(address, 0)? };
         entry.is_valid().then_some(entry)
@@ -157,7 +157,12 @@ impl PageTable {
     ///
     /// # Panics
     /// When something is mapped there already.
-    pub fn map(&mut self, page: usize, frame: usize, flags: Flags) -> Result<(), OutOfMemory> {
+    pub(crate) fn map(
+        &mut self,
+        page: usize,
+        frame: usize,
+        flags: Flags,
+    ) -> Result<(), OutOfMemory> {
         self.map_large(page, frame, flags, 0)
     }
 
@@ -184,7 +189,11 @@ impl PageTable {
     ///
     /// # Errors
     /// When no frame is left for a table.
-    pub fn map_identity(&mut self, range: Range<usize>, flags: Flags) -> Result<(), OutOfMemory> {
+    pub(crate) fn map_identity(
+        &mut self,
+        range: Range<usize>,
+        flags: Flags,
+    ) -> Result<(), OutOfMemory> {
         let mut address = range.start;
         while address < range.end {
             let fits = |level: &usize| {
@@ -199,7 +208,7 @@ impl PageTable {
     }
 
     /// Takes away the page at `page`. Its frame is released if it belongs to this table. Returns whether there was one.
-    pub fn unmap(&mut self, page: usize) -> bool {
+    pub(crate) fn unmap(&mut self, page: usize) -> bool {
         let Some(place) = self.find(page, 0) else {
             return false;
         };
@@ -210,7 +219,7 @@ impl PageTable {
     }
 
     /// Makes the root's last entry, under which the trampoline lies, the same as `other`'s. It does not belong to `self`.
-    pub fn share_top(&mut self, other: &PageTable) {
+    pub(crate) fn share_top(&mut self, other: &PageTable) {
         // SAFETY: both roots are frames of their page tables; `self` is borrowed exclusively.
         unsafe { (*self.table(self.root()))[511] = (*other.table(other.root()))[511] };
     }
@@ -219,7 +228,7 @@ impl PageTable {
     ///
     /// # Errors
     /// The first error of `visit`.
-    pub fn for_each_page<E>(
+    pub(crate) fn for_each_page<E>(
         &self,
         mut visit: impl FnMut(usize, Entry) -> Result<(), E>,
     ) -> Result<(), E> {

@@ -25,7 +25,7 @@ const MAX_THREADS: usize = 1 << 20;
 static FIRST: Once<Arc<Process>> = Once::new();
 
 /// Starts the first process with the program that the boot arguments name. Switches the machine off if that is not possible.
-pub fn start_first(arguments: &[String]) {
+pub(crate) fn start_first(arguments: &[String]) {
     let Some(name) = arguments.first() else {
         println!(
             "corank: no program is named in the boot arguments; there are: {}",
@@ -104,7 +104,7 @@ impl Process {
     ///
     /// # Errors
     /// See [`LoadError`]; the process then keeps its memory.
-    pub fn load(&self, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
+    pub(crate) fn load(&self, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
         let mut space = AddressSpace::new(self.space_id)?;
         let entry = elf_loader::load(file, &mut space)?;
         self.map_pages(&mut space)?;
@@ -143,7 +143,12 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::load`]; the process then goes on as it was.
-    pub fn exec(&self, name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
+    pub(crate) fn exec(
+        &self,
+        name: &str,
+        file: &[u8],
+        arguments: &[&[u8]],
+    ) -> Result<Context, LoadError> {
         let context = self.load(file, arguments)?;
         // The calls under way meant the old program's memory. None of them runs before this returns.
         if let Some(ring) = self.ring.lock().take() {
@@ -168,7 +173,7 @@ impl Process {
     }
 
     /// Whether only the main thread is left.
-    pub fn has_one_thread(&self) -> bool {
+    pub(crate) fn has_one_thread(&self) -> bool {
         let state = self.state.lock();
         state.live == 1 && matches!(state.threads.first(), Some(Slot::Live(_)))
     }
@@ -177,7 +182,7 @@ impl Process {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn fork(self: &Arc<Process>, context: Context) -> Result<Arc<Process>, OutOfMemory> {
+    pub(crate) fn fork(self: &Arc<Process>, context: Context) -> Result<Arc<Process>, OutOfMemory> {
         if !heap::has_room() {
             return Err(OutOfMemory);
         }
@@ -209,7 +214,7 @@ impl Process {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn add_thread(
+    pub(crate) fn add_thread(
         self: &Arc<Process>,
         entry: usize,
         argument: usize,
@@ -269,7 +274,7 @@ impl Process {
 
     /// Ends the process, unless it is ending already: its threads and calls are cancelled. The one that calls this, if it is one
     /// of them, ends when it next would wait or returns.
-    pub fn end(&self, code: i32) {
+    pub(crate) fn end(&self, code: i32) {
         let coroutines: Vec<_> = {
             let mut state = self.state.lock();
             if state.ending.is_some() {
@@ -294,7 +299,7 @@ impl Process {
     }
 
     /// Whether [`Process::end`] has been called.
-    pub fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }
 

@@ -21,7 +21,7 @@ static TABLE: Mutex<Table> = Mutex::new(Table {
 });
 
 /// The process with this number, unless it has ended.
-pub fn find(pid: usize) -> Option<Arc<Process>> {
+pub(crate) fn find(pid: usize) -> Option<Arc<Process>> {
     TABLE.lock().processes.get(&pid).cloned()
 }
 

@@ -62,6 +62,7 @@ pub(super) async fn write(
     number(file.write(process, mode, buffer).await)
 }
 
+#[inline(never)]
 pub(super) fn dup(process: &Process, descriptor: usize) -> isize {
     let file = process.file(descriptor);
     file.and_then(|file| process.open(file))
@@ -69,6 +70,7 @@ pub(super) fn dup(process: &Process, descriptor: usize) -> isize {
 }
 
 /// Files are those of the archive, for reading.
+#[inline(never)]
 pub(super) fn open(process: &Process, path: usize, flags: usize) -> Result {
     let mut name = Vec::new();
     let complete = process.with_memory(
@@ -87,6 +89,7 @@ pub(super) fn close(process: &Process, descriptor: usize) -> isize {
     if process.close(descriptor) { 0 } else { FAILED }
 }
 
+#[inline(never)]
 pub(super) fn pipe(process: &Process, ends: usize) -> Result {
     let (read, write) = pipe::pipe();
     let Some([read, write]) = process.open_two([File::PipeRead(read), File::PipeWrite(write)])

@@ -18,13 +18,16 @@ use alloc::sync::Arc;
 use corank_abi::call::*;
 
 /// What a call returns; a bad pointer ends the process.
-pub type Result<T = isize> = core::result::Result<T, BadAddress>;
+pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
 
 /// Serves the system call that the thread's registers describe.
 ///
 /// # Errors
 /// When the thread ends by it.
-pub async fn serve(thread: &Thread, context: &mut Context) -> core::result::Result<isize, End> {
+pub(crate) async fn serve(
+    thread: &Thread,
+    context: &mut Context,
+) -> core::result::Result<isize, End> {
     let (number, arguments) = context.call();
     let [first, second, _] = arguments;
     let process = &thread.process;
@@ -62,7 +65,11 @@ pub async fn serve(thread: &Thread, context: &mut Context) -> core::result::Resu
 
 /// Serves a call if that is done without waiting; `None` if [`wait`] has to. A call that makes sense only for a thread does
 /// not exist here.
-pub fn at_once(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> Option<Result> {
+pub(crate) fn at_once(
+    process: &Arc<Process>,
+    number: usize,
+    arguments: [usize; 3],
+) -> Option<Result> {
     let [first, second, third] = arguments;
     let buffer = UserBuffer {
         address: second,
@@ -98,7 +105,7 @@ pub fn at_once(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> 
 ///
 /// # Errors
 /// When the call passes a bad pointer.
-pub async fn wait(
+pub(crate) async fn wait(
     process: &Arc<Process>,
     mode: WaitMode,
     number: usize,

@@ -18,6 +18,7 @@ const MAX_ARGUMENT_BYTES: usize = 32 << 10;
 /// The signals end a process; the number tells with which exit code.
 const SIGNALS: core::ops::RangeInclusive<usize> = 1..=31;
 
+#[inline(never)]
 pub(super) fn fork(process: &Arc<Process>, context: &Context) -> isize {
     if !process.has_one_thread() {
         return FAILED;
@@ -29,6 +30,7 @@ pub(super) fn fork(process: &Arc<Process>, context: &Context) -> isize {
         .map_or(FAILED, |child| child.pid as isize)
 }
 
+#[inline(never)]
 pub(super) fn exec(thread: &Thread, context: &mut Context, path: usize, vector: usize) -> Result {
     let process = &thread.process;
     if thread.tid != 0 || !process.has_one_thread() {
@@ -84,6 +86,7 @@ fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>
     Ok(None)
 }
 
+#[inline(never)]
 pub(super) fn kill(pid: usize, signal: usize) -> isize {
     match process::find(pid) {
         Some(process) if SIGNALS.contains(&signal) => {
@@ -95,6 +98,7 @@ pub(super) fn kill(pid: usize, signal: usize) -> isize {
     }
 }
 
+#[inline(never)]
 pub(super) fn sbrk(process: &Process, bytes: isize) -> isize {
     process.with_memory(
         |space| {

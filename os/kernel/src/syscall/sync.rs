@@ -7,6 +7,7 @@ use corank_abi::call::{
 };
 
 /// Makes what the call asks for. A mutex waits as its process does, whichever kind is asked for.
+#[inline(never)]
 pub(super) fn create(process: &Process, call: usize, permits: usize) -> isize {
     let number = match call {
         MUTEX_CREATE => process.add_semaphore(Kind::Mutex, 1),
@@ -17,6 +18,7 @@ pub(super) fn create(process: &Process, call: usize, permits: usize) -> isize {
     number.map_or(FAILED, |number| number as isize)
 }
 
+#[inline(never)]
 pub(super) fn up(process: &Process, call: usize, number: usize) -> isize {
     let kind = match call {
         MUTEX_UNLOCK => Kind::Mutex,

@@ -8,6 +8,7 @@ use corank_abi::call::{FAILED, WAIT_BLOCK, WAIT_YIELD};
 use corank_abi::page::{PAGE_SIZE, RING_BASE};
 use core::task::Poll;
 
+#[inline(never)]
 pub(super) fn create(process: &Arc<Process>, entry: usize, argument: usize) -> isize {
     process
         .add_thread(entry, argument)
@@ -33,6 +34,7 @@ pub(super) async fn wait(process: &Process, mode: WaitMode, tid: usize) -> isize
     .await
 }
 
+#[inline(never)]
 pub(super) fn wait_mode(process: &Process, mode: usize) -> isize {
     let mode = match mode {
         WAIT_BLOCK => WaitMode::Block,
@@ -45,6 +47,7 @@ pub(super) fn wait_mode(process: &Process, mode: usize) -> isize {
     }
 }
 
+#[inline(never)]
 pub(super) fn ring_setup(process: &Process, entries: usize) -> isize {
     if !entries.is_power_of_two() || entries > MAX_ENTRIES {
         return FAILED;

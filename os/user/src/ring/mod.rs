@@ -74,7 +74,7 @@ pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
     }
     let mut pipes = Vec::with_capacity(count);
     let mut failure = None;
-    for call in calls {
+    for call in &mut calls {
         let (result, buffer) = call.await;
         match check(result) {
             Ok(_) => {

@@ -221,23 +221,22 @@ impl Ring {
     }
 
     /// Enters the kernel: it serves every submission and returns when `wait_for` completions are ready or `deadline` (in
-    /// ticks) has passed. Then takes the completions in.
+    /// ticks) has passed.
     pub(crate) fn enter(&self, wait_for: usize, deadline: u64) {
         self.header.deadline.store(deadline, Ordering::Release);
         self.queued_levels.set(0);
         number_call(RING_ENTER, [wait_for, 0, 0]).expect("the rings are set up");
-        self.take_completions();
     }
 
-    /// Takes in what the kernel has completed, and wakes those who wait for it. Returns whether there was anything.
+    /// Whether the kernel has completed anything that hasn't been taken in.
     #[inline]
-    pub(crate) fn take_completions(&self) -> bool {
-        let tail = self.header.completion_tail.load(Ordering::Acquire);
-        if tail == self.completion_head.get() {
-            return false;
-        }
-        // First clear, then read: what the kernel adds in between shows in the bits again.
-        crate::page::process().arriving.store(0, Ordering::SeqCst);
+    pub(crate) fn has_completions(&self) -> bool {
+        self.header.completion_tail.load(Ordering::Acquire) != self.completion_head.get()
+    }
+
+    /// Takes in what the kernel has completed, and wakes those who wait for it. The executor clears the process page's
+    /// `arriving` levels when it runs next.
+    pub(crate) fn take_completions(&self) {
         while self.completion_head.get() != self.header.completion_tail.load(Ordering::Acquire) {
             let head = self.completion_head.get();
             // SAFETY: inside the ring, and the kernel has written it before it moved the tail.
@@ -248,7 +247,6 @@ impl Ring {
                 .store(head.wrapping_add(1), Ordering::Release);
             self.complete(completion);
         }
-        true
     }
 
     fn complete(&self, completion: Completion) {
