@@ -102,6 +102,16 @@ mod slot {
     }
 }
 
+/// For values that have to be static: allocated, never freed, and reachable, so that a leak checker is content.
+pub(crate) fn forever<T>(value: T) -> &'static mut T {
+    static KEPT: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(Vec::new());
+    let kept = Box::leak(Box::new(value));
+    KEPT.lock()
+        .unwrap()
+        .push(std::ptr::from_mut(kept).expose_provenance());
+    kept
+}
+
 pub(crate) fn executor() -> Executor {
     executor_with(Config::new())
 }
@@ -113,7 +123,7 @@ pub(crate) fn executor_with(config: Config) -> Executor {
 
 #[cfg(not(feature = "alloc"))]
 pub(crate) fn executor_with(config: Config) -> Executor {
-    let pool = Box::leak(Box::new(corank::Pool::<64, 1024>::new()));
+    let pool = forever(corank::Pool::<64, 1024>::new());
     Executor::in_pool(pool, config).unwrap()
 }
 
