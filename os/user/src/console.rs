@@ -1,7 +1,7 @@
 //! `print!` and `println!`.
 //!
 //! A line is put together on the stack and goes out in one system call, so that lines of several threads and processes don't
-//! mix. A line that is longer than [`LINE`] bytes takes several calls.
+//! mix. A line that is longer than 512 bytes takes several calls.
 use core::fmt::{Result, Write};
 
 use crate::io::STDOUT;
@@ -45,7 +45,10 @@ impl Write for Line {
 
 #[doc(hidden)]
 pub fn print(arguments: core::fmt::Arguments<'_>) {
-    let mut line = Line { bytes: [0; LINE], length: 0 };
+    let mut line = Line {
+        bytes: [0; LINE],
+        length: 0,
+    };
     // A program whose console is gone goes on: there is nowhere to complain.
     let _ = line.write_fmt(arguments).and_then(|()| line.flush());
 }

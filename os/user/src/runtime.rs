@@ -43,7 +43,11 @@ pub fn block_on<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
 ///
 /// # Panics
 /// As [`block_on`].
-pub fn run<T: 'static>(priority: Priority, global: Global, main: impl Future<Output = T> + 'static) -> T {
+pub fn run<T: 'static>(
+    priority: Priority,
+    global: Global,
+    main: impl Future<Output = T> + 'static,
+) -> T {
     let presence = Presence::new();
     let bell = Bell::new();
     let mut config = Config::new().clock(time::nanoseconds).notify(bell.waker());
@@ -51,8 +55,16 @@ pub fn run<T: 'static>(priority: Priority, global: Global, main: impl Future<Out
         config = config.publish_to(published);
     }
     let executor = Executor::with(config);
-    let main = executor.spawn(priority, main).expect("memory for the main coroutine");
-    Runtime { executor: &executor, bell: &bell, global, patience: PATIENCE }.run_until_exit(main)
+    let main = executor
+        .spawn(priority, main)
+        .expect("memory for the main coroutine");
+    Runtime {
+        executor: &executor,
+        bell: &bell,
+        global,
+        patience: PATIENCE,
+    }
+    .run_until_exit(main)
 }
 
 /// This executor's place among those of the process: the first one shows its bitmap in the process's page, others don't.
@@ -62,14 +74,17 @@ struct Presence {
 
 impl Presence {
     fn new() -> Self {
-        Self { first: page::process().executors.fetch_add(1, Ordering::AcqRel) == 0 }
+        Self {
+            first: page::process().executors.fetch_add(1, Ordering::AcqRel) == 0,
+        }
     }
 
     fn published(&self) -> Option<&'static Published> {
         const { assert!(size_of::<Published>() <= core::mem::offset_of!(page::ProcessPage, executors)) };
         // SAFETY: the process's page starts with the same three words as `Published`, all of them atomic, and stays mapped. Only
         // the process's first executor gets here, so each word has the writers that it may have.
-        self.first.then(|| unsafe { &*core::ptr::from_ref(page::process()).cast::<Published>() })
+        self.first
+            .then(|| unsafe { &*core::ptr::from_ref(page::process()).cast::<Published>() })
     }
 }
 
@@ -95,7 +110,10 @@ impl Runtime<'_> {
             if let Some(ring) = ring.filter(|ring| ring.has_completions()) {
                 self.executor.within(|| ring.take_completions());
             }
-            let elsewhere = Elsewhere { ring, global: self.global };
+            let elsewhere = Elsewhere {
+                ring,
+                global: self.global,
+            };
             match self.executor.step_under(&elsewhere) {
                 Step::Ran => {
                     if main.has_exited() {
@@ -134,7 +152,10 @@ impl Runtime<'_> {
             // Rung since the last step: there may be something to run.
             return;
         }
-        let deadline = self.executor.next_deadline().map_or(u64::MAX, time::ticks_at);
+        let deadline = self
+            .executor
+            .next_deadline()
+            .map_or(u64::MAX, time::ticks_at);
         let ring = local::block().ring.get();
         assert!(
             others || deadline != u64::MAX || ring.is_some_and(Ring::busy),

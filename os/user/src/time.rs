@@ -12,7 +12,9 @@ use crate::raw::number_call;
 pub fn ticks() -> u64 {
     let ticks: u64;
     // SAFETY: reads a counter that the kernel lets programs read.
-    unsafe { core::arch::asm!("rdtime {}", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        core::arch::asm!("rdtime {}", out(reg) ticks, options(nomem, nostack, preserves_flags))
+    };
     ticks
 }
 
@@ -49,7 +51,8 @@ pub(crate) fn ticks_at(nanoseconds: u64) -> u64 {
 
 /// Lets the calling thread sleep at least this long (in whole milliseconds, rounded up).
 pub fn sleep(duration: Duration) {
-    let milliseconds = usize::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(usize::MAX);
+    let milliseconds =
+        usize::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(usize::MAX);
     let _ = number_call(call::SLEEP, [milliseconds, 0, 0]);
 }
 

@@ -1,13 +1,11 @@
-//! Asynchronous system calls: the rings by hand, with entries that are wrong, and through the library.
+//! Asynchronous system calls: the rings by hand, with entries that are wrong. `asynchronous.rs` has the library's side.
 use alloc::vec::Vec;
-use core::pin::pin;
 use core::sync::atomic::Ordering;
-use core::task::{Context, Poll, Waker};
 
 use corank_abi::call::*;
 use corank_abi::page::RING_BASE;
 use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
-use corank_user::{block_on, process, ring, spawn, thread, time, yield_now};
+use corank_user::{process, time};
 
 use crate::support::{BAD_ADDRESS, KERNEL, UNMAPPED, call, exit_code, expect_end, pipe, tests};
 
@@ -32,12 +30,6 @@ tests![
     exec_with_calls_pending,
     a_child_has_no_rings,
     numbers_wrap_around,
-    reads_and_writes_of_coroutines,
-    closing_with_the_write,
-    a_dropped_call_is_taken_back,
-    a_dropped_read_keeps_its_buffer,
-    more_calls_than_entries,
-    waiting_for_a_process,
 ];
 
 /// The rings, handled without the library.
@@ -48,7 +40,10 @@ struct Rings {
 
 impl Rings {
     fn new(entries: u32) -> Self {
-        assert_eq!(call(RING_SETUP, [entries as usize, 0, 0]), RING_BASE as isize);
+        assert_eq!(
+            call(RING_SETUP, [entries as usize, 0, 0]),
+            RING_BASE as isize
+        );
         // SAFETY: the kernel has mapped the rings there, until the process ends.
         let header = unsafe { &*core::ptr::with_exposed_provenance::<RingHeader>(RING_BASE) };
         assert_eq!(header.entries.load(Ordering::Relaxed), entries);
@@ -57,10 +52,13 @@ impl Rings {
 
     fn submit(&self, submission: Submission) {
         let tail = self.header.submission_tail.load(Ordering::Relaxed);
-        let first: *mut Submission = core::ptr::with_exposed_provenance_mut(RING_BASE + SUBMISSIONS);
+        let first: *mut Submission =
+            core::ptr::with_exposed_provenance_mut(RING_BASE + SUBMISSIONS);
         // SAFETY: inside the ring.
         unsafe { first.add((tail % self.entries) as usize).write(submission) };
-        self.header.submission_tail.store(tail.wrapping_add(1), Ordering::Release);
+        self.header
+            .submission_tail
+            .store(tail.wrapping_add(1), Ordering::Release);
     }
 
     fn enter(&self, wait_for: usize) -> isize {
@@ -76,7 +74,9 @@ impl Rings {
         let first: *const Completion = core::ptr::with_exposed_provenance(start);
         // SAFETY: inside the ring, and written before the tail moved.
         let completion = unsafe { first.add((head % self.entries) as usize).read() };
-        self.header.completion_head.store(head.wrapping_add(1), Ordering::Release);
+        self.header
+            .completion_head
+            .store(head.wrapping_add(1), Ordering::Release);
         Some((completion.key, completion.result))
     }
 
@@ -87,7 +87,14 @@ impl Rings {
 
 fn submission(key: u64, number: usize, arguments: [usize; 3], flags: u8) -> Submission {
     let arguments = arguments.map(|argument| argument as u64);
-    Submission { key, call: number as u32, level: 32, flags, reserved: 0, arguments }
+    Submission {
+        key,
+        call: number as u32,
+        level: 32,
+        flags,
+        reserved: 0,
+        arguments,
+    }
 }
 
 fn set_up_once() {
@@ -97,7 +104,11 @@ fn set_up_once() {
 
 fn sizes_that_are_refused() {
     for entries in [0, 3, 100, 8192, usize::MAX] {
-        assert_eq!(call(RING_SETUP, [entries, 0, 0]), FAILED, "{entries} entries");
+        assert_eq!(
+            call(RING_SETUP, [entries, 0, 0]),
+            FAILED,
+            "{entries} entries"
+        );
     }
     Rings::new(4096);
 }
@@ -109,7 +120,11 @@ fn entering_without_rings_fails() {
 fn a_call_completes() {
     let rings = Rings::new(1);
     rings.submit(submission(77, GETPID, [0; 3], 0));
-    assert_eq!(rings.completion(), None, "nothing happens before the kernel is entered");
+    assert_eq!(
+        rings.completion(),
+        None,
+        "nothing happens before the kernel is entered"
+    );
     assert_eq!(rings.enter(1), 1);
     assert_eq!(rings.completion(), Some((77, process::id() as i64)));
     assert_eq!(rings.enter(0), 0);
@@ -118,13 +133,29 @@ fn a_call_completes() {
 /// Also those that make sense for a thread only.
 fn calls_that_dont_exist() {
     let rings = Rings::new(16);
-    let numbers = [0, 1, 3000, u32::MAX as usize, EXIT, YIELD, FORK, EXEC, THREAD_CREATE, RING_SETUP, RING_ENTER];
+    let numbers = [
+        0,
+        1,
+        3000,
+        u32::MAX as usize,
+        EXIT,
+        YIELD,
+        FORK,
+        EXEC,
+        THREAD_CREATE,
+        RING_SETUP,
+        RING_ENTER,
+    ];
     for (key, number) in (0..).zip(numbers) {
         rings.submit(submission(key, number, [0; 3], 0));
     }
     assert_eq!(rings.enter(numbers.len()), numbers.len() as isize);
     for (key, result) in rings.completions() {
-        assert!(result < 0, "call {} returned {result}", numbers[key as usize]);
+        assert!(
+            result < 0,
+            "call {} returned {result}",
+            numbers[key as usize]
+        );
     }
 }
 
@@ -132,11 +163,25 @@ fn calls_complete_in_their_own_order() {
     let rings = Rings::new(8);
     let (reader, writer) = pipe();
     let mut byte = [0_u8];
-    rings.submit(submission(1, READ, [reader.number(), byte.as_mut_ptr().expose_provenance(), 1], 0));
+    rings.submit(submission(
+        1,
+        READ,
+        [reader.number(), byte.as_mut_ptr().expose_provenance(), 1],
+        0,
+    ));
     rings.submit(submission(2, GETPID, [0; 3], 0));
     assert_eq!(rings.enter(1), 1);
-    assert_eq!(rings.completion(), Some((2, process::id() as i64)), "who needn't wait doesn't");
-    rings.submit(submission(3, WRITE, [writer.number(), c"x".as_ptr().expose_provenance(), 1], 0));
+    assert_eq!(
+        rings.completion(),
+        Some((2, process::id() as i64)),
+        "who needn't wait doesn't"
+    );
+    rings.submit(submission(
+        3,
+        WRITE,
+        [writer.number(), c"x".as_ptr().expose_provenance(), 1],
+        0,
+    ));
     assert_eq!(rings.enter(2), 2);
     let mut completions = rings.completions();
     completions.sort_unstable();
@@ -149,15 +194,28 @@ fn linked_calls_wait_for_each_other() {
     let rings = Rings::new(8);
     let (reader, writer) = pipe();
     let mut byte = [0_u8];
-    rings.submit(submission(1, READ, [reader.number(), byte.as_mut_ptr().expose_provenance(), 1], LINK));
+    rings.submit(submission(
+        1,
+        READ,
+        [reader.number(), byte.as_mut_ptr().expose_provenance(), 1],
+        LINK,
+    ));
     rings.submit(submission(2, GETPID, [0; 3], LINK));
     rings.submit(submission(3, GETPID, [0; 3], 0));
     rings.submit(submission(4, GETPID, [0; 3], 0));
     assert_eq!(rings.enter(1), 1);
-    assert_eq!(rings.completions(), [(4, process::id() as i64)], "2 and 3 follow 1, 4 doesn't");
+    assert_eq!(
+        rings.completions(),
+        [(4, process::id() as i64)],
+        "2 and 3 follow 1, 4 doesn't"
+    );
     writer.write(&[1]).expect("room");
     assert_eq!(rings.enter(3), 3);
-    let keys: Vec<u64> = rings.completions().iter().map(|completion| completion.0).collect();
+    let keys: Vec<u64> = rings
+        .completions()
+        .iter()
+        .map(|completion| completion.0)
+        .collect();
     assert_eq!(keys, [1, 2, 3]);
 }
 
@@ -165,7 +223,12 @@ fn silent_calls_say_nothing() {
     let rings = Rings::new(8);
     let (reader, writer) = pipe();
     let text = c"silence".as_ptr().expose_provenance();
-    rings.submit(submission(1, WRITE, [writer.into_number(), text, 7], LINK | SILENT));
+    rings.submit(submission(
+        1,
+        WRITE,
+        [writer.into_number(), text, 7],
+        LINK | SILENT,
+    ));
     rings.submit(submission(2, CLOSE, [reader.number() + 1, 0, 0], SILENT));
     assert_eq!(rings.enter(0), 0);
     assert_eq!(rings.completion(), None);
@@ -260,7 +323,12 @@ fn a_deadline_ends_the_wait() {
     let rings = Rings::new(4);
     let (reader, _writer) = pipe();
     let mut byte = [0_u8];
-    rings.submit(submission(1, READ, [reader.number(), byte.as_mut_ptr().expose_provenance(), 1], 0));
+    rings.submit(submission(
+        1,
+        READ,
+        [reader.number(), byte.as_mut_ptr().expose_provenance(), 1],
+        0,
+    ));
     for milliseconds in [0, 5, 25] {
         let deadline = time::ticks() + time::frequency() * milliseconds / 1000;
         rings.header.deadline.store(deadline, Ordering::Release);
@@ -280,11 +348,18 @@ fn waiting_for_more_than_there_is() {
 
 fn submit_endless_calls(rings: &Rings) {
     let (reader, writer) = pipe();
-    let memory = Vec::leak(alloc::vec![0_u8; 1 << 20]).as_mut_ptr().expose_provenance();
+    let memory = Vec::leak(alloc::vec![0_u8; 1 << 20])
+        .as_mut_ptr()
+        .expose_provenance();
     rings.submit(submission(1, READ, [reader.into_number(), memory, 1000], 0));
     rings.submit(submission(2, WRITE, [writer.into_number(), memory, 100], 0));
     let (reader, writer) = pipe();
-    rings.submit(submission(3, WRITE, [writer.into_number(), memory, 1 << 20], LINK));
+    rings.submit(submission(
+        3,
+        WRITE,
+        [writer.into_number(), memory, 1 << 20],
+        LINK,
+    ));
     rings.submit(submission(4, GETPID, [0; 3], 0));
     // Open, but nobody reads.
     let _ = reader.into_number();
@@ -334,101 +409,4 @@ fn numbers_wrap_around() {
         assert_eq!(rings.enter(1), 1);
         assert_eq!(rings.completion(), Some((key, process::id() as i64)));
     }
-}
-
-fn reads_and_writes_of_coroutines() {
-    block_on(async {
-        let (reader, writer) = pipe();
-        let reading = spawn(corank_user::Priority::DEFAULT, async move {
-            ring::read(&reader, Vec::with_capacity(10)).await
-        });
-        yield_now().await;
-        assert_eq!(ring::write(&writer, b"first".to_vec()).await, (Ok(5), b"first".to_vec()));
-        assert_eq!(ring::write(&writer, b"second".to_vec()).await.0, Ok(6));
-        let (count, buffer) = reading.expect("memory").await.expect("it ends");
-        assert_eq!((count, &buffer[..]), (Ok(10), &b"firstsecon"[..]));
-        ring::close(writer);
-    });
-}
-
-fn closing_with_the_write() {
-    block_on(async {
-        let (reader, writer) = pipe();
-        assert_eq!(ring::write_and_close(writer, b"data".to_vec()).await.0, Ok(4));
-        let (count, buffer) = ring::read(&reader, Vec::with_capacity(100)).await;
-        assert_eq!((count, &buffer[..]), (Ok(4), &b"data"[..]));
-        let (count, buffer) = ring::read(&reader, buffer).await;
-        assert_eq!((count, buffer.len()), (Ok(0), 0));
-    });
-}
-
-/// Polls a future once; it must not be done by that.
-fn poll_once<T>(future: core::pin::Pin<&mut impl Future<Output = T>>) {
-    assert!(matches!(future.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
-}
-
-fn a_dropped_call_is_taken_back() {
-    block_on(async {
-        let (reader, writer) = pipe();
-        writer.write(b"ab").expect("room");
-        {
-            let mut read = pin!(ring::read(&reader, Vec::with_capacity(1)));
-            poll_once(read.as_mut());
-        }
-        let (count, buffer) = ring::read(&reader, Vec::with_capacity(1)).await;
-        assert_eq!((count, &buffer[..]), (Ok(1), &b"a"[..]), "the dropped read took nothing");
-    });
-}
-
-fn a_dropped_read_keeps_its_buffer() {
-    block_on(async {
-        let (reader, writer) = pipe();
-        let handle = spawn(corank_user::Priority::DEFAULT, {
-            let reader = reader.duplicate().expect("a descriptor");
-            async move { ring::read(&reader, Vec::with_capacity(2000)).await.0 }
-        })
-        .expect("memory");
-        // Somewhere in these the kernel is entered and takes the call.
-        for _ in 0..2 {
-            let (other, end) = pipe();
-            ring::write_and_close(end, b"x".to_vec()).await.0.expect("room");
-            ring::read(&other, Vec::with_capacity(2)).await.0.expect("it can be read");
-        }
-        assert!(handle.cancel());
-        // If the buffer's memory were free, these would be in the way of what the kernel writes.
-        let canaries: Vec<Vec<u8>> = (0..50).map(|_| alloc::vec![7; 2000]).collect();
-        assert_eq!(ring::write_and_close(writer, alloc::vec![1; 2000]).await.0, Ok(2000));
-        assert!(canaries.iter().all(|canary| canary.iter().all(|byte| *byte == 7)));
-    });
-}
-
-fn more_calls_than_entries() {
-    block_on(async {
-        let tasks: Vec<_> = (0..4 * ring::ENTRIES)
-            .map(|number| {
-                let (reader, writer) = pipe();
-                let task = async move {
-                    let (count, buffer) = ring::read(&reader, Vec::with_capacity(5)).await;
-                    assert_eq!(count, Ok(4));
-                    assert_eq!(buffer, number.to_le_bytes());
-                };
-                (spawn(corank_user::Priority::DEFAULT, task).expect("memory"), writer)
-            })
-            .collect();
-        for (number, (task, writer)) in tasks.into_iter().enumerate() {
-            let data = (number as u32).to_le_bytes().to_vec();
-            assert_eq!(ring::write_and_close(writer, data).await.0, Ok(4));
-            task.await.expect("it ends");
-        }
-    });
-}
-
-fn waiting_for_a_process() {
-    let child = process::spawn(|| {
-        thread::yield_now();
-        33
-    })
-    .expect("a process");
-    let exited = block_on(ring::wait_process(child));
-    assert_eq!(exited, Ok(process::Exited { pid: child, code: 33 }));
 }
