@@ -20,12 +20,14 @@ use crate::storage::{Pool, PoolInUse};
 /// Everything is constant time, whatever the number of coroutines: spawn, wake, pick, re-prioritise.
 ///
 /// ```
+/// # #[cfg(feature = "std")] {
 /// use corank::{Executor, Priority};
 ///
 /// let executor = Executor::new();
 /// let sum = executor.spawn(Priority::DEFAULT, async { 1 + 1 })?;
 /// executor.run_until_idle();
 /// assert_eq!(sum.try_join().unwrap().unwrap(), 2);
+/// # }
 /// # Ok::<(), corank::SpawnError>(())
 /// ```
 pub struct Executor {
@@ -43,6 +45,8 @@ pub struct Config {
     pub(crate) published: Option<&'static Published>,
     pub(crate) notify: Option<Waker>,
     pub(crate) clock: Option<fn() -> u64>,
+    #[cfg(feature = "hooks")]
+    pub(crate) observer: crate::hooks::Watch,
 }
 
 impl Config {
@@ -54,6 +58,8 @@ impl Config {
             published: None,
             notify: None,
             clock: None,
+            #[cfg(feature = "hooks")]
+            observer: crate::hooks::Watch(None),
         }
     }
 

@@ -10,7 +10,7 @@
 //! - and when nothing is ready: then it waits there.
 use core::sync::atomic::Ordering;
 
-use corank::{Config, Executor, JoinHandle, Levels, Priority, Published, Step, SystemView};
+use corank::{Config, Executor, Levels, Priority, Published, Step, SystemView};
 
 use crate::bell::Bell;
 use crate::ring::Ring;

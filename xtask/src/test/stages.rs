@@ -68,6 +68,13 @@ pub(super) const STAGES: &[Stage] = &[
         run: host,
     },
     Stage {
+        name: "features",
+        about: "the core's tests without the standard library, with a heap and without",
+        home: Home::Path("core/tests"),
+        limit: minutes(10),
+        run: features,
+    },
+    Stage {
         name: "docs",
         about: "documentation without warnings",
         home: Home::Path("Cargo.toml"),
@@ -176,6 +183,21 @@ fn host(context: &mut Context) -> Result<Outcome> {
     Ok(Outcome::of_cargo_test(&context.command(&command)?))
 }
 
+fn features(context: &mut Context) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for features in ["alloc", ""] {
+        let mut command = host_command(&["test", "--package", "corank", "--lib", "--tests"]);
+        command.args([
+            "--no-fail-fast",
+            "--no-default-features",
+            "--features",
+            features,
+        ]);
+        outcome.add(Outcome::of_cargo_test(&context.command(&command)?));
+    }
+    Ok(outcome)
+}
+
 /// The core's test files for loom: `core/tests/loom….rs`, without the extension.
 fn loom_tests() -> Vec<String> {
     let entries = std::fs::read_dir(repository::path("core/tests"))
@@ -198,7 +220,9 @@ fn loom(context: &mut Context) -> Result<Outcome> {
     // Another configuration of the same crates: a folder of its own keeps both built.
     command
         .env("RUSTFLAGS", "--cfg loom")
-        .env("CARGO_TARGET_DIR", repository::path("target/loom"));
+        .env("CARGO_TARGET_DIR", repository::path("target/loom"))
+        // Most of the time goes into building loom, and nobody debugs it.
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     Ok(Outcome::of_cargo_test(&context.command(&command)?))
 }
 
