@@ -7,6 +7,8 @@ use core::ptr::{self, NonNull};
 
 use crate::atomic::{AtomicU8, AtomicU32, Ordering};
 use crate::id::CoroutineId;
+use crate::link::Link;
+use crate::notes::Tally;
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
 use crate::signals::Signals;
@@ -44,8 +46,8 @@ pub(crate) struct Block {
     /// What to do with `memory`. `None`: the slot is free.
     pub(crate) vtable: Cell<Option<&'static VTable>>,
     /// Neighbours in the ready queue; `next` also links free slots.
-    pub(crate) next: Cell<u32>,
-    pub(crate) previous: Cell<u32>,
+    pub(crate) next: Cell<Link>,
+    pub(crate) previous: Cell<Link>,
     /// Place in the table.
     index: u32,
     /// The effective level. Atomic because a waker on another thread announces it.
@@ -64,11 +66,12 @@ pub(crate) struct Block {
     pub(crate) inbox_next: AtomicU32,
     /// Place in its chunk.
     slot: u16,
+    pub(crate) tally: Tally,
 }
 
 // README and the experiment `core` promise at most 64 bytes beside the future; a chunk's header and directory entry add a
 // quarter of a byte.
-#[cfg(all(target_pointer_width = "64", not(loom)))]
+#[cfg(all(target_pointer_width = "64", not(loom), not(feature = "stats")))]
 const _: () = assert!(size_of::<Block>() == 56);
 
 /// The owner's notes on a coroutine: a set of the constants below.
@@ -104,8 +107,8 @@ impl Block {
             memory: Cell::new(ptr::null_mut()),
             vtable: Cell::new(None),
             waiters: Cell::new(None),
-            next: Cell::new(NONE),
-            previous: Cell::new(NONE),
+            next: Cell::new(Link::NONE),
+            previous: Cell::new(Link::NONE),
             generation: Cell::new(0),
             signals: Signals::new(),
             inbox_next: AtomicU32::new(NONE),
@@ -115,6 +118,7 @@ impl Block {
             flags: Cell::new(Flags::default()),
             index,
             slot,
+            tally: Tally::default(),
         }
     }
 

@@ -20,12 +20,14 @@ use crate::storage::{Pool, PoolInUse};
 /// Everything is constant time, whatever the number of coroutines: spawn, wake, pick, re-prioritise.
 ///
 /// ```
+/// # #[cfg(feature = "std")] {
 /// use corank::{Executor, Priority};
 ///
 /// let executor = Executor::new();
 /// let sum = executor.spawn(Priority::DEFAULT, async { 1 + 1 })?;
 /// executor.run_until_idle();
 /// assert_eq!(sum.try_join().unwrap().unwrap(), 2);
+/// # }
 /// # Ok::<(), corank::SpawnError>(())
 /// ```
 pub struct Executor {
@@ -43,6 +45,8 @@ pub struct Config {
     pub(crate) published: Option<&'static Published>,
     pub(crate) notify: Option<Waker>,
     pub(crate) clock: Option<fn() -> u64>,
+    #[cfg(feature = "hooks")]
+    pub(crate) observer: crate::hooks::Watch,
 }
 
 impl Config {
@@ -54,6 +58,8 @@ impl Config {
             published: None,
             notify: None,
             clock: None,
+            #[cfg(feature = "hooks")]
+            observer: crate::hooks::Watch(None),
         }
     }
 
@@ -284,6 +290,13 @@ impl Executor {
     /// The priority that a coroutine has by itself.
     pub fn base_priority(&self, id: CoroutineId) -> Option<Priority> {
         Some(self.scheduler().find(id)?.base())
+    }
+
+    /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready queues. For a home that takes
+    /// in events itself between two steps; the same wakes from outside would go through the inbox, at several times the cost.
+    pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
+        let _entered = Entered::new(self.scheduler());
+        take_in()
     }
 
     /// Levels with ready coroutines, as far as the executor knows: what has arrived from outside is taken in first.

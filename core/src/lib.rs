@@ -8,13 +8,23 @@
 //!
 //! - Inside a coroutine: [`spawn`], [`current`], [`yield_now`], [`wake`], [`reprioritize`], [`cancel`].
 //! - A program: [`coroutine_run`]. A home of its own: [`Executor`], [`Config`], [`SystemView`].
+//! - What coroutines share: [`sync`]. Sleeping and time limits: [`time`]. Wake by key: [`key`].
 //! - From other threads and interrupt handlers: any [`Waker`](core::task::Waker), and [`Remote`].
 //!
 //! # Features
 //! - `std` (default): panics stay inside their coroutine; threads know which executor runs on them.
 //! - `alloc`: tables that grow. Without it, coroutines live in a [`Pool`].
+//! - `stats`: how often and how long coroutines ran and waited: `Executor::stats`, `Executor::level_stats`.
+//! - `hooks`: an `Observer` is told of every transition.
 
 #![no_std]
+#![cfg_attr(
+    not(feature = "std"),
+    allow(
+        rustdoc::broken_intra_doc_links,
+        reason = "the documentation describes what is there with `std`"
+    )
+)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
@@ -26,9 +36,13 @@ mod block;
 mod context;
 mod executor;
 mod here;
+#[cfg(feature = "hooks")]
+mod hooks;
 mod id;
 mod join;
 pub mod key;
+mod link;
+mod notes;
 #[cfg(feature = "std")]
 mod park;
 mod policy;
@@ -36,6 +50,8 @@ mod priority;
 mod published;
 mod scheduler;
 mod signals;
+#[cfg(feature = "stats")]
+mod stats;
 mod storage;
 pub mod sync;
 mod task;
@@ -49,10 +65,14 @@ pub use executor::{Config, Executor, Relaxed, SpawnError, Step, SystemView};
 #[cfg(feature = "std")]
 pub use here::coroutine_run;
 pub use here::{YieldNow, cancel, current, reprioritize, spawn, wake, yield_now};
+#[cfg(feature = "hooks")]
+pub use hooks::{Exit, Observer};
 pub use id::CoroutineId;
 pub use join::{JoinError, JoinHandle};
 pub use policy::Policy;
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
 pub use published::Published;
+#[cfg(feature = "stats")]
+pub use stats::Stats;
 pub use storage::{Pool, PoolInUse};
 pub use waker::Remote;

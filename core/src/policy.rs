@@ -53,7 +53,7 @@ impl Chooser {
 
     /// The level that the next pick takes from: one of `ready`, whose most urgent one is given. Counts a pick.
     #[inline]
-    pub(crate) fn choose(&self, ready: Levels, most_urgent: Priority) -> Priority {
+    pub(crate) fn choose(&self, ready: &Cell<Levels>, most_urgent: Priority) -> Priority {
         let Policy::Bounded { every } = self.policy else {
             return most_urgent;
         };
@@ -65,6 +65,7 @@ impl Chooser {
         self.picks.set(0);
         let cursor = self.cursor.get();
         let distance = ready
+            .get()
             .bits()
             .rotate_right(u32::from(cursor))
             .trailing_zeros() as u8;

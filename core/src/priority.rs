@@ -1,5 +1,6 @@
 //! Priorities: 64 levels, 0 the most urgent, and sets of levels in one word.
 
+use core::cell::Cell;
 use core::fmt;
 
 /// How many levels there are.
@@ -64,6 +65,28 @@ impl TryFrom<u8> for Priority {
 
     fn try_from(level: u8) -> Result<Self, PriorityOutOfRange> {
         Self::new(level).ok_or(PriorityOutOfRange(level))
+    }
+}
+
+/// A level or none, in one byte: `Option<Priority>` takes two, and two comparisons.
+pub(crate) struct LevelCell(Cell<u8>);
+
+impl LevelCell {
+    const NOBODY: u8 = LEVELS as u8;
+
+    pub(crate) const fn new() -> Self {
+        Self(Cell::new(Self::NOBODY))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<Priority> {
+        let level = self.0.get();
+        (level != Self::NOBODY).then_some(Priority(level))
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, level: Option<Priority>) {
+        self.0.set(level.map_or(Self::NOBODY, Priority::level));
     }
 }
 

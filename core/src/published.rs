@@ -52,16 +52,19 @@ impl Published {
         self.arriving.insert(priority);
     }
 
+    /// Whether anything was announced that the executor has not taken in.
+    #[inline]
+    pub(crate) fn has_arrivals(&self) -> bool {
+        self.arriving.any()
+    }
+
     pub(crate) fn set_ready(&self, levels: Levels) {
         self.ready.store(levels);
     }
 
-    pub(crate) fn set_running(&self, priority: Priority) {
-        self.running.store(Levels::NONE.with(priority));
-    }
-
-    pub(crate) fn clear_running(&self) {
-        self.running.store(Levels::NONE);
+    pub(crate) fn set_running(&self, priority: Option<Priority>) {
+        self.running
+            .store(priority.map_or(Levels::NONE, |priority| Levels::NONE.with(priority)));
     }
 
     pub(crate) fn clear_arriving(&self) {
@@ -85,8 +88,14 @@ impl AtomicLevels {
         Levels::from_bits(self.0.load(Ordering::Acquire))
     }
 
+    /// Relaxed: the levels are all there is to read, and no other memory is read because of them.
     fn store(&self, levels: Levels) {
-        self.0.store(levels.bits(), Ordering::Release);
+        self.0.store(levels.bits(), Ordering::Relaxed);
+    }
+
+    /// Relaxed: whoever finds any clears them, which orders what follows.
+    fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
     }
 
     fn insert(&self, priority: Priority) {
@@ -119,8 +128,12 @@ impl AtomicLevels {
     }
 
     fn store(&self, levels: Levels) {
-        self.0[0].store(levels.bits() as u32, Ordering::Release);
-        self.0[1].store((levels.bits() >> 32) as u32, Ordering::Release);
+        self.0[0].store(levels.bits() as u32, Ordering::Relaxed);
+        self.0[1].store((levels.bits() >> 32) as u32, Ordering::Relaxed);
+    }
+
+    fn any(&self) -> bool {
+        self.0[0].load(Ordering::Relaxed) | self.0[1].load(Ordering::Relaxed) != 0
     }
 
     fn insert(&self, priority: Priority) {

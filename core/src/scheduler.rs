@@ -13,8 +13,10 @@ use crate::block::{BlockRef, Flags, NONE, State};
 use crate::context::Entered;
 use crate::executor::{Config, SpawnError, Step, SystemView};
 use crate::id::CoroutineId;
+use crate::link::Link;
+use crate::notes::Notes;
 use crate::policy::Chooser;
-use crate::priority::{LEVELS, Levels, Priority};
+use crate::priority::{LEVELS, LevelCell, Levels, Priority};
 use crate::published::Published;
 use crate::storage::{Directory, Storage};
 #[cfg(feature = "std")]
@@ -26,13 +28,17 @@ use crate::waker;
 /// See the module's documentation.
 pub(crate) struct Scheduler {
     ready: Cell<Levels>,
+    /// The first of `ready`, which changes less often than it is asked for.
+    most_urgent: LevelCell,
     queues: [Queue; LEVELS],
     chooser: Chooser,
     current: Cell<Option<BlockRef>>,
+    /// The level that is published as running.
+    running: LevelCell,
     /// Coroutines that have not exited.
     live: Cell<usize>,
     /// First free slot; the others follow by `Block::next`.
-    free: Cell<u32>,
+    free: Cell<Link>,
     capacity: usize,
     /// Set when the executor is being dropped: nothing is spawned any more.
     closing: Cell<bool>,
@@ -42,6 +48,11 @@ pub(crate) struct Scheduler {
     /// Join handles that exist.
     handles: Cell<usize>,
     pub(crate) timers: Timers,
+    #[cfg_attr(
+        not(any(feature = "stats", feature = "hooks")),
+        allow(dead_code, reason = "nothing is noted")
+    )]
+    pub(crate) notes: Notes,
     own_published: Published,
     /// The home's, or our own: set by [`place`](Self::place).
     published: Cell<*const Published>,
@@ -55,17 +66,17 @@ pub(crate) struct Scheduler {
     _freed_once: loom::alloc::Track<()>,
 }
 
-/// One level's ready queue. It means something only while the level's bit is set, and the ends' outer links mean nothing:
-/// so neither taking the head nor adding a tail touches a third coroutine.
+/// One level's ready queue. It has a tail if and only if the level's bit is set; without one the head means nothing, and
+/// neither do the ends' outer links: so taking the head or adding a tail touches no third coroutine.
 struct Queue {
-    head: Cell<u32>,
+    head: Cell<Link>,
     tail: Cell<Option<BlockRef>>,
 }
 
 impl Queue {
     const fn new() -> Self {
         Self {
-            head: Cell::new(NONE),
+            head: Cell::new(Link::NONE),
             tail: Cell::new(None),
         }
     }
@@ -75,17 +86,20 @@ impl Scheduler {
     pub(crate) fn new(config: Config, storage: Storage) -> Self {
         Self {
             ready: Cell::new(Levels::NONE),
+            most_urgent: LevelCell::new(),
             queues: [const { Queue::new() }; LEVELS],
             chooser: Chooser::new(config.policy),
             current: Cell::new(None),
+            running: LevelCell::new(),
             live: Cell::new(0),
-            free: Cell::new(NONE),
+            free: Cell::new(Link::NONE),
             capacity: config.capacity,
             closing: Cell::new(false),
             directory: Cell::new(storage.directory()),
             storage: UnsafeCell::new(storage),
             handles: Cell::new(0),
             timers: Timers::new(config.clock),
+            notes: Notes::new(&config),
             own_published: Published::new(),
             published: Cell::new(config.published.map_or(ptr::null(), ptr::from_ref)),
             notify: config.notify,
@@ -144,9 +158,24 @@ impl Scheduler {
     }
 
     #[inline]
+    fn follow(&self, link: Link) -> BlockRef {
+        link.follow(|index| self.block(index))
+    }
+
+    #[inline]
     fn set_ready(&self, ready: Levels) {
         self.ready.set(ready);
+        self.most_urgent.set(ready.most_urgent());
         self.published().set_ready(ready);
+    }
+
+    /// Publishes the level that runs, if it is another one than before.
+    #[inline]
+    fn show_running(&self, level: Option<Priority>) {
+        if self.running.get() != level {
+            self.running.set(level);
+            self.published().set_running(level);
+        }
     }
 
     /// *make ready*: to the tail of its level.
@@ -155,13 +184,11 @@ impl Scheduler {
         let level = block.level();
         let queue = self.queue(level);
         block.state.set(State::Ready);
-        if self.ready.get().contains(level) {
-            // SAFETY: the level's bit is set, so its queue has a tail.
-            let tail = unsafe { queue.tail.get().unwrap_unchecked() };
-            block.previous.set(tail.index());
-            tail.next.set(block.index());
+        if let Some(tail) = queue.tail.get() {
+            block.previous.set(Link::to(tail));
+            tail.next.set(Link::to(block));
         } else {
-            queue.head.set(block.index());
+            queue.head.set(Link::to(block));
             self.set_ready(self.ready.get().with(level));
         }
         queue.tail.set(Some(block));
@@ -171,8 +198,9 @@ impl Scheduler {
     #[inline]
     fn dequeue_head(&self, level: Priority) -> BlockRef {
         let queue = self.queue(level);
-        let block = self.block(queue.head.get());
+        let block = self.follow(queue.head.get());
         if queue.tail.get() == Some(block) {
+            queue.tail.set(None);
             self.set_ready(self.ready.get().without(level));
         } else {
             queue.head.set(block.next.get());
@@ -184,16 +212,19 @@ impl Scheduler {
     fn dequeue(&self, block: BlockRef) {
         let level = block.level();
         let queue = self.queue(level);
-        let is_head = queue.head.get() == block.index();
+        let is_head = queue.head.get() == Link::to(block);
         let is_tail = queue.tail.get() == Some(block);
         match (is_head, is_tail) {
-            (true, true) => self.set_ready(self.ready.get().without(level)),
+            (true, true) => {
+                queue.tail.set(None);
+                self.set_ready(self.ready.get().without(level));
+            }
             (true, false) => queue.head.set(block.next.get()),
-            (false, true) => queue.tail.set(Some(self.block(block.previous.get()))),
+            (false, true) => queue.tail.set(Some(self.follow(block.previous.get()))),
             (false, false) => {
                 let (previous, next) = (block.previous.get(), block.next.get());
-                self.block(previous).next.set(next);
-                self.block(next).previous.set(previous);
+                self.follow(previous).next.set(next);
+                self.follow(next).previous.set(previous);
             }
         }
     }
@@ -205,6 +236,7 @@ impl Scheduler {
 
     /// The effective level changes, at once and in whatever state (rules R1 to R3).
     pub(crate) fn move_to_level(&self, block: BlockRef, level: Priority) {
+        let from = block.level();
         match block.state.get() {
             State::Ready => {
                 self.dequeue(block);
@@ -214,11 +246,12 @@ impl Scheduler {
             State::Running => {
                 block.set_level(level);
                 if self.current.get() == Some(block) {
-                    self.published().set_running(level);
+                    self.show_running(Some(level));
                 }
             }
             State::Blocked | State::Exited => block.set_level(level),
         }
+        self.note_reprioritized(block, from);
     }
 }
 
@@ -263,6 +296,7 @@ impl Scheduler {
         self.handles.set(self.handles.get() + 1);
         self.live.set(self.live.get() + 1);
         self.enqueue(block);
+        self.note_spawned(block);
         Ok(block)
     }
 
@@ -270,7 +304,10 @@ impl Scheduler {
     #[inline]
     pub(crate) fn wake(&self, block: BlockRef) {
         match block.state.get() {
-            State::Blocked => self.enqueue(block),
+            State::Blocked => {
+                self.enqueue(block);
+                self.note_woken(block);
+            }
             State::Running => block.insert(Flags::WOKEN),
             State::Ready | State::Exited => {}
         }
@@ -305,28 +342,36 @@ impl Scheduler {
     pub(crate) fn run(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
         let _entered = Entered::new(self);
         let outer = self.current.get();
-        let polls = Cell::new(0);
+        let mut polls = 0;
         let last = loop {
-            // One net for all polls rather than one for each: a panic is rare, a poll is not.
-            match isolate(|| self.run_until_panic(view, limit, &polls)) {
-                Ok(last) => break last,
-                Err(panic) => self.poll_panicked(outer, panic),
+            // Counted down in 32 bits, which is one register everywhere.
+            let round = u32::try_from(limit - polls).unwrap_or(u32::MAX);
+            let left = Cell::new(round);
+            let last = loop {
+                // One net for all polls rather than one for each: a panic is rare, a poll is not.
+                match isolate(|| self.run_until_panic(view, &left)) {
+                    Ok(last) => break last,
+                    Err(panic) => self.poll_panicked(outer, panic),
+                }
+            };
+            polls += u64::from(round - left.get());
+            if last != Step::Ran || polls == limit {
+                break last;
             }
         };
-        self.published().clear_running();
-        (last, polls.get())
+        self.show_running(None);
+        (last, polls)
     }
 
     #[inline]
-    fn run_until_panic(&self, view: &impl SystemView, limit: u64, polls: &Cell<u64>) -> Step {
-        while polls.get() < limit {
+    fn run_until_panic(&self, view: &impl SystemView, left: &Cell<u32>) -> Step {
+        while left.get() > 0 {
             // Rather than the inbox: whatever is pushed is announced next, and what was announced after the drain that took
             // it in must not stay announced while others run.
-            if !self.published().arriving().is_empty() {
+            if self.published().has_arrivals() {
                 self.drain_inbox();
             }
-            let ready = self.ready.get();
-            let Some(most_urgent) = ready.most_urgent() else {
+            let Some(most_urgent) = self.most_urgent.get() else {
                 return Step::Idle;
             };
             if view
@@ -335,19 +380,21 @@ impl Scheduler {
             {
                 return Step::Elsewhere;
             }
-            let block = self.dequeue_head(self.chooser.choose(ready, most_urgent));
-            polls.set(polls.get() + 1);
-            self.poll(block);
+            let level = self.chooser.choose(&self.ready, most_urgent);
+            let block = self.dequeue_head(level);
+            left.set(left.get() - 1);
+            self.poll(block, level);
         }
         Step::Ran
     }
 
     /// *run* until the poll returns, then *yield*, *block* or *exit*.
     #[inline]
-    fn poll(&self, block: BlockRef) {
+    fn poll(&self, block: BlockRef, level: Priority) {
         block.state.set(State::Running);
-        self.published().set_running(block.level());
+        self.show_running(Some(level));
         let outer = self.current.replace(Some(block));
+        self.note_poll_started(block);
         let waker = waker::borrowed(block);
         // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future, which stays where it is.
         let polled = unsafe {
@@ -355,6 +402,7 @@ impl Scheduler {
             (vtable.poll)(&block, &mut Context::from_waker(&waker))
         };
         self.current.set(outer);
+        self.note_poll_ended(block);
         if polled.is_ready() {
             self.exit(block, Flags::OUTPUT);
         } else if block.has(Flags::WOKEN.or(Flags::CANCELLED)) {
@@ -363,6 +411,7 @@ impl Scheduler {
             } else {
                 block.remove(Flags::WOKEN);
                 self.enqueue(block);
+                self.note_woken(block);
             }
         } else {
             block.state.set(State::Blocked);
@@ -374,6 +423,7 @@ impl Scheduler {
     fn poll_panicked(&self, outer: Option<BlockRef>, panic: Panic) {
         match self.current.replace(outer) {
             Some(block) if Some(block) != outer => {
+                self.note_poll_ended(block);
                 if !block.has(Flags::FUTURE_GONE)
                     && let Some(vtable) = block.vtable.get()
                 {
@@ -410,6 +460,7 @@ impl Scheduler {
         block.state.set(State::Exited);
         block.insert(result);
         self.live.set(self.live.get() - 1);
+        self.note_exited(block, result);
         // Asked before anyone is woken: a waker that drops the handle discards the result by that.
         let handle = block.has(Flags::HANDLE);
         if block.waiters.get().is_some() {
@@ -437,7 +488,7 @@ impl Scheduler {
 /// The table's slots.
 impl Scheduler {
     fn take_slot(&self) -> Result<BlockRef, SpawnError> {
-        if self.free.get() == NONE {
+        if self.free.get() == Link::NONE {
             // SAFETY: only the owner uses the storage, and growing it calls nothing of ours.
             let grown = unsafe { (*self.storage.get()).grow(NonNull::from(self)) };
             // Even if it failed: the directory may have moved before memory ran out.
@@ -448,14 +499,14 @@ impl Scheduler {
                 self.push_free(self.block(index));
             }
         }
-        let block = self.block(self.free.get());
+        let block = self.follow(self.free.get());
         self.free.set(block.next.get());
         Ok(block)
     }
 
     fn push_free(&self, block: BlockRef) {
         block.next.set(self.free.get());
-        self.free.set(block.index());
+        self.free.set(Link::to(block));
     }
 
     /// The coroutine is over and so is its handle: the identifier becomes stale, and the slot is used again as soon as
@@ -650,7 +701,7 @@ impl Scheduler {
                 }
             }
             this.published().set_ready(Levels::NONE);
-            this.published().clear_running();
+            this.show_running(None);
             this.published().clear_arriving();
         }
         Self::unanchor(scheduler);

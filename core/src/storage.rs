@@ -22,16 +22,21 @@ pub use pool::{Pool, PoolInUse};
 pub(crate) struct Directory {
     /// The first block of each chunk.
     chunks: *const NonNull<Block>,
+    #[cfg(feature = "alloc")]
     shift: u32,
     /// 2^`shift` - 1
+    #[cfg(feature = "alloc")]
     mask: u32,
 }
 
 impl Directory {
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables))]
     fn new(chunks: *const NonNull<Block>, shift: u32) -> Self {
         Self {
             chunks,
+            #[cfg(feature = "alloc")]
             shift,
+            #[cfg(feature = "alloc")]
             mask: (1 << shift) - 1,
         }
     }
@@ -40,6 +45,10 @@ impl Directory {
     /// `index` is in the table, and the storage has not grown since it gave the directory.
     #[inline]
     pub(crate) unsafe fn block(self, index: u32) -> NonNull<Block> {
+        // Pools have one chunk: without the other storage there is nothing to look up.
+        #[cfg(not(feature = "alloc"))]
+        let (chunk, slot) = (0, index);
+        #[cfg(feature = "alloc")]
         let (chunk, slot) = (index >> (self.shift & 31), index & self.mask);
         // SAFETY: the caller promises that the index has a chunk, which has room for 2^`shift` blocks.
         unsafe { (*self.chunks.add(chunk as usize)).add(slot as usize) }

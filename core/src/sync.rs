@@ -15,13 +15,22 @@
 //! through a [`Waker`](core::task::Waker) or [`Remote`](crate::Remote).
 //!
 //! To share one, put it in an `Rc`, or borrow it in a future that owns it; without an allocator, make a `&'static` of it
-//! with a crate such as `static_cell`.
+//! with a crate such as `static_cell`:
 //!
-//! ```compile_fail
+//! ```
+//! use corank::sync::Mutex;
+//! use static_cell::StaticCell;
+//!
+//! static COUNT: StaticCell<Mutex<u32>> = StaticCell::new();
+//! let count: &'static Mutex<u32> = COUNT.init(Mutex::new(0));
+//! *count.try_lock().unwrap() += 1;
+//! ```
+//!
+//! ```compile_fail,E0277
 //! fn needs_send<T: Send>() {}
 //! needs_send::<corank::sync::Semaphore>();
 //! ```
-//! ```compile_fail
+//! ```compile_fail,E0277
 //! fn needs_sync<T: Sync>() {}
 //! needs_sync::<corank::sync::Mutex<u32>>();
 //! ```
@@ -33,7 +42,7 @@ pub(crate) mod permits;
 pub(crate) mod queue;
 mod semaphore;
 
-pub use channel::{Channel, Receive, Send, SendError, TryReceiveError, TrySendError};
+pub use channel::{Channel, ChannelReceive, ChannelSend, SendError, TryReceiveError, TrySendError};
 pub use event::{Event, EventWait};
 pub use mutex::{Lock, Mutex, MutexGuard};
 pub use semaphore::{Acquire, Permit, Semaphore};

@@ -7,6 +7,7 @@
 //! A sleeping future holds its own timer: sleeping allocates nothing, and any number of coroutines can sleep.
 //!
 //! ```
+//! # #[cfg(feature = "std")] {
 //! use std::cell::Cell;
 //! use std::rc::Rc;
 //! use corank::{Executor, Priority, time};
@@ -23,6 +24,7 @@
 //! assert_eq!(executor.advance(1_500), 1);
 //! executor.run_until_idle();
 //! assert_eq!(woken_at.get(), 1_500);
+//! # }
 //! # Ok::<(), corank::SpawnError>(())
 //! ```
 
@@ -122,6 +124,18 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Gives `future` up to `duration`, which runs from the first poll. When the time is over, `future` is dropped with the
 /// `Timeout`.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::time::Duration;
+/// use corank::{Priority, coroutine_run, sync::Event, time::{Elapsed, timeout}};
+///
+/// coroutine_run(async {
+///     let never = Event::new();
+///     assert_eq!(timeout(Duration::from_millis(1), never.wait()).await, Err(Elapsed));
+/// }, Priority::DEFAULT).unwrap();
+/// # }
+/// ```
 ///
 /// # Errors
 /// [`Elapsed`] if the time was over first. If both happen between two polls, the output counts.

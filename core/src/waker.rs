@@ -68,6 +68,7 @@ unsafe fn drop_waker(data: *const ()) {
 }
 
 /// Sends a signal from outside; false if nobody is there to receive it.
+#[inline(never)]
 fn send(block: BlockRef, signal: Signal) -> bool {
     match block.signals.send(signal) {
         Sent::Push => Scheduler::of(block).push_inbox(block),

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 
-use corank::{Config, Executor, JoinError, Priority, State, yield_now};
+use corank::{Config, Executor, JoinError, Priority, State, Step, yield_now};
 use loom::cell::UnsafeCell;
 use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -209,9 +209,13 @@ fn late_wake_reaches_no_stranger() {
             || true,
         );
         drop(handle);
-        home.executor.run_until_idle();
-        // One of these has the slot if the waker is gone already.
+        assert_eq!(home.executor.step(), Step::Ran);
+        // One of these has the slot if the waker is gone already. Both are woken before their first poll, from outside, so
+        // that a block that is still in the inbox would be in it twice.
         let strangers = [(); 2].map(|()| home.spawn_waiting(Vec::new(), || false));
+        for (stranger, _) in &strangers {
+            assert!(stranger.remote().wake());
+        }
         home.executor.run_until_idle();
         home.join_threads();
         home.executor.run_until_idle();
@@ -384,5 +388,26 @@ fn owner_and_others_wake_at_once() {
         }
         home.executor.run_until_idle();
         assert!((2..=4).contains(&polls.get()));
+    });
+}
+
+/// A block that is pushed again while the owner goes through what it took from the inbox does not take the rest away.
+#[test]
+fn pushed_again_during_the_drain() {
+    explore(PREEMPTIONS, || {
+        let home = Home::new();
+        let [(first, _), (second, polls)] =
+            [(); 2].map(|()| home.spawn_waiting(Vec::new(), || false));
+        home.executor.run_until_idle();
+        let remotes = (first.remote(), second.remote());
+        let waker = thread::spawn(move || {
+            assert!(remotes.0.wake());
+            assert!(remotes.1.wake());
+            assert!(remotes.0.wake());
+        });
+        home.executor.run_until_idle();
+        waker.join().unwrap();
+        home.executor.run_until_idle();
+        assert_eq!(polls.get(), 2);
     });
 }

@@ -154,3 +154,24 @@ fn wakers_work_from_other_threads() {
     executor.run_until_idle();
     assert_eq!(handle.try_join().unwrap().unwrap(), 3);
 }
+
+#[test]
+fn wakes_within_the_executor_need_no_inbox() {
+    let executor = Executor::new();
+    let waker = Rc::new(RefCell::new(None));
+    let theirs = waker.clone();
+    let handle = executor
+        .spawn(
+            level(9),
+            std::future::poll_fn(move |cx| match theirs.borrow_mut().replace(cx.waker().clone()) {
+                Some(_) => std::task::Poll::Ready(()),
+                None => std::task::Poll::Pending,
+            }),
+        )
+        .unwrap();
+    executor.run_until_idle();
+    executor.within(|| waker.borrow().as_ref().unwrap().wake_by_ref());
+    assert_eq!(executor.state(handle.id()), Some(State::Ready));
+    assert!(executor.published().arriving().is_empty());
+    assert_eq!(executor.run_until_idle(), 1);
+}

@@ -1,11 +1,16 @@
 //! The core replays the conformance traces of `spec/traces/`, and agrees with the model on random scenes.
 
+#![cfg(feature = "std")]
+
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use corank::key::Keys;
+use corank::sync::{Channel, Event, Mutex, MutexGuard, Permit, Semaphore};
+use corank::time::sleep_until;
 use corank::{
     Config, CoroutineId, Executor, JoinError, JoinHandle, Policy, Priority, Published, Step,
     SystemView, yield_now,
@@ -28,6 +33,92 @@ struct Inner {
     elsewhere: Cell<Option<Priority>>,
     coroutines: RefCell<Vec<Coroutine>>,
     script: RefCell<Option<Script>>,
+    shared: RefCell<Rc<Shared>>,
+}
+
+/// What the coroutines of a scene share.
+#[derive(Default)]
+struct Shared {
+    mutexes: Vec<Mutex<()>>,
+    semaphores: Vec<Semaphore>,
+    events: Vec<Event>,
+    channels: Vec<Box<dyn AnyChannel>>,
+    keys: Keys,
+}
+
+/// A channel of any capacity.
+trait AnyChannel {
+    fn send(&self, message: u64) -> Pin<Box<dyn Future<Output = ()> + '_>>;
+    fn receive(&self) -> Pin<Box<dyn Future<Output = u64> + '_>>;
+}
+
+impl<const N: usize> AnyChannel for Channel<u64, N> {
+    fn send(&self, message: u64) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        let send = self.send(message);
+        Box::pin(async { send.await.expect("nobody closes it") })
+    }
+
+    fn receive(&self) -> Pin<Box<dyn Future<Output = u64> + '_>> {
+        let receive = self.receive();
+        Box::pin(async { receive.await.expect("nobody closes it") })
+    }
+}
+
+fn channel(capacity: u32) -> Box<dyn AnyChannel> {
+    match capacity {
+        1 => Box::new(Channel::<u64, 1>::new()),
+        2 => Box::new(Channel::<u64, 2>::new()),
+        3 => Box::new(Channel::<u64, 3>::new()),
+        4 => Box::new(Channel::<u64, 4>::new()),
+        _ => panic!("no trace has a channel of capacity {capacity}: add it here"),
+    }
+}
+
+impl Shared {
+    fn new(settings: &Settings) -> Self {
+        Shared {
+            mutexes: (0..settings.mutexes).map(|_| Mutex::new(())).collect(),
+            semaphores: (settings.semaphores.iter())
+                .map(|&permits| Semaphore::new(permits as usize))
+                .collect(),
+            events: (0..settings.events).map(|_| Event::new()).collect(),
+            channels: settings.channels.iter().copied().map(channel).collect(),
+            keys: Keys::new(),
+        }
+    }
+}
+
+/// What a coroutine holds, given back in the contract's order: the latest first (X9).
+#[derive(Default)]
+struct Held<'a>(Vec<Hold<'a>>);
+
+#[expect(dead_code, reason = "guards are there to be dropped")]
+enum Hold<'a> {
+    Lock(usize, MutexGuard<'a, ()>),
+    Permit(usize, Permit<'a>),
+}
+
+impl Hold<'_> {
+    fn is(&self, op: Op) -> bool {
+        match self {
+            Hold::Lock(mutex, _) => op == Op::Unlock(*mutex),
+            Hold::Permit(semaphore, _) => op == Op::Release(*semaphore),
+        }
+    }
+}
+
+impl Held<'_> {
+    /// Gives back the latest thing that `op` is about; false if there is none.
+    fn give_back(&mut self, op: Op) -> bool {
+        let at = self.0.iter().rposition(|hold| hold.is(op));
+        at.map(|at| drop(self.0.remove(at))).is_some()
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
 }
 
 struct Coroutine {
@@ -53,6 +144,10 @@ impl Inner {
 
     fn id(&self, id: Id) -> Option<CoroutineId> {
         self.coroutines.borrow()[id.0].id
+    }
+
+    fn shared(&self) -> Rc<Shared> {
+        self.shared.borrow().clone()
     }
 
     fn take_handle(&self, id: Id) -> Option<JoinHandle<()>> {
@@ -104,6 +199,13 @@ impl Inner {
             }
             Op::Cancel(id) => return done(self.id(id).is_some_and(|id| executor.cancel(id))),
             Op::Detach(id) => drop(self.take_handle(id)),
+            Op::Set(event) => self.shared().events[event].set(),
+            Op::Reset(event) => self.shared().events[event].reset(),
+            Op::SignalKey(key) => self.shared().keys.signal(key).expect("memory"),
+            Op::Release(semaphore) => self.shared().semaphores[semaphore].release(),
+            Op::Advance(now) => {
+                executor.advance(now);
+            }
             Op::Elsewhere(level) => self.elsewhere.set(level.and_then(Priority::new)),
             Op::TakeResult(id) => match self.take_handle(id).expect("a handle").try_join() {
                 Ok(result) => return Reply::Joined(outcome(result)),
@@ -152,6 +254,8 @@ fn outcome(result: Result<(), JoinError>) -> Outcome {
 
 /// What every coroutine does: whatever the script says.
 async fn body(home: Rc<Inner>) {
+    let shared = home.shared();
+    let mut held = Held::default();
     loop {
         let script = home.script();
         match script.next() {
@@ -171,9 +275,43 @@ async fn body(home: Rc<Inner>) {
                     home.script().reply(Reply::Joined(outcome(result)));
                 }
             }
+            Action::Do(op) if op.may_wait() => {
+                if let Some(reply) = wait(&home, &shared, &mut held, op).await {
+                    home.script().reply(reply);
+                }
+            }
+            Action::Do(op) if held.give_back(op) => script.reply(Reply::Done),
             Action::Do(op) => script.reply(home.apply(op)),
         }
     }
+}
+
+/// Waits in a primitive; `None` if the script had the future dropped.
+async fn wait<'a>(home: &Inner, shared: &'a Shared, held: &mut Held<'a>, op: Op) -> Option<Reply> {
+    match op {
+        Op::Lock(mutex) => {
+            let guard = Wait::new(home, shared.mutexes[mutex].lock()).await?;
+            held.0.push(Hold::Lock(mutex, guard));
+        }
+        Op::Acquire(semaphore) => {
+            let permit = Wait::new(home, shared.semaphores[semaphore].acquire()).await?;
+            held.0.push(Hold::Permit(semaphore, permit));
+        }
+        Op::WaitEvent(event) => Wait::new(home, shared.events[event].wait()).await?,
+        Op::Send(channel, message) => {
+            Wait::new(home, shared.channels[channel].send(message)).await?;
+        }
+        Op::Receive(channel) => {
+            let message = Wait::new(home, shared.channels[channel].receive()).await?;
+            return Some(Reply::Received(message));
+        }
+        Op::WaitKey(key) => Wait::new(home, shared.keys.wait(key))
+            .await?
+            .expect("memory"),
+        Op::Sleep(deadline) => Wait::new(home, sleep_until(deadline)).await?,
+        _ => return Some(Reply::Invalid),
+    }
+    Some(Reply::Done)
 }
 
 /// Pending once.
@@ -231,12 +369,8 @@ impl<F: Future> Future for Wait<'_, F> {
 }
 
 impl Home for CoreHome {
-    fn supports(&self, feature: Feature) -> bool {
-        use Feature::*;
-        matches!(
-            feature,
-            Cancel | Handle | Panic | Capacity | Bounded | Global
-        )
+    fn supports(&self, _feature: Feature) -> bool {
+        true
     }
 
     fn start(&mut self, settings: &Settings) {
@@ -250,6 +384,7 @@ impl Home for CoreHome {
         }
         drop(std::mem::take(self));
         self.0.asks.set(settings.global == model::Global::Strict);
+        *self.0.shared.borrow_mut() = Rc::new(Shared::new(settings));
         *self.0.executor.borrow_mut() = Some(Rc::new(Executor::with(config)));
     }
 
@@ -302,11 +437,17 @@ proptest! {
     fn core_and_model_agree(
         share in 0u32..4,
         capacity in proptest::option::of(1usize..8),
+        permits in 0u32..3,
+        room in 1u32..3,
         numbers in proptest::collection::vec(any::<(u8, u8, u8)>(), 0..120),
     ) {
         let settings = Settings {
             policy: match share { 0 => model::Policy::Strict, every => model::Policy::Bounded(every) },
             capacity,
+            mutexes: 3,
+            semaphores: vec![permits, 0],
+            events: 2,
+            channels: vec![room],
             ..Settings::default()
         };
         let mut home = CoreHome::default();

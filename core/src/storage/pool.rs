@@ -15,7 +15,7 @@ use crate::storage::{Directory, Storage};
 /// Room for `COROUTINES` coroutines whose futures take at most `BYTES` bytes each (aligned to 8), and for the scheduler.
 ///
 /// ```
-/// # #[cfg(not(loom))] {
+/// # #[cfg(all(feature = "std", not(loom)))] {
 /// use corank::{Config, Executor, Pool, Priority, SpawnError};
 ///
 /// static POOL: Pool<2, 64> = Pool::new();

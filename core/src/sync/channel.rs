@@ -64,8 +64,8 @@ impl<T, const CAPACITY: usize> Channel<T, CAPACITY> {
     /// # Errors
     /// The message comes back if the channel is closed before it was put in. Dropping the future before that drops the
     /// message.
-    pub fn send(&self, message: T) -> Send<'_, T, CAPACITY> {
-        Send {
+    pub fn send(&self, message: T) -> ChannelSend<'_, T, CAPACITY> {
+        ChannelSend {
             channel: self,
             message: Cell::new(Some(message)),
             entry: Entry::new(),
@@ -74,8 +74,8 @@ impl<T, const CAPACITY: usize> Channel<T, CAPACITY> {
 
     /// Takes the oldest message out, once there is one; `None` when the channel is closed and empty. Dropping the future
     /// loses no message.
-    pub fn receive(&self) -> Receive<'_, T, CAPACITY> {
-        Receive {
+    pub fn receive(&self) -> ChannelReceive<'_, T, CAPACITY> {
+        ChannelReceive {
             channel: self,
             entry: Entry::new(),
         }
@@ -221,14 +221,14 @@ impl core::error::Error for TryReceiveError {}
 
 /// Future of [`Channel::send`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct Send<'a, T, const CAPACITY: usize> {
+pub struct ChannelSend<'a, T, const CAPACITY: usize> {
     channel: &'a Channel<T, CAPACITY>,
     /// Until it is put in.
     message: Cell<Option<T>>,
     entry: Entry,
 }
 
-impl<T, const CAPACITY: usize> Future for Send<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize> Future for ChannelSend<'_, T, CAPACITY> {
     type Output = Result<(), SendError<T>>;
 
     /// # Panics
@@ -247,7 +247,7 @@ impl<T, const CAPACITY: usize> Future for Send<'_, T, CAPACITY> {
             }
         }
         let Some(message) = this.message.take() else {
-            panic!("a Send was polled after it had put its message in");
+            panic!("a ChannelSend was polled after it had put its message in");
         };
         Poll::Ready(if channel.is_closed() {
             Err(SendError(message))
@@ -258,26 +258,26 @@ impl<T, const CAPACITY: usize> Future for Send<'_, T, CAPACITY> {
     }
 }
 
-impl<T, const CAPACITY: usize> Drop for Send<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize> Drop for ChannelSend<'_, T, CAPACITY> {
     fn drop(&mut self) {
         self.channel.room.leave(&self.entry, CAPACITY).wake();
     }
 }
 
-impl<T, const CAPACITY: usize> fmt::Debug for Send<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize> fmt::Debug for ChannelSend<'_, T, CAPACITY> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Send").finish_non_exhaustive()
+        f.debug_struct("ChannelSend").finish_non_exhaustive()
     }
 }
 
 /// Future of [`Channel::receive`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct Receive<'a, T, const CAPACITY: usize> {
+pub struct ChannelReceive<'a, T, const CAPACITY: usize> {
     channel: &'a Channel<T, CAPACITY>,
     entry: Entry,
 }
 
-impl<T, const CAPACITY: usize> Future for Receive<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize> Future for ChannelReceive<'_, T, CAPACITY> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
@@ -297,14 +297,14 @@ impl<T, const CAPACITY: usize> Future for Receive<'_, T, CAPACITY> {
     }
 }
 
-impl<T, const CAPACITY: usize> Drop for Receive<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize> Drop for ChannelReceive<'_, T, CAPACITY> {
     fn drop(&mut self) {
         self.channel.there.leave(&self.entry, CAPACITY).wake();
     }
 }
 
-impl<T, const CAPACITY: usize> fmt::Debug for Receive<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize> fmt::Debug for ChannelReceive<'_, T, CAPACITY> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receive").finish_non_exhaustive()
+        f.debug_struct("ChannelReceive").finish_non_exhaustive()
     }
 }

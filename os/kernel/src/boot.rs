@@ -11,7 +11,7 @@ core::arch::global_asm!(include_str!("start.s"));
 
 /// The machine as the device tree describes it. Addresses are physical.
 #[derive(Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Where the memory ends that begins at or before the kernel.
     pub memory: Range<usize>,
     /// The archive with the programs.
@@ -36,18 +36,28 @@ impl Machine {
         let word = |name| {
             let value = chosen.and_then(|node| node.property(name))?.value;
             // One or two cells of 32 bits.
-            Some(value.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
+            Some(
+                value
+                    .iter()
+                    .fold(0, |number, byte| number << 8 | usize::from(*byte)),
+            )
         };
         let device = |names: &[&str]| tree.find_compatible(names).and_then(registers);
         let serial = tree.find_compatible(&["ns16550a"]).and_then(|node| {
-            let interrupt = node.interrupts().and_then(|mut all| all.next()).unwrap_or(0);
+            let interrupt = node
+                .interrupts()
+                .and_then(|mut all| all.next())
+                .unwrap_or(0);
             Some((registers(node)?, interrupt as u32))
         });
         let kernel = kernel_space::image_end();
         let memory = tree
             .memory()
             .regions()
-            .map(|region| region.starting_address as usize..region.starting_address as usize + region.size.unwrap_or(0))
+            .map(|region| {
+                region.starting_address as usize
+                    ..region.starting_address as usize + region.size.unwrap_or(0)
+            })
             .find(|region| region.contains(&kernel))
             .expect("the device tree describes the memory that the kernel lies in");
         Machine {
@@ -55,7 +65,11 @@ impl Machine {
             archive: word("linux,initrd-start").unwrap_or(0)..word("linux,initrd-end").unwrap_or(0),
             tree: tree_address..tree_address + tree.total_size(),
             harts: tree.cpus().count(),
-            timebase_hz: tree.cpus().next().expect("a machine has a processor").timebase_frequency() as u64,
+            timebase_hz: tree
+                .cpus()
+                .next()
+                .expect("a machine has a processor")
+                .timebase_frequency() as u64,
             serial,
             interrupts: device(&["riscv,plic0", "sifive,plic-1.0.0"]),
             power: device(&["sifive,test0"]),
@@ -63,9 +77,11 @@ impl Machine {
     }
 
     /// The registers of all devices that the kernel uses.
-    pub fn devices(&self) -> impl Iterator<Item = Range<usize>> {
+    pub(crate) fn devices(&self) -> impl Iterator<Item = Range<usize>> {
         let serial = self.serial.as_ref().map(|(registers, _)| registers.clone());
-        [serial, self.interrupts.clone(), self.power.clone()].into_iter().flatten()
+        [serial, self.interrupts.clone(), self.power.clone()]
+            .into_iter()
+            .flatten()
     }
 }
 
@@ -84,7 +100,10 @@ fn share_out_memory(machine: &Machine) {
     // The heap takes the beginning of the first gap that is large enough for it.
     let mut start = first;
     let mut heap_is_there = false;
-    let ends = kept.iter().map(|kept| page_down(kept.start)).chain([machine.memory.end]);
+    let ends = kept
+        .iter()
+        .map(|kept| page_down(kept.start))
+        .chain([machine.memory.end]);
     let starts = kept.iter().map(|kept| page_up(kept.end));
     for (end, next) in ends.zip(starts.chain([machine.memory.end])) {
         // SAFETY: the device tree says that the memory exists; nothing else lies behind the kernel than what is kept.
@@ -100,18 +119,27 @@ fn share_out_memory(machine: &Machine) {
         }
         start = start.max(next);
     }
-    assert!(heap_is_there, "no room for the kernel's heap of {heap_size} bytes");
+    assert!(
+        heap_is_there,
+        "no room for the kernel's heap of {heap_size} bytes"
+    );
 }
 
 /// The kernel's first function.
 #[unsafe(no_mangle)]
 extern "C" fn boot(_hart: usize, tree_address: usize) -> ! {
     // SAFETY: OpenSBI passes the address of the device tree, which stays in place.
-    let tree = unsafe { Fdt::from_ptr(tree_address as *const u8) }.expect("the device tree is readable");
+    let tree =
+        unsafe { Fdt::from_ptr(tree_address as *const u8) }.expect("the device tree is readable");
     let machine = Machine::read(&tree, tree_address);
     share_out_memory(&machine);
-    let arguments: Vec<String> =
-        tree.chosen().bootargs().unwrap_or("").split_whitespace().map(String::from).collect();
+    let arguments: Vec<String> = tree
+        .chosen()
+        .bootargs()
+        .unwrap_or("")
+        .split_whitespace()
+        .map(String::from)
+        .collect();
     kernel_space::init(&machine).expect("there is memory for the kernel's page table");
     // SAFETY: the first hart comes here once; the kernel's address space has just been built.
     unsafe { hart::start(0) };

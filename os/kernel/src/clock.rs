@@ -3,10 +3,10 @@ use crate::boot::Machine;
 use crate::memory::frame::Frame;
 use crate::process;
 use alloc::collections::BTreeMap;
+use corank_abi::page::SystemPage;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
-use corank_abi::page::SystemPage;
 use spin::{Mutex, Once};
 
 /// Clock ticks per second: one each 10 ms.
@@ -22,17 +22,17 @@ static SLEEPERS: Mutex<BTreeMap<(u64, u64), Waker>> = Mutex::new(BTreeMap::new()
 static NEXT_TICK: AtomicU64 = AtomicU64::new(0);
 
 /// The `time` register.
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     riscv::register::time::read64()
 }
 
 /// Milliseconds since the machine was switched on.
-pub fn milliseconds() -> u64 {
+pub(crate) fn milliseconds() -> u64 {
     now() / (TIMEBASE_HZ.load(Ordering::Relaxed) / 1000)
 }
 
 /// The point in time that lies `milliseconds` ahead, as [`now`] counts.
-pub fn after(milliseconds: u64) -> u64 {
+pub(crate) fn after(milliseconds: u64) -> u64 {
     now().saturating_add(milliseconds.saturating_mul(TIMEBASE_HZ.load(Ordering::Relaxed) / 1000))
 }
 
@@ -40,7 +40,7 @@ pub fn after(milliseconds: u64) -> u64 {
 ///
 /// # Panics
 /// Before [`init`].
-pub fn system_page() -> &'static SystemPage {
+pub(crate) fn system_page() -> &'static SystemPage {
     let frame = SYSTEM_PAGE.get().expect("made at boot");
     // SAFETY: the frame was full of zeros, which is a valid `SystemPage`; all of it is atomic; it stays for ever.
     unsafe { &*(frame.address() as *const SystemPage) }
@@ -50,7 +50,7 @@ pub fn system_page() -> &'static SystemPage {
 ///
 /// # Panics
 /// Before [`init`].
-pub fn system_page_address() -> usize {
+pub(crate) fn system_page_address() -> usize {
     SYSTEM_PAGE.get().expect("made at boot").address()
 }
 
@@ -58,16 +58,18 @@ pub fn system_page_address() -> usize {
 ///
 /// # Panics
 /// When no frame is free.
-pub fn init(machine: &Machine) {
+pub(crate) fn init(machine: &Machine) {
     TIMEBASE_HZ.store(machine.timebase_hz, Ordering::Relaxed);
     SYSTEM_PAGE.call_once(|| Frame::zeroed().expect("there is memory for the system page"));
-    system_page().timebase_hz.store(machine.timebase_hz, Ordering::Relaxed);
+    system_page()
+        .timebase_hz
+        .store(machine.timebase_hz, Ordering::Relaxed);
     NEXT_TICK.store(now(), Ordering::Relaxed);
     tick();
 }
 
 /// Serves the clock's interrupt: wakes whoever slept long enough and, when a tick is due, looks at the priorities.
-pub fn tick() {
+pub(crate) fn tick() {
     let now = now();
     wake_sleepers(now);
     let due = NEXT_TICK.load(Ordering::Relaxed);
@@ -83,7 +85,10 @@ pub fn tick() {
 
 /// Asks for the next interrupt: at the next tick or when the first sleeper's time comes.
 fn arm() {
-    let first = SLEEPERS.lock().first_key_value().map_or(u64::MAX, |((deadline, _), _)| *deadline);
+    let first = SLEEPERS
+        .lock()
+        .first_key_value()
+        .map_or(u64::MAX, |((deadline, _), _)| *deadline);
     sbi_rt::set_timer(first.min(NEXT_TICK.load(Ordering::Relaxed)));
 }
 
@@ -103,15 +108,18 @@ fn wake_sleepers(now: u64) {
 
 /// Waits until [`now`] has reached a deadline. Dropped early, it leaves nothing behind.
 #[derive(Debug)]
-pub struct Sleep {
+pub(crate) struct Sleep {
     deadline: u64,
     /// The place among the sleepers, once there is one.
     key: Option<(u64, u64)>,
 }
 
 /// Sleeps until `deadline`, in ticks of the `time` register; `u64::MAX`: for ever.
-pub fn sleep_until(deadline: u64) -> Sleep {
-    Sleep { deadline, key: None }
+pub(crate) fn sleep_until(deadline: u64) -> Sleep {
+    Sleep {
+        deadline,
+        key: None,
+    }
 }
 
 impl Future for Sleep {
@@ -126,7 +134,9 @@ impl Future for Sleep {
         }
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let deadline = self.deadline;
-        let key = *self.key.get_or_insert_with(|| (deadline, NEXT.fetch_add(1, Ordering::Relaxed)));
+        let key = *self
+            .key
+            .get_or_insert_with(|| (deadline, NEXT.fetch_add(1, Ordering::Relaxed)));
         SLEEPERS.lock().insert(key, context.waker().clone());
         if deadline < NEXT_TICK.load(Ordering::Relaxed) {
             arm();

@@ -26,21 +26,40 @@ struct Console {
 // SAFETY: the port's registers are reached through this value alone, under the console's lock.
 unsafe impl Send for Console {}
 
-static CONSOLE: Mutex<Console> = Mutex::new(Console { port: None, plic: None, input: VecDeque::new() });
+static CONSOLE: Mutex<Console> = Mutex::new(Console {
+    port: None,
+    plic: None,
+    input: VecDeque::new(),
+});
 static READERS: WaitQueue = WaitQueue::new();
 
 /// Finds the port and the interrupt controller, and switches the interrupt of incoming bytes on.
-pub fn init(machine: &Machine) {
-    let Some((registers, interrupt)) = &machine.serial else { return };
-    let Some(address) = NonNull::new(registers.start as *mut u8) else { return };
+pub(crate) fn init(machine: &Machine) {
+    let Some((registers, interrupt)) = &machine.serial else {
+        return;
+    };
+    let Some(address) = NonNull::new(registers.start as *mut u8) else {
+        return;
+    };
     // SAFETY: the device tree says that a 16550 lies there, and it is mapped.
-    let Ok(mut port) = (unsafe { Uart16550::new_mmio(address, 1) }) else { return };
-    if port.init(Config { interrupts: IER::DATA_READY, ..Config::default() }).is_err() {
+    let Ok(mut port) = (unsafe { Uart16550::new_mmio(address, 1) }) else {
+        return;
+    };
+    if port
+        .init(Config {
+            interrupts: IER::DATA_READY,
+            ..Config::default()
+        })
+        .is_err()
+    {
         return;
     }
     let mut console = CONSOLE.lock();
     console.port = Some(port);
-    console.plic = machine.interrupts.as_ref().map(|registers| Plic::new(registers.start, *interrupt));
+    console.plic = machine
+        .interrupts
+        .as_ref()
+        .map(|registers| Plic::new(registers.start, *interrupt));
 }
 
 /// The interrupt controller, used for one interrupt on one hart in supervisor mode.
@@ -56,7 +75,10 @@ impl Plic {
         let plic = Plic { base };
         let interrupt = interrupt as usize;
         plic.write(4 * interrupt, 1);
-        plic.write(0x2000 + 0x80 * Plic::CONTEXT + 4 * (interrupt / 32), 1 << (interrupt % 32));
+        plic.write(
+            0x2000 + 0x80 * Plic::CONTEXT + 4 * (interrupt / 32),
+            1 << (interrupt % 32),
+        );
         plic.write(0x20_0000 + 0x1000 * Plic::CONTEXT, 0);
         plic
     }
@@ -78,10 +100,12 @@ impl Plic {
 }
 
 /// Serves the interrupts of devices: of the serial port, the only one that is switched on.
-pub fn interrupt() {
+pub(crate) fn interrupt() {
     let mut console = CONSOLE.lock();
     let Console { port, plic, input } = &mut *console;
-    let (Some(port), Some(plic)) = (port, plic) else { return };
+    let (Some(port), Some(plic)) = (port, plic) else {
+        return;
+    };
     loop {
         let interrupt = plic.claim();
         if interrupt == 0 {
@@ -121,7 +145,11 @@ impl Write for Console {
 ///
 /// # Errors
 /// When the buffer is not the program's to write.
-pub async fn read(process: &Process, mode: WaitMode, buffer: UserBuffer) -> Result<usize, BadAddress> {
+pub(crate) async fn read(
+    process: &Process,
+    mode: WaitMode,
+    buffer: UserBuffer,
+) -> Result<usize, BadAddress> {
     until(&READERS, mode, |turn| {
         let mut console = CONSOLE.lock();
         if console.input.is_empty() && buffer.length > 0 {
@@ -131,7 +159,10 @@ pub async fn read(process: &Process, mode: WaitMode, buffer: UserBuffer) -> Resu
         let count = buffer.length.min(console.input.len());
         for at in 0..count {
             let byte = [console.input[at]];
-            process.with_memory(|space| space.write(buffer.address.wrapping_add(at), &byte), Ok(()))?;
+            process.with_memory(
+                |space| space.write(buffer.address.wrapping_add(at), &byte),
+                Ok(()),
+            )?;
         }
         console.input.drain(..count);
         Poll::Ready(Ok(count))
@@ -143,7 +174,7 @@ pub async fn read(process: &Process, mode: WaitMode, buffer: UserBuffer) -> Resu
 ///
 /// # Errors
 /// When the buffer is not the program's to read; what lies in front of the bad address has been written.
-pub fn write(process: &Process, mut buffer: UserBuffer) -> Result<usize, BadAddress> {
+pub(crate) fn write(process: &Process, mut buffer: UserBuffer) -> Result<usize, BadAddress> {
     let length = buffer.length;
     let mut part = [0; 256];
     while buffer.length > 0 {
@@ -156,13 +187,13 @@ pub fn write(process: &Process, mut buffer: UserBuffer) -> Result<usize, BadAddr
 }
 
 /// Prints formatted text; use [`println!`](crate::println).
-pub fn print(arguments: fmt::Arguments<'_>) {
+pub(crate) fn print(arguments: fmt::Arguments<'_>) {
     // Writing to the console cannot fail.
     let _ = CONSOLE.lock().write_fmt(arguments);
 }
 
 /// Frees the console for the last words of a kernel that failed while it was printing.
-pub fn break_lock() {
+pub(crate) fn break_lock() {
     // SAFETY: only called when nothing else is going to run.
     unsafe { CONSOLE.force_unlock() };
 }

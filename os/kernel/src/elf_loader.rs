@@ -11,7 +11,7 @@ use elf::segment::ProgramHeader;
 
 /// Why a file cannot be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadError {
+pub(crate) enum LoadError {
     /// Not an executable ELF file for 64-bit RISC-V, or one whose segments lie where they must not.
     NotAProgram,
     /// No memory for it.
@@ -37,8 +37,9 @@ impl fmt::Display for LoadError {
 ///
 /// # Errors
 /// See [`LoadError`]. The address space is then good for nothing but being dropped.
-pub fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize, LoadError> {
-    let program = ElfBytes::<LittleEndian>::minimal_parse(file).map_err(|_| LoadError::NotAProgram)?;
+pub(crate) fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize, LoadError> {
+    let program =
+        ElfBytes::<LittleEndian>::minimal_parse(file).map_err(|_| LoadError::NotAProgram)?;
     let header = &program.ehdr;
     if header.class != Class::ELF64 || header.e_machine != EM_RISCV || header.e_type != ET_EXEC {
         return Err(LoadError::NotAProgram);
@@ -46,7 +47,9 @@ pub fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize, LoadError> {
     let mut end = 0;
     for segment in program.segments().ok_or(LoadError::NotAProgram)? {
         if segment.p_type == PT_LOAD && segment.p_memsz > 0 {
-            let data = program.segment_data(&segment).map_err(|_| LoadError::NotAProgram)?;
+            let data = program
+                .segment_data(&segment)
+                .map_err(|_| LoadError::NotAProgram)?;
             end = end.max(load_segment(&segment, data, space)?);
         }
     }
@@ -55,9 +58,15 @@ pub fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize, LoadError> {
 }
 
 /// Returns where the segment ends.
-fn load_segment(segment: &ProgramHeader, data: &[u8], space: &mut AddressSpace) -> Result<usize, LoadError> {
+fn load_segment(
+    segment: &ProgramHeader,
+    data: &[u8],
+    space: &mut AddressSpace,
+) -> Result<usize, LoadError> {
     let start = usize::try_from(segment.p_vaddr).map_err(|_| LoadError::NotAProgram)?;
-    let end = start.checked_add(segment.p_memsz as usize).ok_or(LoadError::NotAProgram)?;
+    let end = start
+        .checked_add(segment.p_memsz as usize)
+        .ok_or(LoadError::NotAProgram)?;
     if start < PROGRAM.start || end > PROGRAM.end || data.len() > end - start {
         return Err(LoadError::NotAProgram);
     }
@@ -75,7 +84,10 @@ fn load_segment(segment: &ProgramHeader, data: &[u8], space: &mut AddressSpace) 
         if from < to {
             let part = &data[from - start..to - start];
             // SAFETY: the frame is fresh and belongs to the address space; the part lies inside one page.
-            unsafe { ((frame + from - page) as *mut u8).copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+            unsafe {
+                ((frame + from - page) as *mut u8)
+                    .copy_from_nonoverlapping(part.as_ptr(), part.len())
+            };
         }
     }
     Ok(end)

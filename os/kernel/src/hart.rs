@@ -6,13 +6,13 @@
 //! on the same hart waits for.
 use crate::memory::kernel_space;
 use crate::{clock, console, trap};
+use corank::Executor;
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
-use corank::Executor;
 
 /// How many harts the kernel has room for.
-pub const MAX_HARTS: usize = 8;
+pub(crate) const MAX_HARTS: usize = 8;
 
 /// A hart's page. The first part is what `trap.s` needs while user mode's address space is in force. It knows
 /// this layout.
@@ -55,7 +55,7 @@ static PLACES: [Place; MAX_HARTS] = [const {
 }; MAX_HARTS];
 
 /// The physical address of the page of the hart with this index.
-pub fn page_address(index: usize) -> usize {
+pub(crate) fn page_address(index: usize) -> usize {
     PLACES[index].page.get() as usize
 }
 
@@ -69,12 +69,12 @@ fn this() -> &'static Page {
 }
 
 /// The index of this hart, from 0 to [`MAX_HARTS`] - 1.
-pub fn index() -> usize {
+pub(crate) fn index() -> usize {
     this().index
 }
 
 /// The executor of this hart.
-pub fn executor() -> &'static Executor {
+pub(crate) fn executor() -> &'static Executor {
     &this().executor
 }
 
@@ -84,7 +84,7 @@ corank::context_slot! {
 }
 
 /// Whose floating-point registers this hart holds.
-pub fn float_owner() -> &'static Cell<u64> {
+pub(crate) fn float_owner() -> &'static Cell<u64> {
     &this().float_owner
 }
 
@@ -92,7 +92,7 @@ pub fn float_owner() -> &'static Cell<u64> {
 ///
 /// # Safety
 /// Once per hart, with an `index` that no other hart has, after the kernel's address space has been built.
-pub unsafe fn start(index: usize) {
+pub(crate) unsafe fn start(index: usize) {
     let (entry, leave) = trap::trampoline_entries();
     let kernel_satp = kernel_space::satp();
     let tp = kernel_space::hart_page(index);
@@ -151,19 +151,19 @@ fn has_identifiers(kernel_satp: usize) -> bool {
 }
 
 /// Forgets what this hart remembers of the address space that `satp` names.
-pub fn forget(satp: usize) {
+pub(crate) fn forget(satp: usize) {
     // SAFETY: forgetting translations is always allowed.
     unsafe { asm!("sfence.vma zero, {}", in(reg) satp >> 44 & 0xffff) };
 }
 
 /// Forgets what this hart remembers of the page of `address`, in every address space.
-pub fn forget_page(address: usize) {
+pub(crate) fn forget_page(address: usize) {
     // SAFETY: as in `forget`.
     unsafe { asm!("sfence.vma {}, zero", in(reg) address) };
 }
 
 /// The hart's main loop: the most urgent coroutine, again and again; sleep when none is ready.
-pub fn run() -> ! {
+pub(crate) fn run() -> ! {
     loop {
         take_interrupts();
         if executor().step() == corank::Step::Idle {
@@ -173,7 +173,7 @@ pub fn run() -> ! {
 }
 
 /// Serves the interrupts that are pending. Costs one read of a register when none is.
-pub fn take_interrupts() {
+pub(crate) fn take_interrupts() {
     let pending = riscv::register::sip::read();
     if pending.stimer() {
         clock::tick();

@@ -9,7 +9,7 @@ const PANIC: i32 = 101;
 static REGISTER: AtomicUsize = AtomicUsize::new(0);
 
 /// Remembers the device that ends QEMU.
-pub fn init(machine: &Machine) {
+pub(crate) fn init(machine: &Machine) {
     if let Some(registers) = &machine.power {
         REGISTER.store(registers.start, Ordering::Relaxed);
     }
@@ -17,11 +17,19 @@ pub fn init(machine: &Machine) {
 
 /// Switches the machine off. QEMU ends with `code`, of which a process's exit status keeps the low 8 bits; a code that is not
 /// 0 never looks like 0.
-pub fn off(code: i32) -> ! {
+pub(crate) fn off(code: i32) -> ! {
     let register = REGISTER.load(Ordering::Relaxed);
     if register != 0 {
-        let status = if code & 0xff == 0 && code != 0 { 1 } else { code as u32 & 0xff };
-        let value = if code == 0 { 0x5555 } else { status << 16 | 0x3333 };
+        let status = if code & 0xff == 0 && code != 0 {
+            1
+        } else {
+            code as u32 & 0xff
+        };
+        let value = if code == 0 {
+            0x5555
+        } else {
+            status << 16 | 0x3333
+        };
         // SAFETY: the device tree says that the register is there, and it is mapped.
         unsafe { (register as *mut u32).write_volatile(value) };
     }

@@ -8,7 +8,7 @@ use tar_no_std::TarArchiveRef;
 static PROGRAMS: Once<BTreeMap<String, &'static [u8]>> = Once::new();
 
 /// Reads the archive's table of contents.
-pub fn init(machine: &Machine) {
+pub(crate) fn init(machine: &Machine) {
     let archive = machine.archive.clone();
     // SAFETY: the device tree says that the archive lies there; boot leaves it alone, and nobody writes to it.
     let bytes = unsafe { core::slice::from_raw_parts(archive.start as *const u8, archive.len()) };
@@ -24,11 +24,14 @@ pub fn init(machine: &Machine) {
 }
 
 /// The contents of the file with this name.
-pub fn find(name: &str) -> Option<&'static [u8]> {
+pub(crate) fn find(name: &str) -> Option<&'static [u8]> {
     PROGRAMS.get()?.get(name).copied()
 }
 
 /// The names of all files, in alphabetical order.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    PROGRAMS.get().into_iter().flat_map(|programs| programs.keys().map(String::as_str))
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    PROGRAMS
+        .get()
+        .into_iter()
+        .flat_map(|programs| programs.keys().map(String::as_str))
 }

@@ -14,25 +14,24 @@ use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::alloc::{alloc_zeroed, dealloc};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
+use corank::Remote;
+use corank_abi::call::FAILED;
+use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
 use core::alloc::Layout;
 use core::future::poll_fn;
 use core::pin::pin;
 use core::sync::atomic::Ordering;
 use core::task::Poll;
-use corank::Remote;
 use slab::Slab;
-use corank_abi::call::FAILED;
-use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
 use spin::Mutex;
 
 /// The most entries that a ring can have.
-pub const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
+pub(crate) const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
 const MAX_ENTRIES_U32: u32 = 4096;
 
 /// A process's rings.
 #[derive(Debug)]
-pub struct Ring {
+pub(crate) struct Ring {
     memory: Shared,
     entries: u32,
     state: Mutex<State>,
@@ -74,7 +73,11 @@ impl Shared {
         }
         // SAFETY: the size is not zero: a ring has a header.
         let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() { Err(OutOfMemory) } else { Ok(Shared { start, layout }) }
+        if start.is_null() {
+            Err(OutOfMemory)
+        } else {
+            Ok(Shared { start, layout })
+        }
     }
 }
 
@@ -97,21 +100,26 @@ impl Ring {
     ///
     /// # Errors
     /// When there is no memory for them.
-    pub fn new(entries: usize) -> Result<Arc<Ring>, OutOfMemory> {
+    pub(crate) fn new(entries: usize) -> Result<Arc<Ring>, OutOfMemory> {
         let size = SUBMISSIONS + entries * (size_of::<Submission>() + size_of::<Completion>());
         let ring = Ring {
             memory: Shared::new(size)?,
             entries: entries as u32,
-            state: Mutex::new(State { wanted: u32::MAX, ..State::default() }),
+            state: Mutex::new(State {
+                wanted: u32::MAX,
+                ..State::default()
+            }),
             completed: WaitQueue::new(),
         };
-        ring.header().entries.store(entries as u32, Ordering::Relaxed);
+        ring.header()
+            .entries
+            .store(entries as u32, Ordering::Relaxed);
         ring.header().deadline.store(u64::MAX, Ordering::Relaxed);
         Ok(Arc::new(ring))
     }
 
     /// The physical addresses of its pages, in order.
-    pub fn frames(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = usize> {
         let start = self.memory.start as usize;
         (start..start + self.memory.layout.size()).step_by(PAGE_SIZE)
     }
@@ -125,21 +133,39 @@ impl Ring {
         let index = (number % self.entries) as usize;
         // SAFETY: the index is below `entries`, for which there is room; every bit pattern is a submission. The program may be
         // writing to it: then the copy is any bit pattern.
-        unsafe { self.memory.start.add(SUBMISSIONS).cast::<Submission>().add(index).read_volatile() }
+        unsafe {
+            self.memory
+                .start
+                .add(SUBMISSIONS)
+                .cast::<Submission>()
+                .add(index)
+                .read_volatile()
+        }
     }
 
     fn write_completion(&self, number: u32, completion: Completion) {
         let index = (number % self.entries) as usize;
         let offset = SUBMISSIONS + self.entries as usize * size_of::<Submission>();
         // SAFETY: as in `submission`, with room for `entries` completions behind the submissions.
-        unsafe { self.memory.start.add(offset).cast::<Completion>().add(index).write_volatile(completion) };
+        unsafe {
+            self.memory
+                .start
+                .add(offset)
+                .cast::<Completion>()
+                .add(index)
+                .write_volatile(completion)
+        };
     }
 
     /// Serves the submissions that are there now, then waits for completions. Returns how many are there.
     ///
     /// # Errors
     /// When a submission passes a bad pointer.
-    pub async fn enter(self: Arc<Ring>, process: &Arc<Process>, wait_for: usize) -> Result<isize, BadAddress> {
+    pub(crate) async fn enter(
+        self: Arc<Ring>,
+        process: &Arc<Process>,
+        wait_for: usize,
+    ) -> Result<isize, BadAddress> {
         let end = self.header().submission_tail.load(Ordering::Acquire);
         if end.wrapping_sub(self.state.lock().submission_head) > self.entries {
             return Ok(FAILED);
@@ -153,7 +179,9 @@ impl Ring {
         if !self.state.lock().calls.is_empty() {
             corank::yield_now().await;
         }
-        let wanted = u32::try_from(wait_for).unwrap_or(u32::MAX).min(self.entries);
+        let wanted = u32::try_from(wait_for)
+            .unwrap_or(u32::MAX)
+            .min(self.entries);
         let ready = self.state.lock().ready(&self);
         if ready >= wanted {
             return Ok(ready as isize);
@@ -174,7 +202,10 @@ impl Ring {
         }
         let mut sleep = pin!(clock::sleep_until(deadline));
         let ready = poll_fn(|context| match completions.as_mut().poll(context) {
-            Poll::Pending => sleep.as_mut().poll(context).map(|()| self.state.lock().ready(&self)),
+            Poll::Pending => sleep
+                .as_mut()
+                .poll(context)
+                .map(|()| self.state.lock().ready(&self)),
             ready => ready,
         });
         Ok(ready.await as isize)
@@ -187,7 +218,9 @@ impl Ring {
         // Another thread may have taken submissions meanwhile, up to a later end.
         if matches!(end.wrapping_sub(number), 1..=MAX_ENTRIES_U32) {
             state.submission_head = number.wrapping_add(1);
-            self.header().submission_head.store(state.submission_head, Ordering::Release);
+            self.header()
+                .submission_head
+                .store(state.submission_head, Ordering::Release);
             return Some(self.submission(number));
         }
         None
@@ -195,7 +228,12 @@ impl Ring {
 
     /// Serves a submission now if that can be done without waiting, which keeps linked ones in order as well. Else leaves it to a
     /// coroutine, with all that is linked to it.
-    fn serve(self: &Arc<Ring>, process: &Arc<Process>, first: Submission, end: u32) -> Result<(), BadAddress> {
+    fn serve(
+        self: &Arc<Ring>,
+        process: &Arc<Process>,
+        first: Submission,
+        end: u32,
+    ) -> Result<(), BadAddress> {
         if let Some(result) = syscall::at_once(process, first.call as usize, arguments(&first)) {
             self.complete(process, &first, result?);
             return Ok(());
@@ -222,9 +260,14 @@ impl Ring {
             }
             state.calls.insert(None)
         };
-        let under_way = UnderWay { ring: self.clone(), number };
+        let under_way = UnderWay {
+            ring: self.clone(),
+            number,
+        };
         let spawned = if heap::has_room() {
-            hart::executor().spawn(level, run(process.clone(), under_way, chain)).ok()
+            hart::executor()
+                .spawn(level, run(process.clone(), under_way, chain))
+                .ok()
         } else {
             None
         };
@@ -247,7 +290,13 @@ impl Ring {
         if state.closed {
             return;
         }
-        state.add(self, Completion { key: submission.key, result: result as i64 });
+        state.add(
+            self,
+            Completion {
+                key: submission.key,
+                result: result as i64,
+            },
+        );
         let ready = state.ready(self);
         let enough = ready >= state.wanted;
         if enough {
@@ -261,7 +310,7 @@ impl Ring {
     }
 
     /// Cancels the calls under way: the process ends or runs another program. Nothing is written to the rings any more.
-    pub fn cancel_all(&self) {
+    pub(crate) fn cancel_all(&self) {
         let calls = {
             let mut state = self.state.lock();
             state.closed = true;
@@ -302,7 +351,9 @@ impl State {
     fn publish(&mut self, ring: &Ring, completion: Completion) {
         ring.write_completion(self.completion_tail, completion);
         self.completion_tail = self.completion_tail.wrapping_add(1);
-        ring.header().completion_tail.store(self.completion_tail, Ordering::Release);
+        ring.header()
+            .completion_tail
+            .store(self.completion_tail, Ordering::Release);
     }
 }
 
@@ -327,7 +378,13 @@ impl Drop for UnderWay {
 async fn run(process: Arc<Process>, under_way: UnderWay, mut chain: Chain) {
     loop {
         let submission = chain.first;
-        let result = syscall::wait(&process, WaitMode::Block, submission.call as usize, arguments(&submission)).await;
+        let result = syscall::wait(
+            &process,
+            WaitMode::Block,
+            submission.call as usize,
+            arguments(&submission),
+        )
+        .await;
         match result {
             Ok(result) => under_way.ring.complete(&process, &submission, result),
             Err(bad) => return thread::fail_call(&process, submission.call, bad),

@@ -17,21 +17,24 @@ struct State {
 
 /// A counting semaphore.
 #[derive(Debug, Default)]
-pub struct Semaphore(Mutex<State>);
+pub(crate) struct Semaphore(Mutex<State>);
 
 impl Semaphore {
     /// A semaphore with this many permits.
-    pub fn new(permits: usize) -> Semaphore {
-        Semaphore(Mutex::new(State { permits, ..State::default() }))
+    pub(crate) fn new(permits: usize) -> Semaphore {
+        Semaphore(Mutex::new(State {
+            permits,
+            ..State::default()
+        }))
     }
 
     /// Adds a permit and wakes whom it is for.
-    pub fn up(&self) {
+    pub(crate) fn up(&self) {
         self.0.lock().add();
     }
 
     /// Adds a permit if there is none, as a mutex does when it is unlocked; false if there was one.
-    pub fn up_to_one(&self) -> bool {
+    pub(crate) fn up_to_one(&self) -> bool {
         let mut state = self.0.lock();
         let none = state.permits == 0;
         if none {
@@ -41,7 +44,7 @@ impl Semaphore {
     }
 
     /// Adds a permit if someone waits without one, as a condition variable does when it is signalled.
-    pub fn up_if_awaited(&self) {
+    pub(crate) fn up_if_awaited(&self) {
         let mut state = self.0.lock();
         if state.permits < state.line.len() {
             state.add();
@@ -49,7 +52,7 @@ impl Semaphore {
     }
 
     /// Takes a permit if it can be had without waiting.
-    pub fn try_down(&self) -> bool {
+    pub(crate) fn try_down(&self) -> bool {
         let mut state = self.0.lock();
         let free = state.permits > state.line.len();
         if free {
@@ -59,7 +62,7 @@ impl Semaphore {
     }
 
     /// Takes a permit, when one is there and nobody came earlier.
-    pub async fn down(&self, mode: WaitMode) {
+    pub(crate) async fn down(&self, mode: WaitMode) {
         if mode == WaitMode::Yield {
             while !self.try_down() {
                 corank::yield_now().await;
@@ -71,8 +74,11 @@ impl Semaphore {
     }
 
     /// A place in the line, taken when one begins to wait.
-    pub fn stand_in_line(&self) -> Place<'_> {
-        Place { semaphore: self, ticket: 0 }
+    pub(crate) fn stand_in_line(&self) -> Place<'_> {
+        Place {
+            semaphore: self,
+            ticket: 0,
+        }
     }
 }
 
@@ -90,20 +96,23 @@ impl State {
 
     /// Where the ticket stands, if it may go.
     fn may_go(&self, ticket: u64) -> Option<usize> {
-        self.line.iter().take(self.permits).position(|entry| entry.0 == ticket)
+        self.line
+            .iter()
+            .take(self.permits)
+            .position(|entry| entry.0 == ticket)
     }
 }
 
 /// A place in a semaphore's line. Dropped before a permit came, it is given up.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub(crate) struct Place<'a> {
     semaphore: &'a Semaphore,
     ticket: u64,
 }
 
 impl Place<'_> {
     /// Stands in line, then does `then`, then waits for the permit. If `then` says false, it goes at once without one.
-    pub async fn wait_after(mut self, then: impl FnOnce() -> bool) -> bool {
+    pub(crate) async fn wait_after(mut self, then: impl FnOnce() -> bool) -> bool {
         let mut then = Some(then);
         poll_fn(move |context| {
             let polled = self.poll(context);
@@ -129,7 +138,9 @@ impl Place<'_> {
             state.line.push_back((self.ticket, context.waker().clone()));
             return Poll::Pending;
         }
-        let Some(place) = state.may_go(self.ticket) else { return Poll::Pending };
+        let Some(place) = state.may_go(self.ticket) else {
+            return Poll::Pending;
+        };
         state.line.remove(place);
         state.permits -= 1;
         self.ticket = 0;

@@ -15,7 +15,7 @@ const ILLEGAL_INSTRUCTION: i32 = -3;
 
 /// What a thread's coroutine owns. When it is dropped, the thread has ended.
 #[derive(Debug)]
-pub struct Thread {
+pub(crate) struct Thread {
     /// The process that it is part of.
     pub process: Arc<Process>,
     /// Its number in the process; 0 is the main thread.
@@ -25,20 +25,25 @@ pub struct Thread {
 
 impl Thread {
     /// A thread of `process`.
-    pub fn new(process: Arc<Process>, tid: usize) -> Thread {
-        Thread { process, tid, exit_code: AtomicI32::new(-1) }
+    pub(crate) fn new(process: Arc<Process>, tid: usize) -> Thread {
+        Thread {
+            process,
+            tid,
+            exit_code: AtomicI32::new(-1),
+        }
     }
 }
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        self.process.thread_gone(self.tid, self.exit_code.load(Ordering::Relaxed));
+        self.process
+            .thread_gone(self.tid, self.exit_code.load(Ordering::Relaxed));
     }
 }
 
 /// Why a thread ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// It called `exit`.
     Exit(i32),
     /// It passed the kernel an address that is not its own.
@@ -52,7 +57,7 @@ impl From<BadAddress> for End {
 }
 
 /// The thread's coroutine: user mode, a trap, what the trap asks for, again.
-pub async fn run(thread: Thread, mut context: Context) {
+pub(crate) async fn run(thread: Thread, mut context: Context) {
     while !thread.process.is_ending() {
         match run_until_trap(&thread.process, &mut context) {
             Trap::Call => {
@@ -73,9 +78,16 @@ pub async fn run(thread: Thread, mut context: Context) {
             Trap::Page(address, access) => {
                 // Either a page of a stack that comes now, or the hart did not know yet that there is one.
                 hart::forget_page(address);
-                let fault = thread.process.with_memory(|space| space.translate(address, access).err(), None);
+                let fault = thread
+                    .process
+                    .with_memory(|space| space.translate(address, access).err(), None);
                 if let Some(bad) = fault {
-                    return fail(&thread, &context, BAD_ADDRESS, format_args!("page fault: {bad}"));
+                    return fail(
+                        &thread,
+                        &context,
+                        BAD_ADDRESS,
+                        format_args!("page fault: {bad}"),
+                    );
                 }
             }
             Trap::Illegal(instruction) => {
@@ -102,12 +114,16 @@ fn run_until_trap(process: &Process, context: &mut Context) -> Trap {
         },
         0,
     );
-    assert!(satp != 0, "a process has memory until its last thread is gone");
+    assert!(
+        satp != 0,
+        "a process has memory until its last thread is gone"
+    );
     // SAFETY: an address space lives until the process's last thread is gone or, alone in its process, runs another
     // program; every address space has the trampoline and the harts' pages.
     unsafe { trap::run_user(context, satp) }
 }
 
+#[cold]
 fn finish(thread: &Thread, context: &Context, end: End) {
     match end {
         End::Exit(code) => {
@@ -117,24 +133,42 @@ fn finish(thread: &Thread, context: &Context, end: End) {
             }
         }
         End::BadPointer(bad) => {
-            fail(thread, context, BAD_ADDRESS, format_args!("bad pointer in system call {}: {bad}", context.call().0));
+            fail(
+                thread,
+                context,
+                BAD_ADDRESS,
+                format_args!("bad pointer in system call {}: {bad}", context.call().0),
+            );
         }
     }
 }
 
 /// Ends the process with a message.
+#[cold]
 fn fail(thread: &Thread, context: &Context, code: i32, what: core::fmt::Arguments<'_>) {
-    fail_process(&thread.process, code, format_args!("{what}, at pc {:#x} of thread {}", context.pc, thread.tid));
+    fail_process(
+        &thread.process,
+        code,
+        format_args!("{what}, at pc {:#x} of thread {}", context.pc, thread.tid),
+    );
     thread.exit_code.store(code, Ordering::Relaxed);
 }
 
 /// Ends the process with a message that names the cause.
-pub fn fail_process(process: &Process, code: i32, what: core::fmt::Arguments<'_>) {
-    println!("corank: {} (process {}) ended with code {code}: {what}", process.name(), process.pid);
+pub(crate) fn fail_process(process: &Process, code: i32, what: core::fmt::Arguments<'_>) {
+    println!(
+        "corank: {} (process {}) ended with code {code}: {what}",
+        process.name(),
+        process.pid
+    );
     process.end(code);
 }
 
 /// Ends the process because of a bad pointer in an asynchronous call.
-pub fn fail_call(process: &Process, call: u32, bad: BadAddress) {
-    fail_process(process, BAD_ADDRESS, format_args!("bad pointer in asynchronous system call {call}: {bad}"));
+pub(crate) fn fail_call(process: &Process, call: u32, bad: BadAddress) {
+    fail_process(
+        process,
+        BAD_ADDRESS,
+        format_args!("bad pointer in asynchronous system call {call}: {bad}"),
+    );
 }

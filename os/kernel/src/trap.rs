@@ -27,7 +27,7 @@ struct RawCause {
 /// The registers of a thread while it is not in user mode. `trap.s` knows this layout.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Context {
+pub(crate) struct Context {
     /// Register *i* at index *i*; the first place is not used.
     pub x: [usize; 32],
     /// The next instruction.
@@ -54,33 +54,52 @@ const FLOAT_DIRTY: usize = 3 << 13;
 
 impl Context {
     /// The registers of a thread that starts at `pc` with its stack at `sp`.
-    pub fn new(pc: usize, sp: usize) -> Context {
-        let mut context = Context { x: [0; 32], pc, status: 0, float: None };
+    pub(crate) fn new(pc: usize, sp: usize) -> Context {
+        let mut context = Context {
+            x: [0; 32],
+            pc,
+            status: 0,
+            float: None,
+        };
         context.x[2] = sp;
         context
     }
 
     /// The number of the system call, and its arguments.
-    pub fn call(&self) -> (usize, [usize; 3]) {
+    pub(crate) fn call(&self) -> (usize, [usize; 3]) {
         (self.x[17], [self.x[10], self.x[11], self.x[12]])
     }
 
     /// Sets what the system call returns.
-    pub fn set_result(&mut self, result: isize) {
+    pub(crate) fn set_result(&mut self, result: isize) {
         self.x[10] = result as usize;
     }
 
     /// A copy for a child.
-    pub fn fork(&self) -> Context {
-        let float = self.float.as_ref().map(|float| Box::new(Float { owner: next_owner(), ..(**float).clone() }));
-        Context { x: self.x, pc: self.pc, status: self.status, float }
+    pub(crate) fn fork(&self) -> Context {
+        let float = self.float.as_ref().map(|float| {
+            Box::new(Float {
+                owner: next_owner(),
+                ..(**float).clone()
+            })
+        });
+        Context {
+            x: self.x,
+            pc: self.pc,
+            status: self.status,
+            float,
+        }
     }
 
     /// Gives the thread floating-point registers; false if it had them already.
-    pub fn enable_float(&mut self) -> bool {
+    pub(crate) fn enable_float(&mut self) -> bool {
         let missing = self.float.is_none();
         if missing {
-            self.float = Some(Box::new(Float { f: [0; 32], control: 0, owner: next_owner() }));
+            self.float = Some(Box::new(Float {
+                f: [0; 32],
+                control: 0,
+                owner: next_owner(),
+            }));
         }
         missing
     }
@@ -93,7 +112,7 @@ fn next_owner() -> u64 {
 
 /// Why user mode was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trap {
+pub(crate) enum Trap {
     /// A system call.
     Call,
     /// The clock.
@@ -112,7 +131,7 @@ pub enum Trap {
 ///
 /// # Safety
 /// `satp` names an address space that stays as it is meanwhile and has the trampoline and the hart's page mapped.
-pub unsafe fn run_user(context: &mut Context, satp: usize) -> Trap {
+pub(crate) unsafe fn run_user(context: &mut Context, satp: usize) -> Trap {
     context.status &= !(1 << 8 | 1 << 5 | 1 << 1 | FLOAT);
     if let Some(float) = &context.float {
         context.status |= FLOAT_CLEAN;
@@ -123,7 +142,12 @@ pub unsafe fn run_user(context: &mut Context, satp: usize) -> Trap {
     // SAFETY: the caller vouches for the address space; the status says user mode, interrupts off.
     let RawCause { cause, value } = unsafe { enter_user(context, satp) };
     if context.status & FLOAT == FLOAT_DIRTY {
-        save_float(context.float.as_mut().expect("only threads with floating point can make it dirty"));
+        save_float(
+            context
+                .float
+                .as_mut()
+                .expect("only threads with floating point can make it dirty"),
+        );
     }
     const INTERRUPT: usize = 1 << 63;
     match cause {
@@ -169,12 +193,15 @@ fn save_float(float: &mut Float) {
 }
 
 /// Addresses inside the trampoline: where traps enter and where user mode is left for.
-pub fn trampoline_entries() -> (usize, usize) {
+pub(crate) fn trampoline_entries() -> (usize, usize) {
     let mapped = |address: usize| address - trampoline_address() + TRAMPOLINE;
-    (mapped(trap_entry as *const () as usize), mapped(trap_leave as *const () as usize))
+    (
+        mapped(trap_entry as *const () as usize),
+        mapped(trap_leave as *const () as usize),
+    )
 }
 
 /// Where traps of the kernel itself end up, on the emergency stack.
-pub extern "C" fn kernel_trap(cause: usize, value: usize, pc: usize) -> ! {
+pub(crate) extern "C" fn kernel_trap(cause: usize, value: usize, pc: usize) -> ! {
     panic!("trap in the kernel: cause {cause:#x}, value {value:#x}, pc {pc:#x}");
 }

@@ -6,7 +6,7 @@ use spin::Mutex;
 
 /// How the threads of a process wait inside a blocking call; see [`corank_abi::call::WAIT_MODE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitMode {
+pub(crate) enum WaitMode {
     /// Sleep in a queue until what one waits for has happened.
     Block,
     /// Stay ready, give way, and ask again.
@@ -14,7 +14,7 @@ pub enum WaitMode {
 }
 
 /// A waker with the ticket by which it is found again.
-pub type Ticketed = (u64, Waker);
+pub(crate) type Ticketed = (u64, Waker);
 
 /// Most queues never hold more than one: the first has its place without an allocation.
 #[derive(Debug)]
@@ -36,7 +36,10 @@ impl Entries {
     }
 
     fn find(&mut self, ticket: u64) -> Option<&mut Ticketed> {
-        self.first.iter_mut().chain(&mut self.others).find(|entry| entry.0 == ticket)
+        self.first
+            .iter_mut()
+            .chain(&mut self.others)
+            .find(|entry| entry.0 == ticket)
     }
 
     fn remove(&mut self, ticket: u64) -> Option<Waker> {
@@ -51,16 +54,20 @@ impl Entries {
 
 /// Coroutines that wait for the same thing.
 #[derive(Debug)]
-pub struct WaitQueue(Mutex<Entries>);
+pub(crate) struct WaitQueue(Mutex<Entries>);
 
 impl WaitQueue {
     /// A queue in which nobody waits.
-    pub const fn new() -> WaitQueue {
-        WaitQueue(Mutex::new(Entries { first: None, others: VecDeque::new(), last_ticket: 0 }))
+    pub(crate) const fn new() -> WaitQueue {
+        WaitQueue(Mutex::new(Entries {
+            first: None,
+            others: VecDeque::new(),
+            last_ticket: 0,
+        }))
     }
 
     /// Wakes all who wait. They are out of the queue then.
-    pub fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         let mut entries = self.0.lock();
         if let Some((_, waker)) = entries.first.take() {
             waker.wake();
@@ -73,7 +80,7 @@ impl WaitQueue {
 
 /// One coroutine's turn to look whether it has to wait.
 #[derive(Debug)]
-pub struct Turn<'a, 'c, 'w> {
+pub(crate) struct Turn<'a, 'c, 'w> {
     queue: &'a WaitQueue,
     ticket: &'a mut u64,
     mode: WaitMode,
@@ -83,7 +90,7 @@ pub struct Turn<'a, 'c, 'w> {
 impl Turn<'_, '_, '_> {
     /// Arranges that the coroutine is woken when the queue is. To be called under the lock that guards what one waits
     /// for, before it is given free: so no wake comes between looking and waiting.
-    pub fn wait(&mut self) {
+    pub(crate) fn wait(&mut self) {
         let waker = self.context.waker();
         if self.mode == WaitMode::Yield {
             waker.wake_by_ref();
@@ -114,11 +121,20 @@ impl Drop for Registration<'_> {
 
 /// Tries `attempt` until it is ready. While it is pending it must have called [`Turn::wait`]; it is tried again when
 /// the queue is woken (or, in [`WaitMode::Yield`], whenever the coroutine's turn comes).
-pub async fn until<T>(queue: &WaitQueue, mode: WaitMode, mut attempt: impl FnMut(&mut Turn<'_, '_, '_>) -> Poll<T>) -> T {
+pub(crate) async fn until<T>(
+    queue: &WaitQueue,
+    mode: WaitMode,
+    mut attempt: impl FnMut(&mut Turn<'_, '_, '_>) -> Poll<T>,
+) -> T {
     let mut registration = Registration { queue, ticket: 0 };
     poll_fn(move |context| {
         let Registration { queue, ticket } = &mut registration;
-        attempt(&mut Turn { queue, ticket, mode, context })
+        attempt(&mut Turn {
+            queue,
+            ticket,
+            mode,
+            context,
+        })
     })
     .await
 }

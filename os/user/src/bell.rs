@@ -58,8 +58,15 @@ impl Wake for Button {
 
 impl Bell {
     pub(crate) fn new() -> Self {
-        let button = Button { armed: AtomicBool::new(false), writer: AtomicUsize::new(NO_PIPE) };
-        Self { button: Arc::new(button), reader: OnceCell::new(), read: RefCell::new(None) }
+        let button = Button {
+            armed: AtomicBool::new(false),
+            writer: AtomicUsize::new(NO_PIPE),
+        };
+        Self {
+            button: Arc::new(button),
+            reader: OnceCell::new(),
+            read: RefCell::new(None),
+        }
     }
 
     pub(crate) fn waker(&self) -> Waker {
@@ -74,12 +81,17 @@ impl Bell {
         }
         let reader = self.reader.get_or_init(|| {
             let Pipe { reader, writer } = Pipe::new().expect("a pipe for wakes from other threads");
-            self.button.writer.store(writer.into_number(), Ordering::Relaxed);
+            self.button
+                .writer
+                .store(writer.into_number(), Ordering::Relaxed);
             reader
         });
         let mut read = self.read.borrow_mut();
         let context = Context::from_waker(Waker::noop());
-        if read.as_mut().is_none_or(|read| read.poll(&context).is_ready()) {
+        if read
+            .as_mut()
+            .is_none_or(|read| read.poll(&context).is_ready())
+        {
             let read = read.insert(read_byte(reader));
             let submitted = read.poll(&context);
             debug_assert!(submitted.is_pending(), "the first poll submits");
@@ -99,5 +111,12 @@ impl Drop for Bell {
 fn read_byte(reader: &OwnedFd) -> Operation {
     let mut buffer = Vec::<u8>::with_capacity(1);
     let arguments = [reader.number(), buffer.as_mut_ptr().expose_provenance(), 1];
-    Operation::new(Request { call: call::READ, arguments }, None, buffer)
+    Operation::new(
+        Request {
+            call: call::READ,
+            arguments,
+        },
+        None,
+        buffer,
+    )
 }

@@ -45,7 +45,10 @@ impl Write for Line {
 
 #[doc(hidden)]
 pub fn print(arguments: core::fmt::Arguments<'_>) {
-    let mut line = Line { bytes: [0; LINE], length: 0 };
+    let mut line = Line {
+        bytes: [0; LINE],
+        length: 0,
+    };
     // A program whose console is gone goes on: there is nowhere to complain.
     let _ = line.write_fmt(arguments).and_then(|()| line.flush());
 }

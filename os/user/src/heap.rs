@@ -37,13 +37,23 @@ unsafe impl Send for Program {}
 unsafe impl Source for Program {
     /// Each growth takes a quarter of what there is already, so that a large heap grows in few steps.
     fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
-        let first = if talc.source.end.is_none() { talc::min_first_heap_size::<DefaultBinning>() } else { 0 };
+        let first = if talc.source.end.is_none() {
+            talc::min_first_heap_size::<DefaultBinning>()
+        } else {
+            0
+        };
         let needed = layout.size() + layout.align() + SLACK + first;
-        let growth = needed.max(LEAST_GROWTH).max(talc.source.size / 4).next_multiple_of(corank_abi::page::PAGE_SIZE);
+        let growth = needed
+            .max(LEAST_GROWTH)
+            .max(talc.source.size / 4)
+            .next_multiple_of(corank_abi::page::PAGE_SIZE);
         let old_end = raw::number_call(call::SBRK, [growth, 0, 0]).map_err(|_| ())?;
         let start = core::ptr::with_exposed_provenance_mut::<u8>(old_end);
         let new_end = start.wrapping_add(growth);
-        let adjoins = talc.source.end.filter(|end| end.addr().get().next_multiple_of(talc::base::CHUNK_UNIT) >= old_end);
+        let adjoins = talc
+            .source
+            .end
+            .filter(|end| end.addr().get().next_multiple_of(talc::base::CHUNK_UNIT) >= old_end);
         // SAFETY: the kernel has just mapped `start..new_end` for us alone. It adjoins the old heap unless someone else has called
         // `sbrk` in between; then it becomes a heap of its own.
         let end = unsafe {
@@ -63,7 +73,10 @@ struct YieldLock(AtomicBool);
 
 // SAFETY: the flag is set by one thread at a time (`swap`), and only that one clears it.
 unsafe impl lock_api::RawMutex for YieldLock {
-    #[expect(clippy::declare_interior_mutable_const, reason = "the trait asks for a constant as the initial value")]
+    #[expect(
+        clippy::declare_interior_mutable_const,
+        reason = "the trait asks for a constant as the initial value"
+    )]
     const INIT: Self = Self(AtomicBool::new(false));
     type GuardMarker = lock_api::GuardNoSend;
 

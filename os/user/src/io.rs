@@ -38,7 +38,16 @@ impl Fd {
     /// The descriptor isn't open for reading.
     pub fn read(self, buffer: &mut [u8]) -> Result<usize, Error> {
         // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`, which we hold exclusively during the call.
-        check(unsafe { raw::system_call(call::READ, [self.0, buffer.as_mut_ptr().expose_provenance(), buffer.len()]) })
+        check(unsafe {
+            raw::system_call(
+                call::READ,
+                [
+                    self.0,
+                    buffer.as_mut_ptr().expose_provenance(),
+                    buffer.len(),
+                ],
+            )
+        })
     }
 
     /// Reads into `buffer`, from its start and up to its capacity, and sets its length to the bytes that came; otherwise as
@@ -48,7 +57,11 @@ impl Fd {
     /// The descriptor isn't open for reading. The buffer is empty then.
     pub fn fill(self, buffer: &mut Vec<u8>) -> Result<usize, Error> {
         buffer.clear();
-        let arguments = [self.0, buffer.as_mut_ptr().expose_provenance(), buffer.capacity()];
+        let arguments = [
+            self.0,
+            buffer.as_mut_ptr().expose_provenance(),
+            buffer.capacity(),
+        ];
         // SAFETY: the kernel writes at most so many bytes, into memory that is the buffer's own.
         let count = check(unsafe { raw::system_call(call::READ, arguments) })?;
         // SAFETY: the kernel has written that many bytes.
@@ -62,7 +75,12 @@ impl Fd {
     /// The descriptor isn't open for writing, or a pipe has no read end any more.
     pub fn write(self, data: &[u8]) -> Result<usize, Error> {
         // SAFETY: the kernel only reads `data`.
-        check(unsafe { raw::system_call(call::WRITE, [self.0, data.as_ptr().expose_provenance(), data.len()]) })
+        check(unsafe {
+            raw::system_call(
+                call::WRITE,
+                [self.0, data.as_ptr().expose_provenance(), data.len()],
+            )
+        })
     }
 
     /// Another descriptor for the same file.
@@ -129,7 +147,9 @@ impl Pipe {
     pub fn new() -> Result<Self, Error> {
         let mut ends = [0_usize; 2];
         // SAFETY: the kernel writes two numbers into `ends`.
-        check(unsafe { raw::system_call(call::PIPE, [(&raw mut ends).expose_provenance(), 0, 0]) })?;
+        check(unsafe {
+            raw::system_call(call::PIPE, [(&raw mut ends).expose_provenance(), 0, 0])
+        })?;
         Ok(Self::from_numbers(ends))
     }
 

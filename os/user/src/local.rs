@@ -19,7 +19,10 @@ pub(crate) struct ThreadBlock {
 
 impl ThreadBlock {
     pub(crate) const fn new() -> Self {
-        Self { context: Cell::new(ptr::null()), ring: Cell::new(None) }
+        Self {
+            context: Cell::new(ptr::null()),
+            ring: Cell::new(None),
+        }
     }
 
     /// Makes this block the calling thread's own.
@@ -29,7 +32,9 @@ impl ThreadBlock {
     #[inline]
     pub(crate) unsafe fn install(&self) {
         // SAFETY: nothing but this module uses `tp`.
-        unsafe { core::arch::asm!("mv tp, {}", in(reg) ptr::from_ref(self), options(nomem, nostack, preserves_flags)) };
+        unsafe {
+            core::arch::asm!("mv tp, {}", in(reg) ptr::from_ref(self), options(nomem, nostack, preserves_flags))
+        };
     }
 }
 
@@ -38,7 +43,9 @@ impl ThreadBlock {
 pub(crate) fn block<'a>() -> &'a ThreadBlock {
     let block: *const ThreadBlock;
     // SAFETY: reads a register.
-    unsafe { core::arch::asm!("mv {}, tp", out(reg) block, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        core::arch::asm!("mv {}, tp", out(reg) block, options(nomem, nostack, preserves_flags))
+    };
     // SAFETY: every thread has installed a block before it runs any other code of this crate (see above), and the block
     // outlives the thread's code.
     unsafe { &*block }

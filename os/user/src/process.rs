@@ -53,10 +53,18 @@ pub fn spawn(child: impl FnOnce() -> i32) -> Result<Pid, Error> {
 /// Returns only if that fails: there is no such program, an argument contains a NUL, or the kernel has no memory.
 pub fn exec(path: &str, arguments: &[&str]) -> Option<Error> {
     let path = CString::new(path).ok()?;
-    let strings: Vec<CString> = arguments.iter().map(|text| CString::new(*text)).collect::<Result<_, _>>().ok()?;
-    let mut pointers: Vec<*const core::ffi::c_char> = strings.iter().map(|text| text.as_ptr()).collect();
+    let strings: Vec<CString> = arguments
+        .iter()
+        .map(|text| CString::new(*text))
+        .collect::<Result<_, _>>()
+        .ok()?;
+    let mut pointers: Vec<*const core::ffi::c_char> =
+        strings.iter().map(|text| text.as_ptr()).collect();
     pointers.push(ptr::null());
-    let [path, pointers] = [path.as_ptr().expose_provenance(), pointers.as_ptr().expose_provenance()];
+    let [path, pointers] = [
+        path.as_ptr().expose_provenance(),
+        pointers.as_ptr().expose_provenance(),
+    ];
     // SAFETY: the kernel only reads the strings and the list, and they live until the call returns.
     check(unsafe { raw::system_call(call::EXEC, [path, pointers, 0]) }).err()
 }
@@ -103,7 +111,8 @@ const ANY: usize = usize::MAX;
 fn wait_call(number: usize, pid: Pid) -> Result<Exited, Error> {
     let mut code = 0_i32;
     // SAFETY: the kernel writes one `i32` into `code`.
-    let pid = check(unsafe { raw::system_call(number, [pid, (&raw mut code).expose_provenance(), 0]) })?;
+    let pid =
+        check(unsafe { raw::system_call(number, [pid, (&raw mut code).expose_provenance(), 0]) })?;
     Ok(Exited { pid, code })
 }
 
@@ -130,7 +139,11 @@ pub fn exit(code: i32) -> ! {
 
 /// How this process's threads wait inside blocking calls: `yielding` for asking again and again, as the papers' threads do.
 pub fn wait_by_yielding(yielding: bool) {
-    let mode = if yielding { call::WAIT_YIELD } else { call::WAIT_BLOCK };
+    let mode = if yielding {
+        call::WAIT_YIELD
+    } else {
+        call::WAIT_BLOCK
+    };
     let _ = number_call(call::WAIT_MODE, [mode, 0, 0]);
 }
 

@@ -14,7 +14,7 @@ use corank::{Config, Executor, JoinHandle, Levels, Priority, Published, Step, Sy
 
 use crate::bell::Bell;
 use crate::ring::Ring;
-use crate::{local, page, thread};
+use crate::{local, page, thread, time};
 
 /// How many coroutines are polled at most while a submission waits and no new one joins it.
 pub const PATIENCE: u32 = 256;
@@ -43,16 +43,28 @@ pub fn block_on<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
 ///
 /// # Panics
 /// As [`block_on`].
-pub fn run<T: 'static>(priority: Priority, global: Global, main: impl Future<Output = T> + 'static) -> T {
+pub fn run<T: 'static>(
+    priority: Priority,
+    global: Global,
+    main: impl Future<Output = T> + 'static,
+) -> T {
     let presence = Presence::new();
     let bell = Bell::new();
-    let mut config = Config::new().notify(bell.waker());
+    let mut config = Config::new().clock(time::nanoseconds).notify(bell.waker());
     if let Some(published) = presence.published() {
         config = config.publish_to(published);
     }
     let executor = Executor::with(config);
-    let main = executor.spawn(priority, main).expect("memory for the main coroutine");
-    Runtime { executor: &executor, bell: &bell, global, patience: PATIENCE }.run_until_exit(main)
+    let main = executor
+        .spawn(priority, main)
+        .expect("memory for the main coroutine");
+    Runtime {
+        executor: &executor,
+        bell: &bell,
+        global,
+        patience: PATIENCE,
+    }
+    .run_until_exit(main)
 }
 
 /// This executor's place among those of the process: the first one shows its bitmap in the process's page, others don't.
@@ -62,14 +74,17 @@ struct Presence {
 
 impl Presence {
     fn new() -> Self {
-        Self { first: page::process().executors.fetch_add(1, Ordering::AcqRel) == 0 }
+        Self {
+            first: page::process().executors.fetch_add(1, Ordering::AcqRel) == 0,
+        }
     }
 
     fn published(&self) -> Option<&'static Published> {
         const { assert!(size_of::<Published>() <= core::mem::offset_of!(page::ProcessPage, executors)) };
         // SAFETY: the process's page starts with the same three words as `Published`, all of them atomic, and stays mapped. Only
         // the process's first executor gets here, so each word has the writers that it may have.
-        self.first.then(|| unsafe { &*core::ptr::from_ref(page::process()).cast::<Published>() })
+        self.first
+            .then(|| unsafe { &*core::ptr::from_ref(page::process()).cast::<Published>() })
     }
 }
 
@@ -92,10 +107,13 @@ impl Runtime<'_> {
         let mut submitted = 0;
         loop {
             let ring = local::block().ring.get();
-            if let Some(ring) = ring {
-                ring.take_completions();
+            if let Some(ring) = ring.filter(|ring| ring.has_completions()) {
+                self.executor.within(|| ring.take_completions());
             }
-            let elsewhere = Elsewhere { ring, global: self.global };
+            let elsewhere = Elsewhere {
+                ring,
+                global: self.global,
+            };
             match self.executor.step_under(&elsewhere) {
                 Step::Ran => {
                     if main.has_exited() {
@@ -134,7 +152,7 @@ impl Runtime<'_> {
             // Rung since the last step: there may be something to run.
             return;
         }
-        let deadline = u64::MAX;
+        let deadline = self.executor.next_deadline().map_or(u64::MAX, time::ticks_at);
         let ring = local::block().ring.get();
         assert!(
             others || deadline != u64::MAX || ring.is_some_and(Ring::busy),

@@ -63,7 +63,10 @@ impl<T> Mutex<T> {
 
     fn create(value: T, blocking: bool) -> Result<Self, Error> {
         let id = number_call(call::MUTEX_CREATE, [usize::from(blocking), 0, 0])?;
-        Ok(Self { id, value: UnsafeCell::new(value) })
+        Ok(Self {
+            id,
+            value: UnsafeCell::new(value),
+        })
     }
 
     /// Waits for the mutex. A thread that locks it twice waits for ever.

@@ -69,9 +69,15 @@ where
 {
     OTHERS_STARTED.store(true, Ordering::Release);
     let packet = Arc::new(Packet(UnsafeCell::new(None)));
-    let start = Box::into_raw(Box::new(Start { body, packet: Arc::clone(&packet) }));
+    let start = Box::into_raw(Box::new(Start {
+        body,
+        packet: Arc::clone(&packet),
+    }));
     let entry = trampoline::<T, F> as extern "C" fn(*mut Start<T, F>) -> !;
-    match number_call(call::THREAD_CREATE, [entry as usize, start.expose_provenance(), 0]) {
+    match number_call(
+        call::THREAD_CREATE,
+        [entry as usize, start.expose_provenance(), 0],
+    ) {
         Ok(tid) => Ok(JoinHandle { tid, packet }),
         Err(error) => {
             // SAFETY: no thread has started, so the box is still ours.

@@ -12,7 +12,9 @@ use crate::raw::number_call;
 pub fn ticks() -> u64 {
     let ticks: u64;
     // SAFETY: reads a counter that the kernel lets programs read.
-    unsafe { core::arch::asm!("rdtime {}", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        core::arch::asm!("rdtime {}", out(reg) ticks, options(nomem, nostack, preserves_flags))
+    };
     ticks
 }
 
@@ -35,9 +37,22 @@ pub fn ticks_in(duration: Duration) -> u64 {
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
+/// Nanoseconds since boot: the clock of this process's executors, so of [`corank::time`].
+#[must_use]
+pub fn nanoseconds() -> u64 {
+    let (ticks, frequency) = (ticks(), frequency());
+    ticks / frequency * 1_000_000_000 + ticks % frequency * 1_000_000_000 / frequency
+}
+
+/// The first tick at or after this many [`nanoseconds`].
+pub(crate) fn ticks_at(nanoseconds: u64) -> u64 {
+    ticks_in(Duration::from_nanos(nanoseconds))
+}
+
 /// Lets the calling thread sleep at least this long (in whole milliseconds, rounded up).
 pub fn sleep(duration: Duration) {
-    let milliseconds = usize::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(usize::MAX);
+    let milliseconds =
+        usize::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(usize::MAX);
     let _ = number_call(call::SLEEP, [milliseconds, 0, 0]);
 }
 

@@ -34,7 +34,11 @@ impl Experiment for A {
         match order {
             "in-order" => {}
             "shuffled" => shuffle(&mut numbers),
-            _ => return Err(alloc::format!("the order is in-order or shuffled, not {order}")),
+            _ => {
+                return Err(alloc::format!(
+                    "the order is in-order or shuffled, not {order}"
+                ));
+            }
         }
         let (span, last) = match model {
             Coroutine::NAME => pass_turn::<Coroutine>(numbers),
@@ -42,7 +46,11 @@ impl Experiment for A {
             ThreadBlock::NAME => pass_turn::<ThreadBlock>(numbers),
             _ => return Err(alloc::format!("there is no model {model}")),
         };
-        if last == n + 1 { Ok(span) } else { Err(alloc::format!("the turn ended at {last}, not at {}", n + 1)) }
+        if last == n + 1 {
+            Ok(span)
+        } else {
+            Err(alloc::format!("the turn ended at {last}, not at {}", n + 1))
+        }
     }
 }
 
@@ -58,8 +66,13 @@ struct Table<M: Model> {
 fn pass_turn<M: Model>(numbers: Vec<usize>) -> (Span, usize) {
     M::run(async {
         let start = corank_user::time::ticks();
-        let signals = (0..=numbers.len()).map(|_| M::Signal::new()).collect::<Result<_, _>>();
-        let table = Arc::new(Table::<M> { turn: AtomicUsize::new(0), signals: signals.expect("memory for the signals") });
+        let signals = (0..=numbers.len())
+            .map(|_| M::Signal::new())
+            .collect::<Result<_, _>>();
+        let table = Arc::new(Table::<M> {
+            turn: AtomicUsize::new(0),
+            signals: signals.expect("memory for the signals"),
+        });
         let mut tasks = Vec::with_capacity(numbers.len());
         for number in numbers {
             let table = Arc::clone(&table);

@@ -29,7 +29,9 @@ impl Experiment for B {
     const NUMERIC: bool = true;
 
     fn run(model: &str, n: usize, bytes: &str) -> Result<Span, String> {
-        let bytes = bytes.parse().map_err(|_| alloc::format!("{bytes} is not a number of bytes"))?;
+        let bytes = bytes
+            .parse()
+            .map_err(|_| alloc::format!("{bytes} is not a number of bytes"))?;
         // Distinct neighbours: a byte lost or moved shows.
         let data: Vec<u8> = (0..bytes).map(|index| (index % 251) as u8).collect();
         let (span, received) = match model {
@@ -38,7 +40,14 @@ impl Experiment for B {
             ThreadBlock::NAME => relay::<ThreadBlock>(n, data.clone()),
             _ => return Err(alloc::format!("there is no model {model}")),
         };
-        if received == data { Ok(span) } else { Err(alloc::format!("{} bytes arrived, not as sent", received.len())) }
+        if received == data {
+            Ok(span)
+        } else {
+            Err(alloc::format!(
+                "{} bytes arrived, not as sent",
+                received.len()
+            ))
+        }
     }
 }
 
@@ -48,7 +57,10 @@ fn relay<M: Model>(n: usize, data: Vec<u8>) -> (Span, Vec<u8>) {
         let start = corank_user::time::ticks();
         let bytes = data.len();
         let mut pipes = M::pipes(n + 1).await.into_iter();
-        let Pipe { mut reader, writer: first } = pipes.next().expect("there is one pipe more than tasks");
+        let Pipe {
+            mut reader,
+            writer: first,
+        } = pipes.next().expect("there is one pipe more than tasks");
         let mut tasks = Vec::with_capacity(n);
         for next in pipes {
             let from = core::mem::replace(&mut reader, next.reader);

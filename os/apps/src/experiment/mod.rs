@@ -50,7 +50,10 @@ impl Span {
 
     fn from_bytes(bytes: [u8; 16]) -> Self {
         let both = u128::from_le_bytes(bytes);
-        Self { start: (both >> 64) as u64, end: both as u64 }
+        Self {
+            start: (both >> 64) as u64,
+            end: both as u64,
+        }
     }
 }
 
@@ -72,7 +75,14 @@ pub fn main<E: Experiment>() -> i32 {
                 return 1;
             }
         };
-        println!("@row {}", Row::<E> { point, value, experiment: core::marker::PhantomData });
+        println!(
+            "@row {}",
+            Row::<E> {
+                point,
+                value,
+                experiment: core::marker::PhantomData
+            }
+        );
     }
     0
 }
@@ -114,12 +124,19 @@ fn measure<E: Experiment>(point: &Point) -> Result<u64, String> {
     for pid in children {
         let exited = process::wait(pid).map_err(message)?;
         if exited.code != 0 {
-            return Err(alloc::format!("process {pid} ended with code {}", exited.code));
+            return Err(alloc::format!(
+                "process {pid} ended with code {}",
+                exited.code
+            ));
         }
     }
     let (spans, rest) = bytes.as_chunks::<16>();
     if spans.len() != point.processes || !rest.is_empty() {
-        return Err(alloc::format!("{} of {} processes told their times", spans.len(), point.processes));
+        return Err(alloc::format!(
+            "{} of {} processes told their times",
+            spans.len(),
+            point.processes
+        ));
     }
     let spans = spans.iter().map(|bytes| Span::from_bytes(*bytes));
     let start = spans.clone().map(|span| span.start).min().unwrap_or(0);
@@ -157,8 +174,18 @@ struct Row<E> {
 
 impl<E: Experiment> fmt::Display for Row<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Point { model, n, parameter, processes, run } = &self.point;
-        write!(f, r#"{{"experiment":"{}","model":"{model}","n":{n},"#, E::NAME)?;
+        let Point {
+            model,
+            n,
+            parameter,
+            processes,
+            run,
+        } = &self.point;
+        write!(
+            f,
+            r#"{{"experiment":"{}","model":"{model}","n":{n},"#,
+            E::NAME
+        )?;
         if E::NUMERIC {
             write!(f, r#""{}":{parameter},"#, E::PARAMETER)?;
         } else {
@@ -166,6 +193,9 @@ impl<E: Experiment> fmt::Display for Row<E> {
         }
         let nanoseconds = time::duration(self.value).as_nanos();
         let (whole, tenths) = (nanoseconds / 1000, nanoseconds % 1000 / 100);
-        write!(f, r#""processes":{processes},"run":{run},"metric":"time","unit":"us","value":{whole}.{tenths}}}"#)
+        write!(
+            f,
+            r#""processes":{processes},"run":{run},"metric":"time","unit":"us","value":{whole}.{tenths}}}"#
+        )
     }
 }

@@ -27,7 +27,9 @@ pub trait Model: 'static {
     fn run<T: 'static>(main: impl Future<Output = T> + 'static) -> T;
 
     /// Creates a task that runs the future that `make` makes.
-    fn spawn<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F + Send + 'static) -> Self::Task;
+    fn spawn<F: Future<Output = ()> + 'static>(
+        make: impl FnOnce() -> F + Send + 'static,
+    ) -> Self::Task;
 
     /// Waits until a task has ended.
     fn join(task: Self::Task) -> impl Future<Output = ()>;
@@ -67,7 +69,9 @@ impl Model for Coroutine {
         runtime::block_on(main)
     }
 
-    fn spawn<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F + Send + 'static) -> Self::Task {
+    fn spawn<F: Future<Output = ()> + 'static>(
+        make: impl FnOnce() -> F + Send + 'static,
+    ) -> Self::Task {
         spawn(Priority::DEFAULT, make()).expect("memory for another coroutine")
     }
 
@@ -76,7 +80,9 @@ impl Model for Coroutine {
     }
 
     async fn pipes(count: usize) -> Vec<Pipe> {
-        ring::pipes(count).await.expect("descriptors and memory for the pipes")
+        ring::pipes(count)
+            .await
+            .expect("descriptors and memory for the pipes")
     }
 
     async fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> Vec<u8> {
@@ -104,7 +110,11 @@ impl Signal for AtomicWaker {
             }
             self.register(context.waker());
             // It may have been given between the two.
-            if turn.load(Ordering::Acquire) == number { Poll::Ready(()) } else { Poll::Pending }
+            if turn.load(Ordering::Acquire) == number {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         })
         .await;
     }
@@ -123,7 +133,9 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn create_pipes(count: usize) -> Vec<Pipe> {
-    (0..count).map(|_| Pipe::new().expect("descriptors and memory for another pipe")).collect()
+    (0..count)
+        .map(|_| Pipe::new().expect("descriptors and memory for another pipe"))
+        .collect()
 }
 
 fn read_blocking(reader: OwnedFd, mut buffer: Vec<u8>) -> Vec<u8> {
@@ -135,7 +147,9 @@ fn write_blocking(writer: OwnedFd, data: &[u8]) {
     assert_eq!(writer.write(data), Ok(data.len()), "the pipe takes all");
 }
 
-fn start<F: Future<Output = ()>>(make: impl FnOnce() -> F + Send + 'static) -> thread::JoinHandle<()> {
+fn start<F: Future<Output = ()>>(
+    make: impl FnOnce() -> F + Send + 'static,
+) -> thread::JoinHandle<()> {
     thread::spawn(move || at_once(make())).expect("memory for another thread")
 }
 
@@ -153,7 +167,9 @@ impl Model for ThreadYield {
         at_once(main)
     }
 
-    fn spawn<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F + Send + 'static) -> Self::Task {
+    fn spawn<F: Future<Output = ()> + 'static>(
+        make: impl FnOnce() -> F + Send + 'static,
+    ) -> Self::Task {
         start(make)
     }
 
@@ -206,7 +222,9 @@ impl Model for ThreadBlock {
         at_once(main)
     }
 
-    fn spawn<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F + Send + 'static) -> Self::Task {
+    fn spawn<F: Future<Output = ()> + 'static>(
+        make: impl FnOnce() -> F + Send + 'static,
+    ) -> Self::Task {
         start(make)
     }
 

@@ -28,9 +28,18 @@ impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, parameter) = (self.experiment, self.parameter);
         writeln!(f, "experiment-{name}: {}", self.problem)?;
-        writeln!(f, "usage: experiment-{name} [MODELS [N [{parameter} [RUNS]]]] [--processes P]")?;
-        writeln!(f, "   or: experiment-{name} [--models MODELS] [--n N] [--{parameter} …] [--runs RUNS] [--processes P]")?;
-        write!(f, "Each but RUNS may be a list, with commas. MODELS: coroutine,thread-yield,thread-block")
+        writeln!(
+            f,
+            "usage: experiment-{name} [MODELS [N [{parameter} [RUNS]]]] [--processes P]"
+        )?;
+        writeln!(
+            f,
+            "   or: experiment-{name} [--models MODELS] [--n N] [--{parameter} …] [--runs RUNS] [--processes P]"
+        )?;
+        write!(
+            f,
+            "Each but RUNS may be a list, with commas. MODELS: coroutine,thread-yield,thread-block"
+        )
     }
 }
 
@@ -40,11 +49,16 @@ impl Settings {
     /// # Errors
     /// An option is unknown, lacks its value or has one that isn't a number.
     pub fn from_arguments<E: Experiment>() -> Result<Self, Usage> {
-        Self::parse::<E>(corank_user::arguments().skip(1))
-            .map_err(|problem| Usage { problem, experiment: E::NAME, parameter: E::PARAMETER })
+        Self::parse::<E>(corank_user::arguments().skip(1)).map_err(|problem| Usage {
+            problem,
+            experiment: E::NAME,
+            parameter: E::PARAMETER,
+        })
     }
 
-    fn parse<E: Experiment>(mut arguments: impl Iterator<Item = &'static str>) -> Result<Self, String> {
+    fn parse<E: Experiment>(
+        mut arguments: impl Iterator<Item = &'static str>,
+    ) -> Result<Self, String> {
         let mut settings = Self {
             models: list("coroutine,thread-yield,thread-block"),
             n: [200].into(),
@@ -55,8 +69,18 @@ impl Settings {
         let mut positions = ["models", "n", E::PARAMETER, "runs"].into_iter();
         while let Some(argument) = arguments.next() {
             let (name, value) = match argument.strip_prefix("--") {
-                Some(name) => (name, arguments.next().ok_or_else(|| alloc::format!("--{name} needs a value"))?),
-                None => (positions.next().ok_or_else(|| alloc::format!("one argument too many: {argument}"))?, argument),
+                Some(name) => (
+                    name,
+                    arguments
+                        .next()
+                        .ok_or_else(|| alloc::format!("--{name} needs a value"))?,
+                ),
+                None => (
+                    positions
+                        .next()
+                        .ok_or_else(|| alloc::format!("one argument too many: {argument}"))?,
+                    argument,
+                ),
             };
             match name {
                 "models" => settings.models = list(value),
@@ -77,9 +101,17 @@ impl Settings {
         for parameter in &self.parameters {
             for &processes in &self.processes {
                 for &n in &self.n {
-                    for (run, turn) in (0..self.runs).flat_map(|run| (0..self.models.len()).map(move |turn| (run, turn))) {
+                    for (run, turn) in (0..self.runs)
+                        .flat_map(|run| (0..self.models.len()).map(move |turn| (run, turn)))
+                    {
                         let model = self.models[(run + turn) % self.models.len()].clone();
-                        points.push(Point { model, n, parameter: parameter.clone(), processes, run });
+                        points.push(Point {
+                            model,
+                            n,
+                            parameter: parameter.clone(),
+                            processes,
+                            run,
+                        });
                     }
                 }
             }
@@ -89,11 +121,15 @@ impl Settings {
 }
 
 fn list(text: &str) -> Vec<String> {
-    text.split(',').filter(|item| !item.is_empty()).map(ToOwned::to_owned).collect()
+    text.split(',')
+        .filter(|item| !item.is_empty())
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 fn number(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| alloc::format!("{text} is not a number"))
+    text.parse()
+        .map_err(|_| alloc::format!("{text} is not a number"))
 }
 
 fn numbers(text: &str) -> Result<Vec<usize>, String> {

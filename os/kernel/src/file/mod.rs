@@ -1,6 +1,6 @@
 //! What a file descriptor can stand for.
-pub mod pipe;
-pub mod stored;
+pub(crate) mod pipe;
+pub(crate) mod stored;
 
 use crate::console;
 use crate::memory::user::{BadAddress, UserBuffer};
@@ -12,7 +12,7 @@ use stored::Stored;
 
 /// An open file. A clone is the same file; it stays open until the last clone is dropped.
 #[derive(Clone, Debug)]
-pub enum File {
+pub(crate) enum File {
     /// The console, for reading.
     ConsoleInput,
     /// The console, for writing.
@@ -27,17 +27,22 @@ pub enum File {
 
 /// The file is not for this use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAllowed;
+pub(crate) struct NotAllowed;
 
 /// What came of reading or writing: the number of bytes.
-pub type Transferred = Result<Result<usize, NotAllowed>, BadAddress>;
+pub(crate) type Transferred = Result<Result<usize, NotAllowed>, BadAddress>;
 
 impl File {
     /// Reads into the program's memory; waits where there is nothing yet.
     ///
     /// # Errors
     /// [`BadAddress`] ends the process; [`NotAllowed`] does not.
-    pub async fn read(&self, process: &Process, mode: WaitMode, buffer: UserBuffer) -> Transferred {
+    pub(crate) async fn read(
+        &self,
+        process: &Process,
+        mode: WaitMode,
+        buffer: UserBuffer,
+    ) -> Transferred {
         match self {
             File::ConsoleInput => console::read(process, mode, buffer).await.map(Ok),
             File::Stored(file) => file.read(process, buffer).map(Ok),
@@ -50,7 +55,12 @@ impl File {
     ///
     /// # Errors
     /// As [`File::read`].
-    pub async fn write(&self, process: &Process, mode: WaitMode, buffer: UserBuffer) -> Transferred {
+    pub(crate) async fn write(
+        &self,
+        process: &Process,
+        mode: WaitMode,
+        buffer: UserBuffer,
+    ) -> Transferred {
         match self {
             File::ConsoleOutput => console::write(process, buffer).map(Ok),
             File::PipeWrite(end) => end.write(process, mode, buffer).await,
@@ -59,9 +69,15 @@ impl File {
     }
 
     /// Reads if that is done without waiting; `None` if it would wait, and then nothing has been read.
-    pub fn read_at_once(&self, process: &Process, buffer: UserBuffer) -> Option<Transferred> {
+    pub(crate) fn read_at_once(
+        &self,
+        process: &Process,
+        buffer: UserBuffer,
+    ) -> Option<Transferred> {
         match self {
-            File::PipeRead(end) => end.read_at_once(process, buffer).map(|result| result.map(Ok)),
+            File::PipeRead(end) => end
+                .read_at_once(process, buffer)
+                .map(|result| result.map(Ok)),
             File::Stored(file) => Some(file.read(process, buffer).map(Ok)),
             File::ConsoleInput => None,
             File::ConsoleOutput | File::PipeWrite(_) => Some(Ok(Err(NotAllowed))),
@@ -69,7 +85,11 @@ impl File {
     }
 
     /// Writes if that is done without waiting; `None` if it would wait, and then nothing has been written.
-    pub fn write_at_once(&self, process: &Process, buffer: UserBuffer) -> Option<Transferred> {
+    pub(crate) fn write_at_once(
+        &self,
+        process: &Process,
+        buffer: UserBuffer,
+    ) -> Option<Transferred> {
         match self {
             File::PipeWrite(end) => end.write_at_once(process, buffer),
             File::ConsoleOutput => Some(console::write(process, buffer).map(Ok)),

@@ -16,7 +16,7 @@ use spin::Mutex;
 
 const FRAMES: usize = 16;
 /// How many bytes a pipe holds.
-pub const CAPACITY: usize = FRAMES * PAGE_SIZE;
+pub(crate) const CAPACITY: usize = FRAMES * PAGE_SIZE;
 
 #[derive(Debug)]
 struct State {
@@ -40,16 +40,20 @@ struct Pipe {
 
 /// The end of a pipe that is read.
 #[derive(Debug)]
-pub struct ReadEnd(Arc<Pipe>);
+pub(crate) struct ReadEnd(Arc<Pipe>);
 
 /// The end of a pipe that is written.
 #[derive(Debug)]
-pub struct WriteEnd(Arc<Pipe>);
+pub(crate) struct WriteEnd(Arc<Pipe>);
 
 /// A new pipe.
-pub fn pipe() -> (ReadEnd, WriteEnd) {
+pub(crate) fn pipe() -> (ReadEnd, WriteEnd) {
     let pipe = Arc::new(Pipe {
-        state: Mutex::new(State { frames: [const { None }; FRAMES], read: 0, written: 0 }),
+        state: Mutex::new(State {
+            frames: [const { None }; FRAMES],
+            read: 0,
+            written: 0,
+        }),
         read_ends: AtomicUsize::new(1),
         write_ends: AtomicUsize::new(1),
         readers: WaitQueue::new(),
@@ -89,7 +93,7 @@ impl State {
                     space.write(buffer.address, &frame.bytes()[offset..offset + count])?;
                     self.read += count;
                     buffer.advance(count);
-                    if self.read % PAGE_SIZE == 0 || self.read == self.written {
+                    if self.read.is_multiple_of(PAGE_SIZE) || self.read == self.written {
                         *place = None;
                     }
                 }
@@ -113,11 +117,16 @@ impl State {
                     let count = buffer.length.min(self.room()).min(PAGE_SIZE - offset);
                     let place = &mut self.frames[self.written / PAGE_SIZE % FRAMES];
                     if place.is_none() {
-                        let Ok(frame) = Frame::uninitialised() else { return Ok(false) };
+                        let Ok(frame) = Frame::uninitialised() else {
+                            return Ok(false);
+                        };
                         *place = Some(frame);
                     }
                     let frame = place.as_mut().expect("just put there");
-                    space.read(buffer.address, &mut frame.bytes_mut()[offset..offset + count])?;
+                    space.read(
+                        buffer.address,
+                        &mut frame.bytes_mut()[offset..offset + count],
+                    )?;
                     self.written += count;
                     buffer.advance(count);
                 }
@@ -133,7 +142,12 @@ impl ReadEnd {
     ///
     /// # Errors
     /// When the buffer is not the program's to write.
-    pub async fn read(&self, process: &Process, mode: WaitMode, mut buffer: UserBuffer) -> Result<usize, BadAddress> {
+    pub(crate) async fn read(
+        &self,
+        process: &Process,
+        mode: WaitMode,
+        mut buffer: UserBuffer,
+    ) -> Result<usize, BadAddress> {
         let wanted = buffer.length;
         until(&self.0.readers, mode, |turn| {
             let mut state = self.0.state.lock();
@@ -151,7 +165,11 @@ impl ReadEnd {
     }
 
     /// Reads if that is done without waiting.
-    pub fn read_at_once(&self, process: &Process, mut buffer: UserBuffer) -> Option<Result<usize, BadAddress>> {
+    pub(crate) fn read_at_once(
+        &self,
+        process: &Process,
+        mut buffer: UserBuffer,
+    ) -> Option<Result<usize, BadAddress>> {
         let mut state = self.0.state.lock();
         if state.length() < buffer.length && self.0.is_written() {
             return None;
@@ -168,7 +186,12 @@ impl WriteEnd {
     ///
     /// # Errors
     /// When the buffer is not the program's to read.
-    pub async fn write(&self, process: &Process, mode: WaitMode, mut buffer: UserBuffer) -> Transferred {
+    pub(crate) async fn write(
+        &self,
+        process: &Process,
+        mode: WaitMode,
+        mut buffer: UserBuffer,
+    ) -> Transferred {
         let wanted = buffer.length;
         until(&self.0.writers, mode, |turn| {
             let mut state = self.0.state.lock();
@@ -192,7 +215,11 @@ impl WriteEnd {
     }
 
     /// Writes if that is done without waiting.
-    pub fn write_at_once(&self, process: &Process, mut buffer: UserBuffer) -> Option<Transferred> {
+    pub(crate) fn write_at_once(
+        &self,
+        process: &Process,
+        mut buffer: UserBuffer,
+    ) -> Option<Transferred> {
         let mut state = self.0.state.lock();
         if !self.0.is_read() {
             return Some(Ok(Err(NotAllowed)));
@@ -203,7 +230,13 @@ impl WriteEnd {
         let wanted = buffer.length;
         let put = state.put(process, &mut buffer);
         self.0.readers.wake_all();
-        Some(put.map(|found_frames| if found_frames { Ok(wanted) } else { Err(NotAllowed) }))
+        Some(put.map(|found_frames| {
+            if found_frames {
+                Ok(wanted)
+            } else {
+                Err(NotAllowed)
+            }
+        }))
     }
 }
 

@@ -17,19 +17,19 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Programs lie above the first page, so that a null pointer is a fault.
-pub const PROGRAM: Range<usize> = PAGE_SIZE..0x10_0000_0000;
+pub(crate) const PROGRAM: Range<usize> = PAGE_SIZE..0x10_0000_0000;
 const MAIN_STACK: Range<usize> = 0x1f_ff00_0000..0x1f_ff10_0000;
 const THREAD_STACKS: Range<usize> = 0x20_0000_0000..0x3f_0000_0000;
 const THREAD_STACK: usize = 64 << 10;
 /// How much of a stack is mapped when its thread begins, in bytes.
-pub const EAGER_STACK: usize = 2 * PAGE_SIZE;
+pub(crate) const EAGER_STACK: usize = 2 * PAGE_SIZE;
 
 /// Readable and writable memory of a program.
-pub const USER_DATA: Flags = Flags::READ.union(Flags::WRITE).union(Flags::USER);
+pub(crate) const USER_DATA: Flags = Flags::READ.union(Flags::WRITE).union(Flags::USER);
 
 /// A process's page table and what its heap covers.
 #[derive(Debug)]
-pub struct AddressSpace {
+pub(crate) struct AddressSpace {
     table: PageTable,
     heap: Range<usize>,
     satp: usize,
@@ -38,11 +38,13 @@ pub struct AddressSpace {
 }
 
 /// The stack of the thread `tid`, guard page included; `None` beyond the last possible thread.
-pub fn stack_of(tid: usize) -> Option<Range<usize>> {
+pub(crate) fn stack_of(tid: usize) -> Option<Range<usize>> {
     if tid == 0 {
         return Some(MAIN_STACK);
     }
-    let start = THREAD_STACKS.start.checked_add(tid.checked_mul(THREAD_STACK)?)?;
+    let start = THREAD_STACKS
+        .start
+        .checked_add(tid.checked_mul(THREAD_STACK)?)?;
     (start + THREAD_STACK <= THREAD_STACKS.end).then_some(start..start + THREAD_STACK)
 }
 
@@ -63,22 +65,28 @@ impl AddressSpace {
     ///
     /// # Errors
     /// When no frame is free.
-    pub fn new(id: u16) -> Result<AddressSpace, OutOfMemory> {
+    pub(crate) fn new(id: u16) -> Result<AddressSpace, OutOfMemory> {
         let mut table = PageTable::new()?;
         table.share_top(kernel_space::page_table());
         let satp = 8 << 60 | usize::from(id) << 44 | table.root() >> 12;
-        Ok(AddressSpace { table, heap: 0..0, satp, stale: AtomicU64::new(u64::MAX) })
+        Ok(AddressSpace {
+            table,
+            heap: 0..0,
+            satp,
+            stale: AtomicU64::new(u64::MAX),
+        })
     }
 
     /// The value of the `satp` register for this address space.
-    pub fn satp(&self) -> usize {
+    pub(crate) fn satp(&self) -> usize {
         self.satp
     }
 
     /// Whether the hart has to forget the translations of this address space before it uses it.
-    pub fn take_stale(&self, hart: usize) -> bool {
+    pub(crate) fn take_stale(&self, hart: usize) -> bool {
         let bit = 1 << hart;
-        self.stale.load(Ordering::Relaxed) & bit != 0 && self.stale.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+        self.stale.load(Ordering::Relaxed) & bit != 0
+            && self.stale.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
     /// To be called after a translation was taken away. A new one needs nothing: a hart that remembers that there was none
@@ -91,7 +99,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// When no frame is free.
-    pub fn map_zeroed(&mut self, page: usize, flags: Flags) -> Result<usize, OutOfMemory> {
+    pub(crate) fn map_zeroed(&mut self, page: usize, flags: Flags) -> Result<usize, OutOfMemory> {
         let frame = Frame::zeroed()?;
         let address = frame.address();
         self.table.map(page, address, flags | Flags::OWNED)?;
@@ -103,17 +111,22 @@ impl AddressSpace {
     ///
     /// # Errors
     /// When no frame is left for a table.
-    pub fn map_borrowed(&mut self, page: usize, frame: usize, flags: Flags) -> Result<(), OutOfMemory> {
+    pub(crate) fn map_borrowed(
+        &mut self,
+        page: usize,
+        frame: usize,
+        flags: Flags,
+    ) -> Result<(), OutOfMemory> {
         self.table.map(page, frame, flags)
     }
 
     /// Whether anything is mapped at `address`.
-    pub fn is_mapped(&self, address: usize) -> bool {
+    pub(crate) fn is_mapped(&self, address: usize) -> bool {
         self.table.lookup(address).is_some()
     }
 
     /// Takes away every page in `range`.
-    pub fn unmap(&mut self, range: Range<usize>) {
+    pub(crate) fn unmap(&mut self, range: Range<usize>) {
         for page in range.step_by(PAGE_SIZE) {
             self.table.unmap(page);
         }
@@ -124,7 +137,11 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`BadAddress`] if it may not.
-    pub fn translate(&mut self, address: usize, access: Access) -> Result<usize, BadAddress> {
+    pub(crate) fn translate(
+        &mut self,
+        address: usize,
+        access: Access,
+    ) -> Result<usize, BadAddress> {
         let wanted = Flags::USER
             | match access {
                 Access::Read => Flags::READ,
@@ -137,9 +154,9 @@ impl AddressSpace {
         }
         match self.table.lookup(address) {
             Some(entry) if entry.flags().contains(wanted) => Ok(entry.address()),
-            None if access != Access::Execute && is_in_stack(address) => {
-                self.map_zeroed(page_down(address), USER_DATA).map_err(|_| bad)
-            }
+            None if access != Access::Execute && is_in_stack(address) => self
+                .map_zeroed(page_down(address), USER_DATA)
+                .map_err(|_| bad),
             _ => Err(bad),
         }
     }
@@ -148,7 +165,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// When no frame is free, or `tid` is too large. Nothing of the stack stays mapped.
-    pub fn map_stack(&mut self, tid: usize) -> Result<usize, OutOfMemory> {
+    pub(crate) fn map_stack(&mut self, tid: usize) -> Result<usize, OutOfMemory> {
         let stack = stack_of(tid).ok_or(OutOfMemory)?;
         for page in (stack.end - EAGER_STACK..stack.end).step_by(PAGE_SIZE) {
             if let Err(error) = self.map_zeroed(page, USER_DATA) {
@@ -160,14 +177,14 @@ impl AddressSpace {
     }
 
     /// Takes the thread's stack away.
-    pub fn unmap_stack(&mut self, tid: usize) {
+    pub(crate) fn unmap_stack(&mut self, tid: usize) {
         if let Some(stack) = stack_of(tid) {
             self.unmap(stack);
         }
     }
 
     /// Says where the heap begins: empty, behind the program.
-    pub fn set_heap(&mut self, start: usize) {
+    pub(crate) fn set_heap(&mut self, start: usize) {
         self.heap = page_up(start)..page_up(start);
     }
 
@@ -175,7 +192,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// When the heap would leave its place or no frame is left; it then stays as it was.
-    pub fn move_heap_end(&mut self, bytes: isize) -> Result<usize, OutOfMemory> {
+    pub(crate) fn move_heap_end(&mut self, bytes: isize) -> Result<usize, OutOfMemory> {
         let old = self.heap.end;
         let new = old.checked_add_signed(bytes).ok_or(OutOfMemory)?;
         if new < self.heap.start || new > PROGRAM.end {
@@ -199,7 +216,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// When no frame is left.
-    pub fn copy(&self, id: u16) -> Result<AddressSpace, OutOfMemory> {
+    pub(crate) fn copy(&self, id: u16) -> Result<AddressSpace, OutOfMemory> {
         let mut copy = AddressSpace::new(id)?;
         copy.heap = self.heap.clone();
         self.table.for_each_page(|page, entry| {
@@ -208,7 +225,9 @@ impl AddressSpace {
             }
             let mut frame = Frame::uninitialised()?;
             // SAFETY: the page belongs to this address space; user memory is only touched by copying.
-            frame.bytes_mut().copy_from_slice(unsafe { &*(entry.address() as *const [u8; PAGE_SIZE]) });
+            frame
+                .bytes_mut()
+                .copy_from_slice(unsafe { &*(entry.address() as *const [u8; PAGE_SIZE]) });
             copy.table.map(page, frame.address(), entry.flags())?;
             let _ = frame.into_address();
             Ok(())

@@ -18,8 +18,11 @@ struct Allocator {
     free: usize,
 }
 
-static FRAMES: Mutex<Allocator> =
-    Mutex::new(Allocator { fresh: [const { 0..0 }; MAX_RANGES], returned: 0, free: 0 });
+static FRAMES: Mutex<Allocator> = Mutex::new(Allocator {
+    fresh: [const { 0..0 }; MAX_RANGES],
+    returned: 0,
+    free: 0,
+});
 
 /// Hands a range of memory to the allocator. Incomplete pages at its ends stay unused.
 ///
@@ -28,32 +31,36 @@ static FRAMES: Mutex<Allocator> =
 ///
 /// # Panics
 /// When called more than [`MAX_RANGES`] times.
-pub unsafe fn add(range: Range<usize>) {
+pub(crate) unsafe fn add(range: Range<usize>) {
     let range = page_up(range.start)..page_down(range.end);
     if range.is_empty() {
         return;
     }
     let mut frames = FRAMES.lock();
     frames.free += range.len() / PAGE_SIZE;
-    let place = frames.fresh.iter_mut().find(|place| place.is_empty()).expect("too many ranges of memory");
+    let place = frames
+        .fresh
+        .iter_mut()
+        .find(|place| place.start >= place.end)
+        .expect("too many ranges of memory");
     *place = range;
 }
 
 /// How many frames are free.
-pub fn free() -> usize {
+pub(crate) fn free() -> usize {
     FRAMES.lock().free
 }
 
 /// A frame that belongs to its holder, and returns to the allocator when it is dropped.
 #[derive(Debug)]
-pub struct Frame(usize);
+pub(crate) struct Frame(usize);
 
 impl Frame {
     /// A frame with arbitrary contents.
     ///
     /// # Errors
     /// When no frame is free.
-    pub fn uninitialised() -> Result<Frame, OutOfMemory> {
+    pub(crate) fn uninitialised() -> Result<Frame, OutOfMemory> {
         let mut frames = FRAMES.lock();
         if frames.returned != 0 {
             let address = frames.returned;
@@ -62,7 +69,11 @@ impl Frame {
             frames.free -= 1;
             return Ok(Frame(address));
         }
-        let range = frames.fresh.iter_mut().find(|range| !range.is_empty()).ok_or(OutOfMemory)?;
+        let range = frames
+            .fresh
+            .iter_mut()
+            .find(|range| range.start < range.end)
+            .ok_or(OutOfMemory)?;
         let address = range.start;
         range.start += PAGE_SIZE;
         frames.free -= 1;
@@ -73,19 +84,19 @@ impl Frame {
     ///
     /// # Errors
     /// When no frame is free.
-    pub fn zeroed() -> Result<Frame, OutOfMemory> {
+    pub(crate) fn zeroed() -> Result<Frame, OutOfMemory> {
         let mut frame = Frame::uninitialised()?;
         frame.bytes_mut().fill(0);
         Ok(frame)
     }
 
     /// The frame's physical address, which is also its address in the kernel.
-    pub fn address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         self.0
     }
 
     /// Gives up ownership for the frame's address; [`Frame::from_address`] takes it back.
-    pub fn into_address(self) -> usize {
+    pub(crate) fn into_address(self) -> usize {
         ManuallyDrop::new(self).0
     }
 
@@ -93,18 +104,18 @@ impl Frame {
     ///
     /// # Safety
     /// `address` comes from [`Frame::into_address`] and is taken back once.
-    pub unsafe fn from_address(address: usize) -> Frame {
+    pub(crate) unsafe fn from_address(address: usize) -> Frame {
         Frame(address)
     }
 
     /// The frame's contents.
-    pub fn bytes(&self) -> &[u8; PAGE_SIZE] {
+    pub(crate) fn bytes(&self) -> &[u8; PAGE_SIZE] {
         // SAFETY: the frame belongs to `self` and is mapped at its own address; any bytes are valid.
         unsafe { &*(self.0 as *const [u8; PAGE_SIZE]) }
     }
 
     /// The frame's contents, to change.
-    pub fn bytes_mut(&mut self) -> &mut [u8; PAGE_SIZE] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8; PAGE_SIZE] {
         // SAFETY: as in `bytes`, and `self` is borrowed exclusively.
         unsafe { &mut *(self.0 as *mut [u8; PAGE_SIZE]) }
     }

@@ -14,12 +14,13 @@ const RESERVE: usize = 1 << 20;
 ///
 /// # Safety
 /// The memory exists, nothing else uses it, and it is mapped at its own address from now on.
-pub unsafe fn init(range: Range<usize>) {
+pub(crate) unsafe fn init(range: Range<usize>) {
     // SAFETY: as promised by the caller.
-    unsafe { HEAP.lock().claim(range.start as *mut u8, range.len()) }.expect("the kernel's heap is too small");
+    unsafe { HEAP.lock().claim(range.start as *mut u8, range.len()) }
+        .expect("the kernel's heap is too small");
 }
 
 /// Whether a program's request may still be served from the heap.
-pub fn has_room() -> bool {
+pub(crate) fn has_room() -> bool {
     HEAP.lock().counters().available_bytes > RESERVE
 }

@@ -6,10 +6,10 @@ use crate::{boot::Machine, hart};
 use spin::Once;
 
 /// Where the trampoline is mapped in every address space: the last page.
-pub const TRAMPOLINE: usize = usize::MAX - PAGE_SIZE + 1;
+pub(crate) const TRAMPOLINE: usize = usize::MAX - PAGE_SIZE + 1;
 
 /// Where the page of the hart with this index is mapped in every address space.
-pub const fn hart_page(index: usize) -> usize {
+pub(crate) const fn hart_page(index: usize) -> usize {
     TRAMPOLINE - (index + 1) * PAGE_SIZE
 }
 
@@ -25,12 +25,12 @@ unsafe extern "C" {
 }
 
 /// Where the kernel's image ends, stack included.
-pub fn image_end() -> usize {
+pub(crate) fn image_end() -> usize {
     &raw const kernel_end as usize
 }
 
 /// The trampoline's physical address.
-pub fn trampoline_address() -> usize {
+pub(crate) fn trampoline_address() -> usize {
     &raw const trampoline as usize
 }
 
@@ -38,9 +38,12 @@ pub fn trampoline_address() -> usize {
 ///
 /// # Errors
 /// When no frame is left for it.
-pub fn init(machine: &Machine) -> Result<(), OutOfMemory> {
+pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
     let mut table = PageTable::new()?;
-    let (text, data) = (Flags::READ | Flags::EXECUTE | Flags::GLOBAL, Flags::READ | Flags::WRITE | Flags::GLOBAL);
+    let (text, data) = (
+        Flags::READ | Flags::EXECUTE | Flags::GLOBAL,
+        Flags::READ | Flags::WRITE | Flags::GLOBAL,
+    );
     let start = &raw const kernel_start as usize;
     let text_end = &raw const kernel_text_end as usize;
     let rodata_end = &raw const kernel_rodata_end as usize;
@@ -65,7 +68,7 @@ pub fn init(machine: &Machine) -> Result<(), OutOfMemory> {
 ///
 /// # Panics
 /// Before [`init`].
-pub fn satp() -> usize {
+pub(crate) fn satp() -> usize {
     8 << 60 | page_table().root() >> 12
 }
 
@@ -73,6 +76,8 @@ pub fn satp() -> usize {
 ///
 /// # Panics
 /// Before [`init`].
-pub fn page_table() -> &'static PageTable {
-    TABLE.get().expect("the kernel's address space is there from boot on")
+pub(crate) fn page_table() -> &'static PageTable {
+    TABLE
+        .get()
+        .expect("the kernel's address space is there from boot on")
 }

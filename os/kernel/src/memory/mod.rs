@@ -2,25 +2,25 @@
 //!
 //! The kernel has an address space of its own, in which all physical memory is mapped at its own address: a frame's
 //! physical address is also the pointer by which the kernel reaches it.
-pub mod address_space;
-pub mod frame;
-pub mod heap;
-pub mod kernel_space;
-pub mod page_table;
-pub mod user;
+pub(crate) mod address_space;
+pub(crate) mod frame;
+pub(crate) mod heap;
+pub(crate) mod kernel_space;
+pub(crate) mod page_table;
+pub(crate) mod user;
 
-pub use corank_abi::page::PAGE_SIZE;
+pub(crate) use corank_abi::page::PAGE_SIZE;
 
 /// No frame is left for what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfMemory;
+pub(crate) struct OutOfMemory;
 
 /// Rounds `address` down to the start of its page.
-pub const fn page_down(address: usize) -> usize {
+pub(crate) const fn page_down(address: usize) -> usize {
     address & !(PAGE_SIZE - 1)
 }
 
 /// Rounds `address` up to the start of a page.
-pub const fn page_up(address: usize) -> usize {
+pub(crate) const fn page_up(address: usize) -> usize {
     page_down(address + PAGE_SIZE - 1)
 }

@@ -8,7 +8,7 @@ use core::ops::Range;
 bitflags! {
     /// The low bits of a page-table entry.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Flags: usize {
+    pub(crate) struct Flags: usize {
         /// The entry means something.
         const VALID = 1 << 0;
         /// May be read.
@@ -35,7 +35,7 @@ impl Flags {
 /// One entry of a page table.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct Entry(usize);
+pub(crate) struct Entry(usize);
 
 impl Entry {
     fn new(address: usize, flags: Flags) -> Entry {
@@ -43,12 +43,12 @@ impl Entry {
     }
 
     /// The physical address of the page or of the next table.
-    pub fn address(self) -> usize {
+    pub(crate) fn address(self) -> usize {
         self.0 >> 10 << 12 & ((1 << 56) - 1)
     }
 
     /// The low bits.
-    pub fn flags(self) -> Flags {
+    pub(crate) fn flags(self) -> Flags {
         Flags::from_bits_truncate(self.0)
     }
 
@@ -65,7 +65,7 @@ type Table = [Entry; 512];
 
 /// A page table. The tables below the root and the frames marked [`Flags::OWNED`] in the lower half belong to it.
 #[derive(Debug)]
-pub struct PageTable {
+pub(crate) struct PageTable {
     root: Frame,
     /// The lowest table that was found last, and the addresses divided by 2 MiB that it is for. Tables stay until the whole
     /// goes. A walk saved is two translations fewer that the hart has to find, right after a trap emptied its buffers.
@@ -89,12 +89,15 @@ impl PageTable {
     ///
     /// # Errors
     /// When no frame is free.
-    pub fn new() -> Result<PageTable, OutOfMemory> {
-        Ok(PageTable { root: Frame::zeroed()?, recent: Cell::new((usize::MAX, core::ptr::null_mut())) })
+    pub(crate) fn new() -> Result<PageTable, OutOfMemory> {
+        Ok(PageTable {
+            root: Frame::zeroed()?,
+            recent: Cell::new((usize::MAX, core::ptr::null_mut())),
+        })
     }
 
     /// The physical address of the root.
-    pub fn root(&self) -> usize {
+    pub(crate) fn root(&self) -> usize {
         self.root.address()
     }
 
@@ -141,7 +144,7 @@ impl PageTable {
     }
 
     /// The entry of the 4 KiB page of `address`, if one is mapped there.
-    pub fn lookup(&self, address: usize) -> Option<Entry> {
+    pub(crate) fn lookup(&self, address: usize) -> Option<Entry> {
         // SAFETY: `find` returns places inside tables of this page table.
         let entry = unsafe { *self.find(address, 0)? };
         entry.is_valid().then_some(entry)
@@ -154,15 +157,29 @@ impl PageTable {
     ///
     /// # Panics
     /// When something is mapped there already.
-    pub fn map(&mut self, page: usize, frame: usize, flags: Flags) -> Result<(), OutOfMemory> {
+    pub(crate) fn map(
+        &mut self,
+        page: usize,
+        frame: usize,
+        flags: Flags,
+    ) -> Result<(), OutOfMemory> {
         self.map_large(page, frame, flags, 0)
     }
 
-    fn map_large(&mut self, page: usize, frame: usize, flags: Flags, level: usize) -> Result<(), OutOfMemory> {
+    fn map_large(
+        &mut self,
+        page: usize,
+        frame: usize,
+        flags: Flags,
+        level: usize,
+    ) -> Result<(), OutOfMemory> {
         let entry = self.find_or_create(page, level)?;
         // SAFETY: `find_or_create` returns places inside tables of this page table, borrowed exclusively.
         unsafe {
-            assert!(!(*entry).is_valid(), "a page is mapped at {page:#x} already");
+            assert!(
+                !(*entry).is_valid(),
+                "a page is mapped at {page:#x} already"
+            );
             *entry = Entry::new(frame, flags | Flags::ACCESSED_DIRTY);
         }
         Ok(())
@@ -172,7 +189,11 @@ impl PageTable {
     ///
     /// # Errors
     /// When no frame is left for a table.
-    pub fn map_identity(&mut self, range: Range<usize>, flags: Flags) -> Result<(), OutOfMemory> {
+    pub(crate) fn map_identity(
+        &mut self,
+        range: Range<usize>,
+        flags: Flags,
+    ) -> Result<(), OutOfMemory> {
         let mut address = range.start;
         while address < range.end {
             let fits = |level: &usize| {
@@ -187,8 +208,10 @@ impl PageTable {
     }
 
     /// Takes away the page at `page`. Its frame is released if it belongs to this table. Returns whether there was one.
-    pub fn unmap(&mut self, page: usize) -> bool {
-        let Some(place) = self.find(page, 0) else { return false };
+    pub(crate) fn unmap(&mut self, page: usize) -> bool {
+        let Some(place) = self.find(page, 0) else {
+            return false;
+        };
         // SAFETY: `find` returns places inside tables of this page table, borrowed exclusively.
         let entry = unsafe { place.replace(Entry(0)) };
         release(entry);
@@ -196,7 +219,7 @@ impl PageTable {
     }
 
     /// Makes the root's last entry, under which the trampoline lies, the same as `other`'s. It does not belong to `self`.
-    pub fn share_top(&mut self, other: &PageTable) {
+    pub(crate) fn share_top(&mut self, other: &PageTable) {
         // SAFETY: both roots are frames of their page tables; `self` is borrowed exclusively.
         unsafe { (*self.table(self.root()))[511] = (*other.table(other.root()))[511] };
     }
@@ -205,7 +228,10 @@ impl PageTable {
     ///
     /// # Errors
     /// The first error of `visit`.
-    pub fn for_each_page<E>(&self, mut visit: impl FnMut(usize, Entry) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn for_each_page<E>(
+        &self,
+        mut visit: impl FnMut(usize, Entry) -> Result<(), E>,
+    ) -> Result<(), E> {
         for upper in 0..USER_ENTRIES {
             for middle in entries(self.root(), upper) {
                 for lower in entries(middle.1, middle.0) {
@@ -227,7 +253,9 @@ fn entries(table: usize, at: usize) -> impl Iterator<Item = (usize, usize)> {
     // SAFETY: the callers pass tables of a page table that they hold.
     let entry = unsafe { (*(table as *const Table))[at] };
     let below = (entry.is_valid() && !entry.is_leaf()).then_some(entry.address());
-    below.into_iter().flat_map(|below| (0..512).map(move |place| (place, below)))
+    below
+        .into_iter()
+        .flat_map(|below| (0..512).map(move |place| (place, below)))
 }
 
 /// Releases the frame of a leaf if it belongs to the page table.

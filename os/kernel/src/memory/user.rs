@@ -5,7 +5,7 @@ use core::fmt;
 
 /// What someone wanted to do with an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     /// Load from it.
     Read,
     /// Store to it.
@@ -16,7 +16,7 @@ pub enum Access {
 
 /// An address that does not allow what was wanted. It ends the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadAddress {
+pub(crate) struct BadAddress {
     /// The first byte that is not there.
     pub address: usize,
     /// What was wanted.
@@ -36,7 +36,7 @@ impl fmt::Display for BadAddress {
 
 /// A range of a program's memory that is read or written from front to back.
 #[derive(Clone, Copy, Debug)]
-pub struct UserBuffer {
+pub(crate) struct UserBuffer {
     /// The next byte.
     pub address: usize,
     /// How many bytes are left.
@@ -45,7 +45,12 @@ pub struct UserBuffer {
 
 impl AddressSpace {
     /// The bytes from `address` to the end of its page, at most `length`, as the kernel sees them.
-    fn run(&mut self, address: usize, length: usize, access: Access) -> Result<(*mut u8, usize), BadAddress> {
+    fn run(
+        &mut self,
+        address: usize,
+        length: usize,
+        access: Access,
+    ) -> Result<(*mut u8, usize), BadAddress> {
         let frame = self.translate(address, access)?;
         let offset = address - page_down(address);
         Ok(((frame + offset) as *mut u8, length.min(PAGE_SIZE - offset)))
@@ -55,7 +60,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`BadAddress`] where the memory is not there or not writable; what lies in front of it has been written.
-    pub fn write(&mut self, mut address: usize, mut data: &[u8]) -> Result<(), BadAddress> {
+    pub(crate) fn write(&mut self, mut address: usize, mut data: &[u8]) -> Result<(), BadAddress> {
         while !data.is_empty() {
             let (target, length) = self.run(address, data.len(), Access::Write)?;
             let (now, rest) = data.split_at(length);
@@ -71,7 +76,11 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`BadAddress`] where the memory is not there.
-    pub fn read(&mut self, mut address: usize, mut data: &mut [u8]) -> Result<(), BadAddress> {
+    pub(crate) fn read(
+        &mut self,
+        mut address: usize,
+        mut data: &mut [u8],
+    ) -> Result<(), BadAddress> {
         while !data.is_empty() {
             let (source, length) = self.run(address, data.len(), Access::Read)?;
             let (now, rest) = data.split_at_mut(length);
@@ -87,7 +96,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`BadAddress`] where the memory is not there.
-    pub fn read_word(&mut self, address: usize) -> Result<usize, BadAddress> {
+    pub(crate) fn read_word(&mut self, address: usize) -> Result<usize, BadAddress> {
         let mut bytes = [0; 8];
         self.read(address, &mut bytes)?;
         Ok(usize::from_le_bytes(bytes))
@@ -97,7 +106,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`BadAddress`] where the memory is not there.
-    pub fn read_string(
+    pub(crate) fn read_string(
         &mut self,
         mut address: usize,
         limit: usize,
@@ -122,7 +131,7 @@ impl AddressSpace {
 
 impl UserBuffer {
     /// Leaves `count` bytes behind.
-    pub fn advance(&mut self, count: usize) {
+    pub(crate) fn advance(&mut self, count: usize) {
         self.address = self.address.wrapping_add(count);
         self.length -= count;
     }

@@ -1,12 +1,12 @@
 //! Which level a process runs at: relaxed global priority (seed 003, section 2.3.2.2).
 use super::{Process, Slot, table};
 use crate::{clock, hart};
-use core::sync::atomic::Ordering;
 use corank::Priority;
 use corank_abi::page::DEFAULT_LEVEL;
+use core::sync::atomic::Ordering;
 
 /// The priority of a level. A level that does not exist counts as the least urgent.
-pub fn priority(level: u8) -> Priority {
+pub(crate) fn priority(level: u8) -> Priority {
     Priority::new(level).unwrap_or(Priority::LEAST_URGENT)
 }
 
@@ -24,25 +24,29 @@ impl Process {
     }
 
     /// Whether an executor runs in the process.
-    pub fn has_executor(&self) -> bool {
+    pub(crate) fn has_executor(&self) -> bool {
         self.page().executors.load(Ordering::Relaxed) != 0
     }
 
     /// The level at which the process's threads run.
-    pub fn level(&self) -> u8 {
+    pub(crate) fn level(&self) -> u8 {
         self.level.load(Ordering::Relaxed)
     }
 
     /// The most urgent level that the process may claim and that is not more urgent than `level`.
-    pub fn allowed(&self, level: u8) -> u8 {
+    pub(crate) fn allowed(&self, level: u8) -> u8 {
         let level = u32::from(level.min(63));
         let granted = self.granted >> level << level;
-        if granted == 0 { 63 } else { granted.trailing_zeros() as u8 }
+        if granted == 0 {
+            63
+        } else {
+            granted.trailing_zeros() as u8
+        }
     }
 
     /// Reads the process's bitmap, and moves its threads if its most urgent level has changed. A process whose coroutines
     /// all wait keeps the level that it had.
-    pub fn follow_level(&self) {
+    pub(crate) fn follow_level(&self) {
         let level = match self.claimed() {
             None => self.allowed(DEFAULT_LEVEL),
             Some(0) => return,
@@ -63,14 +67,14 @@ impl Process {
     }
 
     /// Says that something at `level` has arrived for the process, and lets it follow.
-    pub fn arrived(&self, level: u8) {
+    pub(crate) fn arrived(&self, level: u8) {
         self.page().arriving.fetch_or(1 << level, Ordering::AcqRel);
         self.follow_level();
     }
 }
 
 /// Forms the system bitmap from what the processes say and the kernel's own coroutines, and lets each process follow.
-pub fn publish_levels() {
+pub(crate) fn publish_levels() {
     let mut system = hart::executor().published().urgency().bits();
     table::for_each(|process| {
         system |= process.claimed().unwrap_or(0);

@@ -14,8 +14,8 @@ use crate::{clock, hart, power, println, programs};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use corank_abi::page::{DEFAULT_LEVEL, PROCESS_PAGE, SYSTEM_PAGE};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use spin::{Mutex, Once};
 
 /// How many threads a process may have.
@@ -25,9 +25,12 @@ const MAX_THREADS: usize = 1 << 20;
 static FIRST: Once<Arc<Process>> = Once::new();
 
 /// Starts the first process with the program that the boot arguments name. Switches the machine off if that is not possible.
-pub fn start_first(arguments: &[String]) {
+pub(crate) fn start_first(arguments: &[String]) {
     let Some(name) = arguments.first() else {
-        println!("corank: no program is named in the boot arguments; there are: {}", names());
+        println!(
+            "corank: no program is named in the boot arguments; there are: {}",
+            names()
+        );
         power::off(127)
     };
     let Some(file) = programs::find(name) else {
@@ -52,7 +55,9 @@ fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, L
     let process = Process::new(String::from(name), Weak::new())?;
     {
         let mut state = process.state.lock();
-        state.files = [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput].map(Some).into();
+        state.files = [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput]
+            .map(Some)
+            .into();
     }
     let context = process.load(file, arguments)?;
     table::insert(process.clone());
@@ -99,7 +104,7 @@ impl Process {
     ///
     /// # Errors
     /// See [`LoadError`]; the process then keeps its memory.
-    pub fn load(&self, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
+    pub(crate) fn load(&self, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
         let mut space = AddressSpace::new(self.space_id)?;
         let entry = elf_loader::load(file, &mut space)?;
         self.map_pages(&mut space)?;
@@ -109,13 +114,17 @@ impl Process {
         for argument in arguments {
             top -= argument.len() + 1;
             space.write(top, argument).map_err(|_| OutOfMemory)?;
-            space.write(top + argument.len(), &[0]).map_err(|_| OutOfMemory)?;
+            space
+                .write(top + argument.len(), &[0])
+                .map_err(|_| OutOfMemory)?;
             pointers.push(top);
         }
         pointers.push(0);
         let vector = (top - pointers.len() * 8) & !15;
         for (at, pointer) in pointers.iter().enumerate() {
-            space.write(vector + 8 * at, &pointer.to_le_bytes()).map_err(|_| OutOfMemory)?;
+            space
+                .write(vector + 8 * at, &pointer.to_le_bytes())
+                .map_err(|_| OutOfMemory)?;
         }
         let mut context = Context::new(entry, vector);
         context.x[10] = arguments.len();
@@ -134,7 +143,12 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::load`]; the process then goes on as it was.
-    pub fn exec(&self, name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
+    pub(crate) fn exec(
+        &self,
+        name: &str,
+        file: &[u8],
+        arguments: &[&[u8]],
+    ) -> Result<Context, LoadError> {
         let context = self.load(file, arguments)?;
         // The calls under way meant the old program's memory. None of them runs before this returns.
         if let Some(ring) = self.ring.lock().take() {
@@ -151,11 +165,15 @@ impl Process {
     /// Maps the pages that the process shares with the kernel.
     fn map_pages(&self, space: &mut AddressSpace) -> Result<(), OutOfMemory> {
         space.map_borrowed(PROCESS_PAGE, self.page.address(), USER_DATA)?;
-        space.map_borrowed(SYSTEM_PAGE, clock::system_page_address(), Flags::READ | Flags::USER)
+        space.map_borrowed(
+            SYSTEM_PAGE,
+            clock::system_page_address(),
+            Flags::READ | Flags::USER,
+        )
     }
 
     /// Whether only the main thread is left.
-    pub fn has_one_thread(&self) -> bool {
+    pub(crate) fn has_one_thread(&self) -> bool {
         let state = self.state.lock();
         state.live == 1 && matches!(state.threads.first(), Some(Slot::Live(_)))
     }
@@ -164,7 +182,7 @@ impl Process {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn fork(self: &Arc<Process>, context: Context) -> Result<Arc<Process>, OutOfMemory> {
+    pub(crate) fn fork(self: &Arc<Process>, context: Context) -> Result<Arc<Process>, OutOfMemory> {
         if !heap::has_room() {
             return Err(OutOfMemory);
         }
@@ -173,9 +191,15 @@ impl Process {
         child.map_pages(&mut space)?;
         *child.memory.lock() = Some(space);
         let (ours, theirs) = (self.page(), child.page());
-        theirs.executors.store(ours.executors.load(Ordering::Relaxed), Ordering::Relaxed);
-        theirs.ready.store(ours.ready.load(Ordering::Relaxed), Ordering::Relaxed);
-        theirs.running.store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
+        theirs
+            .executors
+            .store(ours.executors.load(Ordering::Relaxed), Ordering::Relaxed);
+        theirs
+            .ready
+            .store(ours.ready.load(Ordering::Relaxed), Ordering::Relaxed);
+        theirs
+            .running
+            .store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
         child.set_wait_mode(self.wait_mode());
         child.level.store(self.level(), Ordering::Relaxed);
         child.state.lock().files = self.state.lock().files.clone();
@@ -190,7 +214,11 @@ impl Process {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn add_thread(self: &Arc<Process>, entry: usize, argument: usize) -> Result<usize, OutOfMemory> {
+    pub(crate) fn add_thread(
+        self: &Arc<Process>,
+        entry: usize,
+        argument: usize,
+    ) -> Result<usize, OutOfMemory> {
         if !heap::has_room() {
             return Err(OutOfMemory);
         }
@@ -222,7 +250,9 @@ impl Process {
         };
         let started = context(tid).and_then(|context| {
             let thread = Thread::new(self.clone(), tid);
-            hart::executor().spawn(priority(self.level()), thread::run(thread, context)).map_err(|_| OutOfMemory)
+            hart::executor()
+                .spawn(priority(self.level()), thread::run(thread, context))
+                .map_err(|_| OutOfMemory)
         });
         let mut state = self.state.lock();
         match started {
@@ -244,7 +274,7 @@ impl Process {
 
     /// Ends the process, unless it is ending already: its threads and calls are cancelled. The one that calls this, if it is one
     /// of them, ends when it next would wait or returns.
-    pub fn end(&self, code: i32) {
+    pub(crate) fn end(&self, code: i32) {
         let coroutines: Vec<_> = {
             let mut state = self.state.lock();
             if state.ending.is_some() {
@@ -269,7 +299,7 @@ impl Process {
     }
 
     /// Whether [`Process::end`] has been called.
-    pub fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }
 
@@ -299,7 +329,11 @@ impl Process {
             state.semaphores.clear();
             state.mutexes.clear();
             state.conditions.clear();
-            (core::mem::take(&mut state.files), core::mem::take(&mut state.children), state.parent.upgrade())
+            (
+                core::mem::take(&mut state.files),
+                core::mem::take(&mut state.children),
+                state.parent.upgrade(),
+            )
         };
         drop(files);
         drop(self.memory.lock().take());

@@ -9,9 +9,9 @@ mod level;
 mod life;
 mod table;
 
-pub use level::{priority, publish_levels};
-pub use life::start_first;
-pub use table::find;
+pub(crate) use level::{priority, publish_levels};
+pub(crate) use life::start_first;
+pub(crate) use table::find;
 
 use crate::file::File;
 use crate::memory::address_space::AddressSpace;
@@ -23,9 +23,9 @@ use crate::wait::{WaitMode, WaitQueue};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use corank::Remote;
 use corank_abi::page::ProcessPage;
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use spin::Mutex;
 
 /// How many files a process may have open.
@@ -33,7 +33,7 @@ const MAX_FILES: usize = 1 << 16;
 
 /// A process.
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     /// Its number.
     pub pid: usize,
     /// Tells its address space from others in the harts' translation buffers.
@@ -91,7 +91,7 @@ enum Slot {
 
 /// Which of its tables of semaphores.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Counting semaphores.
     Semaphore,
     /// Mutexes: one permit.
@@ -102,7 +102,7 @@ pub enum Kind {
 
 /// What waiting for a child or a thread found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waited {
+pub(crate) enum Waited {
     /// There is nothing to wait for.
     Nobody,
     /// It still runs.
@@ -113,39 +113,49 @@ pub enum Waited {
 
 impl Process {
     /// Calls `use_it` with the process's memory, or returns `gone` if the process has ended.
-    pub fn with_memory<T>(&self, use_it: impl FnOnce(&mut AddressSpace) -> T, gone: T) -> T {
+    pub(crate) fn with_memory<T>(&self, use_it: impl FnOnce(&mut AddressSpace) -> T, gone: T) -> T {
         self.memory.lock().as_mut().map_or(gone, use_it)
     }
 
     /// What the process says of its coroutines.
-    pub fn page(&self) -> &ProcessPage {
+    pub(crate) fn page(&self) -> &ProcessPage {
         // SAFETY: the frame was full of zeros, which is a valid `ProcessPage`; all of it is atomic; the process shares it.
         unsafe { &*(self.page.address() as *const ProcessPage) }
     }
 
     /// How its threads wait.
-    pub fn wait_mode(&self) -> WaitMode {
-        if self.waits_by_yielding.load(Ordering::Relaxed) { WaitMode::Yield } else { WaitMode::Block }
+    pub(crate) fn wait_mode(&self) -> WaitMode {
+        if self.waits_by_yielding.load(Ordering::Relaxed) {
+            WaitMode::Yield
+        } else {
+            WaitMode::Block
+        }
     }
 
     /// Sets how its threads wait from now on; returns how they did.
-    pub fn set_wait_mode(&self, mode: WaitMode) -> WaitMode {
-        let before = self.waits_by_yielding.swap(mode == WaitMode::Yield, Ordering::Relaxed);
-        if before { WaitMode::Yield } else { WaitMode::Block }
+    pub(crate) fn set_wait_mode(&self, mode: WaitMode) -> WaitMode {
+        let before = self
+            .waits_by_yielding
+            .swap(mode == WaitMode::Yield, Ordering::Relaxed);
+        if before {
+            WaitMode::Yield
+        } else {
+            WaitMode::Block
+        }
     }
 
     /// The name of the program that it runs.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.name.lock().clone()
     }
 
     /// The file behind a descriptor.
-    pub fn file(&self, descriptor: usize) -> Option<File> {
+    pub(crate) fn file(&self, descriptor: usize) -> Option<File> {
         self.state.lock().files.get(descriptor)?.clone()
     }
 
     /// Opens `file` at the lowest free descriptor; `None` when there are too many.
-    pub fn open(&self, file: File) -> Option<usize> {
+    pub(crate) fn open(&self, file: File) -> Option<usize> {
         if !heap::has_room() {
             return None;
         }
@@ -153,7 +163,7 @@ impl Process {
     }
 
     /// Opens two files, or none.
-    pub fn open_two(&self, files: [File; 2]) -> Option<[usize; 2]> {
+    pub(crate) fn open_two(&self, files: [File; 2]) -> Option<[usize; 2]> {
         if !heap::has_room() {
             return None;
         }
@@ -172,13 +182,13 @@ impl Process {
     }
 
     /// Closes a descriptor. The file goes when nothing uses it any more.
-    pub fn close(&self, descriptor: usize) -> bool {
+    pub(crate) fn close(&self, descriptor: usize) -> bool {
         let file = self.state.lock().close(descriptor);
         file.is_some()
     }
 
     /// Adds a semaphore of this kind and returns its number; `None` when there is no memory for it.
-    pub fn add_semaphore(&self, kind: Kind, permits: usize) -> Option<usize> {
+    pub(crate) fn add_semaphore(&self, kind: Kind, permits: usize) -> Option<usize> {
         if !heap::has_room() {
             return None;
         }
@@ -189,13 +199,13 @@ impl Process {
     }
 
     /// The semaphore of this kind and number.
-    pub fn semaphore(&self, kind: Kind, number: usize) -> Option<Arc<Semaphore>> {
+    pub(crate) fn semaphore(&self, kind: Kind, number: usize) -> Option<Arc<Semaphore>> {
         self.state.lock().table(kind).get(number).cloned()
     }
 
     /// Looks for a child that has ended: the one with this number, or any. `found_none` runs, if one still runs, before
     /// another can end.
-    pub fn wait_child(&self, pid: Option<usize>, running: impl FnOnce()) -> Waited {
+    pub(crate) fn wait_child(&self, pid: Option<usize>, running: impl FnOnce()) -> Waited {
         let mut state = self.state.lock();
         let mut result = Waited::Nobody;
         for (at, child) in state.children.iter().enumerate() {
@@ -218,7 +228,7 @@ impl Process {
     }
 
     /// Looks whether a thread has ended. `running` runs, if it still does, before it can end.
-    pub fn wait_thread(&self, tid: usize, running: impl FnOnce()) -> Waited {
+    pub(crate) fn wait_thread(&self, tid: usize, running: impl FnOnce()) -> Waited {
         let mut state = self.state.lock();
         match state.threads.get(tid) {
             None | Some(Slot::Free) => Waited::Nobody,
@@ -238,7 +248,11 @@ impl Process {
 
 impl State {
     fn open(&mut self, file: File) -> Option<usize> {
-        while self.files.get(self.first_free_file).is_some_and(Option::is_some) {
+        while self
+            .files
+            .get(self.first_free_file)
+            .is_some_and(Option::is_some)
+        {
             self.first_free_file += 1;
         }
         let descriptor = self.first_free_file;

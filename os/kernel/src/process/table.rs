@@ -13,11 +13,15 @@ struct Table {
     fresh_space: u16,
 }
 
-static TABLE: Mutex<Table> =
-    Mutex::new(Table { processes: BTreeMap::new(), last_pid: 0, returned_spaces: Vec::new(), fresh_space: 1 });
+static TABLE: Mutex<Table> = Mutex::new(Table {
+    processes: BTreeMap::new(),
+    last_pid: 0,
+    returned_spaces: Vec::new(),
+    fresh_space: 1,
+});
 
 /// The process with this number, unless it has ended.
-pub fn find(pid: usize) -> Option<Arc<Process>> {
+pub(crate) fn find(pid: usize) -> Option<Arc<Process>> {
     TABLE.lock().processes.get(&pid).cloned()
 }
 

@@ -18,13 +18,16 @@ use alloc::sync::Arc;
 use corank_abi::call::*;
 
 /// What a call returns; a bad pointer ends the process.
-pub type Result<T = isize> = core::result::Result<T, BadAddress>;
+pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
 
 /// Serves the system call that the thread's registers describe.
 ///
 /// # Errors
 /// When the thread ends by it.
-pub async fn serve(thread: &Thread, context: &mut Context) -> core::result::Result<isize, End> {
+pub(crate) async fn serve(
+    thread: &Thread,
+    context: &mut Context,
+) -> core::result::Result<isize, End> {
     let (number, arguments) = context.call();
     let [first, second, _] = arguments;
     let process = &thread.process;
@@ -62,9 +65,16 @@ pub async fn serve(thread: &Thread, context: &mut Context) -> core::result::Resu
 
 /// Serves a call if that is done without waiting; `None` if [`wait`] has to. A call that makes sense only for a thread does
 /// not exist here.
-pub fn at_once(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> Option<Result> {
+pub(crate) fn at_once(
+    process: &Arc<Process>,
+    number: usize,
+    arguments: [usize; 3],
+) -> Option<Result> {
     let [first, second, third] = arguments;
-    let buffer = UserBuffer { address: second, length: third };
+    let buffer = UserBuffer {
+        address: second,
+        length: third,
+    };
     Some(match number {
         READ => return fs::read_at_once(process, first, buffer),
         WRITE => return fs::write_at_once(process, first, buffer),
@@ -81,7 +91,9 @@ pub fn at_once(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> 
         GETPID => Ok(process.pid as isize),
         WAITPID => process::wait_at_once(process, first, second).unwrap_or(Ok(STILL_RUNNING)),
         WAITTID => Ok(thread::wait_at_once(process, first).unwrap_or(STILL_RUNNING)),
-        MUTEX_CREATE | SEMAPHORE_CREATE | CONDVAR_CREATE => Ok(sync::create(process, number, first)),
+        MUTEX_CREATE | SEMAPHORE_CREATE | CONDVAR_CREATE => {
+            Ok(sync::create(process, number, first))
+        }
         MUTEX_UNLOCK | SEMAPHORE_UP | CONDVAR_SIGNAL => Ok(sync::up(process, number, first)),
         SBRK => Ok(process::sbrk(process, first as isize)),
         FRAMES_FREE => Ok(frame::free() as isize),
@@ -93,9 +105,17 @@ pub fn at_once(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> 
 ///
 /// # Errors
 /// When the call passes a bad pointer.
-pub async fn wait(process: &Arc<Process>, mode: WaitMode, number: usize, arguments: [usize; 3]) -> Result {
+pub(crate) async fn wait(
+    process: &Arc<Process>,
+    mode: WaitMode,
+    number: usize,
+    arguments: [usize; 3],
+) -> Result {
     let [first, second, third] = arguments;
-    let buffer = UserBuffer { address: second, length: third };
+    let buffer = UserBuffer {
+        address: second,
+        length: third,
+    };
     match number {
         READ => fs::read(process, mode, first, buffer).await,
         WRITE => fs::write(process, mode, first, buffer).await,

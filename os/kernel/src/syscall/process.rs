@@ -8,8 +8,8 @@ use crate::trap::Context;
 use crate::wait::{WaitMode, until};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::task::Poll;
 use corank_abi::call::FAILED;
+use core::task::Poll;
 
 /// How many arguments a program may get, and how many bytes they may have together.
 const MAX_ARGUMENTS: usize = 256;
@@ -18,26 +18,39 @@ const MAX_ARGUMENT_BYTES: usize = 32 << 10;
 /// The signals end a process; the number tells with which exit code.
 const SIGNALS: core::ops::RangeInclusive<usize> = 1..=31;
 
+#[inline(never)]
 pub(super) fn fork(process: &Arc<Process>, context: &Context) -> isize {
     if !process.has_one_thread() {
         return FAILED;
     }
     let mut child = context.fork();
     child.set_result(0);
-    process.fork(child).map_or(FAILED, |child| child.pid as isize)
+    process
+        .fork(child)
+        .map_or(FAILED, |child| child.pid as isize)
 }
 
+#[inline(never)]
 pub(super) fn exec(thread: &Thread, context: &mut Context, path: usize, vector: usize) -> Result {
     let process = &thread.process;
     if thread.tid != 0 || !process.has_one_thread() {
         return Ok(FAILED);
     }
     let mut name = Vec::new();
-    let complete = process.with_memory(|space| space.read_string(path, MAX_NAME + 1, &mut name), Ok(false))?;
-    let Some(arguments) = read_arguments(process, vector)? else { return Ok(FAILED) };
+    let complete = process.with_memory(
+        |space| space.read_string(path, MAX_NAME + 1, &mut name),
+        Ok(false),
+    )?;
+    let Some(arguments) = read_arguments(process, vector)? else {
+        return Ok(FAILED);
+    };
     let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-    let Some(name) = core::str::from_utf8(&name).ok().filter(|_| complete) else { return Ok(FAILED) };
-    let Some(file) = programs::find(name) else { return Ok(FAILED) };
+    let Some(name) = core::str::from_utf8(&name).ok().filter(|_| complete) else {
+        return Ok(FAILED);
+    };
+    let Some(file) = programs::find(name) else {
+        return Ok(FAILED);
+    };
     Ok(match process.exec(name, file, &arguments) {
         Ok(fresh) => {
             *context = fresh;
@@ -61,7 +74,10 @@ fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>
             return Ok(Some(arguments));
         }
         let mut argument = Vec::new();
-        if !process.with_memory(|space| space.read_string(pointer, left, &mut argument), Ok(false))? {
+        if !process.with_memory(
+            |space| space.read_string(pointer, left, &mut argument),
+            Ok(false),
+        )? {
             return Ok(None);
         }
         left -= argument.len();
@@ -70,6 +86,7 @@ fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>
     Ok(None)
 }
 
+#[inline(never)]
 pub(super) fn kill(pid: usize, signal: usize) -> isize {
     match process::find(pid) {
         Some(process) if SIGNALS.contains(&signal) => {
@@ -81,8 +98,16 @@ pub(super) fn kill(pid: usize, signal: usize) -> isize {
     }
 }
 
+#[inline(never)]
 pub(super) fn sbrk(process: &Process, bytes: isize) -> isize {
-    process.with_memory(|space| space.move_heap_end(bytes).map_or(FAILED, |end| end as isize), FAILED)
+    process.with_memory(
+        |space| {
+            space
+                .move_heap_end(bytes)
+                .map_or(FAILED, |end| end as isize)
+        },
+        FAILED,
+    )
 }
 
 /// The child that is meant: -1 is any.
@@ -97,7 +122,8 @@ fn report(process: &Process, waited: Waited, exit_code: usize) -> Option<Result>
         Waited::Running => None,
         Waited::Ended(pid, _) if exit_code == 0 => Some(Ok(pid as isize)),
         Waited::Ended(pid, code) => {
-            let written = process.with_memory(|space| space.write(exit_code, &code.to_le_bytes()), Ok(()));
+            let written =
+                process.with_memory(|space| space.write(exit_code, &code.to_le_bytes()), Ok(()));
             Some(written.map(|()| pid as isize))
         }
     }
@@ -107,7 +133,12 @@ pub(super) fn wait_at_once(process: &Process, pid: usize, exit_code: usize) -> O
     report(process, process.wait_child(child(pid), || ()), exit_code)
 }
 
-pub(super) async fn wait(process: &Process, mode: WaitMode, pid: usize, exit_code: usize) -> Result {
+pub(super) async fn wait(
+    process: &Process,
+    mode: WaitMode,
+    pid: usize,
+    exit_code: usize,
+) -> Result {
     until(&process.children, mode, |turn| {
         let waited = process.wait_child(child(pid), || turn.wait());
         report(process, waited, exit_code).map_or(Poll::Pending, Poll::Ready)

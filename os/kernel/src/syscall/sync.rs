@@ -2,10 +2,12 @@
 use crate::process::{Kind, Process};
 use crate::wait::WaitMode;
 use corank_abi::call::{
-    CONDVAR_CREATE, CONDVAR_SIGNAL, FAILED, MUTEX_CREATE, MUTEX_LOCK, MUTEX_UNLOCK, SEMAPHORE_CREATE,
+    CONDVAR_CREATE, CONDVAR_SIGNAL, FAILED, MUTEX_CREATE, MUTEX_LOCK, MUTEX_UNLOCK,
+    SEMAPHORE_CREATE,
 };
 
 /// Makes what the call asks for. A mutex waits as its process does, whichever kind is asked for.
+#[inline(never)]
 pub(super) fn create(process: &Process, call: usize, permits: usize) -> isize {
     let number = match call {
         MUTEX_CREATE => process.add_semaphore(Kind::Mutex, 1),
@@ -16,13 +18,16 @@ pub(super) fn create(process: &Process, call: usize, permits: usize) -> isize {
     number.map_or(FAILED, |number| number as isize)
 }
 
+#[inline(never)]
 pub(super) fn up(process: &Process, call: usize, number: usize) -> isize {
     let kind = match call {
         MUTEX_UNLOCK => Kind::Mutex,
         CONDVAR_SIGNAL => Kind::Condition,
         _ => Kind::Semaphore,
     };
-    let Some(semaphore) = process.semaphore(kind, number) else { return FAILED };
+    let Some(semaphore) = process.semaphore(kind, number) else {
+        return FAILED;
+    };
     match kind {
         Kind::Mutex if !semaphore.up_to_one() => return FAILED,
         Kind::Mutex => {}
@@ -33,7 +38,11 @@ pub(super) fn up(process: &Process, call: usize, number: usize) -> isize {
 }
 
 fn downs(call: usize) -> Kind {
-    if call == MUTEX_LOCK { Kind::Mutex } else { Kind::Semaphore }
+    if call == MUTEX_LOCK {
+        Kind::Mutex
+    } else {
+        Kind::Semaphore
+    }
 }
 
 pub(super) fn down_at_once(process: &Process, call: usize, number: usize) -> Option<isize> {
@@ -44,16 +53,28 @@ pub(super) fn down_at_once(process: &Process, call: usize, number: usize) -> Opt
 }
 
 pub(super) async fn down(process: &Process, mode: WaitMode, call: usize, number: usize) -> isize {
-    let Some(semaphore) = process.semaphore(downs(call), number) else { return FAILED };
+    let Some(semaphore) = process.semaphore(downs(call), number) else {
+        return FAILED;
+    };
     semaphore.down(mode).await;
     0
 }
 
-pub(super) async fn wait_condition(process: &Process, mode: WaitMode, condition: usize, mutex: usize) -> isize {
+pub(super) async fn wait_condition(
+    process: &Process,
+    mode: WaitMode,
+    condition: usize,
+    mutex: usize,
+) -> isize {
     let condition = process.semaphore(Kind::Condition, condition);
-    let (Some(condition), Some(mutex)) = (condition, process.semaphore(Kind::Mutex, mutex)) else { return FAILED };
+    let (Some(condition), Some(mutex)) = (condition, process.semaphore(Kind::Mutex, mutex)) else {
+        return FAILED;
+    };
     // In line first, then unlocked: a signal in between is not lost.
-    let unlocked = condition.stand_in_line().wait_after(|| mutex.up_to_one()).await;
+    let unlocked = condition
+        .stand_in_line()
+        .wait_after(|| mutex.up_to_one())
+        .await;
     if !unlocked {
         return FAILED;
     }

@@ -4,12 +4,15 @@ use crate::process::{Process, Waited};
 use crate::ring::{MAX_ENTRIES, Ring};
 use crate::wait::{WaitMode, until};
 use alloc::sync::Arc;
-use core::task::Poll;
 use corank_abi::call::{FAILED, WAIT_BLOCK, WAIT_YIELD};
 use corank_abi::page::{PAGE_SIZE, RING_BASE};
+use core::task::Poll;
 
+#[inline(never)]
 pub(super) fn create(process: &Arc<Process>, entry: usize, argument: usize) -> isize {
-    process.add_thread(entry, argument).map_or(FAILED, |tid| tid as isize)
+    process
+        .add_thread(entry, argument)
+        .map_or(FAILED, |tid| tid as isize)
 }
 
 fn report(waited: Waited) -> Option<isize> {
@@ -31,6 +34,7 @@ pub(super) async fn wait(process: &Process, mode: WaitMode, tid: usize) -> isize
     .await
 }
 
+#[inline(never)]
 pub(super) fn wait_mode(process: &Process, mode: usize) -> isize {
     let mode = match mode {
         WAIT_BLOCK => WaitMode::Block,
@@ -43,6 +47,7 @@ pub(super) fn wait_mode(process: &Process, mode: usize) -> isize {
     }
 }
 
+#[inline(never)]
 pub(super) fn ring_setup(process: &Process, entries: usize) -> isize {
     if !entries.is_power_of_two() || entries > MAX_ENTRIES {
         return FAILED;
@@ -51,7 +56,9 @@ pub(super) fn ring_setup(process: &Process, entries: usize) -> isize {
     if place.is_some() {
         return FAILED;
     }
-    let Ok(ring) = Ring::new(entries) else { return FAILED };
+    let Ok(ring) = Ring::new(entries) else {
+        return FAILED;
+    };
     let mapped = process.with_memory(
         |space| {
             for (number, frame) in ring.frames().enumerate() {

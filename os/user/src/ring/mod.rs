@@ -46,11 +46,21 @@ impl Future for Call {
 }
 
 fn call(number: usize, arguments: [usize; 3], then: Option<Request>, buffer: Vec<u8>) -> Call {
-    Call(Operation::new(Request { call: number, arguments }, then, buffer))
+    Call(Operation::new(
+        Request {
+            call: number,
+            arguments,
+        },
+        then,
+        buffer,
+    ))
 }
 
 fn request_to_close(file: OwnedFd) -> Request {
-    Request { call: call::CLOSE, arguments: [file.into_number(), 0, 0] }
+    Request {
+        call: call::CLOSE,
+        arguments: [file.into_number(), 0, 0],
+    }
 }
 
 /// Creates many pipes with few kernel entries: one for each [`ENTRIES`] of them.
@@ -64,12 +74,14 @@ pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
     }
     let mut pipes = Vec::with_capacity(count);
     let mut failure = None;
-    for call in calls {
+    for call in &mut calls {
         let (result, buffer) = call.await;
         match check(result) {
             Ok(_) => {
                 let (ends, _) = buffer.as_chunks();
-                pipes.push(Pipe::from_numbers([ends[0], ends[1]].map(usize::from_le_bytes)));
+                pipes.push(Pipe::from_numbers(
+                    [ends[0], ends[1]].map(usize::from_le_bytes),
+                ));
             }
             Err(error) => failure = Some(error),
         }
@@ -79,7 +91,12 @@ pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
 
 fn call_for_pipe() -> Call {
     let mut ends = alloc::vec![0; size_of::<[usize; 2]>()];
-    call(call::PIPE, [ends.as_mut_ptr().expose_provenance(), 0, 0], None, ends)
+    call(
+        call::PIPE,
+        [ends.as_mut_ptr().expose_provenance(), 0, 0],
+        None,
+        ends,
+    )
 }
 
 /// Reads into `buffer`, from its start and up to its capacity, and sets its length to the bytes that came. On a pipe this waits
@@ -89,7 +106,11 @@ fn call_for_pipe() -> Call {
 /// The descriptor isn't open for reading.
 pub async fn read(file: &OwnedFd, mut buffer: Vec<u8>) -> Transferred {
     buffer.clear();
-    let arguments = [file.number(), buffer.as_mut_ptr().expose_provenance(), buffer.capacity()];
+    let arguments = [
+        file.number(),
+        buffer.as_mut_ptr().expose_provenance(),
+        buffer.capacity(),
+    ];
     let (result, mut buffer) = call(call::READ, arguments, None, buffer).await;
     let result = check(result);
     // SAFETY: the kernel has written so many bytes, and never more than the capacity that it was told.
@@ -137,7 +158,9 @@ pub async fn wait_process(pid: Pid) -> Result<Exited, Error> {
     let arguments = [pid, buffer.as_mut_ptr().expose_provenance(), 0];
     let (result, buffer) = call(call::WAIT_PROCESS, arguments, None, buffer).await;
     let pid = check(result)?;
-    let code = buffer.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
+    let code = buffer
+        .first_chunk()
+        .map_or(0, |bytes| i32::from_le_bytes(*bytes));
     Ok(Exited { pid, code })
 }
 

@@ -52,7 +52,10 @@ enum Call {
     Waiting(Waker),
     Done(isize),
     Abandoned {
-        #[expect(dead_code, reason = "it is here to stay alive until the kernel is done with it")]
+        #[expect(
+            dead_code,
+            reason = "it is here to stay alive until the kernel is done with it"
+        )]
         buffer: Vec<u8>,
     },
 }
@@ -81,7 +84,8 @@ impl Ring {
     fn set_up() -> Result<&'static Self, Error> {
         let address = number_call(RING_SETUP, [ENTRIES as usize, 0, 0])?;
         let header: *const RingHeader = core::ptr::with_exposed_provenance(address);
-        let submissions: *mut Submission = core::ptr::with_exposed_provenance_mut(address + SUBMISSIONS);
+        let submissions: *mut Submission =
+            core::ptr::with_exposed_provenance_mut(address + SUBMISSIONS);
         let completions = address + SUBMISSIONS + ENTRIES as usize * size_of::<Submission>();
         // SAFETY: the kernel has mapped the rings there, for as long as the process lives; all fields are atomic or never change.
         let header = unsafe { &*header };
@@ -115,7 +119,10 @@ impl Ring {
 
     /// Makes sure that `count` submissions fit, with a kernel entry if they don't.
     fn make_room(&self, count: u32) {
-        let queued = self.submission_tail.get().wrapping_sub(self.header.submission_head.load(Ordering::Acquire));
+        let queued = self
+            .submission_tail
+            .get()
+            .wrapping_sub(self.header.submission_head.load(Ordering::Acquire));
         if queued + count > ENTRIES {
             self.enter(0, 0);
         }
@@ -124,7 +131,11 @@ impl Ring {
     /// Writes one entry for the kernel. There must be room.
     fn push(&self, request: Request, key: u64, flags: u8) -> u32 {
         let tail = self.submission_tail.get();
-        let level = crate::page::process().running.load(Ordering::Relaxed).trailing_zeros().min(63);
+        let level = crate::page::process()
+            .running
+            .load(Ordering::Relaxed)
+            .trailing_zeros()
+            .min(63);
         let submission = Submission {
             key,
             call: request.call as u32,
@@ -134,10 +145,17 @@ impl Ring {
             arguments: request.arguments.map(|argument| argument as u64),
         };
         // SAFETY: the place is inside the ring, and the kernel doesn't read it before the tail has moved past it.
-        unsafe { self.submissions.add((tail % ENTRIES) as usize).write(submission) };
+        unsafe {
+            self.submissions
+                .add((tail % ENTRIES) as usize)
+                .write(submission)
+        };
         self.submission_tail.set(tail.wrapping_add(1));
-        self.header.submission_tail.store(tail.wrapping_add(1), Ordering::Release);
-        self.queued_levels.set(self.queued_levels.get() | 1 << level);
+        self.header
+            .submission_tail
+            .store(tail.wrapping_add(1), Ordering::Release);
+        self.queued_levels
+            .set(self.queued_levels.get() | 1 << level);
         tail
     }
 
@@ -203,32 +221,32 @@ impl Ring {
     }
 
     /// Enters the kernel: it serves every submission and returns when `wait_for` completions are ready or `deadline` (in
-    /// ticks) has passed. Then takes the completions in.
+    /// ticks) has passed.
     pub(crate) fn enter(&self, wait_for: usize, deadline: u64) {
         self.header.deadline.store(deadline, Ordering::Release);
         self.queued_levels.set(0);
         number_call(RING_ENTER, [wait_for, 0, 0]).expect("the rings are set up");
-        self.take_completions();
     }
 
-    /// Takes in what the kernel has completed, and wakes those who wait for it. Returns whether there was anything.
+    /// Whether the kernel has completed anything that hasn't been taken in.
     #[inline]
-    pub(crate) fn take_completions(&self) -> bool {
-        let tail = self.header.completion_tail.load(Ordering::Acquire);
-        if tail == self.completion_head.get() {
-            return false;
-        }
-        // First clear, then read: what the kernel adds in between shows in the bits again.
-        crate::page::process().arriving.store(0, Ordering::SeqCst);
+    pub(crate) fn has_completions(&self) -> bool {
+        self.header.completion_tail.load(Ordering::Acquire) != self.completion_head.get()
+    }
+
+    /// Takes in what the kernel has completed, and wakes those who wait for it. The executor clears the process page's
+    /// `arriving` levels when it runs next.
+    pub(crate) fn take_completions(&self) {
         while self.completion_head.get() != self.header.completion_tail.load(Ordering::Acquire) {
             let head = self.completion_head.get();
             // SAFETY: inside the ring, and the kernel has written it before it moved the tail.
             let completion = unsafe { self.completions.add((head % ENTRIES) as usize).read() };
             self.completion_head.set(head.wrapping_add(1));
-            self.header.completion_head.store(head.wrapping_add(1), Ordering::Release);
+            self.header
+                .completion_head
+                .store(head.wrapping_add(1), Ordering::Release);
             self.complete(completion);
         }
-        true
     }
 
     fn complete(&self, completion: Completion) {
@@ -236,7 +254,11 @@ impl Ring {
         let mut calls = self.calls.borrow_mut();
         match calls.get_mut(key) {
             Some(call @ Call::Waiting(_)) => {
-                let Call::Waiting(waker) = mem::replace(call, Call::Done(completion.result as isize)) else { return };
+                let Call::Waiting(waker) =
+                    mem::replace(call, Call::Done(completion.result as isize))
+                else {
+                    return;
+                };
                 drop(calls);
                 waker.wake();
             }
@@ -267,7 +289,12 @@ pub(crate) struct Operation {
 impl Operation {
     /// A call that is submitted when it is first polled. The kernel may use `buffer`, and no other memory, until then.
     pub(crate) fn new(request: Request, then: Option<Request>, buffer: Vec<u8>) -> Self {
-        Self { request, then, buffer, pending: None }
+        Self {
+            request,
+            then,
+            buffer,
+            pending: None,
+        }
     }
 
     /// Submits the call now; its result is kept until someone polls.
@@ -279,7 +306,10 @@ impl Operation {
     pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<(isize, Vec<u8>)> {
         let Some((ring, pending)) = self.pending else {
             let ring = Ring::here();
-            self.pending = Some((ring, ring.submit(self.request, self.then, context.waker().clone())));
+            self.pending = Some((
+                ring,
+                ring.submit(self.request, self.then, context.waker().clone()),
+            ));
             return Poll::Pending;
         };
         ring.poll(pending.key, context).map(|result| {

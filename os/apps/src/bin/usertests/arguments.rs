@@ -33,8 +33,17 @@ fn unknown_calls_are_not_implemented() {
 fn descriptors_that_are_not_open() {
     let mut byte = [0_u8];
     for descriptor in [3, 1000, 1 << 16, usize::MAX] {
-        assert_eq!(call(READ, [descriptor, byte.as_mut_ptr().expose_provenance(), 1]), FAILED);
-        assert_eq!(call(WRITE, [descriptor, byte.as_mut_ptr().expose_provenance(), 1]), FAILED);
+        assert_eq!(
+            call(READ, [descriptor, byte.as_mut_ptr().expose_provenance(), 1]),
+            FAILED
+        );
+        assert_eq!(
+            call(
+                WRITE,
+                [descriptor, byte.as_mut_ptr().expose_provenance(), 1]
+            ),
+            FAILED
+        );
         assert_eq!(call(CLOSE, [descriptor, 0, 0]), FAILED);
         assert_eq!(call(DUP, [descriptor, 0, 0]), FAILED);
     }
@@ -55,7 +64,9 @@ fn bad_pointers_end_the_process() {
         (PIPE, |pointer| [pointer, 0, 0]),
         (OPEN, |pointer| [pointer, 0, 0]),
         (EXEC, |pointer| [pointer, 0, 0]),
-        (EXEC, |pointer| [c"hello".as_ptr().expose_provenance(), pointer, 0]),
+        (EXEC, |pointer| {
+            [c"hello".as_ptr().expose_provenance(), pointer, 0]
+        }),
         (WAITPID, |pointer| [usize::MAX, pointer, 0]),
         (WAIT_PROCESS, |pointer| [usize::MAX, pointer, 0]),
     ];
@@ -86,12 +97,21 @@ fn code_is_not_writable() {
 
 fn a_string_without_end() {
     let text = [b'x'; 512];
-    assert_eq!(call(OPEN, [text.as_ptr().expose_provenance(), 0, 0]), FAILED);
-    assert_eq!(call(EXEC, [text.as_ptr().expose_provenance(), 0, 0]), FAILED);
+    assert_eq!(
+        call(OPEN, [text.as_ptr().expose_provenance(), 0, 0]),
+        FAILED
+    );
+    assert_eq!(
+        call(EXEC, [text.as_ptr().expose_provenance(), 0, 0]),
+        FAILED
+    );
 }
 
 fn a_file_that_does_not_exist() {
-    assert_eq!(call(OPEN, [c"no such file".as_ptr().expose_provenance(), 0, 0]), FAILED);
+    assert_eq!(
+        call(OPEN, [c"no such file".as_ptr().expose_provenance(), 0, 0]),
+        FAILED
+    );
     assert!(process::exec("no such file", &[]).is_some());
     assert_eq!(call(OPEN, [c"".as_ptr().expose_provenance(), 0, 0]), FAILED);
 }
@@ -100,23 +120,48 @@ fn an_open_file_is_read() {
     let descriptor = call(OPEN, [c"usertests".as_ptr().expose_provenance(), 0, 0]);
     assert_eq!(descriptor, 3);
     let mut start = [0_u8; 4];
-    assert_eq!(call(READ, [3, start.as_mut_ptr().expose_provenance(), 4]), 4);
+    assert_eq!(
+        call(READ, [3, start.as_mut_ptr().expose_provenance(), 4]),
+        4
+    );
     assert_eq!(&start, b"\x7fELF");
-    assert_eq!(call(WRITE, [3, start.as_ptr().expose_provenance(), 4]), FAILED);
+    assert_eq!(
+        call(WRITE, [3, start.as_ptr().expose_provenance(), 4]),
+        FAILED
+    );
     assert_eq!(call(CLOSE, [3, 0, 0]), 0);
 }
 
 fn objects_that_do_not_exist() {
-    for number in [SEMAPHORE_UP, SEMAPHORE_DOWN, MUTEX_LOCK, MUTEX_UNLOCK, CONDVAR_SIGNAL, CONDVAR_WAIT] {
+    for number in [
+        SEMAPHORE_UP,
+        SEMAPHORE_DOWN,
+        MUTEX_LOCK,
+        MUTEX_UNLOCK,
+        CONDVAR_SIGNAL,
+        CONDVAR_WAIT,
+    ] {
         for id in [0, 7, usize::MAX] {
             assert_eq!(call(number, [id, 0, 0]), FAILED, "call {number} of {id}");
         }
     }
     let condition = call(CONDVAR_CREATE, [0; 3]) as usize;
-    assert_eq!(call(CONDVAR_WAIT, [condition, 7, 0]), FAILED, "a mutex that doesn't exist");
+    assert_eq!(
+        call(CONDVAR_WAIT, [condition, 7, 0]),
+        FAILED,
+        "a mutex that doesn't exist"
+    );
     let mutex = call(MUTEX_CREATE, [1, 0, 0]) as usize;
-    assert_eq!(call(MUTEX_UNLOCK, [mutex, 0, 0]), FAILED, "a mutex that isn't locked");
-    assert_eq!(call(CONDVAR_WAIT, [condition, mutex, 0]), FAILED, "a mutex that isn't locked");
+    assert_eq!(
+        call(MUTEX_UNLOCK, [mutex, 0, 0]),
+        FAILED,
+        "a mutex that isn't locked"
+    );
+    assert_eq!(
+        call(CONDVAR_WAIT, [condition, mutex, 0]),
+        FAILED,
+        "a mutex that isn't locked"
+    );
 }
 
 fn threads_that_do_not_exist() {
@@ -136,7 +181,10 @@ fn children_that_do_not_exist() {
 
 fn signals_and_processes_that_do_not_exist() {
     assert!(process::kill(1 << 40, 9).is_err());
-    assert!(process::kill(process::id(), 0).is_ok(), "signal 0 asks whether the process is there");
+    assert!(
+        process::kill(process::id(), 0).is_ok(),
+        "signal 0 asks whether the process is there"
+    );
     assert!(process::kill(process::id(), 32).is_err());
     assert!(process::kill(process::id(), u32::MAX).is_err());
 }
@@ -153,7 +201,11 @@ fn buffers_of_length_zero() {
 fn a_buffer_across_the_end_of_memory() {
     let last = corank_user::page::SYSTEM_PAGE + corank_user::page::PAGE_SIZE - 1;
     let (reader, writer) = pipe();
-    assert_eq!(call(WRITE, [writer.number(), last, 1]), 1, "the last byte of the page can be read");
+    assert_eq!(
+        call(WRITE, [writer.number(), last, 1]),
+        1,
+        "the last byte of the page can be read"
+    );
     expect_end(BAD_ADDRESS, || {
         call(WRITE, [writer.number(), last, 2]);
     });
@@ -181,13 +233,20 @@ fn dup_shares_the_file() {
     assert_eq!(second.write(b"x"), Ok(1));
     drop(second);
     let mut buffer = [0; 2];
-    assert_eq!(reader.read(&mut buffer), Ok(1), "the write end is closed with its last descriptor");
+    assert_eq!(
+        reader.read(&mut buffer),
+        Ok(1),
+        "the write end is closed with its last descriptor"
+    );
 }
 
 fn numbers_are_reused_from_the_lowest() {
     let (reader, writer) = pipe();
     let (other, _) = pipe();
-    assert_eq!([reader.number(), writer.number(), other.number()], [3, 4, 5]);
+    assert_eq!(
+        [reader.number(), writer.number(), other.number()],
+        [3, 4, 5]
+    );
     drop(writer);
     drop(reader);
     // SAFETY: `dup` touches no memory.

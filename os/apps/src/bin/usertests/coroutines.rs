@@ -163,8 +163,14 @@ fn an_executor_after_another() {
             // Ended with the executor, in the midst of its call.
             let endless = spawn(level(1), async { core::future::pending::<()>().await });
             drop(endless.expect("memory"));
-            ring::write_and_close(writer, alloc::vec![1; round]).await.0.expect("room");
-            ring::read(&reader, Vec::with_capacity(round + 1)).await.1.len()
+            ring::write_and_close(writer, alloc::vec![1; round])
+                .await
+                .0
+                .expect("room");
+            ring::read(&reader, Vec::with_capacity(round + 1))
+                .await
+                .1
+                .len()
         });
         assert_eq!(length, round);
     }
@@ -204,11 +210,20 @@ fn calls_arent_delayed_by_those_who_yield() {
             }
         });
         let (reader, writer) = pipe();
-        ring::write_and_close(writer, b"x".to_vec()).await.0.expect("room");
-        ring::read(&reader, Vec::with_capacity(2)).await.0.expect("it can be read");
+        ring::write_and_close(writer, b"x".to_vec())
+            .await
+            .0
+            .expect("room");
+        ring::read(&reader, Vec::with_capacity(2))
+            .await
+            .0
+            .expect("it can be read");
         done.set(true);
         let polls = spinning.expect("memory").await.expect("it ends");
-        assert!(polls <= 2 * (runtime::PATIENCE + 8), "{polls} polls for two calls");
+        assert!(
+            polls <= 2 * (runtime::PATIENCE + 8),
+            "{polls} polls for two calls"
+        );
     });
 }
 
@@ -220,7 +235,10 @@ struct Flag {
 
 impl Flag {
     fn new() -> Arc<Self> {
-        Arc::new(Self { set: AtomicBool::new(false), waker: atomic_waker::AtomicWaker::new() })
+        Arc::new(Self {
+            set: AtomicBool::new(false),
+            waker: atomic_waker::AtomicWaker::new(),
+        })
     }
 
     fn set(&self) {
@@ -231,7 +249,11 @@ impl Flag {
     async fn wait(&self) {
         core::future::poll_fn(|context| {
             self.waker.register(context.waker());
-            if self.set.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+            if self.set.load(Ordering::Acquire) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         })
         .await;
     }
@@ -334,5 +356,8 @@ fn a_panic_ends_the_process() {
 fn a_process_without_coroutines_shows_none() {
     let page = page::process();
     assert_eq!(page.executors.load(Ordering::Relaxed), 0);
-    assert_eq!(page.ready.load(Ordering::Relaxed) | page.running.load(Ordering::Relaxed), 0);
+    assert_eq!(
+        page.ready.load(Ordering::Relaxed) | page.running.load(Ordering::Relaxed),
+        0
+    );
 }

@@ -3,7 +3,9 @@ use core::arch::asm;
 
 use corank_user::{page, thread};
 
-use crate::support::{BAD_ADDRESS, BAD_INSTRUCTION, KERNEL, UNMAPPED, exit_code, expect_end, tests};
+use crate::support::{
+    BAD_ADDRESS, BAD_INSTRUCTION, KERNEL, UNMAPPED, exit_code, expect_end, tests,
+};
 
 tests![
     reading_null,
@@ -64,7 +66,9 @@ fn writing_code() {
 
 fn writing_constants() {
     static CONSTANT: u8 = 1;
-    expect_end(BAD_ADDRESS, || write((&raw const CONSTANT).expose_provenance()));
+    expect_end(BAD_ADDRESS, || {
+        write((&raw const CONSTANT).expose_provenance())
+    });
 }
 
 fn writing_the_system_page() {
@@ -74,12 +78,16 @@ fn writing_the_system_page() {
 
 fn executing_data() {
     static mut RETURN: u32 = 0x0000_8067;
-    expect_end(BAD_ADDRESS, || jump((&raw const RETURN).expose_provenance()));
+    expect_end(BAD_ADDRESS, || {
+        jump((&raw const RETURN).expose_provenance())
+    });
 }
 
 fn executing_the_stack() {
     let instruction = 0x0000_8067_u32;
-    expect_end(BAD_ADDRESS, || jump((&raw const instruction).expose_provenance()));
+    expect_end(BAD_ADDRESS, || {
+        jump((&raw const instruction).expose_provenance())
+    });
 }
 
 macro_rules! instruction {

@@ -47,7 +47,11 @@ fn main() -> i32 {
     let (mut passed, mut failed) = (0, 0);
     for (group, tests) in GROUPS {
         for test in tests.iter().filter(|test| chosen(group, test)) {
-            if run(group, test) { passed += 1 } else { failed += 1 }
+            if run(group, test) {
+                passed += 1
+            } else {
+                failed += 1
+            }
         }
     }
     println!("{passed} passed, {failed} failed");
@@ -67,8 +71,12 @@ fn run(group: &str, test: &Test) -> bool {
     let after = process::frames_free();
     let name = test.name;
     match ended {
-        Ok(exited) if exited.code != 0 => println!("FAIL {group}::{name}: exit code {}", exited.code),
-        Ok(_) if after != before => println!("FAIL {group}::{name}: {before} frames were free before, {after} after"),
+        Ok(exited) if exited.code != 0 => {
+            println!("FAIL {group}::{name}: exit code {}", exited.code)
+        }
+        Ok(_) if after != before => {
+            println!("FAIL {group}::{name}: {before} frames were free before, {after} after")
+        }
         Ok(_) => {
             println!("ok   {group}::{name}");
             return true;

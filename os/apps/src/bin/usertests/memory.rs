@@ -29,9 +29,15 @@ fn the_heap_grows_and_shrinks() {
     assert_eq!(sbrk(10 * PAGE_SIZE as isize), old);
     assert!(process::frames_free() <= before - 10);
     assert_eq!(sbrk(0), old + 10 * PAGE_SIZE as isize);
-    assert_eq!(sbrk(-10 * PAGE_SIZE as isize), old + 10 * PAGE_SIZE as isize);
+    assert_eq!(
+        sbrk(-10 * PAGE_SIZE as isize),
+        old + 10 * PAGE_SIZE as isize
+    );
     assert_eq!(sbrk(0), old);
-    assert!(process::frames_free() >= before - 1, "a page table may stay");
+    assert!(
+        process::frames_free() >= before - 1,
+        "a page table may stay"
+    );
 }
 
 /// Reads and writes a byte of memory that `sbrk` gave.
@@ -123,7 +129,10 @@ fn memory_is_exhausted_and_comes_back() {
             taken += 1;
         }
         assert!(taken >= 8, "only {taken} MiB");
-        assert!(Vec::<u8>::new().try_reserve_exact(64 << 20).is_err(), "the allocator says so as well");
+        assert!(
+            Vec::<u8>::new().try_reserve_exact(64 << 20).is_err(),
+            "the allocator says so as well"
+        );
         0
     });
     assert_eq!(code, 0);

@@ -97,7 +97,8 @@ fn a_full_pipe_makes_the_writer_wait() {
 
 fn a_waiting_writer_learns_that_the_reader_is_gone() {
     let (reader, writer) = pipe();
-    let writing = thread::spawn(move || writer.write(&pattern(300_000)).is_err()).expect("a thread");
+    let writing =
+        thread::spawn(move || writer.write(&pattern(300_000)).is_err()).expect("a thread");
     reader.read(&mut [0; 10]).expect("the writer has begun");
     drop(reader);
     assert_eq!(writing.join(), Ok(true));
@@ -120,7 +121,8 @@ fn a_waiting_reader_learns_that_the_writer_is_gone() {
 fn between_processes() {
     let (reader, writer) = pipe();
     let data = pattern(100_000);
-    let child = process::spawn(|| i32::from(writer.write(&data) != Ok(data.len()))).expect("a process");
+    let child =
+        process::spawn(|| i32::from(writer.write(&data) != Ok(data.len()))).expect("a process");
     drop(writer);
     let mut received = Vec::with_capacity(data.len() + 1);
     assert_eq!(reader.fill(&mut received), Ok(data.len()));
@@ -171,7 +173,10 @@ fn several_readers_share_what_comes() {
         writer.write(&[byte]).expect("readers are there");
     }
     drop(writer);
-    let sum: u32 = readers.into_iter().map(|reader| reader.join().expect("a sum")).sum();
+    let sum: u32 = readers
+        .into_iter()
+        .map(|reader| reader.join().expect("a sum"))
+        .sum();
     assert_eq!(sum, 200 * 201 / 2);
 }
 

@@ -78,7 +78,10 @@ fn greeting(name: &str) -> Vec<u8> {
     let child = process::spawn(|| {
         // The child's console is the pipe.
         drop(io::OwnedFd::from_number(1));
-        let console = writer.duplicate().expect("the lowest descriptor is free").into_number();
+        let console = writer
+            .duplicate()
+            .expect("the lowest descriptor is free")
+            .into_number();
         assert_eq!(console, 1);
         process::exec("hello", &["hello", name]);
         1
@@ -98,7 +101,10 @@ fn exec_keeps_descriptors() {
 fn exec_passes_arguments() {
     assert_eq!(greeting(""), b"hello, \n");
     let long = "x".repeat(5000);
-    assert_eq!(greeting(&long), alloc::format!("hello, {long}\n").into_bytes());
+    assert_eq!(
+        greeting(&long),
+        alloc::format!("hello, {long}\n").into_bytes()
+    );
     let too_long = "x".repeat(40_000);
     assert!(process::exec("hello", &["hello", &too_long]).is_some());
     let too_many = [""; 300];
@@ -115,7 +121,8 @@ fn a_failed_exec_changes_nothing() {
 }
 
 fn wait_for_one_of_several() {
-    let children: [_; 5] = core::array::from_fn(|code| process::spawn(|| code as i32).expect("a process"));
+    let children: [_; 5] =
+        core::array::from_fn(|code| process::spawn(|| code as i32).expect("a process"));
     for (code, pid) in children.into_iter().enumerate().rev() {
         let exited = process::wait(pid).expect("the child");
         assert_eq!((exited.pid, exited.code), (pid, code as i32));
@@ -123,10 +130,15 @@ fn wait_for_one_of_several() {
 }
 
 fn wait_collects_each_child_once() {
-    let mut children: Vec<_> = (0..10).map(|_| process::spawn(|| 0).expect("a process")).collect();
+    let mut children: Vec<_> = (0..10)
+        .map(|_| process::spawn(|| 0).expect("a process"))
+        .collect();
     for _ in 0..10 {
         let pid = process::wait_any().expect("a child").pid;
-        let place = children.iter().position(|child| *child == pid).expect("one of ours, once");
+        let place = children
+            .iter()
+            .position(|child| *child == pid)
+            .expect("one of ours, once");
         children.remove(place);
     }
     assert!(process::wait_any().is_err());
@@ -164,7 +176,10 @@ fn a_tree_of_processes() {
             return 1;
         }
         let children = [0, 1].map(|_| process::spawn(|| count(depth - 1)).expect("a process"));
-        1 + children.map(|child| process::wait(child).expect("the child").code).iter().sum::<i32>()
+        1 + children
+            .map(|child| process::wait(child).expect("the child").code)
+            .iter()
+            .sum::<i32>()
     }
     assert_eq!(count(5), 63);
 }
@@ -188,12 +203,18 @@ fn orphans_end_by_themselves() {
     // Its parent is gone: now the grandchild may go on.
     gatekeeper.write(&[0]).expect("room");
     let mut bytes = [0; 2];
-    assert_eq!(reader.read(&mut bytes), Ok(1), "it writes, and its end closes the pipe");
+    assert_eq!(
+        reader.read(&mut bytes),
+        Ok(1),
+        "it writes, and its end closes the pipe"
+    );
 }
 
 fn many_children() {
     for _ in 0..10 {
-        let children: Vec<_> = (0..30).map(|code| process::spawn(|| code).expect("a process")).collect();
+        let children: Vec<_> = (0..30)
+            .map(|code| process::spawn(|| code).expect("a process"))
+            .collect();
         for (code, pid) in (0..).zip(children) {
             assert_eq!(process::wait(pid).expect("the child").code, code);
         }
@@ -250,7 +271,11 @@ fn kill_a_process_that_waits() {
             let _ = writer.write(&[0; 1 << 20]);
         },
         || corank_user::time::sleep(core::time::Duration::from_secs(1000)),
-        || corank_user::sync::Semaphore::new(0).expect("a semaphore").down(),
+        || {
+            corank_user::sync::Semaphore::new(0)
+                .expect("a semaphore")
+                .down()
+        },
         || {
             let mutex = corank_user::sync::Mutex::new(()).expect("a mutex");
             let _first = mutex.lock();
@@ -258,7 +283,9 @@ fn kill_a_process_that_waits() {
         },
         || {
             let mutex = corank_user::sync::Mutex::new(()).expect("a mutex");
-            let _guard = corank_user::sync::Condvar::new().expect("a condition variable").wait(mutex.lock());
+            let _guard = corank_user::sync::Condvar::new()
+                .expect("a condition variable")
+                .wait(mutex.lock());
         },
         || {
             let child = process::spawn(|| {
@@ -270,7 +297,8 @@ fn kill_a_process_that_waits() {
             corank_user::time::sleep(core::time::Duration::from_secs(1000));
         },
         || {
-            let thread = thread::spawn(|| corank_user::time::sleep(core::time::Duration::from_secs(1000)));
+            let thread =
+                thread::spawn(|| corank_user::time::sleep(core::time::Duration::from_secs(1000)));
             let _ = thread.expect("a thread").join();
         },
         || {
@@ -339,5 +367,8 @@ fn time_goes_on() {
     let ticks = corank_user::time::ticks();
     support::spin_for_ticks(3);
     assert!(corank_user::time::ticks() > ticks);
-    assert!(corank_user::time::uptime_milliseconds() >= start + 20, "three ticks are at least 20 ms apart");
+    assert!(
+        corank_user::time::uptime_milliseconds() >= start + 20,
+        "three ticks are at least 20 ms apart"
+    );
 }

@@ -48,7 +48,10 @@ struct Rings {
 
 impl Rings {
     fn new(entries: u32) -> Self {
-        assert_eq!(call(RING_SETUP, [entries as usize, 0, 0]), RING_BASE as isize);
+        assert_eq!(
+            call(RING_SETUP, [entries as usize, 0, 0]),
+            RING_BASE as isize
+        );
         // SAFETY: the kernel has mapped the rings there, until the process ends.
         let header = unsafe { &*core::ptr::with_exposed_provenance::<RingHeader>(RING_BASE) };
         assert_eq!(header.entries.load(Ordering::Relaxed), entries);
@@ -57,10 +60,13 @@ impl Rings {
 
     fn submit(&self, submission: Submission) {
         let tail = self.header.submission_tail.load(Ordering::Relaxed);
-        let first: *mut Submission = core::ptr::with_exposed_provenance_mut(RING_BASE + SUBMISSIONS);
+        let first: *mut Submission =
+            core::ptr::with_exposed_provenance_mut(RING_BASE + SUBMISSIONS);
         // SAFETY: inside the ring.
         unsafe { first.add((tail % self.entries) as usize).write(submission) };
-        self.header.submission_tail.store(tail.wrapping_add(1), Ordering::Release);
+        self.header
+            .submission_tail
+            .store(tail.wrapping_add(1), Ordering::Release);
     }
 
     fn enter(&self, wait_for: usize) -> isize {
@@ -76,7 +82,9 @@ impl Rings {
         let first: *const Completion = core::ptr::with_exposed_provenance(start);
         // SAFETY: inside the ring, and written before the tail moved.
         let completion = unsafe { first.add((head % self.entries) as usize).read() };
-        self.header.completion_head.store(head.wrapping_add(1), Ordering::Release);
+        self.header
+            .completion_head
+            .store(head.wrapping_add(1), Ordering::Release);
         Some((completion.key, completion.result))
     }
 
@@ -87,7 +95,14 @@ impl Rings {
 
 fn submission(key: u64, number: usize, arguments: [usize; 3], flags: u8) -> Submission {
     let arguments = arguments.map(|argument| argument as u64);
-    Submission { key, call: number as u32, level: 32, flags, reserved: 0, arguments }
+    Submission {
+        key,
+        call: number as u32,
+        level: 32,
+        flags,
+        reserved: 0,
+        arguments,
+    }
 }
 
 fn set_up_once() {
@@ -97,7 +112,11 @@ fn set_up_once() {
 
 fn sizes_that_are_refused() {
     for entries in [0, 3, 100, 8192, usize::MAX] {
-        assert_eq!(call(RING_SETUP, [entries, 0, 0]), FAILED, "{entries} entries");
+        assert_eq!(
+            call(RING_SETUP, [entries, 0, 0]),
+            FAILED,
+            "{entries} entries"
+        );
     }
     Rings::new(4096);
 }
@@ -109,7 +128,11 @@ fn entering_without_rings_fails() {
 fn a_call_completes() {
     let rings = Rings::new(1);
     rings.submit(submission(77, GETPID, [0; 3], 0));
-    assert_eq!(rings.completion(), None, "nothing happens before the kernel is entered");
+    assert_eq!(
+        rings.completion(),
+        None,
+        "nothing happens before the kernel is entered"
+    );
     assert_eq!(rings.enter(1), 1);
     assert_eq!(rings.completion(), Some((77, process::id() as i64)));
     assert_eq!(rings.enter(0), 0);
@@ -118,13 +141,29 @@ fn a_call_completes() {
 /// Also those that make sense for a thread only.
 fn calls_that_dont_exist() {
     let rings = Rings::new(16);
-    let numbers = [0, 1, 3000, u32::MAX as usize, EXIT, YIELD, FORK, EXEC, THREAD_CREATE, RING_SETUP, RING_ENTER];
+    let numbers = [
+        0,
+        1,
+        3000,
+        u32::MAX as usize,
+        EXIT,
+        YIELD,
+        FORK,
+        EXEC,
+        THREAD_CREATE,
+        RING_SETUP,
+        RING_ENTER,
+    ];
     for (key, number) in (0..).zip(numbers) {
         rings.submit(submission(key, number, [0; 3], 0));
     }
     assert_eq!(rings.enter(numbers.len()), numbers.len() as isize);
     for (key, result) in rings.completions() {
-        assert!(result < 0, "call {} returned {result}", numbers[key as usize]);
+        assert!(
+            result < 0,
+            "call {} returned {result}",
+            numbers[key as usize]
+        );
     }
 }
 
@@ -132,11 +171,25 @@ fn calls_complete_in_their_own_order() {
     let rings = Rings::new(8);
     let (reader, writer) = pipe();
     let mut byte = [0_u8];
-    rings.submit(submission(1, READ, [reader.number(), byte.as_mut_ptr().expose_provenance(), 1], 0));
+    rings.submit(submission(
+        1,
+        READ,
+        [reader.number(), byte.as_mut_ptr().expose_provenance(), 1],
+        0,
+    ));
     rings.submit(submission(2, GETPID, [0; 3], 0));
     assert_eq!(rings.enter(1), 1);
-    assert_eq!(rings.completion(), Some((2, process::id() as i64)), "who needn't wait doesn't");
-    rings.submit(submission(3, WRITE, [writer.number(), c"x".as_ptr().expose_provenance(), 1], 0));
+    assert_eq!(
+        rings.completion(),
+        Some((2, process::id() as i64)),
+        "who needn't wait doesn't"
+    );
+    rings.submit(submission(
+        3,
+        WRITE,
+        [writer.number(), c"x".as_ptr().expose_provenance(), 1],
+        0,
+    ));
     assert_eq!(rings.enter(2), 2);
     let mut completions = rings.completions();
     completions.sort_unstable();
@@ -149,15 +202,28 @@ fn linked_calls_wait_for_each_other() {
     let rings = Rings::new(8);
     let (reader, writer) = pipe();
     let mut byte = [0_u8];
-    rings.submit(submission(1, READ, [reader.number(), byte.as_mut_ptr().expose_provenance(), 1], LINK));
+    rings.submit(submission(
+        1,
+        READ,
+        [reader.number(), byte.as_mut_ptr().expose_provenance(), 1],
+        LINK,
+    ));
     rings.submit(submission(2, GETPID, [0; 3], LINK));
     rings.submit(submission(3, GETPID, [0; 3], 0));
     rings.submit(submission(4, GETPID, [0; 3], 0));
     assert_eq!(rings.enter(1), 1);
-    assert_eq!(rings.completions(), [(4, process::id() as i64)], "2 and 3 follow 1, 4 doesn't");
+    assert_eq!(
+        rings.completions(),
+        [(4, process::id() as i64)],
+        "2 and 3 follow 1, 4 doesn't"
+    );
     writer.write(&[1]).expect("room");
     assert_eq!(rings.enter(3), 3);
-    let keys: Vec<u64> = rings.completions().iter().map(|completion| completion.0).collect();
+    let keys: Vec<u64> = rings
+        .completions()
+        .iter()
+        .map(|completion| completion.0)
+        .collect();
     assert_eq!(keys, [1, 2, 3]);
 }
 
@@ -165,7 +231,12 @@ fn silent_calls_say_nothing() {
     let rings = Rings::new(8);
     let (reader, writer) = pipe();
     let text = c"silence".as_ptr().expose_provenance();
-    rings.submit(submission(1, WRITE, [writer.into_number(), text, 7], LINK | SILENT));
+    rings.submit(submission(
+        1,
+        WRITE,
+        [writer.into_number(), text, 7],
+        LINK | SILENT,
+    ));
     rings.submit(submission(2, CLOSE, [reader.number() + 1, 0, 0], SILENT));
     assert_eq!(rings.enter(0), 0);
     assert_eq!(rings.completion(), None);
@@ -260,7 +331,12 @@ fn a_deadline_ends_the_wait() {
     let rings = Rings::new(4);
     let (reader, _writer) = pipe();
     let mut byte = [0_u8];
-    rings.submit(submission(1, READ, [reader.number(), byte.as_mut_ptr().expose_provenance(), 1], 0));
+    rings.submit(submission(
+        1,
+        READ,
+        [reader.number(), byte.as_mut_ptr().expose_provenance(), 1],
+        0,
+    ));
     for milliseconds in [0, 5, 25] {
         let deadline = time::ticks() + time::frequency() * milliseconds / 1000;
         rings.header.deadline.store(deadline, Ordering::Release);
@@ -280,11 +356,18 @@ fn waiting_for_more_than_there_is() {
 
 fn submit_endless_calls(rings: &Rings) {
     let (reader, writer) = pipe();
-    let memory = Vec::leak(alloc::vec![0_u8; 1 << 20]).as_mut_ptr().expose_provenance();
+    let memory = Vec::leak(alloc::vec![0_u8; 1 << 20])
+        .as_mut_ptr()
+        .expose_provenance();
     rings.submit(submission(1, READ, [reader.into_number(), memory, 1000], 0));
     rings.submit(submission(2, WRITE, [writer.into_number(), memory, 100], 0));
     let (reader, writer) = pipe();
-    rings.submit(submission(3, WRITE, [writer.into_number(), memory, 1 << 20], LINK));
+    rings.submit(submission(
+        3,
+        WRITE,
+        [writer.into_number(), memory, 1 << 20],
+        LINK,
+    ));
     rings.submit(submission(4, GETPID, [0; 3], 0));
     // Open, but nobody reads.
     let _ = reader.into_number();
@@ -343,7 +426,10 @@ fn reads_and_writes_of_coroutines() {
             ring::read(&reader, Vec::with_capacity(10)).await
         });
         yield_now().await;
-        assert_eq!(ring::write(&writer, b"first".to_vec()).await, (Ok(5), b"first".to_vec()));
+        assert_eq!(
+            ring::write(&writer, b"first".to_vec()).await,
+            (Ok(5), b"first".to_vec())
+        );
         assert_eq!(ring::write(&writer, b"second".to_vec()).await.0, Ok(6));
         let (count, buffer) = reading.expect("memory").await.expect("it ends");
         assert_eq!((count, &buffer[..]), (Ok(10), &b"firstsecon"[..]));
@@ -354,7 +440,10 @@ fn reads_and_writes_of_coroutines() {
 fn closing_with_the_write() {
     block_on(async {
         let (reader, writer) = pipe();
-        assert_eq!(ring::write_and_close(writer, b"data".to_vec()).await.0, Ok(4));
+        assert_eq!(
+            ring::write_and_close(writer, b"data".to_vec()).await.0,
+            Ok(4)
+        );
         let (count, buffer) = ring::read(&reader, Vec::with_capacity(100)).await;
         assert_eq!((count, &buffer[..]), (Ok(4), &b"data"[..]));
         let (count, buffer) = ring::read(&reader, buffer).await;
@@ -364,7 +453,10 @@ fn closing_with_the_write() {
 
 /// Polls a future once; it must not be done by that.
 fn poll_once<T>(future: core::pin::Pin<&mut impl Future<Output = T>>) {
-    assert!(matches!(future.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
+    assert!(matches!(
+        future.poll(&mut Context::from_waker(Waker::noop())),
+        Poll::Pending
+    ));
 }
 
 fn a_dropped_call_is_taken_back() {
@@ -376,7 +468,11 @@ fn a_dropped_call_is_taken_back() {
             poll_once(read.as_mut());
         }
         let (count, buffer) = ring::read(&reader, Vec::with_capacity(1)).await;
-        assert_eq!((count, &buffer[..]), (Ok(1), &b"a"[..]), "the dropped read took nothing");
+        assert_eq!(
+            (count, &buffer[..]),
+            (Ok(1), &b"a"[..]),
+            "the dropped read took nothing"
+        );
     });
 }
 
@@ -391,14 +487,27 @@ fn a_dropped_read_keeps_its_buffer() {
         // Somewhere in these the kernel is entered and takes the call.
         for _ in 0..2 {
             let (other, end) = pipe();
-            ring::write_and_close(end, b"x".to_vec()).await.0.expect("room");
-            ring::read(&other, Vec::with_capacity(2)).await.0.expect("it can be read");
+            ring::write_and_close(end, b"x".to_vec())
+                .await
+                .0
+                .expect("room");
+            ring::read(&other, Vec::with_capacity(2))
+                .await
+                .0
+                .expect("it can be read");
         }
         assert!(handle.cancel());
         // If the buffer's memory were free, these would be in the way of what the kernel writes.
         let canaries: Vec<Vec<u8>> = (0..50).map(|_| alloc::vec![7; 2000]).collect();
-        assert_eq!(ring::write_and_close(writer, alloc::vec![1; 2000]).await.0, Ok(2000));
-        assert!(canaries.iter().all(|canary| canary.iter().all(|byte| *byte == 7)));
+        assert_eq!(
+            ring::write_and_close(writer, alloc::vec![1; 2000]).await.0,
+            Ok(2000)
+        );
+        assert!(
+            canaries
+                .iter()
+                .all(|canary| canary.iter().all(|byte| *byte == 7))
+        );
     });
 }
 
@@ -412,7 +521,10 @@ fn more_calls_than_entries() {
                     assert_eq!(count, Ok(4));
                     assert_eq!(buffer, number.to_le_bytes());
                 };
-                (spawn(corank_user::Priority::DEFAULT, task).expect("memory"), writer)
+                (
+                    spawn(corank_user::Priority::DEFAULT, task).expect("memory"),
+                    writer,
+                )
             })
             .collect();
         for (number, (task, writer)) in tasks.into_iter().enumerate() {
@@ -430,5 +542,11 @@ fn waiting_for_a_process() {
     })
     .expect("a process");
     let exited = block_on(ring::wait_process(child));
-    assert_eq!(exited, Ok(process::Exited { pid: child, code: 33 }));
+    assert_eq!(
+        exited,
+        Ok(process::Exited {
+            pid: child,
+            code: 33
+        })
+    );
 }

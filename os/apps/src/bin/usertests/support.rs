@@ -66,7 +66,11 @@ pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
 
 /// Spins until the clock has ticked this many times.
 pub(crate) fn spin_for_ticks(ticks: u64) {
-    let now = || corank_user::page::system().ticks.load(core::sync::atomic::Ordering::Relaxed);
+    let now = || {
+        corank_user::page::system()
+            .ticks
+            .load(core::sync::atomic::Ordering::Relaxed)
+    };
     let start = now();
     while now() - start < ticks {
         core::hint::spin_loop();

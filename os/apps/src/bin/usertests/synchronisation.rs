@@ -26,7 +26,11 @@ fn a_semaphore_counts() {
     let most = Arc::new(AtomicUsize::new(0));
     let threads: Vec<_> = (0..10)
         .map(|_| {
-            let (semaphore, inside, most) = (Arc::clone(&semaphore), Arc::clone(&inside), Arc::clone(&most));
+            let (semaphore, inside, most) = (
+                Arc::clone(&semaphore),
+                Arc::clone(&inside),
+                Arc::clone(&most),
+            );
             thread::spawn(move || {
                 semaphore.down();
                 most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -49,7 +53,11 @@ fn a_semaphore_serves_in_order() {
     let started = Arc::new(AtomicUsize::new(0));
     let threads: Vec<_> = (0..10)
         .map(|number| {
-            let (semaphore, order, started) = (Arc::clone(&semaphore), Arc::clone(&order), Arc::clone(&started));
+            let (semaphore, order, started) = (
+                Arc::clone(&semaphore),
+                Arc::clone(&order),
+                Arc::clone(&started),
+            );
             let thread = thread::spawn({
                 let started = Arc::clone(&started);
                 move || {
@@ -107,7 +115,10 @@ fn a_yielding_mutex_excludes() {
 }
 
 fn a_condition_wakes_one() {
-    let shared = Arc::new((Mutex::new(0).expect("a mutex"), Condvar::new().expect("a condition variable")));
+    let shared = Arc::new((
+        Mutex::new(0).expect("a mutex"),
+        Condvar::new().expect("a condition variable"),
+    ));
     shared.1.signal();
     let waiting = {
         let shared = Arc::clone(&shared);
@@ -123,7 +134,11 @@ fn a_condition_wakes_one() {
     thread::yield_now();
     *shared.0.lock() = 5;
     shared.1.signal();
-    assert_eq!(waiting.join(), Ok(5), "a signal before the wait is lost, one after it isn't");
+    assert_eq!(
+        waiting.join(),
+        Ok(5),
+        "a signal before the wait is lost, one after it isn't"
+    );
 }
 
 /// Producers and consumers over a queue of four places.
@@ -166,12 +181,16 @@ fn a_bounded_queue() {
         .expect("a thread")
     });
     producers.map(|producer| producer.join().expect("it ends"));
-    let sum: usize = consumers.map(|consumer| consumer.join().expect("it ends")).iter().sum();
+    let sum: usize = consumers
+        .map(|consumer| consumer.join().expect("it ends"))
+        .iter()
+        .sum();
     assert_eq!(sum, (0..200).sum());
 }
 
 fn ping_pong() {
-    let [ping, pong] = [0, 0].map(|permits| Arc::new(Semaphore::new(permits).expect("a semaphore")));
+    let [ping, pong] =
+        [0, 0].map(|permits| Arc::new(Semaphore::new(permits).expect("a semaphore")));
     let other = {
         let (ping, pong) = (Arc::clone(&ping), Arc::clone(&pong));
         thread::spawn(move || {
@@ -190,7 +209,9 @@ fn ping_pong() {
 }
 
 fn a_thousand_semaphores() {
-    let semaphores: Vec<_> = (0..1000).map(|permits| Semaphore::new(permits % 3).expect("a semaphore")).collect();
+    let semaphores: Vec<_> = (0..1000)
+        .map(|permits| Semaphore::new(permits % 3).expect("a semaphore"))
+        .collect();
     for (number, semaphore) in semaphores.iter().enumerate() {
         for _ in 0..number % 3 {
             semaphore.down();

@@ -61,7 +61,8 @@ fn a_thousand_one_after_the_other() {
 
 fn join_by_yielding() {
     process::wait_by_yielding(true);
-    let threads: [_; 20] = core::array::from_fn(|number| thread::spawn(move || number).expect("a thread"));
+    let threads: [_; 20] =
+        core::array::from_fn(|number| thread::spawn(move || number).expect("a thread"));
     for (number, thread) in threads.into_iter().enumerate() {
         assert_eq!(thread.join_yielding(), Ok(number));
     }
@@ -91,7 +92,10 @@ fn a_thread_is_joined_once() {
     let thread = thread::spawn(|| ()).expect("a thread");
     let number = thread.id();
     assert_eq!(thread.join(), Ok(()));
-    assert_eq!(support::call(corank_abi::call::WAITTID, [number, 0, 0]), corank_abi::call::FAILED);
+    assert_eq!(
+        support::call(corank_abi::call::WAITTID, [number, 0, 0]),
+        corank_abi::call::FAILED
+    );
 }
 
 fn a_thread_that_nobody_joins() {
@@ -160,7 +164,9 @@ fn threads_share_the_heap() {
                         thread::yield_now();
                     }
                 }
-                boxes.iter().all(|part| part.iter().all(|byte| *byte == number))
+                boxes
+                    .iter()
+                    .all(|part| part.iter().all(|byte| *byte == number))
             })
             .expect("a thread")
         })
@@ -208,7 +214,8 @@ fn threads_until_memory_is_exhausted() {
 
 fn stacks_come_back() {
     let round = || {
-        let threads: [_; 50] = core::array::from_fn(|_| thread::spawn(|| dig(30)).expect("a thread"));
+        let threads: [_; 50] =
+            core::array::from_fn(|_| thread::spawn(|| dig(30)).expect("a thread"));
         threads.map(|thread| assert_eq!(thread.join(), Ok(30)));
     };
     // The page tables for the stacks stay.

@@ -44,13 +44,18 @@ fn race(levels: &[u8], ticks: u64) -> Vec<u8> {
     let (gate, gatekeeper) = pipe();
     let (page, book) = pipe();
     let (all_ready, ready) = pipe();
-    let children: Vec<Pid> =
-        levels.iter().map(|priority| competitor(*priority, ticks, &gate, &book, &ready)).collect();
+    let children: Vec<Pid> = levels
+        .iter()
+        .map(|priority| competitor(*priority, ticks, &gate, &book, &ready))
+        .collect();
     let mut signals = alloc::vec![0; levels.len()];
     assert_eq!(all_ready.read(&mut signals), Ok(levels.len()));
     // Each of them has said so and goes to wait at the gate before it gives its turn away.
     spin_for_ticks(3);
-    assert_eq!(gatekeeper.write(&alloc::vec![0; levels.len()]), Ok(levels.len()));
+    assert_eq!(
+        gatekeeper.write(&alloc::vec![0; levels.len()]),
+        Ok(levels.len())
+    );
     let mut order = alloc::vec![0; levels.len()];
     assert_eq!(page.read(&mut order), Ok(levels.len()));
     for child in children {
@@ -129,7 +134,11 @@ fn the_system_bitmap_shows_the_levels_in_use() {
         let other = spawn(level(21), async {}).expect("memory");
         spin_for_ticks(2);
         let levels = page::system().ready.load(Ordering::Relaxed);
-        assert_eq!(levels & (1 << 17 | 1 << 21), 1 << 17 | 1 << 21, "{levels:#x}");
+        assert_eq!(
+            levels & (1 << 17 | 1 << 21),
+            1 << 17 | 1 << 21,
+            "{levels:#x}"
+        );
         other.await.expect("it ends");
     });
 }

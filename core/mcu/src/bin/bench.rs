@@ -1,0 +1,116 @@
+//! Instructions per switch: tasks of one level that yield to each other, under corank and under embassy-executor.
+//!
+//! Both are compiled with the same settings and run in the same image, one after the other. A switch is everything from one
+//! task's `yield` to the next one's return from it: the loop in the task, the wake, the queue, the poll. Rows are JSON after
+//! `@row `, as `cargo xtask experiment mcu-switch` wants them.
+
+#![no_std]
+#![no_main]
+
+use core::future::poll_fn;
+use core::mem::MaybeUninit;
+use core::task::Poll;
+
+use corank::{Config, Executor, Pool, Priority, yield_now};
+use corank_mcu::{InstructionCounter, exit};
+use cortex_m_rt::entry;
+use cortex_m_semihosting::hprintln;
+use embassy_executor::raw;
+
+/// How often each task yields.
+const ROUNDS: u32 = 1000;
+const MOST_TASKS: usize = 16;
+
+static POOL: Pool<MOST_TASKS, 32> = Pool::new();
+
+async fn corank_task() {
+    for _ in 0..ROUNDS {
+        yield_now().await;
+    }
+}
+
+/// Instructions for `tasks` that yield `ROUNDS` times each.
+fn corank_run(counter: &mut InstructionCounter, tasks: usize) -> u32 {
+    let Ok(executor) = Executor::in_pool(&POOL, Config::new()) else {
+        panic!("the pool is in use");
+    };
+    for _ in 0..tasks {
+        let spawned = executor.spawn(Priority::DEFAULT, corank_task());
+        drop(spawned.expect("the pool has room for the task"));
+    }
+    let instructions = counter.count(|| {
+        executor.run_until_idle();
+    });
+    assert_eq!(executor.live(), 0);
+    instructions
+}
+
+/// embassy calls this when its queue was empty. Ours is polled anyway.
+#[unsafe(export_name = "__pender")]
+fn pender(_context: *mut ()) {}
+
+/// As corank's `yield_now`.
+async fn embassy_yield() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[embassy_executor::task(pool_size = 16)]
+async fn embassy_task() {
+    for _ in 0..ROUNDS {
+        embassy_yield().await;
+    }
+}
+
+fn embassy_run(
+    counter: &mut InstructionCounter,
+    executor: &'static raw::Executor,
+    tasks: usize,
+) -> u32 {
+    let spawner = executor.spawner();
+    for _ in 0..tasks {
+        match embassy_task() {
+            Ok(token) => spawner.spawn(token),
+            Err(_) => panic!("the pool has room for the task"),
+        }
+    }
+    // SAFETY: not from within itself.
+    counter.count(|| unsafe { executor.poll() })
+}
+
+/// One row: instructions per switch with one decimal.
+fn row(model: &str, tasks: usize, instructions: u32) {
+    let switches = tasks as u32 * ROUNDS;
+    let tenths = (u64::from(instructions) * 10 + u64::from(switches) / 2) / u64::from(switches);
+    hprintln!(
+        "@row {{\"experiment\": \"mcu-switch\", \"model\": \"{}\", \"tasks\": {}, \"levels\": 1, \"metric\": \"instructions\", \
+         \"unit\": \"instructions\", \"value\": {}.{}}}",
+        model,
+        tasks,
+        tenths / 10,
+        tenths % 10
+    );
+}
+
+#[entry]
+fn main() -> ! {
+    static mut EMBASSY: MaybeUninit<raw::Executor> = MaybeUninit::uninit();
+    let peripherals = cortex_m::Peripherals::take().expect("taken once");
+    let mut counter = InstructionCounter::new(peripherals.SYST);
+    let embassy: &'static raw::Executor = EMBASSY.write(raw::Executor::new(core::ptr::null_mut()));
+    for tasks in [2, 4, 8, 16] {
+        let instructions = corank_run(&mut counter, tasks);
+        row("corank-rust", tasks, instructions);
+        let instructions = embassy_run(&mut counter, embassy, tasks);
+        row("embassy", tasks, instructions);
+    }
+    exit(true)
+}

@@ -1,0 +1,80 @@
+//! What both firmwares need: the context slot, the clock that counts instructions, a way out of QEMU.
+
+#![no_std]
+
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use cortex_m::peripheral::syst::SystClkSource;
+use cortex_m::peripheral::SYST;
+use cortex_m_semihosting::debug::{self, EXIT_FAILURE, EXIT_SUCCESS};
+use cortex_m_semihosting::hprintln;
+
+/// Which executor runs on the core. Thread mode only: an interrupt handler reads null.
+static SLOT: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+corank::context_slot! {
+    get: || if in_interrupt() {
+        core::ptr::null()
+    } else {
+        SLOT.load(Ordering::Relaxed).cast_const()
+    },
+    set: |context| SLOT.store(context.cast_mut(), Ordering::Relaxed),
+}
+
+/// Whether an exception handler runs: the number of the active exception is not 0.
+#[inline]
+pub fn in_interrupt() -> bool {
+    let exception: u32;
+    // SAFETY: reads a special register that is readable in every mode, and touches nothing else.
+    unsafe {
+        core::arch::asm!("mrs {}, ipsr", out(reg) exception, options(nomem, nostack, preserves_flags))
+    };
+    exception != 0
+}
+
+/// The highest value of the 24-bit SysTick counter.
+const TOP: u32 = 0x00ff_ffff;
+
+/// SysTick as a counter of instructions.
+///
+/// Under `-icount shift=0` QEMU lets each instruction take one nanosecond, and netduinoplus2 has a clock of 168 MHz: 168
+/// ticks are 1000 instructions. Instructions are not cycles: exception entry and exit, flash wait states and the pipeline
+/// are not in them.
+#[allow(missing_debug_implementations, reason = "the timer has none")]
+pub struct InstructionCounter(SYST);
+
+impl InstructionCounter {
+    /// Takes the timer over.
+    pub fn new(mut timer: SYST) -> Self {
+        timer.disable_interrupt();
+        timer.set_clock_source(SystClkSource::Core);
+        timer.set_reload(TOP);
+        timer.clear_current();
+        timer.enable_counter();
+        Self(timer)
+    }
+
+    /// How many instructions `run` takes, to within 12; at most 99 million.
+    pub fn count(&mut self, run: impl FnOnce()) -> u32 {
+        self.0.clear_current();
+        let before = SYST::get_current();
+        run();
+        let ticks = before.wrapping_sub(SYST::get_current()) & TOP;
+        (u64::from(ticks) * 1000 / 168) as u32
+    }
+}
+
+/// Ends QEMU, with 0 or 1.
+pub fn exit(success: bool) -> ! {
+    debug::exit(if success { EXIT_SUCCESS } else { EXIT_FAILURE });
+    loop {
+        cortex_m::asm::wfi();
+    }
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    hprintln!("FAILED: {}", info);
+    exit(false)
+}

@@ -1,0 +1,108 @@
+//! Watching an executor (feature `hooks`).
+
+use core::fmt;
+
+use crate::block::Flags;
+use crate::executor::Config;
+use crate::id::CoroutineId;
+use crate::priority::Priority;
+
+/// Is told of every transition of every coroutine, at the moment it happens, on the executor's thread.
+///
+/// For traces, such as events of the crate `tracing`. Every method does nothing unless it is written. A method must not
+/// panic, and must not call the executor. It is `Sync` because one observer may serve the executors of several threads.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use corank::{Config, CoroutineId, Executor, Observer, Priority};
+///
+/// struct Polls(AtomicU32);
+/// impl Observer for Polls {
+///     fn poll_started(&self, _: CoroutineId, _: Priority) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+/// static POLLS: Polls = Polls(AtomicU32::new(0));
+///
+/// let executor = Executor::with(Config::new().observer(&POLLS));
+/// executor.spawn(Priority::DEFAULT, corank::yield_now())?;
+/// executor.run_until_idle();
+/// assert_eq!(POLLS.0.load(Ordering::Relaxed), 2);
+/// # }
+/// # Ok::<(), corank::SpawnError>(())
+/// ```
+pub trait Observer: Sync {
+    /// A new coroutine is ready.
+    fn spawned(&self, id: CoroutineId, priority: Priority) {
+        let _ = (id, priority);
+    }
+
+    /// A coroutine has become ready again: by a wake now, or by one during the poll that has just ended.
+    fn woken(&self, id: CoroutineId, priority: Priority) {
+        let _ = (id, priority);
+    }
+
+    /// A coroutine is about to be polled, at this effective priority.
+    fn poll_started(&self, id: CoroutineId, priority: Priority) {
+        let _ = (id, priority);
+    }
+
+    /// The poll is over, by return or panic; `woken` or `exited` follows, or else the coroutine is blocked.
+    fn poll_ended(&self, id: CoroutineId) {
+        let _ = id;
+    }
+
+    /// A coroutine's effective priority has changed: its own, or what it inherits.
+    fn reprioritized(&self, id: CoroutineId, from: Priority, to: Priority) {
+        let _ = (id, from, to);
+    }
+
+    /// A coroutine has exited. Who awaits it is woken next.
+    fn exited(&self, id: CoroutineId, exit: Exit) {
+        let _ = (id, exit);
+    }
+}
+
+/// How a coroutine ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// With its output.
+    Finished,
+    /// Its future was dropped.
+    Cancelled,
+    /// By a panic.
+    Panicked,
+}
+
+impl Exit {
+    pub(crate) fn of(result: Flags) -> Self {
+        #[cfg(feature = "std")]
+        if result == Flags::PANIC {
+            return Self::Panicked;
+        }
+        if result == Flags::OUTPUT {
+            Self::Finished
+        } else {
+            Self::Cancelled
+        }
+    }
+}
+
+/// The observer in a [`Config`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Watch(pub(crate) Option<&'static dyn Observer>);
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "set" } else { "none" })
+    }
+}
+
+impl Config {
+    /// Who is told of every transition.
+    pub const fn observer(mut self, observer: &'static dyn Observer) -> Self {
+        self.observer = Watch(Some(observer));
+        self
+    }
+}

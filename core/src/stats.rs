@@ -1,0 +1,109 @@
+//! How often and how long coroutines ran and waited (feature `stats`).
+
+use core::cell::Cell;
+
+use crate::executor::Executor;
+use crate::id::CoroutineId;
+use crate::priority::{LEVELS, Priority};
+
+/// What one coroutine, or all coroutines of one level, have had. Times are in nanoseconds of the executor's
+/// [`clock`](crate::Config::clock); without one they grow only by what [`Executor::advance`] tells.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use corank::{Executor, Priority, yield_now};
+///
+/// let executor = Executor::new();
+/// let twice = executor.spawn(Priority::DEFAULT, yield_now())?;
+/// executor.run_until_idle();
+/// assert_eq!(executor.stats(twice.id()).unwrap().polls, 2);
+/// # }
+/// # Ok::<(), corank::SpawnError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Polls that have begun.
+    pub polls: u64,
+    /// Time in polls that have ended.
+    pub run_time: u64,
+    /// Time from becoming ready to being polled, over all polls.
+    pub wait_time: u64,
+    /// The longest such time.
+    pub longest_wait: u64,
+}
+
+impl Stats {
+    fn waited(&mut self, time: u64) {
+        self.polls += 1;
+        self.wait_time += time;
+        self.longest_wait = self.longest_wait.max(time);
+    }
+}
+
+impl Executor {
+    /// What a coroutine has had since it was spawned, as long as it or its handle exists; `None` if the identifier is stale.
+    pub fn stats(&self, id: CoroutineId) -> Option<Stats> {
+        Some(self.scheduler().find(id)?.tally.stats.stats.get())
+    }
+
+    /// What all coroutines have had at a level. A poll and the wait before it count for the level at which the poll began.
+    pub fn level_stats(&self, priority: Priority) -> Stats {
+        self.scheduler().notes.levels().at(priority).get()
+    }
+}
+
+/// One coroutine's statistics, and what is under way.
+#[derive(Default)]
+pub(crate) struct BlockStats {
+    stats: Cell<Stats>,
+    /// When it became ready or, while it runs, when the poll began.
+    since: Cell<u64>,
+    /// The level at which the poll began.
+    level: Cell<Priority>,
+}
+
+impl BlockStats {
+    pub(crate) fn begin(&self, now: u64) {
+        self.stats.set(Stats::default());
+        self.since.set(now);
+    }
+
+    pub(crate) fn ready(&self, now: u64) {
+        self.since.set(now);
+    }
+
+    pub(crate) fn poll_started(&self, now: u64, level: Priority, levels: &ByLevel) {
+        let waited = now.saturating_sub(self.since.replace(now));
+        self.level.set(level);
+        for stats in [&self.stats, levels.at(level)] {
+            update(stats, |stats| stats.waited(waited));
+        }
+    }
+
+    pub(crate) fn poll_ended(&self, now: u64, levels: &ByLevel) {
+        let ran = now.saturating_sub(self.since.replace(now));
+        for stats in [&self.stats, levels.at(self.level.get())] {
+            update(stats, |stats| stats.run_time += ran);
+        }
+    }
+}
+
+fn update(stats: &Cell<Stats>, change: impl FnOnce(&mut Stats)) {
+    let mut changed = stats.get();
+    change(&mut changed);
+    stats.set(changed);
+}
+
+/// The statistics of each level.
+pub(crate) struct ByLevel([Cell<Stats>; LEVELS]);
+
+impl ByLevel {
+    pub(crate) fn new() -> Self {
+        Self(core::array::from_fn(|_| Cell::default()))
+    }
+
+    fn at(&self, level: Priority) -> &Cell<Stats> {
+        &self.0[usize::from(level.level())]
+    }
+}
