@@ -66,6 +66,10 @@ impl Slot {
         self.0.take().expect("the coroutine has left its waker")
     }
 
+    pub(crate) fn try_take(&self) -> Option<Waker> {
+        self.0.take()
+    }
+
     /// A future that counts its polls, leaves its waker at each, and is ready at poll number `ready_at`.
     pub(crate) fn wait(
         &self,
