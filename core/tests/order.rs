@@ -163,10 +163,12 @@ fn wakes_within_the_executor_need_no_inbox() {
     let handle = executor
         .spawn(
             level(9),
-            std::future::poll_fn(move |cx| match theirs.borrow_mut().replace(cx.waker().clone()) {
-                Some(_) => std::task::Poll::Ready(()),
-                None => std::task::Poll::Pending,
-            }),
+            std::future::poll_fn(
+                move |cx| match theirs.borrow_mut().replace(cx.waker().clone()) {
+                    Some(_) => std::task::Poll::Ready(()),
+                    None => std::task::Poll::Pending,
+                },
+            ),
         )
         .unwrap();
     executor.run_until_idle();

@@ -5,8 +5,8 @@
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m::peripheral::SYST;
+use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m_semihosting::debug::{self, EXIT_FAILURE, EXIT_SUCCESS};
 use cortex_m_semihosting::hprintln;
 
