@@ -20,6 +20,16 @@ pub(crate) fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
+/// Something that is there for ever. Unlike a leak it stays reachable, so that a search for leaks finds real ones only.
+pub(crate) fn forever<T>(value: T) -> &'static mut T {
+    static KEPT: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(Vec::new());
+    let kept = Box::leak(Box::new(value));
+    KEPT.lock()
+        .unwrap()
+        .push(std::ptr::from_mut(kept).expose_provenance());
+    kept
+}
+
 /// Counts something: drops of guards, polls, wakes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counter(Rc<Cell<usize>>);
@@ -100,16 +110,6 @@ mod slot {
         get: || SLOT.get(),
         set: |context| SLOT.set(context),
     }
-}
-
-/// For values that have to be static: allocated, never freed, and reachable, so that a leak checker is content.
-pub(crate) fn forever<T>(value: T) -> &'static mut T {
-    static KEPT: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(Vec::new());
-    let kept = Box::leak(Box::new(value));
-    KEPT.lock()
-        .unwrap()
-        .push(std::ptr::from_mut(kept).expose_provenance());
-    kept
 }
 
 pub(crate) fn executor() -> Executor {
