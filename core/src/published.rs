@@ -1,6 +1,6 @@
 //! What an executor shows to the world: three words that others may read at any time (rules P3, G1).
 
-use core::sync::atomic::Ordering;
+use crate::atomic::Ordering;
 
 use crate::priority::{Levels, Priority};
 
@@ -18,12 +18,19 @@ pub struct Published {
 
 impl Published {
     /// Nothing ready, nothing running.
+    #[cfg(not(loom))]
     pub const fn new() -> Self {
         Self {
             ready: AtomicLevels::new(),
             running: AtomicLevels::new(),
             arriving: AtomicLevels::new(),
         }
+    }
+
+    /// As above; loom's atomics are not made at compile time.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Levels that have ready coroutines.
@@ -76,12 +83,13 @@ impl Published {
 #[cfg(target_has_atomic = "64")]
 #[repr(transparent)]
 #[derive(Debug, Default)]
-struct AtomicLevels(core::sync::atomic::AtomicU64);
+struct AtomicLevels(crate::atomic::AtomicU64);
 
 #[cfg(target_has_atomic = "64")]
 impl AtomicLevels {
+    #[cfg(not(loom))]
     const fn new() -> Self {
-        Self(core::sync::atomic::AtomicU64::new(0))
+        Self(crate::atomic::AtomicU64::new(0))
     }
 
     fn load(&self) -> Levels {

@@ -203,8 +203,12 @@ fn late_wake_reaches_no_stranger() {
         let home = Home::new();
         let (handle, _) = home.spawn_waiting(
             vec![Box::new(|waker| {
-                waker.wake_by_ref();
+                // Cloned first: loom remembers one access of each atomic, and would forget the owner's load for the load
+                // with which a wake begins.
+                let clone = waker.clone();
                 drop(waker);
+                clone.wake_by_ref();
+                drop(clone);
             })],
             || true,
         );
