@@ -1,6 +1,6 @@
 //! Ordinary async crates run on the executor unchanged: their wakers reach coroutines from combinators and other threads.
 
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", not(loom)))]
 
 mod common;
 

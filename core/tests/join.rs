@@ -4,7 +4,7 @@ mod common;
 
 use std::cell::RefCell;
 use std::future::{Future, pending};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -128,7 +128,8 @@ fn handle_moves_to_another_waiter() {
         5
     });
     let id = inner.id();
-    let shared: Rc<RefCell<Option<std::pin::Pin<Box<JoinHandle<i32>>>>>> = Rc::default();
+    type Shared = Rc<RefCell<Option<Pin<Box<JoinHandle<i32>>>>>>;
+    let shared = Shared::default();
     *shared.borrow_mut() = Some(Box::pin(inner));
     let first = shared.clone();
     let one = spawn(&executor, 3, async move {

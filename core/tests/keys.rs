@@ -10,7 +10,7 @@ use corank::{Executor, JoinHandle, State};
 
 /// Every test runs with both kinds of table.
 fn tables() -> Vec<Rc<Keys>> {
-    let slots = Box::leak(Box::new([const { KeySlot::new() }; 8]));
+    let slots = common::forever([const { KeySlot::new() }; 8]);
     vec![
         Rc::new(Keys::in_slots(slots)),
         #[cfg(feature = "alloc")]
@@ -158,7 +158,7 @@ fn a_future_dropped_by_its_own_coroutine_leaves_as_well() {
 #[test]
 fn a_full_table_is_an_error_and_loses_nothing_that_was_in_it() {
     let (executor, log) = (executor(), Log::default());
-    let slots = Box::leak(Box::new([const { KeySlot::new() }; 2]));
+    let slots = common::forever([const { KeySlot::new() }; 2]);
     let keys = Rc::new(Keys::in_slots(slots));
     let first = waiter(&executor, 1, &keys, 1, "first", &log);
     executor.run_until_idle();

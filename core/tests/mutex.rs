@@ -415,7 +415,7 @@ fn one_coroutine_may_wait_for_itself_in_two_branches() {
 #[test]
 fn a_guard_may_outlive_its_coroutine() {
     let executor = executor();
-    let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::new(1)));
+    let mutex: &'static Mutex<u32> = common::forever(Mutex::new(1));
     let gate = Rc::new(Event::new());
     let opened = gate.clone();
     let maker = spawn(&executor, 20, async move {
@@ -464,7 +464,7 @@ fn a_lock_taken_outside_any_coroutine_has_no_holder() {
 
 #[test]
 fn a_holder_whose_executor_is_gone_is_nobody() {
-    let mutex: &'static Mutex<()> = Box::leak(Box::new(Mutex::new(())));
+    let mutex: &'static Mutex<()> = common::forever(Mutex::new(()));
     let first = executor();
     drop(spawn(&first, 5, async move {
         std::mem::forget(mutex.lock().await);

@@ -12,6 +12,14 @@ use std::task::{Poll, Wake, Waker};
 use common::{Counter, Slot, executor, executor_with, level, spawn};
 use corank::{Config, State};
 
+/// Wakes by a waker that is used up by it.
+fn wake_by_clone(waker: &Waker) {
+    let clone = waker.clone();
+    let kept = clone.clone();
+    clone.wake();
+    drop(kept);
+}
+
 #[test]
 fn many_wakes_are_one_poll() {
     let executor = executor();
@@ -22,7 +30,7 @@ fn many_wakes_are_one_poll() {
     for round in 2..5 {
         for _ in 0..3 {
             waker.wake_by_ref();
-            waker.clone().wake();
+            wake_by_clone(&waker);
             assert!(executor.wake(handle.id()));
         }
         assert_eq!(executor.run_until_idle(), 1);
@@ -58,7 +66,7 @@ fn wakes_during_a_poll_are_remembered_once() {
             count.add();
             if count.count() == 1 {
                 cx.waker().wake_by_ref();
-                cx.waker().clone().wake();
+                wake_by_clone(cx.waker());
                 corank::wake(corank::current().unwrap());
             }
             Poll::Pending
@@ -114,7 +122,7 @@ fn waker_outlives_its_coroutine_and_reaches_no_stranger() {
     );
     executor.run_until_idle();
     waker.wake_by_ref();
-    waker.clone().wake();
+    wake_by_clone(&waker);
     assert_eq!(executor.run_until_idle(), 0);
     // The last one makes it free.
     drop(waker);
@@ -134,7 +142,7 @@ fn waker_outlives_the_executor() {
     drop(executor);
     waker.wake_by_ref();
     drop(handle);
-    waker.clone().wake();
+    wake_by_clone(&waker);
     waker.wake();
     assert_eq!(polls.count(), 1);
 }
@@ -204,7 +212,7 @@ fn borrowed_waker_on_other_threads() {
             let waker = cx.waker();
             std::thread::scope(|scope| {
                 scope.spawn(|| waker.wake_by_ref());
-                scope.spawn(|| waker.clone().wake());
+                scope.spawn(|| wake_by_clone(waker));
             });
             Poll::Pending
         }),

@@ -20,6 +20,16 @@ pub(crate) fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
+/// Something that is there for ever. Unlike a leak it stays reachable, so that a search for leaks finds real ones only.
+pub(crate) fn forever<T>(value: T) -> &'static mut T {
+    static KEPT: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(Vec::new());
+    let kept = Box::leak(Box::new(value));
+    KEPT.lock()
+        .unwrap()
+        .push(std::ptr::from_mut(kept).expose_provenance());
+    kept
+}
+
 /// Counts something: drops of guards, polls, wakes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counter(Rc<Cell<usize>>);
@@ -113,7 +123,7 @@ pub(crate) fn executor_with(config: Config) -> Executor {
 
 #[cfg(not(feature = "alloc"))]
 pub(crate) fn executor_with(config: Config) -> Executor {
-    let pool = Box::leak(Box::new(corank::Pool::<64, 1024>::new()));
+    let pool = forever(corank::Pool::<64, 1024>::new());
     Executor::in_pool(pool, config).unwrap()
 }
 

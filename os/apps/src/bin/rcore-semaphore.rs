@@ -57,7 +57,10 @@ fn main() -> i32 {
     for tid in producers {
         assert_eq!(waittid(tid as usize), 0);
     }
-    assert_eq!(waittid(consumer as usize), (ITEMS * (1 + 2 + 3 + 4)) as isize);
+    assert_eq!(
+        waittid(consumer as usize),
+        (ITEMS * (1 + 2 + 3 + 4)) as isize
+    );
     println!("semaphore passed!");
     0
 }

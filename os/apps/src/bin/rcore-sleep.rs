@@ -14,7 +14,11 @@ fn main() -> i32 {
         assert_eq!(sleep(milliseconds), 0);
         let now = get_time();
         // The clock's milliseconds are cut off: the first may have begun a moment before.
-        assert!(now - last + 1 >= milliseconds as isize, "slept {} of {milliseconds} ms", now - last);
+        assert!(
+            now - last + 1 >= milliseconds as isize,
+            "slept {} of {milliseconds} ms",
+            now - last
+        );
         last = now;
     }
     println!("sleep passed!");

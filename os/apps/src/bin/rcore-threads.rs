@@ -13,15 +13,27 @@ struct Argument {
     code: i32,
 }
 
-static ARGUMENTS: [Argument; 3] =
-    [Argument { letter: 'a', code: 1 }, Argument { letter: 'b', code: 2 }, Argument { letter: 'c', code: 3 }];
+static ARGUMENTS: [Argument; 3] = [
+    Argument {
+        letter: 'a',
+        code: 1,
+    },
+    Argument {
+        letter: 'b',
+        code: 2,
+    },
+    Argument {
+        letter: 'c',
+        code: 3,
+    },
+];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn run(index: usize) -> ! {
     let argument = &ARGUMENTS[index];
     for _ in 0..1000 {
         COUNT.fetch_add(argument.letter as usize, Ordering::Relaxed);
-        if COUNT.load(Ordering::Relaxed) % 64 == 0 {
+        if COUNT.load(Ordering::Relaxed).is_multiple_of(64) {
             yield_();
         }
     }
@@ -39,7 +51,10 @@ fn main() -> i32 {
         assert_eq!(waittid(tid as usize), argument.code as isize);
     }
     assert_eq!(waittid(threads[0] as usize), -1, "it has been waited for");
-    assert_eq!(COUNT.load(Ordering::Relaxed), 1000 * ('a' as usize + 'b' as usize + 'c' as usize));
+    assert_eq!(
+        COUNT.load(Ordering::Relaxed),
+        1000 * ('a' as usize + 'b' as usize + 'c' as usize)
+    );
     println!("threads passed!");
     0
 }

@@ -57,11 +57,17 @@ pub(crate) fn pipe(ends: &mut [usize; 2]) -> isize {
 }
 
 pub(crate) fn read(fd: usize, buffer: &mut [u8]) -> isize {
-    syscall(SYSCALL_READ, [fd, buffer.as_mut_ptr().expose_provenance(), buffer.len()])
+    syscall(
+        SYSCALL_READ,
+        [fd, buffer.as_mut_ptr().expose_provenance(), buffer.len()],
+    )
 }
 
 pub(crate) fn write(fd: usize, buffer: &[u8]) -> isize {
-    syscall(SYSCALL_WRITE, [fd, buffer.as_ptr().expose_provenance(), buffer.len()])
+    syscall(
+        SYSCALL_WRITE,
+        [fd, buffer.as_ptr().expose_provenance(), buffer.len()],
+    )
 }
 
 pub(crate) fn exit(code: i32) -> ! {
@@ -95,13 +101,27 @@ pub(crate) fn fork() -> isize {
 
 /// `path` ends with NUL; `args` ends with a null pointer.
 pub(crate) fn exec(path: &core::ffi::CStr, args: &[*const u8]) -> isize {
-    syscall(SYSCALL_EXEC, [path.as_ptr().expose_provenance(), args.as_ptr().expose_provenance(), 0])
+    syscall(
+        SYSCALL_EXEC,
+        [
+            path.as_ptr().expose_provenance(),
+            args.as_ptr().expose_provenance(),
+            0,
+        ],
+    )
 }
 
 /// Yields until some child has ended, or the one with this number.
 pub(crate) fn waitpid(pid: isize, exit_code: &mut i32) -> isize {
     loop {
-        match syscall(SYSCALL_WAITPID, [pid as usize, core::ptr::from_mut(exit_code).expose_provenance(), 0]) {
+        match syscall(
+            SYSCALL_WAITPID,
+            [
+                pid as usize,
+                core::ptr::from_mut(exit_code).expose_provenance(),
+                0,
+            ],
+        ) {
             -2 => yield_(),
             result => return result,
         };
@@ -170,12 +190,18 @@ struct Stdout;
 
 impl Write for Stdout {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if write(1, text.as_bytes()) == text.len() as isize { Ok(()) } else { Err(fmt::Error) }
+        if write(1, text.as_bytes()) == text.len() as isize {
+            Ok(())
+        } else {
+            Err(fmt::Error)
+        }
     }
 }
 
 pub(crate) fn print(args: fmt::Arguments<'_>) {
-    Stdout.write_fmt(args).expect("the console takes everything");
+    Stdout
+        .write_fmt(args)
+        .expect("the console takes everything");
 }
 
 macro_rules! println {

@@ -130,7 +130,7 @@ pub async fn write(file: &OwnedFd, data: Vec<u8>) -> Transferred {
 /// file by then isn't said. The file is closed as well if the write fails or the future is dropped.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write`](fn@write).
 pub async fn write_and_close(file: OwnedFd, data: Vec<u8>) -> Transferred {
     // From here to the submission nothing can suspend or fail, so the descriptor isn't lost.
     let number = file.number();

@@ -21,9 +21,14 @@ use slab::Slab;
 use crate::local;
 use crate::raw::{Error, number_call};
 
-/// Entries of each ring. More let more coroutines share one kernel entry; 256 make entering rare beside what it serves, and the
-/// rings take four pages.
-pub const ENTRIES: u32 = 256;
+/// Entries of each ring. More let more coroutines share one kernel entry; so many make entering rare beside what it serves, and
+/// the rings lie in one page: each page that is touched between two kernel entries costs a miss in the translation buffer.
+pub const ENTRIES: u32 = 64;
+
+const _: () = {
+    let entry = size_of::<Submission>() + size_of::<Completion>();
+    assert!(SUBMISSIONS + ENTRIES as usize * entry <= crate::page::PAGE_SIZE);
+};
 
 /// Key of calls that nobody waits for.
 const NOBODY: u64 = u64::MAX;
@@ -68,17 +73,23 @@ pub(crate) struct Request {
 }
 
 impl Ring {
-    /// The calling thread's rings; sets them up the first time, with one kernel entry.
+    /// The calling thread's rings. An executor sets them up when it starts on the process's first such thread.
     ///
     /// # Panics
     /// If another thread of the process has the rings, or the kernel has no memory for them.
     pub(crate) fn here() -> &'static Self {
+        Self::try_here().expect(
+            "asynchronous calls belong to one thread, and the kernel needs memory for its rings",
+        )
+    }
+
+    /// [`here`](Self::here), if they can be had. Sets them up the first time, with one kernel entry.
+    pub(crate) fn try_here() -> Option<&'static Self> {
         let slot = &local::block().ring;
-        slot.get().unwrap_or_else(|| {
-            let ring = Self::set_up().expect("asynchronous calls belong to one thread, and the kernel needs memory for its rings");
-            slot.set(Some(ring));
-            ring
-        })
+        if slot.get().is_none() {
+            slot.set(Self::set_up().ok());
+        }
+        slot.get()
     }
 
     fn set_up() -> Result<&'static Self, Error> {

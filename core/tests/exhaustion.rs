@@ -1,0 +1,230 @@
+//! Memory that runs out at every allocation in turn, a million coroutines at once, and identifiers that have gone stale.
+
+#![cfg(feature = "alloc")]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::future::pending;
+
+use common::{Counter, executor, level, spawn};
+use corank::{CoroutineId, Priority, SpawnError, State, yield_now};
+
+thread_local! {
+    /// How many more allocations of this thread succeed.
+    static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+    /// Bytes that this thread has allocated and not freed.
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+}
+
+/// Fails when it is told to, and keeps count.
+struct Failing;
+
+#[global_allocator]
+static ALLOCATOR: Failing = Failing;
+
+fn grant() -> bool {
+    let left = LEFT.get();
+    LEFT.set(left.saturating_sub(usize::from(left != usize::MAX)));
+    left > 0
+}
+
+fn count(bytes: isize) {
+    LIVE.set(LIVE.get() + bytes);
+}
+
+// SAFETY: the system's allocator does the work, and a null pointer is an answer that the trait allows.
+unsafe impl GlobalAlloc for Failing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if !grant() {
+            return std::ptr::null_mut();
+        }
+        count(layout.size() as isize);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // Whoever still looks there shall not find what was there.
+        // SAFETY: the caller's promise.
+        unsafe {
+            memory.write_bytes(0xdd, layout.size());
+            System.dealloc(memory, layout);
+        }
+    }
+}
+
+/// Runs with memory for so many allocations.
+fn with_memory_for<R>(allocations: usize, run: impl FnOnce() -> R) -> R {
+    LEFT.set(allocations);
+    let result = run();
+    LEFT.set(usize::MAX);
+    result
+}
+
+/// Spawns into a table of `before` coroutines with memory for `allocations`; true if that was enough.
+fn spawns(before: usize, allocations: usize) -> bool {
+    let at_first = LIVE.get();
+    let enough = {
+        let executor = executor();
+        let (drops, polls) = (Counter::new(), Counter::new());
+        let handles: Vec<_> = (0..before)
+            .map(|_| spawn(&executor, 5, pending::<()>()))
+            .collect();
+        executor.run_until_idle();
+        let (guard, count) = (drops.guard(), polls.clone());
+        let future = async move {
+            count.add();
+            drop(guard);
+        };
+        match with_memory_for(allocations, || executor.spawn(level(3), future)) {
+            Ok(handle) => {
+                executor.run_until_idle();
+                handle.try_join().unwrap().unwrap();
+                assert_eq!((polls.count(), drops.count()), (1, 1));
+                true
+            }
+            Err(error) => {
+                assert_eq!(error, SpawnError::OutOfMemory);
+                // The future is gone, and everything else is as it was.
+                assert_eq!((polls.count(), drops.count()), (0, 1));
+                assert_eq!(executor.live(), before);
+                assert!(handles.iter().all(|handle| executor.wake(handle.id())));
+                assert_eq!(executor.run_until_idle(), before as u64);
+                // With memory again, all goes on.
+                let handle = spawn(&executor, 3, async { 9 });
+                executor.run_until_idle();
+                assert_eq!(handle.try_join().unwrap().unwrap(), 9);
+                false
+            }
+        }
+    };
+    assert_eq!(LIVE.get(), at_first);
+    enough
+}
+
+/// How many allocations a spawn into a table of `before` coroutines makes; each of them fails in turn on the way.
+fn allocations(before: usize) -> usize {
+    (0..10)
+        .find(|&allocations| spawns(before, allocations))
+        .expect("a spawn has few allocations")
+}
+
+#[test]
+fn first_spawn_fails_at_every_allocation() {
+    // The directory, the chunk, the future.
+    assert_eq!(allocations(0), 3);
+}
+
+#[test]
+fn spawn_into_a_table_with_room_fails_at_the_future() {
+    assert_eq!(allocations(1), 1);
+    assert_eq!(allocations(63), 1);
+}
+
+/// Regression: the directory had moved, and the chunk could not be had: coroutines were looked up where it had been.
+#[test]
+fn table_that_cannot_grow_still_works() {
+    // The directory grows by powers of two, the table by chunks of 64.
+    assert_eq!([64, 128, 192, 256].map(allocations), [2, 2, 2, 3]);
+    assert_eq!([448, 512, 1024].map(allocations), [2, 3, 3]);
+}
+
+#[test]
+fn dropped_executor_gives_everything_back() {
+    let before = LIVE.get();
+    {
+        let executor = executor();
+        let mut kept = Vec::new();
+        for i in 0..1000u32 {
+            let handle = spawn(&executor, (i % 64) as u8, async move {
+                let text = String::from("allocated");
+                if i % 3 == 0 {
+                    pending::<()>().await;
+                }
+                text
+            });
+            if i % 2 == 0 {
+                kept.push(handle);
+            }
+        }
+        executor.run_until_idle();
+        drop(executor);
+        drop(kept);
+    }
+    assert_eq!(LIVE.get(), before);
+}
+
+#[test]
+fn trimmed_executor_gives_memory_of_futures_back() {
+    let executor = executor();
+    for _ in 0..100 {
+        drop(spawn(&executor, 5, async {
+            let kept = [1u8; 64];
+            yield_now().await;
+            assert_eq!(kept[63], 1);
+        }));
+    }
+    executor.run_until_idle();
+    let before = LIVE.get();
+    executor.trim();
+    assert!(before - LIVE.get() >= 100 * 64);
+    drop(spawn(&executor, 5, async {}));
+    assert_eq!(executor.run_until_idle(), 1);
+}
+
+#[test]
+fn a_million_at_once() {
+    const MANY: usize = 1_000_000;
+    let executor = executor();
+    let before = LIVE.get();
+    let ended = Counter::new();
+    for i in 0..MANY {
+        let ended = ended.clone();
+        let handle = executor.spawn(level((i % 64) as u8), async move {
+            yield_now().await;
+            ended.add();
+        });
+        drop(handle.unwrap());
+    }
+    assert_eq!(executor.live(), MANY);
+    // Two words and a byte of future, in steps of 8, and at most 64 bytes of everything else.
+    let each = (LIVE.get() - before) as f64 / MANY as f64;
+    assert!(each <= 24.0 + 64.0, "{each} bytes for each coroutine");
+    assert_eq!(executor.run_until_idle(), 2 * MANY as u64);
+    assert_eq!((ended.count(), executor.live()), (MANY, 0));
+}
+
+#[test]
+fn stale_identifiers_stay_stale() {
+    let executor = executor();
+    let mut stale: Vec<CoroutineId> = Vec::new();
+    for _ in 0..2000 {
+        let handle = spawn(&executor, 5, pending::<()>());
+        let id = handle.id();
+        assert_eq!(CoroutineId::from_bits(id.to_bits()), id);
+        assert!(handle.cancel());
+        drop(handle);
+        stale.push(id);
+    }
+    // One slot has served them all, and has never given the same name twice.
+    let (index, last) = (stale[0].to_bits() as u32, stale.len());
+    assert!(stale.iter().all(|id| id.to_bits() as u32 == index));
+    let mut names: Vec<_> = stale.iter().map(|id| id.to_bits()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), last);
+    let newest = spawn(&executor, 5, pending::<()>());
+    for id in stale {
+        assert!(!executor.wake(id) && !executor.cancel(id));
+        assert!(!executor.reprioritize(id, Priority::MOST_URGENT));
+        assert_eq!(executor.state(id), None);
+    }
+    assert_eq!(executor.state(newest.id()), Some(State::Ready));
+    // Numbers that never were a name.
+    for bits in [u64::MAX, u64::from(u32::MAX), 1 << 63, 12_345] {
+        assert!(!executor.wake(CoroutineId::from_bits(bits)));
+    }
+}
