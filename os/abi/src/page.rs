@@ -25,8 +25,8 @@ pub struct ProcessPage {
     pub ready: AtomicU64,
     /// The level of the coroutine that runs, as one bit; 0 when none does. Written by the process alone.
     pub running: AtomicU64,
-    /// Levels with a coroutine that the kernel has completed something for. The kernel sets bits; the process clears them when
-    /// it drains its completion ring.
+    /// Levels with a coroutine that something has arrived for: the kernel sets bits when it completes a call, other threads of the
+    /// process when they wake one. The executor clears them before it takes in what has arrived.
     pub arriving: AtomicU64,
     /// 0 until an executor runs in this process: until then the process counts as [`DEFAULT_LEVEL`].
     pub executors: AtomicUsize,

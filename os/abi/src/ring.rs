@@ -45,7 +45,7 @@ pub struct Submission {
     pub call: u32,
     /// Level at which the kernel serves it: that of the coroutine that asks.
     pub level: u8,
-    /// [`LINK`] or 0.
+    /// Any of [`LINK`] and [`SILENT`].
     pub flags: u8,
     /// Zero.
     pub reserved: u16,
