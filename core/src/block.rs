@@ -66,6 +66,8 @@ pub(crate) struct Block {
     pub(crate) inbox_next: AtomicU32,
     /// Place in its chunk.
     slot: u16,
+    /// What sort of coroutine it is: the home's own numbers (rule C1).
+    pub(crate) kind: Cell<u8>,
     pub(crate) tally: Tally,
 }
 
@@ -118,6 +120,7 @@ impl Block {
             flags: Cell::new(Flags::default()),
             index,
             slot,
+            kind: Cell::new(0),
             tally: Tally::default(),
         }
     }
@@ -130,6 +133,7 @@ impl Block {
         self.base.set(priority.level());
         self.set_level(priority);
         self.flags.set(Flags::HANDLE);
+        self.kind.set(0);
     }
 
     pub(crate) fn level(&self) -> Priority {

@@ -306,6 +306,12 @@ impl Executor {
         self.scheduler().ready()
     }
 
+    /// What sort of coroutine it is, in numbers that the home gives a meaning to (the seeds' "type"; rule C1); 0 unless it
+    /// was [set](crate::JoinHandle::set_kind).
+    pub fn kind(&self, id: CoroutineId) -> Option<u8> {
+        Some(self.scheduler().find(id)?.kind.get())
+    }
+
     /// How many coroutines have not exited.
     pub fn live(&self) -> usize {
         self.scheduler().live()

@@ -51,6 +51,11 @@ impl<T> JoinHandle<T> {
         self.block.id()
     }
 
+    /// Says what sort of coroutine it is; see [`Executor::kind`](crate::Executor::kind).
+    pub fn set_kind(&self, kind: u8) {
+        self.block.kind.set(kind);
+    }
+
     /// Whether the coroutine has finished, was cancelled or has panicked.
     pub fn has_exited(&self) -> bool {
         self.block.state.get() == State::Exited

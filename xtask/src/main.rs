@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod experiment;
+mod firmware;
 mod os;
 mod process;
 mod progress;

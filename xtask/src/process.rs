@@ -1,5 +1,6 @@
 //! Running other programs with a time limit, and keeping what they say.
 
+use crate::setup;
 use anyhow::{Context, Result};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -48,7 +49,14 @@ pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
 ///
 /// `foreground`: the command stays in the terminal's foreground group, so that it can read from the terminal and gets
 /// Ctrl-C; then only the command itself is ended.
-pub(crate) fn limited(command: &Command, limit: Duration, foreground: bool) -> Command {
+///
+/// # Errors
+/// When the program is not on this machine: with what to type.
+pub(crate) fn limited(command: &Command, limit: Duration, foreground: bool) -> Result<Command> {
+    let program = command.get_program().to_string_lossy();
+    if !program.contains('/') && find(&program).is_none() {
+        return Err(setup::missing(&program));
+    }
     let mut wrapped = Command::new("timeout");
     if foreground {
         wrapped.arg("--foreground");
@@ -67,7 +75,7 @@ pub(crate) fn limited(command: &Command, limit: Duration, foreground: bool) -> C
             None => wrapped.env_remove(name),
         };
     }
-    wrapped
+    Ok(wrapped)
 }
 
 /// Runs `command` to its end or until `limit`; `each_line` sees every line as it comes. Nothing is read from the terminal.
@@ -77,7 +85,7 @@ pub(crate) fn capture(
     mut each_line: impl FnMut(&str),
 ) -> Result<Finished> {
     let start = Instant::now();
-    let mut command = limited(command, limit, false);
+    let mut command = limited(command, limit, false)?;
     let name = describe(&command);
     // One pipe for both streams keeps their order.
     let (reader, writer) = std::io::pipe()?;
@@ -199,8 +207,23 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_is_missing_is_named() {
+        let error = capture(
+            &Command::new("corank-no-such-program"),
+            Duration::from_secs(5),
+            |_| {},
+        )
+        .err()
+        .unwrap();
+        assert_eq!(
+            error.to_string(),
+            "`corank-no-such-program` is missing on this machine; type: cargo xtask setup"
+        );
+    }
+
+    #[test]
     fn a_command_is_described_as_one_would_type_it() {
-        let command = limited(&shell("true"), Duration::from_secs(5), true);
+        let command = limited(&shell("true"), Duration::from_secs(5), true).unwrap();
         assert_eq!(describe(&command), "sh -c true");
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::process;
 use crate::toolchain::{self, BareMetal, DEBIAN_PACKAGES, Target};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -69,6 +69,18 @@ pub(crate) fn run() -> Result<()> {
         install(&packages)?;
     }
     verify()
+}
+
+/// The error for a program that is not on this machine: what to type, and the Debian package if we know it.
+pub(crate) fn missing(program: &str) -> anyhow::Error {
+    let package = TOOLS
+        .iter()
+        .find(|tool| tool.program == program)
+        .map(|tool| tool.package);
+    let package = package
+        .map(|package| format!(" (Debian package {package})"))
+        .unwrap_or_default();
+    anyhow!("`{program}`{package} is missing on this machine; type: cargo xtask setup")
 }
 
 /// The packages whose programs are not there, each with what it is for.
@@ -145,7 +157,10 @@ fn install(packages: &[&str]) -> Result<()> {
     let mut last = vec!["install", "--yes", "--no-install-recommends"];
     last.extend(packages);
     for arguments in [vec!["update"], last] {
-        println!("setup: apt-get {}", arguments.join(" "));
+        println!(
+            "setup: apt-get {} (may take some minutes)",
+            arguments.join(" ")
+        );
         let mut command = Command::new(if sudo { "sudo" } else { "apt-get" });
         if sudo {
             command.args([

@@ -90,20 +90,17 @@ impl BareMetal {
             BareMetal::Rustup => host_cargo(),
             BareMetal::Debian => {
                 let mut command = Command::new("/usr/bin/cargo");
-                let linker = format!(
-                    "CARGO_TARGET_{}_LINKER",
-                    target.triple().to_uppercase().replace('-', "_")
-                );
                 command
                     .env_remove("RUSTUP_TOOLCHAIN")
                     .env("RUSTC", "/usr/bin/rustc")
                     .env("RUSTDOC", "/usr/bin/rustdoc")
                     .env("RUSTC_BOOTSTRAP", "1") // build-std is not stable yet
-                    .env(linker, "ld.lld-19")
                     .env("PATH", path_with_usr_bin_first());
                 command
             }
         };
+        let name = target.triple().to_uppercase().replace('-', "_");
+        command.env(format!("CARGO_TARGET_{name}_LINKER"), self.linker());
         command.arg(subcommand).args(["--target", target.triple()]);
         if self == BareMetal::Debian {
             command.arg(format!("-Zbuild-std={}", target.standard_library()));
@@ -111,6 +108,14 @@ impl BareMetal {
             command.arg("-Zbuild-std-features=compiler-builtins-mem");
         }
         command
+    }
+
+    /// The linker that comes with this toolchain. It overrides what a workspace's own configuration names.
+    fn linker(self) -> &'static str {
+        match self {
+            BareMetal::Rustup => "rust-lld",
+            BareMetal::Debian => "ld.lld-19",
+        }
     }
 
     /// For messages.

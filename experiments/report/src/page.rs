@@ -93,6 +93,7 @@ fn section(document: &Document) -> Result<String> {
         ),
         "b" => ("Experiment B: tasks in series through pipes", ABOUT_B),
         "core" => ("The scheduler alone, on the host", ABOUT_CORE),
+        "mcu-switch" => ("A switch on a Cortex-M4", ABOUT_MCU_SWITCH),
         other => (other, ""),
     };
     let tables: Vec<Table> = match document.experiment.as_str() {
@@ -101,7 +102,7 @@ fn section(document: &Document) -> Result<String> {
             .map(Comparison::table)
             .collect(),
         "core" => scheduler::tables(document),
-        _ => Vec::new(),
+        _ => vec![plain_table(document)],
     };
     let figures: String = figures(document)?
         .iter()
@@ -123,8 +124,37 @@ const ABOUT_A: &str = "Numbered tasks wait until a shared variable holds their n
 const ABOUT_B: &str = "Each of N tasks reads a message from its pipe, writes it to the next one and closes that. Time runs from \
     before the first creation to after the last task has been joined. Lines show medians; vertical bars the smallest and the \
     largest run.";
+const ABOUT_MCU_SWITCH: &str = "Instructions per switch in QEMU, the loop around it included. Instructions are not cycles: \
+    exception entry and exit, flash wait states and the pipeline are not in these numbers.";
 const ABOUT_CORE: &str = "One thread of the host, no operating system of ours: what one operation of the scheduler costs beside \
     other executors, measured alternately in one run.";
+
+/// The rows as they are, for an experiment that has no tables of its own.
+fn plain_table(document: &Document) -> Table {
+    let mut parameters: Vec<&str> = Vec::new();
+    for name in document.rows.iter().flat_map(|row| row.parameters.keys()) {
+        if !parameters.contains(&name.as_str()) {
+            parameters.push(name);
+        }
+    }
+    let mut header = vec!["model"];
+    header.extend(&parameters);
+    header.extend(["metric", "median", "unit"]);
+    let mut table = Table::new("Medians", &header);
+    for row in &document.rows {
+        let parameter = |name: &&str| match row.parameters.get(*name) {
+            None => String::new(),
+            Some(value) => value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_string),
+        };
+        let mut cells = vec![row.model.clone()];
+        cells.extend(parameters.iter().map(parameter));
+        cells.extend([row.metric.clone(), figure(row.median), row.unit.clone()]);
+        table.push(cells);
+    }
+    table
+}
 
 /// Commit, machine and settings of a run.
 fn source(document: &Document) -> String {
@@ -149,6 +179,27 @@ mod tests {
     use super::*;
     use crate::compare::tests::document;
     use crate::compare::{COROUTINE, THREAD_YIELD};
+
+    #[test]
+    fn an_experiment_without_a_page_of_its_own_shows_its_rows() {
+        let table = plain_table(&document("other", &[(COROUTINE, 1, 4000, 30.0)]));
+        assert_eq!(
+            table.header,
+            [
+                "model",
+                "bytes",
+                "n",
+                "processes",
+                "metric",
+                "median",
+                "unit"
+            ]
+        );
+        assert_eq!(
+            table.rows,
+            [["coroutine", "1", "4000", "1", "time", "30000", "us"]]
+        );
+    }
 
     #[test]
     fn a_page_is_complete_in_itself() {

@@ -2,7 +2,7 @@
 //!
 //! Up to 3999 numbers, arguments and results are those of rCore-Tutorial-v3 (chapter 8), so that its programs run here;
 //! from 4000 on they are ours. A call fails with [`FAILED`] unless its description names other values; a number that the
-//! kernel does not know gives [`NOT_IMPLEMENTED`].
+//! kernel does not know gives [`NOT_IMPLEMENTED`]. A bad pointer ends the process with the exit code -2, and a message.
 
 /// Result of a call that failed.
 pub const FAILED: isize = -1;
@@ -13,7 +13,7 @@ pub const NOT_IMPLEMENTED: isize = -38;
 
 /// `dup(fd) -> fd`
 pub const DUP: usize = 24;
-/// `open(path: *const u8 (NUL-terminated), flags: u32) -> fd`
+/// `open(path: *const u8 (NUL-terminated), flags: u32) -> fd`: a file of the system's archive, for reading; `flags` is 0.
 pub const OPEN: usize = 56;
 /// `close(fd) -> 0`
 pub const CLOSE: usize = 57;
@@ -29,7 +29,8 @@ pub const EXIT: usize = 93;
 pub const SLEEP: usize = 101;
 /// `yield() -> 0`
 pub const YIELD: usize = 124;
-/// `kill(pid, signal: u32) -> 0`
+/// `kill(pid, signal: u32) -> 0`. A signal from 1 to 31 ends the process with the exit code -signal; 0 only asks whether the
+/// process exists. [`FAILED`] for any other, and when the process has ended or never was.
 pub const KILL: usize = 129;
 /// `get_time() -> milliseconds since boot`
 pub const GET_TIME: usize = 169;
@@ -39,7 +40,7 @@ pub const GETPID: usize = 172;
 pub const FORK: usize = 220;
 /// `exec(path: *const u8, args: *const *const u8 (NULL-terminated)) -> argc`
 pub const EXEC: usize = 221;
-/// `waitpid(pid or -1, exit_code: *mut i32) -> pid`, [`FAILED`] without such a child, or [`STILL_RUNNING`]. Never blocks.
+/// `waitpid(pid or -1, exit_code: *mut i32 or null) -> pid`, [`FAILED`] without such a child, or [`STILL_RUNNING`]. Never blocks.
 pub const WAITPID: usize = 260;
 /// `thread_create(entry, argument) -> tid`
 pub const THREAD_CREATE: usize = 1000;

@@ -1,4 +1,14 @@
-//! What the programs share.
+//! Programs for Corank's operating system. Each is one file, or one folder, in `src/bin`.
+//!
+//! | program | what it is |
+//! |---|---|
+//! | `hello`, `hello-async` | the first program, plain and with coroutines |
+//! | `sh` | a small shell for the console |
+//! | `experiment-a`, `experiment-b` | the papers' experiments (seed 003, section 3): coroutines against threads |
+//! | `usertests` | tests of the whole system from a program's point of view |
+//! | `rcore-…` | programs that use rCore-Tutorial-v3's interface alone, without this project's library |
+//!
+//! This library holds what several of them share.
 #![no_std]
 
 extern crate alloc;

@@ -1,6 +1,6 @@
 //! What the kernel learns from the device tree, and the way from OpenSBI to the first program.
 use crate::memory::{PAGE_SIZE, frame, heap, kernel_space, page_down, page_up};
-use crate::{clock, console, hart, power, process, programs};
+use crate::{clock, console, power, process, programs};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -18,6 +18,8 @@ pub(crate) struct Machine {
     pub archive: Range<usize>,
     /// Where the device tree lies.
     pub tree: Range<usize>,
+    /// The number of the hart that boots; OpenSBI may choose any.
+    pub(crate) boot_hart: usize,
     /// How many harts there are.
     pub harts: usize,
     /// Ticks of the `time` register in a second.
@@ -31,7 +33,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    fn read(tree: &Fdt<'_>, tree_address: usize) -> Machine {
+    fn read(tree: &Fdt<'_>, tree_address: usize, boot_hart: usize) -> Machine {
         let chosen = tree.find_node("/chosen");
         let word = |name| {
             let value = chosen.and_then(|node| node.property(name))?.value;
@@ -64,6 +66,7 @@ impl Machine {
             memory,
             archive: word("linux,initrd-start").unwrap_or(0)..word("linux,initrd-end").unwrap_or(0),
             tree: tree_address..tree_address + tree.total_size(),
+            boot_hart,
             harts: tree.cpus().count(),
             timebase_hz: tree
                 .cpus()
@@ -127,11 +130,11 @@ fn share_out_memory(machine: &Machine) {
 
 /// The kernel's first function.
 #[unsafe(no_mangle)]
-extern "C" fn boot(_hart: usize, tree_address: usize) -> ! {
+extern "C" fn boot(hart: usize, tree_address: usize) -> ! {
     // SAFETY: OpenSBI passes the address of the device tree, which stays in place.
     let tree =
         unsafe { Fdt::from_ptr(tree_address as *const u8) }.expect("the device tree is readable");
-    let machine = Machine::read(&tree, tree_address);
+    let machine = Machine::read(&tree, tree_address, hart);
     share_out_memory(&machine);
     let arguments: Vec<String> = tree
         .chosen()
@@ -142,7 +145,7 @@ extern "C" fn boot(_hart: usize, tree_address: usize) -> ! {
         .collect();
     kernel_space::init(&machine).expect("there is memory for the kernel's page table");
     // SAFETY: the first hart comes here once; the kernel's address space has just been built.
-    unsafe { hart::start(0) };
+    unsafe { crate::hart::start(0) };
     console::init(&machine);
     power::init(&machine);
     clock::init(&machine);
@@ -155,5 +158,5 @@ extern "C" fn boot(_hart: usize, tree_address: usize) -> ! {
         machine.harts
     );
     process::start_first(&arguments);
-    hart::run()
+    crate::hart::run()
 }

@@ -59,27 +59,29 @@ pub(crate) fn init(machine: &Machine) {
     console.plic = machine
         .interrupts
         .as_ref()
-        .map(|registers| Plic::new(registers.start, *interrupt));
+        .map(|registers| Plic::new(registers.start, *interrupt, machine.boot_hart));
 }
 
 /// The interrupt controller, used for one interrupt on one hart in supervisor mode.
 struct Plic {
     base: usize,
+    /// The supervisor mode of the hart that serves the interrupts: each hart has two contexts, the machine's first.
+    context: usize,
 }
 
 impl Plic {
-    /// The supervisor's context of hart 0.
-    const CONTEXT: usize = 1;
-
-    fn new(base: usize, interrupt: u32) -> Plic {
-        let plic = Plic { base };
+    fn new(base: usize, interrupt: u32, hart: usize) -> Plic {
+        let plic = Plic {
+            base,
+            context: 2 * hart + 1,
+        };
         let interrupt = interrupt as usize;
         plic.write(4 * interrupt, 1);
         plic.write(
-            0x2000 + 0x80 * Plic::CONTEXT + 4 * (interrupt / 32),
+            0x2000 + 0x80 * plic.context + 4 * (interrupt / 32),
             1 << (interrupt % 32),
         );
-        plic.write(0x20_0000 + 0x1000 * Plic::CONTEXT, 0);
+        plic.write(0x20_0000 + 0x1000 * plic.context, 0);
         plic
     }
 
@@ -91,11 +93,11 @@ impl Plic {
     /// Takes the interrupt that is pending; 0 for none.
     fn claim(&self) -> u32 {
         // SAFETY: as in `write`.
-        unsafe { ((self.base + 0x20_0004 + 0x1000 * Plic::CONTEXT) as *mut u32).read_volatile() }
+        unsafe { ((self.base + 0x20_0004 + 0x1000 * self.context) as *mut u32).read_volatile() }
     }
 
     fn complete(&self, interrupt: u32) {
-        self.write(0x20_0004 + 0x1000 * Plic::CONTEXT, interrupt);
+        self.write(0x20_0004 + 0x1000 * self.context, interrupt);
     }
 }
 

@@ -36,6 +36,19 @@ struct Page {
     executor: Executor,
 }
 
+// What trap.s says of the layout.
+const _: () = assert!(
+    core::mem::offset_of!(Page, scratch) == 0
+        && core::mem::offset_of!(Page, kernel_satp) == 24
+        && core::mem::offset_of!(Page, flush) == 32
+        && core::mem::offset_of!(Page, context) == 40
+        && core::mem::offset_of!(Page, stack) == 48
+        && core::mem::offset_of!(Page, leave) == 56
+        && core::mem::offset_of!(Page, kernel_trap) == 64
+        && core::mem::offset_of!(Page, emergency_stack) == 72
+        && size_of::<Page>() == 4096
+);
+
 /// A hart's page and a small stack for the report of a trap in the kernel.
 struct Place {
     page: UnsafeCell<MaybeUninit<Page>>,

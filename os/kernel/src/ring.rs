@@ -29,6 +29,9 @@ use spin::Mutex;
 pub(crate) const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
 const MAX_ENTRIES_U32: u32 = 4096;
 
+/// How many calls may be under way and completions be kept for one process. Further submissions stay in their ring.
+const MAX_PENDING: usize = 1 << 16;
+
 /// A process's rings.
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -216,7 +219,8 @@ impl Ring {
         let mut state = self.state.lock();
         let number = state.submission_head;
         // Another thread may have taken submissions meanwhile, up to a later end.
-        if matches!(end.wrapping_sub(number), 1..=MAX_ENTRIES_U32) {
+        let has_room = state.calls.len() + state.kept.len() < MAX_PENDING;
+        if has_room && matches!(end.wrapping_sub(number), 1..=MAX_ENTRIES_U32) {
             state.submission_head = number.wrapping_add(1);
             self.header()
                 .submission_head

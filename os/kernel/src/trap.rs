@@ -37,6 +37,13 @@ pub(crate) struct Context {
     float: Option<Box<Float>>,
 }
 
+// What trap.s says of the layout.
+const _: () = assert!(
+    core::mem::offset_of!(Context, x) == 0
+        && core::mem::offset_of!(Context, pc) == 256
+        && core::mem::offset_of!(Context, status) == 264
+);
+
 /// The floating-point registers.
 #[repr(C)]
 #[derive(Clone, Debug)]

@@ -75,6 +75,7 @@ impl Bell {
 
     /// Makes sure that a wake from now on ends the executor's wait. False if it didn't until now: then the caller must look once
     /// more whether something has become ready.
+    #[cold]
     pub(crate) fn arm(&self) -> bool {
         if self.button.armed.load(Ordering::Acquire) {
             return true;

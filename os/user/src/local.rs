@@ -33,7 +33,7 @@ impl ThreadBlock {
     pub(crate) unsafe fn install(&self) {
         // SAFETY: nothing but this module uses `tp`.
         unsafe {
-            core::arch::asm!("mv tp, {}", in(reg) ptr::from_ref(self), options(nomem, nostack, preserves_flags))
+            core::arch::asm!("mv tp, {}", in(reg) ptr::from_ref(self), options(nostack, preserves_flags))
         };
     }
 }

@@ -105,6 +105,14 @@ pub fn try_wait(pid: Pid) -> Result<Option<Exited>, Error> {
     }
 }
 
+/// Any child that has ended.
+///
+/// # Errors
+/// There are no children.
+pub fn try_wait_any() -> Result<Option<Exited>, Error> {
+    try_wait(ANY)
+}
+
 /// -1 as an argument: any child.
 const ANY: usize = usize::MAX;
 

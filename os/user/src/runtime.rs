@@ -10,7 +10,7 @@
 //! - and when nothing is ready: then it waits there.
 use core::sync::atomic::Ordering;
 
-use corank::{Config, Executor, JoinHandle, Levels, Priority, Published, Step, SystemView};
+use corank::{Config, Executor, Levels, Priority, Published, Step, SystemView};
 
 use crate::bell::Bell;
 use crate::ring::Ring;
@@ -49,6 +49,7 @@ pub fn run<T: 'static>(
     main: impl Future<Output = T> + 'static,
 ) -> T {
     let presence = Presence::new();
+    Ring::try_here();
     let bell = Bell::new();
     let mut config = Config::new().clock(time::nanoseconds).notify(bell.waker());
     if let Some(published) = presence.published() {
@@ -58,13 +59,18 @@ pub fn run<T: 'static>(
     let main = executor
         .spawn(priority, main)
         .expect("memory for the main coroutine");
-    Runtime {
+    let mut runtime = Runtime {
         executor: &executor,
         bell: &bell,
         global,
         patience: PATIENCE,
+        submitted: 0,
+    };
+    runtime.run_while(&|| !main.has_exited());
+    match main.try_join() {
+        Ok(Ok(output)) => output,
+        _ => panic!("the main coroutine was cancelled"),
     }
-    .run_until_exit(main)
 }
 
 /// This executor's place among those of the process: the first one shows its bitmap in the process's page, others don't.
@@ -100,11 +106,14 @@ struct Runtime<'a> {
     global: Global,
     /// Polls that are left until waiting submissions are handed over.
     patience: u32,
+    /// Number of the last submission that was seen.
+    submitted: u32,
 }
 
 impl Runtime<'_> {
-    fn run_until_exit<T>(mut self, main: JoinHandle<T>) -> T {
-        let mut submitted = 0;
+    /// One function for whatever the main coroutine returns: it is the program's innermost loop, and lies beside what it calls.
+    #[inline(never)]
+    fn run_while(&mut self, unfinished: &dyn Fn() -> bool) {
         loop {
             let ring = local::block().ring.get();
             if let Some(ring) = ring.filter(|ring| ring.has_completions()) {
@@ -115,17 +124,8 @@ impl Runtime<'_> {
                 global: self.global,
             };
             match self.executor.step_under(&elsewhere) {
-                Step::Ran => {
-                    if main.has_exited() {
-                        let Ok(Ok(output)) = main.try_join() else {
-                            panic!("the main coroutine was cancelled");
-                        };
-                        return output;
-                    }
-                    if let Some(ring) = local::block().ring.get() {
-                        self.lose_patience(ring, &mut submitted);
-                    }
-                }
+                Step::Ran if !unfinished() => return,
+                Step::Ran => self.lose_patience(ring),
                 Step::Elsewhere => elsewhere.give_way(),
                 Step::Idle => self.wait(),
             }
@@ -133,9 +133,10 @@ impl Runtime<'_> {
     }
 
     /// Hands submissions over that have waited for too many polls.
-    fn lose_patience(&mut self, ring: &Ring, submitted: &mut u32) {
-        if ring.queued_levels() == 0 || ring.submitted() != *submitted {
-            *submitted = ring.submitted();
+    fn lose_patience(&mut self, ring: Option<&Ring>) {
+        let Some(ring) = ring else { return };
+        if ring.queued_levels() == 0 || ring.submitted() != self.submitted {
+            self.submitted = ring.submitted();
             self.patience = PATIENCE;
         } else if self.patience == 0 {
             ring.enter(0, 0);
@@ -152,7 +153,10 @@ impl Runtime<'_> {
             // Rung since the last step: there may be something to run.
             return;
         }
-        let deadline = self.executor.next_deadline().map_or(u64::MAX, time::ticks_at);
+        let deadline = self
+            .executor
+            .next_deadline()
+            .map_or(u64::MAX, time::ticks_at);
         let ring = local::block().ring.get();
         assert!(
             others || deadline != u64::MAX || ring.is_some_and(Ring::busy),

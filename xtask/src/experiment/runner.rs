@@ -4,6 +4,7 @@
 //! wrong result ends the program with a code other than 0, and then nothing is kept.
 
 use super::{Name, host, plan};
+use crate::firmware;
 use crate::os::boot::{Boot, Input};
 use crate::os::build;
 use crate::process;
@@ -26,9 +27,9 @@ const SMP: u32 = 1;
 /// Fails, before anything is built, where an experiment is not written yet.
 pub(super) fn require_available(name: Name) -> Result<()> {
     match name {
-        Name::A | Name::B | Name::Core => Ok(()),
+        Name::A | Name::B | Name::Core | Name::McuSwitch => Ok(()),
         _ => bail!(
-            "the experiment `{}` is not available yet; there are `a`, `b` and `core`",
+            "the experiment `{}` is not available yet; there are `a`, `b`, `core` and `mcu-switch`",
             name.text()
         ),
     }
@@ -40,6 +41,7 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
     let mut listener = Listener::new(&name.text());
     let settings = match name {
         Name::Core => on_host(name, quick, &mut listener),
+        Name::McuSwitch => on_cortex_m4(quick, &mut listener),
         _ => in_os(name, quick, &mut listener),
     };
     listener.progress.finish();
@@ -133,6 +135,24 @@ fn on_host(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<Strin
         finished.tail(20)
     );
     Ok(settings(quick, &[program], &[]))
+}
+
+/// Runs the firmware's benchmark. It counts instructions, so one run is as good as many.
+fn on_cortex_m4(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
+    let program = firmware::build("bench", &mut listener.progress)?;
+    let command = firmware::qemu(&program);
+    let finished = process::capture(&command, LIMIT, |line| listener.hear(line))?;
+    ensure!(
+        finished.success(),
+        "`{}` failed:\n{}",
+        process::describe(&command),
+        finished.tail(20)
+    );
+    Ok(settings(
+        quick,
+        &["bench".to_string()],
+        &[("machine", json!("netduinoplus2, -icount shift=0"))],
+    ))
 }
 
 fn settings(quick: bool, command: &[String], others: &[(&str, Value)]) -> Map<String, Value> {

@@ -48,15 +48,13 @@ impl Boot {
         let limit = self.limit.unwrap_or(NO_LIMIT);
         let start = Instant::now();
         // In the foreground, so that the program can read from the terminal and Ctrl-C reaches QEMU.
-        let mut command = process::limited(&self.qemu(image), limit, true);
+        let mut command = process::limited(&self.qemu(image), limit, true)?;
         command.stdout(Stdio::piped());
         command.stdin(match self.input {
             Input::None => Stdio::null(),
             Input::Inherited => Stdio::inherit(),
         });
-        let mut child = command
-            .spawn()
-            .context("can't start QEMU; `cargo xtask setup` installs it")?;
+        let mut child = command.spawn().context("can't start QEMU")?;
         let mut console = child.stdout.take().expect("the console is piped");
         let mut transcript = Transcript::default();
         let mut buffer = [0; 4096];

@@ -2,15 +2,14 @@
 
 use super::Context;
 use super::outcome::Outcome;
+use crate::firmware;
 use crate::os::boot::{Boot, DEFAULT_MEMORY, Input};
 use crate::os::build::{self, Image};
 use crate::progress::Progress;
 use crate::repository;
-use crate::toolchain::{BareMetal, Target};
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 /// Each file in it is one test: see [`ProgramTest`].
@@ -160,27 +159,15 @@ fn program(file: &Path, progress: &mut Progress) -> Result<Option<String>> {
         .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))
 }
 
-/// The heapless storage on a Cortex-M4 under QEMU; the firmware prints its counts through the debugger's channel.
+/// The heapless storage on a Cortex-M4; the firmware prints its counts through the debugger's channel.
 pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
-    let mut command = BareMetal::require()?.cargo(Target::CortexM4, "build");
-    command
-        .arg("--release")
-        .current_dir(repository::path("core/mcu"));
-    let firmware = build::binaries(command, &mut context.progress)?;
-    let mut outcome = Outcome::default();
-    for binary in firmware {
-        let mut qemu = Command::new("qemu-system-arm");
-        qemu.args(["-M", "netduinoplus2", "-nographic", "-icount", "shift=0"]);
-        qemu.args(["-semihosting-config", "enable=on,target=native", "-kernel"])
-            .arg(&binary.path);
-        let finished = context.command(&qemu)?;
-        let counted = Outcome::of_last_line(&finished.output, finished.success());
-        if counted.failed > 0 && finished.success() {
-            context.show(&format!("{}:\n{}", binary.name, finished.tail(40)));
-        }
-        outcome.add(counted);
+    let firmware = firmware::build("tests", &mut context.progress)?;
+    let finished = context.command(&firmware::qemu(&firmware))?;
+    let counted = Outcome::of_last_line(&finished.output, finished.success());
+    if counted.failed > 0 && finished.success() {
+        context.show(&finished.tail(40));
     }
-    Ok(outcome)
+    Ok(counted)
 }
 
 fn tail(output: &str) -> String {

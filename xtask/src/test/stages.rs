@@ -105,7 +105,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "cortex-m4",
         about: "the heapless storage on a Cortex-M4, in QEMU",
-        home: Home::Path("core/mcu/Cargo.toml"),
+        home: Home::Path("core/mcu/src/bin/tests.rs"),
         limit: minutes(5),
         run: machine::cortex_m4,
     },

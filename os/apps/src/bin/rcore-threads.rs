@@ -33,7 +33,7 @@ extern "C" fn run(index: usize) -> ! {
     let argument = &ARGUMENTS[index];
     for _ in 0..1000 {
         COUNT.fetch_add(argument.letter as usize, Ordering::Relaxed);
-        if COUNT.load(Ordering::Relaxed) % 64 == 0 {
+        if COUNT.load(Ordering::Relaxed).is_multiple_of(64) {
             yield_();
         }
     }

@@ -1,7 +1,7 @@
 //! The three ways of waiting that the experiments compare.
 //!
 //! What a task does is written once, as an `async fn` over [`Model`]. A coroutine is that function under the executor. A thread
-//! drives the same function with [`at_once`]: what it awaits blocks the thread instead of suspending, so one poll completes it.
+//! polls the same function once: what it awaits blocks the thread instead of suspending, so that poll completes it.
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::pin::pin;

@@ -2,6 +2,7 @@
 //!
 //! Frames that were never used are taken from the front of the free ranges; frames that came back form a list that is
 //! threaded through the frames themselves, so that the allocator needs no memory of its own.
+use super::bulk;
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
 use core::mem::ManuallyDrop;
 use core::ops::Range;
@@ -86,8 +87,13 @@ impl Frame {
     /// When no frame is free.
     pub(crate) fn zeroed() -> Result<Frame, OutOfMemory> {
         let mut frame = Frame::uninitialised()?;
-        frame.bytes_mut().fill(0);
+        bulk::clear(frame.lines_mut());
         Ok(frame)
+    }
+
+    fn lines_mut(&mut self) -> &mut [[u64; 8]; PAGE_SIZE / 64] {
+        // SAFETY: as in `bytes_mut`; a frame is aligned to its size.
+        unsafe { &mut *(self.0 as *mut [[u64; 8]; PAGE_SIZE / 64]) }
     }
 
     /// The frame's physical address, which is also its address in the kernel.

@@ -7,8 +7,9 @@ use talc::{TalcLock, source::Manual};
 static HEAP: TalcLock<spin::Mutex<()>, Manual> = TalcLock::new(Manual);
 
 /// What stays out of the reach of programs, in bytes: calls that create something in the kernel fail below it, so that
-/// the kernel itself does not run out of memory.
-const RESERVE: usize = 1 << 20;
+/// the kernel itself does not run out of memory. More than the largest table of a process needs when it grows (see the
+/// limits in `process` and `ring`).
+const RESERVE: usize = 4 << 20;
 
 /// Makes `range` the heap.
 ///

@@ -3,6 +3,7 @@
 //! The kernel has an address space of its own, in which all physical memory is mapped at its own address: a frame's
 //! physical address is also the pointer by which the kernel reaches it.
 pub(crate) mod address_space;
+mod bulk;
 pub(crate) mod frame;
 pub(crate) mod heap;
 pub(crate) mod kernel_space;

@@ -1,5 +1,6 @@
 //! Pointers that come from user mode.
 use super::address_space::AddressSpace;
+use super::bulk;
 use super::{PAGE_SIZE, page_down};
 use core::fmt;
 
@@ -65,7 +66,7 @@ impl AddressSpace {
             let (target, length) = self.run(address, data.len(), Access::Write)?;
             let (now, rest) = data.split_at(length);
             // SAFETY: `run` checked that the program's page lies there; user memory is only touched by copying.
-            unsafe { target.copy_from_nonoverlapping(now.as_ptr(), length) };
+            unsafe { bulk::copy(now.as_ptr(), target, length) };
             data = rest;
             address = address.wrapping_add(length);
         }
@@ -85,7 +86,7 @@ impl AddressSpace {
             let (source, length) = self.run(address, data.len(), Access::Read)?;
             let (now, rest) = data.split_at_mut(length);
             // SAFETY: as in `write`.
-            unsafe { source.copy_to_nonoverlapping(now.as_mut_ptr(), length) };
+            unsafe { bulk::copy(source, now.as_mut_ptr(), length) };
             data = rest;
             address = address.wrapping_add(length);
         }

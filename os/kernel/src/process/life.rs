@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use spin::{Mutex, Once};
 
 /// How many threads a process may have.
-const MAX_THREADS: usize = 1 << 20;
+const MAX_THREADS: usize = 1 << 15;
 
 /// The process whose end is the machine's end.
 static FIRST: Once<Arc<Process>> = Once::new();

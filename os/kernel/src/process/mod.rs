@@ -30,6 +30,8 @@ use spin::Mutex;
 
 /// How many files a process may have open.
 const MAX_FILES: usize = 1 << 16;
+/// How many semaphores of each kind.
+const MAX_SEMAPHORES: usize = 1 << 16;
 
 /// A process.
 #[derive(Debug)]
@@ -194,6 +196,9 @@ impl Process {
         }
         let mut state = self.state.lock();
         let table = state.table(kind);
+        if table.len() >= MAX_SEMAPHORES {
+            return None;
+        }
         table.push(Arc::new(Semaphore::new(permits)));
         Some(table.len() - 1)
     }

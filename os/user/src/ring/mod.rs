@@ -68,35 +68,27 @@ fn request_to_close(file: OwnedFd) -> Request {
 /// # Errors
 /// The process has too many descriptors, or the kernel no memory. Those that were made are closed again.
 pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
-    let mut calls: Vec<Call> = (0..count).map(|_| call_for_pipe()).collect();
-    for call in &mut calls {
-        call.0.start();
-    }
+    /// Bytes that the kernel writes for each pipe.
+    const ENDS: usize = size_of::<[usize; 2]>();
     let mut pipes = Vec::with_capacity(count);
-    let mut failure = None;
-    for call in &mut calls {
-        let (result, buffer) = call.await;
-        match check(result) {
-            Ok(_) => {
-                let (ends, _) = buffer.as_chunks();
-                pipes.push(Pipe::from_numbers(
-                    [ends[0], ends[1]].map(usize::from_le_bytes),
-                ));
-            }
-            Err(error) => failure = Some(error),
-        }
+    while pipes.len() < count {
+        let batch = (count - pipes.len()).min(ENTRIES as usize);
+        let mut ends = alloc::vec![0; batch * ENDS];
+        let request = Request {
+            call: call::PIPE,
+            arguments: [ends.as_mut_ptr().expose_provenance(), 0, 0],
+        };
+        let (result, ends) = Call(Operation::repeated(request, batch as u32, ENDS, ends)).await;
+        let (numbers, _) = ends.as_chunks().0.as_chunks();
+        // No pipe has descriptor 0 at both ends: where the kernel has written none, it has made none.
+        let made = numbers
+            .iter()
+            .map(|ends| ends.map(usize::from_le_bytes))
+            .filter(|ends| *ends != [0, 0]);
+        pipes.extend(made.map(Pipe::from_numbers));
+        check(result)?;
     }
-    failure.map_or(Ok(pipes), Err)
-}
-
-fn call_for_pipe() -> Call {
-    let mut ends = alloc::vec![0; size_of::<[usize; 2]>()];
-    call(
-        call::PIPE,
-        [ends.as_mut_ptr().expose_provenance(), 0, 0],
-        None,
-        ends,
-    )
+    Ok(pipes)
 }
 
 /// Reads into `buffer`, from its start and up to its capacity, and sets its length to the bytes that came. On a pipe this waits
@@ -130,7 +122,7 @@ pub async fn write(file: &OwnedFd, data: Vec<u8>) -> Transferred {
 /// file by then isn't said. The file is closed as well if the write fails or the future is dropped.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write`](fn@write).
 pub async fn write_and_close(file: OwnedFd, data: Vec<u8>) -> Transferred {
     // From here to the submission nothing can suspend or fail, so the descriptor isn't lost.
     let number = file.number();

@@ -21,9 +21,14 @@ use slab::Slab;
 use crate::local;
 use crate::raw::{Error, number_call};
 
-/// Entries of each ring. More let more coroutines share one kernel entry; 256 make entering rare beside what it serves, and the
-/// rings take four pages.
-pub const ENTRIES: u32 = 256;
+/// Entries of each ring. More let more coroutines share one kernel entry; so many make entering rare beside what it serves, and
+/// the rings lie in one page: each page that is touched between two kernel entries costs a miss in the translation buffer.
+pub const ENTRIES: u32 = 64;
+
+const _: () = {
+    let entry = size_of::<Submission>() + size_of::<Completion>();
+    assert!(SUBMISSIONS + ENTRIES as usize * entry <= crate::page::PAGE_SIZE);
+};
 
 /// Key of calls that nobody waits for.
 const NOBODY: u64 = u64::MAX;
@@ -68,17 +73,23 @@ pub(crate) struct Request {
 }
 
 impl Ring {
-    /// The calling thread's rings; sets them up the first time, with one kernel entry.
+    /// The calling thread's rings. An executor sets them up when it starts on the process's first such thread.
     ///
     /// # Panics
     /// If another thread of the process has the rings, or the kernel has no memory for them.
     pub(crate) fn here() -> &'static Self {
+        Self::try_here().expect(
+            "asynchronous calls belong to one thread, and the kernel needs memory for its rings",
+        )
+    }
+
+    /// [`here`](Self::here), if they can be had. Sets them up the first time, with one kernel entry.
+    pub(crate) fn try_here() -> Option<&'static Self> {
         let slot = &local::block().ring;
-        slot.get().unwrap_or_else(|| {
-            let ring = Self::set_up().expect("asynchronous calls belong to one thread, and the kernel needs memory for its rings");
-            slot.set(Some(ring));
-            ring
-        })
+        if slot.get().is_none() {
+            slot.set(Self::set_up().ok());
+        }
+        slot.get()
     }
 
     fn set_up() -> Result<&'static Self, Error> {
@@ -159,15 +170,26 @@ impl Ring {
         tail
     }
 
-    /// Submits a call whose completion wakes `waker`, and `then`, silently, to follow it.
-    fn submit(&self, request: Request, then: Option<Request>, waker: Waker) -> Pending {
-        self.make_room(1 + u32::from(then.is_some()));
+    /// Submits the calls of an operation, linked; the completion of the one that counts wakes `waker`.
+    fn submit(&self, operation: &Operation, waker: Waker) -> Pending {
+        let Operation {
+            mut request,
+            times,
+            stride,
+            then,
+            ..
+        } = *operation;
+        self.make_room(times + u32::from(then.is_some()));
+        for _ in 1..times {
+            self.push(request, NOBODY, LINK | SILENT);
+            request.arguments[0] += stride;
+        }
         let key = self.calls.borrow_mut().insert(Call::Waiting(waker));
         let number = self.push(request, key as u64, if then.is_some() { LINK } else { 0 });
         if let Some(then) = then {
             self.push(then, NOBODY, SILENT);
         }
-        Pending { key, number }
+        Pending { key, number, times }
     }
 
     /// Submits a call whose result nobody wants.
@@ -195,19 +217,21 @@ impl Ring {
 
     /// Nobody waits any more. `buffer` is what the kernel may still write to or read from.
     fn abandon(&self, pending: Pending, buffer: Vec<u8>) {
-        let Pending { key, number } = pending;
+        let Pending { key, number, times } = pending;
         let mut calls = self.calls.borrow_mut();
         let taken = self.header.submission_head.load(Ordering::Acquire);
         let not_taken = (number.wrapping_sub(taken) as i32) >= 0;
         let old = if not_taken && matches!(calls[key], Call::Waiting(_)) {
-            // The kernel takes entries only when we enter it, so the entry is still ours to change. What is linked to it follows.
-            let place = (number % ENTRIES) as usize;
-            // SAFETY: inside the ring, between head and tail, and the kernel isn't looking (see above).
-            unsafe {
-                let submission = self.submissions.add(place);
-                (*submission).call = NOTHING;
-                (*submission).flags |= SILENT;
-                (*submission).key = NOBODY;
+            // The kernel takes entries only when we enter it, so they are still ours to change. What is linked to them follows.
+            for number in (0..times).map(|earlier| number.wrapping_sub(earlier)) {
+                let place = (number % ENTRIES) as usize;
+                // SAFETY: inside the ring, between head and tail, and the kernel isn't looking (see above).
+                unsafe {
+                    let submission = self.submissions.add(place);
+                    (*submission).call = NOTHING;
+                    (*submission).flags |= SILENT;
+                    (*submission).key = NOBODY;
+                }
             }
             calls.remove(key)
         } else if matches!(calls[key], Call::Waiting(_)) {
@@ -273,14 +297,20 @@ impl Ring {
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     key: usize,
-    /// Number of its entry in the submission ring.
+    /// Number of its entry in the submission ring, the last of `times`.
     number: u32,
+    times: u32,
 }
 
-/// One asynchronous call and the buffer that it works on.
+/// One asynchronous call, or several of a kind, and the buffer that they work on.
 #[derive(Debug)]
 pub(crate) struct Operation {
     request: Request,
+    /// How many times the request is made; the last one counts.
+    times: u32,
+    /// By how much the first argument grows each time.
+    stride: usize,
+    /// What follows silently.
     then: Option<Request>,
     buffer: Vec<u8>,
     pending: Option<(&'static Ring, Pending)>,
@@ -291,25 +321,32 @@ impl Operation {
     pub(crate) fn new(request: Request, then: Option<Request>, buffer: Vec<u8>) -> Self {
         Self {
             request,
+            times: 1,
+            stride: 0,
             then,
             buffer,
             pending: None,
         }
     }
 
-    /// Submits the call now; its result is kept until someone polls.
-    pub(crate) fn start(&mut self) {
-        let _ = self.poll(&Context::from_waker(Waker::noop()));
+    /// The same call made `times` times, from 1 to [`ENTRIES`], the first argument growing by `stride`. Completes when all have;
+    /// the result is the last one's.
+    pub(crate) fn repeated(request: Request, times: u32, stride: usize, buffer: Vec<u8>) -> Self {
+        Self {
+            request,
+            times,
+            stride,
+            then: None,
+            buffer,
+            pending: None,
+        }
     }
 
     /// What the call returned, and the buffer.
     pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<(isize, Vec<u8>)> {
         let Some((ring, pending)) = self.pending else {
             let ring = Ring::here();
-            self.pending = Some((
-                ring,
-                ring.submit(self.request, self.then, context.waker().clone()),
-            ));
+            self.pending = Some((ring, ring.submit(self, context.waker().clone())));
             return Poll::Pending;
         };
         ring.poll(pending.key, context).map(|result| {

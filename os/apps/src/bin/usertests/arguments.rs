@@ -55,9 +55,12 @@ fn descriptors_of_the_wrong_direction() {
     assert!(writer.read(&mut [0]).is_err());
 }
 
+/// A call's arguments, given the pointer among them.
+type Arguments = fn(usize) -> [usize; 3];
+
 /// Each call with a pointer, each with pointers that are no memory of the process.
 fn bad_pointers_end_the_process() {
-    let calls: [(usize, fn(usize) -> [usize; 3]); 9] = [
+    let calls: [(usize, Arguments); 9] = [
         (READ, |pointer| [3, pointer, 1]),
         (WRITE, |pointer| [4, pointer, 1]),
         (WRITE, |pointer| [1, pointer, 1]),

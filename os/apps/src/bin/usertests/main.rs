@@ -9,6 +9,7 @@
 extern crate alloc;
 
 mod arguments;
+mod asynchronous;
 mod coroutines;
 mod faults;
 mod memory;
@@ -34,6 +35,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("synchronisation", synchronisation::TESTS),
     ("memory", memory::TESTS),
     ("rings", rings::TESTS),
+    ("asynchronous", asynchronous::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
 ];

@@ -1,13 +1,11 @@
-//! Asynchronous system calls: the rings by hand, with entries that are wrong, and through the library.
+//! Asynchronous system calls: the rings by hand, with entries that are wrong. `asynchronous.rs` has the library's side.
 use alloc::vec::Vec;
-use core::pin::pin;
 use core::sync::atomic::Ordering;
-use core::task::{Context, Poll, Waker};
 
 use corank_abi::call::*;
 use corank_abi::page::RING_BASE;
 use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
-use corank_user::{block_on, process, ring, spawn, thread, time, yield_now};
+use corank_user::{process, time};
 
 use crate::support::{BAD_ADDRESS, KERNEL, UNMAPPED, call, exit_code, expect_end, pipe, tests};
 
@@ -32,12 +30,6 @@ tests![
     exec_with_calls_pending,
     a_child_has_no_rings,
     numbers_wrap_around,
-    reads_and_writes_of_coroutines,
-    closing_with_the_write,
-    a_dropped_call_is_taken_back,
-    a_dropped_read_keeps_its_buffer,
-    more_calls_than_entries,
-    waiting_for_a_process,
 ];
 
 /// The rings, handled without the library.
@@ -417,136 +409,4 @@ fn numbers_wrap_around() {
         assert_eq!(rings.enter(1), 1);
         assert_eq!(rings.completion(), Some((key, process::id() as i64)));
     }
-}
-
-fn reads_and_writes_of_coroutines() {
-    block_on(async {
-        let (reader, writer) = pipe();
-        let reading = spawn(corank_user::Priority::DEFAULT, async move {
-            ring::read(&reader, Vec::with_capacity(10)).await
-        });
-        yield_now().await;
-        assert_eq!(
-            ring::write(&writer, b"first".to_vec()).await,
-            (Ok(5), b"first".to_vec())
-        );
-        assert_eq!(ring::write(&writer, b"second".to_vec()).await.0, Ok(6));
-        let (count, buffer) = reading.expect("memory").await.expect("it ends");
-        assert_eq!((count, &buffer[..]), (Ok(10), &b"firstsecon"[..]));
-        ring::close(writer);
-    });
-}
-
-fn closing_with_the_write() {
-    block_on(async {
-        let (reader, writer) = pipe();
-        assert_eq!(
-            ring::write_and_close(writer, b"data".to_vec()).await.0,
-            Ok(4)
-        );
-        let (count, buffer) = ring::read(&reader, Vec::with_capacity(100)).await;
-        assert_eq!((count, &buffer[..]), (Ok(4), &b"data"[..]));
-        let (count, buffer) = ring::read(&reader, buffer).await;
-        assert_eq!((count, buffer.len()), (Ok(0), 0));
-    });
-}
-
-/// Polls a future once; it must not be done by that.
-fn poll_once<T>(future: core::pin::Pin<&mut impl Future<Output = T>>) {
-    assert!(matches!(
-        future.poll(&mut Context::from_waker(Waker::noop())),
-        Poll::Pending
-    ));
-}
-
-fn a_dropped_call_is_taken_back() {
-    block_on(async {
-        let (reader, writer) = pipe();
-        writer.write(b"ab").expect("room");
-        {
-            let mut read = pin!(ring::read(&reader, Vec::with_capacity(1)));
-            poll_once(read.as_mut());
-        }
-        let (count, buffer) = ring::read(&reader, Vec::with_capacity(1)).await;
-        assert_eq!(
-            (count, &buffer[..]),
-            (Ok(1), &b"a"[..]),
-            "the dropped read took nothing"
-        );
-    });
-}
-
-fn a_dropped_read_keeps_its_buffer() {
-    block_on(async {
-        let (reader, writer) = pipe();
-        let handle = spawn(corank_user::Priority::DEFAULT, {
-            let reader = reader.duplicate().expect("a descriptor");
-            async move { ring::read(&reader, Vec::with_capacity(2000)).await.0 }
-        })
-        .expect("memory");
-        // Somewhere in these the kernel is entered and takes the call.
-        for _ in 0..2 {
-            let (other, end) = pipe();
-            ring::write_and_close(end, b"x".to_vec())
-                .await
-                .0
-                .expect("room");
-            ring::read(&other, Vec::with_capacity(2))
-                .await
-                .0
-                .expect("it can be read");
-        }
-        assert!(handle.cancel());
-        // If the buffer's memory were free, these would be in the way of what the kernel writes.
-        let canaries: Vec<Vec<u8>> = (0..50).map(|_| alloc::vec![7; 2000]).collect();
-        assert_eq!(
-            ring::write_and_close(writer, alloc::vec![1; 2000]).await.0,
-            Ok(2000)
-        );
-        assert!(
-            canaries
-                .iter()
-                .all(|canary| canary.iter().all(|byte| *byte == 7))
-        );
-    });
-}
-
-fn more_calls_than_entries() {
-    block_on(async {
-        let tasks: Vec<_> = (0..4 * ring::ENTRIES)
-            .map(|number| {
-                let (reader, writer) = pipe();
-                let task = async move {
-                    let (count, buffer) = ring::read(&reader, Vec::with_capacity(5)).await;
-                    assert_eq!(count, Ok(4));
-                    assert_eq!(buffer, number.to_le_bytes());
-                };
-                (
-                    spawn(corank_user::Priority::DEFAULT, task).expect("memory"),
-                    writer,
-                )
-            })
-            .collect();
-        for (number, (task, writer)) in tasks.into_iter().enumerate() {
-            let data = (number as u32).to_le_bytes().to_vec();
-            assert_eq!(ring::write_and_close(writer, data).await.0, Ok(4));
-            task.await.expect("it ends");
-        }
-    });
-}
-
-fn waiting_for_a_process() {
-    let child = process::spawn(|| {
-        thread::yield_now();
-        33
-    })
-    .expect("a process");
-    let exited = block_on(ring::wait_process(child));
-    assert_eq!(
-        exited,
-        Ok(process::Exited {
-            pid: child,
-            code: 33
-        })
-    );
 }

@@ -180,7 +180,9 @@ fn a_bounded_queue() {
         })
         .expect("a thread")
     });
-    producers.map(|producer| producer.join().expect("it ends"));
+    for producer in producers {
+        producer.join().expect("it ends");
+    }
     let sum: usize = consumers
         .map(|consumer| consumer.join().expect("it ends"))
         .iter()

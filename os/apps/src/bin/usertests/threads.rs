@@ -216,7 +216,9 @@ fn stacks_come_back() {
     let round = || {
         let threads: [_; 50] =
             core::array::from_fn(|_| thread::spawn(|| dig(30)).expect("a thread"));
-        threads.map(|thread| assert_eq!(thread.join(), Ok(30)));
+        for thread in threads {
+            assert_eq!(thread.join(), Ok(30));
+        }
     };
     // The page tables for the stacks stay.
     round();
