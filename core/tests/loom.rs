@@ -4,7 +4,22 @@
 //!
 //! What loom watches without being told: data races on `UnsafeCell` payloads, deadlock (a parked executor that nobody
 //! notifies), the table freed never or twice, and use of its atomics after that (see `cfg(loom)` in `core/src`).
-//! Each test names the changes to the protocol that it was seen to catch.
+//!
+//! The tests were seen to fail when the protocol is broken in any of these ways:
+//!
+//! | what is broken | test that fails |
+//! |---|---|
+//! | `take` or `send` relaxed; `send` does not write when the block is woken already | `wakes_that_coalesce_carry_memory_both` |
+//! | pushed before the signal is set; push or swap of the inbox relaxed, or not one operation | `executor_goes_while_it_is_woken`, `two_blocks_pushed_at_once` |
+//! | QUEUED cleared after the signals are taken; a signal lost in `take` | `remote_reprioritize_races_with_wake` |
+//! | nobody notified, or before the push | `one_wake_is_one_poll_and_carries_memory` |
+//! | last reference not anchored, pushed although the block is queued, or released relaxed | `clones_and_drops_race_with_exit`, `late_wake_reaches_no_stranger`, `two_blocks_pushed_at_once` |
+//! | slot reclaimed or retired although it is referenced or queued | `late_wake_reaches_no_stranger` |
+//! | next block in the inbox read after the signals are taken | `pushed_again_during_the_drain` |
+//! | table not anchored for those who outlive the executor, or never let go | `executor_and_last_waker_go_together`, `executor_goes_while_it_is_woken` |
+//!
+//! Loom keeps one last access of each atomic, so it can miss that a load and a later write of two threads may change places
+//! when the writer loads first. `spec/promela/wake.pml` explores the same protocol without that limit.
 
 #![cfg(loom)]
 
