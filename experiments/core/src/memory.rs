@@ -43,12 +43,16 @@ fn in_use() -> usize {
     IN_USE.load(Ordering::Relaxed)
 }
 
-/// Bytes per coroutine that `spawn`ing `n` of them costs beyond `future_size` each. What `spawn` returns is kept until the
-/// bytes have been counted.
-pub(crate) fn beside_future<R>(n: usize, future_size: usize, spawn: impl FnOnce() -> R) -> f64 {
+/// Bytes per coroutine that `spawn`ing `n` of them on `executor` costs beyond `future_size` each.
+pub(crate) fn beside_future<E>(
+    n: usize,
+    future_size: usize,
+    executor: E,
+    spawn: impl Fn(&E, usize),
+) -> f64 {
     let before = in_use();
-    let kept = spawn();
-    let after = in_use();
-    drop(kept);
-    (after - before) as f64 / n as f64 - future_size as f64
+    for number in 0..n {
+        spawn(&executor, number);
+    }
+    (in_use() - before) as f64 / n as f64 - future_size as f64
 }

@@ -69,12 +69,9 @@ impl Model for AsyncExecutor {
 
     fn memory(&self, n: usize) -> Option<f64> {
         let size = size_of_val(&yields(0, 0, yield_by_waker));
-        Some(beside_future(n, size, || {
-            let executor = LocalExecutor::new();
-            for number in 0..n {
-                executor.spawn(yields(number, 1, yield_by_waker)).detach();
-            }
-            executor
-        }))
+        let memory = beside_future(n, size, LocalExecutor::new(), |executor, number| {
+            executor.spawn(yields(number, 1, yield_by_waker)).detach();
+        });
+        Some(memory)
     }
 }

@@ -104,13 +104,10 @@ impl Model for Corank {
 
     fn memory(&self, n: usize) -> Option<f64> {
         let size = size_of_val(&yields(0, 0, yield_now));
-        Some(beside_future(n, size, || {
-            let executor = Executor::new();
-            for number in 0..n {
-                let body = yields(number, 1, yield_now);
-                drop(executor.spawn(Priority::DEFAULT, body).expect("memory"));
-            }
-            executor
-        }))
+        let memory = beside_future(n, size, Executor::new(), |executor, number| {
+            let body = yields(number, 1, yield_now);
+            drop(executor.spawn(Priority::DEFAULT, body).expect("memory"));
+        });
+        Some(memory)
     }
 }

@@ -56,10 +56,9 @@ impl Model for Unordered {
 
     fn memory(&self, n: usize) -> Option<f64> {
         let size = size_of_val(&yields(0, 0, yield_by_waker));
-        Some(beside_future(n, size, || {
-            (0..n)
-                .map(|number| yields(number, 1, yield_by_waker))
-                .collect::<FuturesUnordered<_>>()
-        }))
+        let memory = beside_future(n, size, FuturesUnordered::new(), |tasks, number| {
+            tasks.push(yields(number, 1, yield_by_waker));
+        });
+        Some(memory)
     }
 }

@@ -76,12 +76,9 @@ impl Model for Tokio {
 
     fn memory(&self, n: usize) -> Option<f64> {
         let size = size_of_val(&yields(0, 0, yield_now));
-        Some(beside_future(n, size, || {
-            let runtime = runtime();
-            for number in 0..n {
-                drop(runtime.spawn(yields(number, 1, yield_now)));
-            }
-            runtime
-        }))
+        let memory = beside_future(n, size, runtime(), |runtime, number| {
+            drop(runtime.spawn(yields(number, 1, yield_now)));
+        });
+        Some(memory)
     }
 }
