@@ -168,12 +168,7 @@ fn lint(context: &mut Context) -> Result<Outcome> {
 }
 
 fn docs(context: &mut Context) -> Result<Outcome> {
-    let mut command = host_command(&[
-        "doc",
-        "--workspace",
-        "--no-deps",
-        "--document-private-items",
-    ]);
+    let mut command = host_command(&["doc", "--workspace", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     Ok(Outcome::of_command(&context.command(&command)?))
 }
