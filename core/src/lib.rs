@@ -76,3 +76,8 @@ pub use published::Published;
 pub use stats::Stats;
 pub use storage::{Pool, PoolInUse};
 pub use waker::Remote;
+
+/// The first program of the README, as a test.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -3,6 +3,7 @@ use crate::memory::{PAGE_SIZE, frame, heap, kernel_space, page_down, page_up};
 use crate::{clock, console, power, process, programs};
 use alloc::string::String;
 use alloc::vec::Vec;
+use corank_abi::command_line;
 use core::ops::Range;
 use fdt::Fdt;
 use fdt::node::FdtNode;
@@ -141,7 +142,10 @@ extern "C" fn boot(hart: usize, tree_address: usize) -> ! {
         .bootargs()
         .unwrap_or("")
         .split_whitespace()
-        .map(String::from)
+        .map(|word| {
+            let bytes: Vec<u8> = command_line::unquote(word).collect();
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
         .collect();
     kernel_space::init(&machine).expect("there is memory for the kernel's page table");
     // SAFETY: the first hart comes here once; the kernel's address space has just been built.
