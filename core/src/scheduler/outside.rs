@@ -1,0 +1,132 @@
+//! What others do to a scheduler: push blocks on its inbox, and keep it in memory.
+
+use core::ptr::NonNull;
+
+use super::Scheduler;
+use crate::atomic::{Ordering, fence};
+use crate::block::{BlockRef, NONE};
+use crate::context::Entered;
+use crate::priority::Levels;
+use crate::storage::Storage;
+
+impl Scheduler {
+    /// Pushes a block whose `QUEUED` signal the caller has set, and tells the home if it may be asleep.
+    pub(crate) fn push_inbox(&self, block: BlockRef) {
+        let index = block.index();
+        let mut last = self.inbox.load(Ordering::Relaxed);
+        loop {
+            block.inbox_next.store(last, Ordering::Relaxed);
+            // Release: the owner sees the link above. What was done before the wake is ordered by the signals.
+            match self.inbox.compare_exchange_weak(
+                last,
+                index,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => last = now,
+            }
+        }
+        // After the push: an announcement that the owner clears is followed by a drain that takes the block in.
+        self.published().announce(block.level());
+        if block.signals.is_closed() {
+            // Nobody will take it in. Whichever of this and `close` comes second takes the announcement back.
+            self.published().clear_arriving();
+        }
+        if let Some(notify) = &self.notify {
+            notify.wake_by_ref();
+        }
+    }
+
+    /// Takes in everything that was pushed, oldest first.
+    #[cold]
+    pub(crate) fn drain_inbox(&self) {
+        self.published().clear_arriving();
+        let mut last = self.inbox.swap(NONE, Ordering::Acquire);
+        let mut oldest = NONE;
+        while last != NONE {
+            let block = self.block(last);
+            let before = block.inbox_next.load(Ordering::Relaxed);
+            block.inbox_next.store(oldest, Ordering::Relaxed);
+            oldest = last;
+            last = before;
+        }
+        while oldest != NONE {
+            let block = self.block(oldest);
+            // Read before the signals are taken: from then on others may push the block again.
+            oldest = block.inbox_next.load(Ordering::Relaxed);
+            self.apply_signals(block);
+        }
+    }
+
+    pub(super) fn apply_signals(&self, block: BlockRef) {
+        let taken = block.signals.take();
+        if block.vtable.get().is_some() {
+            if let Some(priority) = taken.priority {
+                self.reprioritize(block, priority);
+            }
+            if taken.cancel {
+                self.cancel(block);
+            } else if taken.wake {
+                self.wake(block);
+            }
+        } else if taken.reclaim {
+            self.push_free(block);
+        }
+    }
+
+    pub(crate) fn anchor(&self) {
+        self.anchors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lets go of one anchor; the last one frees the table.
+    pub(crate) fn unanchor(scheduler: NonNull<Scheduler>) {
+        // SAFETY: the caller's anchor has kept the scheduler until now.
+        let last = unsafe { scheduler.as_ref() }
+            .anchors
+            .fetch_sub(1, Ordering::Release)
+            == 1;
+        if last {
+            fence(Ordering::Acquire);
+            // SAFETY: nobody else refers to the scheduler or its blocks any more.
+            unsafe { Storage::destroy(scheduler) };
+        }
+    }
+
+    /// The executor is dropped: every future is dropped, and the table goes when nothing refers to it any more.
+    pub(crate) fn close(scheduler: NonNull<Scheduler>) {
+        // SAFETY: the executor's anchor keeps the scheduler until `unanchor` below.
+        let this = unsafe { scheduler.as_ref() };
+        this.closing.set(true);
+        // Before any destructor runs: one that drops the last handle lets go of this anchor.
+        if this.handles.get() > 0 {
+            this.anchor();
+        }
+        {
+            let _entered = Entered::new(scheduler.as_ptr());
+            this.drain_inbox();
+            // SAFETY: only the owner uses the storage; it does not grow any more.
+            let slots = unsafe { (*this.storage.get()).slots() };
+            for index in 0..slots {
+                let block = this.block(index);
+                if block.vtable.get().is_some() {
+                    this.cancel(block);
+                }
+            }
+            this.timers.abandon();
+            for index in 0..slots {
+                let block = this.block(index);
+                this.end_waiters(block);
+                this.anchor();
+                if !block.signals.close() {
+                    // Not the last one: the executor's own comes last.
+                    this.anchors.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            this.published().set_ready(Levels::NONE);
+            this.show_running(None);
+            this.published().clear_arriving();
+        }
+        Self::unanchor(scheduler);
+    }
+}

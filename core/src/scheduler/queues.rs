@@ -1,0 +1,129 @@
+//! The ready queues: one intrusive FIFO per level, one bit per queue that is not empty (rules O1 to O4).
+
+use core::cell::Cell;
+
+use super::Scheduler;
+use crate::block::{BlockRef, State};
+use crate::link::Link;
+use crate::priority::{LEVELS, Levels, Priority};
+
+/// One level's ready queue. It has a tail if and only if the level's bit is set; without one the head means nothing, and
+/// neither do the ends' outer links: so taking the head or adding a tail touches no third coroutine.
+pub(super) struct Queue {
+    head: Cell<Link>,
+    tail: Cell<Option<BlockRef>>,
+}
+
+impl Queue {
+    pub(super) const fn new() -> Self {
+        Self {
+            head: Cell::new(Link::NONE),
+            tail: Cell::new(None),
+        }
+    }
+}
+
+impl Scheduler {
+    #[inline]
+    pub(super) fn block(&self, index: u32) -> BlockRef {
+        // SAFETY: `index` came from one of the scheduler's own lists, and chunks live as long as the scheduler.
+        unsafe { BlockRef::new(self.directory.get().block(index)) }
+    }
+
+    #[inline]
+    pub(super) fn follow(&self, link: Link) -> BlockRef {
+        link.follow(|index| self.block(index))
+    }
+
+    #[inline]
+    pub(super) fn set_ready(&self, ready: Levels) {
+        self.ready.set(ready);
+        self.most_urgent.set(ready.most_urgent());
+        self.published().set_ready(ready);
+    }
+
+    /// Publishes the level that runs, if it is another one than before.
+    #[inline]
+    pub(super) fn show_running(&self, level: Option<Priority>) {
+        if self.running.get() != level {
+            self.running.set(level);
+            self.published().set_running(level);
+        }
+    }
+
+    /// *make ready*: to the tail of its level.
+    #[inline]
+    pub(super) fn enqueue(&self, block: BlockRef) {
+        let level = block.level();
+        let queue = self.queue(level);
+        block.state.set(State::Ready);
+        if let Some(tail) = queue.tail.get() {
+            block.previous.set(Link::to(tail));
+            tail.next.set(Link::to(block));
+        } else {
+            queue.head.set(Link::to(block));
+            self.set_ready(self.ready.get().with(level));
+        }
+        queue.tail.set(Some(block));
+    }
+
+    /// Takes the head of a level that is not empty.
+    #[inline]
+    pub(super) fn dequeue_head(&self, level: Priority) -> BlockRef {
+        let queue = self.queue(level);
+        let block = self.follow(queue.head.get());
+        if queue.tail.get() == Some(block) {
+            queue.tail.set(None);
+            self.set_ready(self.ready.get().without(level));
+        } else {
+            queue.head.set(block.next.get());
+        }
+        block
+    }
+
+    /// Takes a ready coroutine out of its queue, wherever in it it stands.
+    pub(super) fn dequeue(&self, block: BlockRef) {
+        let level = block.level();
+        let queue = self.queue(level);
+        let is_head = queue.head.get() == Link::to(block);
+        let is_tail = queue.tail.get() == Some(block);
+        match (is_head, is_tail) {
+            (true, true) => {
+                queue.tail.set(None);
+                self.set_ready(self.ready.get().without(level));
+            }
+            (true, false) => queue.head.set(block.next.get()),
+            (false, true) => queue.tail.set(Some(self.follow(block.previous.get()))),
+            (false, false) => {
+                let (previous, next) = (block.previous.get(), block.next.get());
+                self.follow(previous).next.set(next);
+                self.follow(next).previous.set(previous);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn queue(&self, level: Priority) -> &Queue {
+        &self.queues[usize::from(level.level()) % LEVELS]
+    }
+
+    /// The effective level changes, at once and in whatever state (rules R1 to R3).
+    pub(crate) fn move_to_level(&self, block: BlockRef, level: Priority) {
+        let from = block.level();
+        match block.state.get() {
+            State::Ready => {
+                self.dequeue(block);
+                block.set_level(level);
+                self.enqueue(block);
+            }
+            State::Running => {
+                block.set_level(level);
+                if self.current.get() == Some(block) {
+                    self.show_running(Some(level));
+                }
+            }
+            State::Blocked | State::Exited => block.set_level(level),
+        }
+        self.note_reprioritized(block, from);
+    }
+}

@@ -1,0 +1,160 @@
+//! Pick, poll, and what follows: yield, block or exit.
+
+use core::cell::Cell;
+use core::task::Context;
+
+use super::Scheduler;
+use crate::block::{BlockRef, Flags, State};
+use crate::context::Entered;
+use crate::executor::{Step, SystemView};
+use crate::priority::Priority;
+use crate::task::{Panic, contain, isolate, resume};
+use crate::waker;
+
+impl Scheduler {
+    /// Picks and polls until `polls` reaches `limit`, no coroutine is ready, or something elsewhere is more urgent.
+    pub(crate) fn run(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
+        let _entered = Entered::new(self);
+        let outer = self.current.get();
+        let mut polls = 0;
+        let last = loop {
+            // Counted down in 32 bits, which is one register everywhere.
+            let round = u32::try_from(limit - polls).unwrap_or(u32::MAX);
+            let left = Cell::new(round);
+            let last = loop {
+                // One net for all polls rather than one for each: a panic is rare, a poll is not.
+                match isolate(|| self.run_until_panic(view, &left)) {
+                    Ok(last) => break last,
+                    Err(panic) => self.poll_panicked(outer, panic),
+                }
+            };
+            polls += u64::from(round - left.get());
+            if last != Step::Ran || polls == limit {
+                break last;
+            }
+        };
+        self.show_running(None);
+        (last, polls)
+    }
+
+    #[inline]
+    pub(super) fn run_until_panic(&self, view: &impl SystemView, left: &Cell<u32>) -> Step {
+        while left.get() > 0 {
+            // Rather than the inbox: whatever is pushed is announced next, and what was announced after the drain that took
+            // it in must not stay announced while others run.
+            if self.published().has_arrivals() {
+                self.drain_inbox();
+            }
+            let Some(most_urgent) = self.most_urgent.get() else {
+                return Step::Idle;
+            };
+            if view
+                .most_urgent_elsewhere()
+                .is_some_and(|elsewhere| elsewhere.is_more_urgent_than(most_urgent))
+            {
+                return Step::Elsewhere;
+            }
+            let level = self.chooser.choose(&self.ready, most_urgent);
+            let block = self.dequeue_head(level);
+            left.set(left.get() - 1);
+            self.poll(block, level);
+        }
+        Step::Ran
+    }
+
+    /// *run* until the poll returns, then *yield*, *block* or *exit*.
+    #[inline]
+    pub(super) fn poll(&self, block: BlockRef, level: Priority) {
+        block.state.set(State::Running);
+        self.show_running(Some(level));
+        let outer = self.current.replace(Some(block));
+        self.note_poll_started(block);
+        let waker = waker::borrowed(block);
+        // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future, which stays where it is.
+        let polled = unsafe {
+            let vtable = block.vtable.get().unwrap_unchecked();
+            (vtable.poll)(&block, &mut Context::from_waker(&waker))
+        };
+        self.current.set(outer);
+        self.note_poll_ended(block);
+        if polled.is_ready() {
+            self.exit(block, Flags::OUTPUT);
+        } else if block.has(Flags::WOKEN.or(Flags::CANCELLED)) {
+            if block.has(Flags::CANCELLED) {
+                self.drop_future(block);
+            } else {
+                block.remove(Flags::WOKEN);
+                self.enqueue(block);
+                self.note_woken(block);
+            }
+        } else {
+            block.state.set(State::Blocked);
+        }
+    }
+
+    /// A panic came out of a poll, or out of what is not a coroutine's: the view, or the waker of someone who joined.
+    #[cold]
+    pub(super) fn poll_panicked(&self, outer: Option<BlockRef>, panic: Panic) {
+        match self.current.replace(outer) {
+            Some(block) if Some(block) != outer => {
+                self.note_poll_ended(block);
+                if !block.has(Flags::FUTURE_GONE)
+                    && let Some(vtable) = block.vtable.get()
+                {
+                    block.insert(Flags::FUTURE_GONE);
+                    // SAFETY: the flag said that the future is there.
+                    contain(|| unsafe { (vtable.drop_future)(block.memory.get()) });
+                }
+                self.exit_panicked(block, panic);
+            }
+            _ => resume(panic),
+        }
+    }
+
+    /// Drops the future of a coroutine that is in no queue, and lets it exit.
+    pub(super) fn drop_future(&self, block: BlockRef) {
+        // While the destructor runs, the coroutine counts as running and cancelled: a wake or a second cancel from there
+        // changes nothing, and a handle that the future owned finds nothing to clean up yet.
+        block.state.set(State::Running);
+        block.insert(Flags::CANCELLED.or(Flags::FUTURE_GONE));
+        if let Some(vtable) = block.vtable.get() {
+            // SAFETY: the coroutine has not exited, so the future is there, and the flag keeps others from dropping it.
+            match isolate(|| unsafe { (vtable.drop_future)(block.memory.get()) }) {
+                Ok(()) => {
+                    self.free_memory(block);
+                    self.exit(block, Flags::default());
+                }
+                Err(panic) => self.exit_panicked(block, panic),
+            }
+        }
+    }
+
+    /// *exit*: the joiner is woken; without a handle the slot is free at once. `result` says what there is to take.
+    pub(super) fn exit(&self, block: BlockRef, result: Flags) {
+        block.state.set(State::Exited);
+        block.insert(result);
+        self.live.set(self.live.get() - 1);
+        self.note_exited(block, result);
+        // Asked before anyone is woken: a waker that drops the handle discards the result by that.
+        let handle = block.has(Flags::HANDLE);
+        if block.waiters.get().is_some() {
+            self.end_waiters(block);
+        }
+        if !handle {
+            self.discard(block);
+        }
+    }
+
+    pub(super) fn exit_panicked(&self, block: BlockRef, panic: Panic) {
+        self.free_memory(block);
+        #[cfg(feature = "std")]
+        block.memory.set(
+            // The payload is a fat pointer; the block has room for a thin one.
+            std::boxed::Box::into_raw(std::boxed::Box::new(panic)).cast(),
+        );
+        #[cfg(not(feature = "std"))]
+        match panic {}
+        #[cfg(feature = "std")]
+        self.exit(block, Flags::PANIC);
+    }
+}

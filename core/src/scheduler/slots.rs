@@ -1,0 +1,110 @@
+//! The table's slots: taken by a spawn, given back when coroutine, handle and wakers are gone.
+
+use core::ptr::NonNull;
+
+use super::Scheduler;
+use crate::block::{BlockRef, Flags, State};
+use crate::executor::SpawnError;
+use crate::link::Link;
+use crate::task::contain;
+#[cfg(feature = "std")]
+use crate::task::{Panic, dispose};
+
+impl Scheduler {
+    pub(super) fn take_slot(&self) -> Result<BlockRef, SpawnError> {
+        if self.free.get() == Link::NONE {
+            // SAFETY: only the owner uses the storage, and growing it calls nothing of ours.
+            let grown = unsafe { (*self.storage.get()).grow(NonNull::from(self)) };
+            // Even if it failed: the directory may have moved before memory ran out.
+            self.directory.set(self.storage().directory());
+            let (first, slots) = grown?;
+            // Lowest index first, so that neighbours in the queue tend to be neighbours in memory.
+            for index in (first..first + slots).rev() {
+                self.push_free(self.block(index));
+            }
+        }
+        let block = self.follow(self.free.get());
+        self.free.set(block.next.get());
+        Ok(block)
+    }
+
+    pub(super) fn push_free(&self, block: BlockRef) {
+        block.next.set(self.free.get());
+        self.free.set(Link::to(block));
+    }
+
+    /// The coroutine is over and so is its handle: the identifier becomes stale, and the slot is used again as soon as
+    /// no waker refers to it.
+    pub(super) fn give_slot(&self, block: BlockRef) {
+        block.vtable.set(None);
+        let generation = block.generation.get();
+        if generation == u32::MAX {
+            // Four thousand million coroutines have lived here. Another one would bear the name of the first.
+            return;
+        }
+        block.generation.set(generation + 1);
+        if block.signals.retire() {
+            self.push_free(block);
+        }
+    }
+
+    /// The handle of `block` is gone, with the output or without it.
+    pub(crate) fn release_handle(block: BlockRef) {
+        let scheduler = block.scheduler();
+        let this = Self::of(block);
+        block.remove(Flags::HANDLE);
+        if block.state.get() == State::Exited {
+            this.discard(block);
+        }
+        this.handles.set(this.handles.get() - 1);
+        if this.closing.get() && this.handles.get() == 0 {
+            Self::unanchor(scheduler);
+        }
+    }
+
+    /// Nobody asks for the result of an exited coroutine any more.
+    pub(super) fn discard(&self, block: BlockRef) {
+        if block.has(Flags::OUTPUT)
+            && let Some(vtable) = block.vtable.get()
+        {
+            // SAFETY: the flag says that the output is there, and it is dropped once.
+            contain(|| unsafe { (vtable.drop_output)(block.memory.get()) });
+            self.free_memory(block);
+        }
+        #[cfg(feature = "std")]
+        if block.has(Flags::PANIC) {
+            dispose(self.take_panic(block));
+        }
+        self.give_slot(block);
+    }
+
+    /// What the coroutine's panic carried, once.
+    #[cfg(feature = "std")]
+    pub(crate) fn take_panic(&self, block: BlockRef) -> Panic {
+        block.remove(Flags::PANIC);
+        let memory = block.memory.replace(core::ptr::null_mut());
+        // SAFETY: `exit_panicked` made the box, and the flag said that it is still there.
+        *unsafe { std::boxed::Box::from_raw(memory.cast::<Panic>()) }
+    }
+
+    /// The output of a finished coroutine, once.
+    ///
+    /// # Safety
+    /// `T` is the output's type, and the flag `OUTPUT` is set.
+    pub(crate) unsafe fn take_output<T>(&self, block: BlockRef) -> T {
+        block.remove(Flags::OUTPUT);
+        // SAFETY: the caller's promise; the memory counts as empty from here on.
+        let output = unsafe { block.memory.get().cast::<T>().read() };
+        self.free_memory(block);
+        output
+    }
+
+    pub(super) fn free_memory(&self, block: BlockRef) {
+        if let Some(vtable) = block.vtable.get() {
+            let memory = block.memory.replace(core::ptr::null_mut());
+            // SAFETY: only the owner uses the storage, which allocated this memory with this layout, and whoever calls has
+            // moved or dropped what was in it.
+            unsafe { (*self.storage.get()).free(memory, vtable.layout) };
+        }
+    }
+}
