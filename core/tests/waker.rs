@@ -2,9 +2,7 @@
 
 mod common;
 
-use std::cell::RefCell;
 use std::future::{pending, poll_fn};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Wake, Waker};
@@ -226,7 +224,7 @@ fn borrowed_waker_on_other_threads() {
 #[test]
 fn too_many_wakers_are_a_panic() {
     let executor = executor();
-    let kept: Rc<RefCell<Vec<Waker>>> = Rc::default();
+    let kept: std::rc::Rc<std::cell::RefCell<Vec<Waker>>> = std::rc::Rc::default();
     let wakers = kept.clone();
     let handle = spawn(
         &executor,
