@@ -14,7 +14,7 @@ const LINE: usize = size_of::<Line>();
 /// # Safety
 /// As [`core::ptr::copy_nonoverlapping`].
 pub(crate) unsafe fn copy(source: *const u8, target: *mut u8, length: usize) {
-    let aligned = (source.addr() | target.addr()) % align_of::<Line>() == 0;
+    let aligned = (source.addr() | target.addr()).is_multiple_of(align_of::<Line>());
     let lines = if aligned { length / LINE } else { 0 };
     for line in 0..lines {
         // SAFETY: the line lies inside both ranges, which are aligned.
