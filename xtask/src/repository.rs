@@ -1,7 +1,7 @@
 //! Where things lie in the repository.
 
+use crate::process;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// The repository's root folder.
 pub(crate) fn root() -> &'static Path {
@@ -28,18 +28,9 @@ pub(crate) fn data_folder() -> PathBuf {
 
 /// The commit that is checked out, with `+` behind it if files differ from it; `unknown` outside a git checkout.
 pub(crate) fn commit() -> String {
-    let git = |args: &[&str]| {
-        let output = Command::new("git")
-            .args(args)
-            .current_dir(root())
-            .stderr(Stdio::null())
-            .output()
-            .ok()?;
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
-    };
+    let root = root();
+    let root = root.to_string_lossy();
+    let git = |args: &[&str]| process::answer("git", &[&["-C", root.as_ref()], args].concat());
     match git(&["rev-parse", "HEAD"]) {
         None => "unknown".to_string(),
         Some(hash) => match git(&["status", "--porcelain"]) {

@@ -4,6 +4,7 @@
 //! polls the same function once: what it awaits blocks the thread instead of suspending, so that poll completes it.
 use alloc::vec::Vec;
 use core::future::poll_fn;
+use core::marker::PhantomData;
 use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
@@ -132,61 +133,83 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn create_pipes(count: usize) -> Vec<Pipe> {
-    (0..count)
-        .map(|_| Pipe::new().expect("descriptors and memory for another pipe"))
-        .collect()
-}
-
-fn read_blocking(reader: OwnedFd, mut buffer: Vec<u8>) -> Vec<u8> {
-    reader.fill(&mut buffer).expect("the pipe can be read");
-    buffer
-}
-
-fn write_blocking(writer: OwnedFd, data: &[u8]) {
-    assert_eq!(writer.write(data), Ok(data.len()), "the pipe takes all");
-}
-
-fn start<F: Future<Output = ()>>(
-    make: impl FnOnce() -> F + Send + 'static,
-) -> thread::JoinHandle<()> {
-    thread::spawn(move || at_once(make())).expect("memory for another thread")
-}
-
-/// Threads that wait by yielding, as in the papers: whatever they wait for, they ask again and again.
+/// Threads. What they do is the same; how they wait is `W`.
 #[derive(Debug)]
-pub struct ThreadYield;
+pub struct Threads<W>(PhantomData<W>);
 
-impl Model for ThreadYield {
+/// How threads wait.
+pub trait Waiting: 'static {
+    /// See [`Model::NAME`].
+    const NAME: &'static str;
+    /// Whether they stay ready and ask again each time they get the hart.
+    const YIELDS: bool;
+    /// See [`Model::Signal`].
+    type Signal: Signal;
+}
+
+/// By yielding, as in the papers: whatever they wait for, they ask again and again.
+#[derive(Debug)]
+pub struct Yielding;
+
+impl Waiting for Yielding {
     const NAME: &'static str = "thread-yield";
-    type Task = thread::JoinHandle<()>;
+    const YIELDS: bool = true;
     type Signal = Nothing;
+}
+
+/// By sleeping in the kernel until what they wait for has happened.
+#[derive(Debug)]
+pub struct Blocking;
+
+impl Waiting for Blocking {
+    const NAME: &'static str = "thread-block";
+    const YIELDS: bool = false;
+    type Signal = Semaphore;
+}
+
+/// Threads that wait by yielding.
+pub type ThreadYield = Threads<Yielding>;
+/// Threads that wait by blocking.
+pub type ThreadBlock = Threads<Blocking>;
+
+impl<W: Waiting> Model for Threads<W> {
+    const NAME: &'static str = W::NAME;
+    type Task = thread::JoinHandle<()>;
+    type Signal = W::Signal;
 
     fn run<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
-        process::wait_by_yielding(true);
+        process::wait_by_yielding(W::YIELDS);
         at_once(main)
     }
 
     fn spawn<F: Future<Output = ()> + 'static>(
         make: impl FnOnce() -> F + Send + 'static,
     ) -> Self::Task {
-        start(make)
+        thread::spawn(move || at_once(make())).expect("memory for another thread")
     }
 
     async fn join(task: Self::Task) {
-        task.join_yielding().expect("the thread finishes");
+        let joined = if W::YIELDS {
+            task.join_yielding()
+        } else {
+            task.join()
+        };
+        joined.expect("the thread finishes");
     }
 
     async fn pipes(count: usize) -> Vec<Pipe> {
-        create_pipes(count)
+        (0..count)
+            .map(|_| Pipe::new().expect("descriptors and memory for another pipe"))
+            .collect()
     }
 
-    async fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> Vec<u8> {
-        read_blocking(reader, buffer)
+    async fn read_and_close(reader: OwnedFd, mut buffer: Vec<u8>) -> Vec<u8> {
+        reader.fill(&mut buffer).expect("the pipe can be read");
+        buffer
     }
 
     async fn write_and_close(writer: OwnedFd, data: Vec<u8>) {
-        write_blocking(writer, &data);
+        assert_eq!(writer.write(&data), Ok(data.len()), "the pipe takes all");
     }
 }
 
@@ -206,43 +229,6 @@ impl Signal for Nothing {
     }
 
     fn give(&self) {}
-}
-
-/// Threads that sleep in the kernel until what they wait for has happened.
-#[derive(Debug)]
-pub struct ThreadBlock;
-
-impl Model for ThreadBlock {
-    const NAME: &'static str = "thread-block";
-    type Task = thread::JoinHandle<()>;
-    type Signal = Semaphore;
-
-    fn run<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
-        process::wait_by_yielding(false);
-        at_once(main)
-    }
-
-    fn spawn<F: Future<Output = ()> + 'static>(
-        make: impl FnOnce() -> F + Send + 'static,
-    ) -> Self::Task {
-        start(make)
-    }
-
-    async fn join(task: Self::Task) {
-        task.join().expect("the thread finishes");
-    }
-
-    async fn pipes(count: usize) -> Vec<Pipe> {
-        create_pipes(count)
-    }
-
-    async fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> Vec<u8> {
-        read_blocking(reader, buffer)
-    }
-
-    async fn write_and_close(writer: OwnedFd, data: Vec<u8>) {
-        write_blocking(writer, &data);
-    }
 }
 
 impl Signal for Semaphore {
