@@ -7,5 +7,6 @@
 
 pub mod call;
 pub mod command_line;
+pub mod exit_code;
 pub mod page;
 pub mod ring;
