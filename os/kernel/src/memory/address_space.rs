@@ -120,7 +120,11 @@ impl AddressSpace {
     ///
     /// # Panics
     /// When this address space is or has a copy.
-    pub(crate) fn map_read_only(&mut self, page: usize, flags: Flags) -> Result<usize, OutOfMemory> {
+    pub(crate) fn map_read_only(
+        &mut self,
+        page: usize,
+        flags: Flags,
+    ) -> Result<usize, OutOfMemory> {
         let frames = Arc::get_mut(&mut self.read_only).expect("a copy has the program already");
         frames.try_reserve(1).map_err(|_| OutOfMemory)?;
         let frame = Frame::zeroed()?;
