@@ -3,6 +3,7 @@
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use crate::block::BlockRef;
 use crate::context;
 use crate::executor::SpawnError;
 use crate::id::CoroutineId;
@@ -44,18 +45,18 @@ pub fn reprioritize(id: CoroutineId, priority: Priority) -> bool {
     on(id, |scheduler, block| {
         scheduler.reprioritize(block, priority)
     })
+    .unwrap_or(false)
 }
 
 /// Cancels a coroutine of the executor that runs here (rules X1 to X4). False if it was too late.
 pub fn cancel(id: CoroutineId) -> bool {
-    on(id, Scheduler::cancel)
+    on(id, Scheduler::cancel).unwrap_or(false)
 }
 
-fn on(id: CoroutineId, act: impl FnOnce(&Scheduler, crate::block::BlockRef) -> bool) -> bool {
-    context::here().is_some_and(|scheduler| {
-        let found = scheduler.held(|| scheduler.on(id, |block| act(scheduler, block)));
-        found.unwrap_or(false)
-    })
+/// Acts on the live coroutine of the executor that runs here with this identifier.
+pub(crate) fn on<R>(id: CoroutineId, act: impl FnOnce(&Scheduler, BlockRef) -> R) -> Option<R> {
+    let scheduler = context::here()?;
+    scheduler.held(|| scheduler.on(id, |block| act(scheduler, block)))
 }
 
 /// Lets the others on the same level run, and everything more urgent: the coroutine goes to the tail of its level.
