@@ -7,6 +7,8 @@
 
 pub mod call;
 pub mod command_line;
+pub mod error;
 pub mod exit_code;
+pub mod file;
 pub mod page;
 pub mod ring;

@@ -1,7 +1,8 @@
 //! The console: a 16550 serial port. Without one, output goes through the SBI and there is no input.
 //!
-//! Input comes by interrupt, through the PLIC: the interrupt moves the bytes into a buffer and wakes the coroutines that read.
+//! Input comes by interrupt: the interrupt moves the bytes into a buffer and wakes the coroutines that read.
 use crate::boot::Machine;
+use crate::device::plic;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
 use crate::wait::{WaitMode, WaitQueue, until};
@@ -19,7 +20,6 @@ const TYPED_AHEAD: usize = 4096;
 
 struct Console {
     port: Option<Uart16550<MmioBackend>>,
-    plic: Option<Plic>,
     input: VecDeque<u8>,
 }
 
@@ -28,12 +28,11 @@ unsafe impl Send for Console {}
 
 static CONSOLE: Mutex<Console> = Mutex::new(Console {
     port: None,
-    plic: None,
     input: VecDeque::new(),
 });
 static READERS: WaitQueue = WaitQueue::new();
 
-/// Finds the port and the interrupt controller, and switches the interrupt of incoming bytes on.
+/// Finds the port and switches the interrupt of incoming bytes on.
 pub(crate) fn init(machine: &Machine) {
     let Some((registers, interrupt)) = &machine.serial else {
         return;
@@ -54,71 +53,18 @@ pub(crate) fn init(machine: &Machine) {
     {
         return;
     }
+    CONSOLE.lock().port = Some(port);
+    plic::enable(*interrupt, self::interrupt);
+}
+
+/// Moves the bytes that have come into the buffer.
+fn interrupt() {
     let mut console = CONSOLE.lock();
-    console.port = Some(port);
-    console.plic = machine
-        .interrupts
-        .as_ref()
-        .map(|registers| Plic::new(registers.start, *interrupt, machine.boot_hart));
-}
-
-/// The interrupt controller, used for one interrupt on one hart in supervisor mode.
-struct Plic {
-    base: usize,
-    /// The supervisor mode of the hart that serves the interrupts: each hart has two contexts, the machine's first.
-    context: usize,
-}
-
-impl Plic {
-    fn new(base: usize, interrupt: u32, hart: usize) -> Plic {
-        let plic = Plic {
-            base,
-            context: 2 * hart + 1,
-        };
-        let interrupt = interrupt as usize;
-        plic.write(4 * interrupt, 1);
-        plic.write(
-            0x2000 + 0x80 * plic.context + 4 * (interrupt / 32),
-            1 << (interrupt % 32),
-        );
-        plic.write(0x20_0000 + 0x1000 * plic.context, 0);
-        plic
-    }
-
-    fn write(&self, offset: usize, value: u32) {
-        // SAFETY: the device tree says that a PLIC lies there, and it is mapped.
-        unsafe { ((self.base + offset) as *mut u32).write_volatile(value) }
-    }
-
-    /// Takes the interrupt that is pending; 0 for none.
-    fn claim(&self) -> u32 {
-        // SAFETY: as in `write`.
-        unsafe { ((self.base + 0x20_0004 + 0x1000 * self.context) as *mut u32).read_volatile() }
-    }
-
-    fn complete(&self, interrupt: u32) {
-        self.write(0x20_0004 + 0x1000 * self.context, interrupt);
-    }
-}
-
-/// Serves the interrupts of devices: of the serial port, the only one that is switched on.
-pub(crate) fn interrupt() {
-    let mut console = CONSOLE.lock();
-    let Console { port, plic, input } = &mut *console;
-    let (Some(port), Some(plic)) = (port, plic) else {
-        return;
-    };
-    loop {
-        let interrupt = plic.claim();
-        if interrupt == 0 {
-            break;
+    let Console { port, input } = &mut *console;
+    while let Some(byte) = port.as_mut().and_then(|port| port.try_receive_byte().ok()) {
+        if input.len() < TYPED_AHEAD {
+            input.push_back(byte);
         }
-        while let Ok(byte) = port.try_receive_byte() {
-            if input.len() < TYPED_AHEAD {
-                input.push_back(byte);
-            }
-        }
-        plic.complete(interrupt);
     }
     READERS.wake_all();
 }

@@ -85,6 +85,7 @@ impl ProgramTest {
             smp: self.smp,
             memory: self.memory.clone(),
             limit: Some(Duration::from_secs(self.limit)),
+            disk: None,
             input: Input::None,
             command: self.run.split_whitespace().map(str::to_string).collect(),
         };

@@ -87,6 +87,7 @@ impl Process {
             pid: table::new_pid(),
             space_id: table::new_space().ok_or(OutOfMemory)?,
             name: Mutex::new(name),
+            directory: Mutex::new(String::from("/")),
             memory: Mutex::new(None),
             page,
             granted: u64::MAX,
@@ -201,6 +202,7 @@ impl Process {
             .running
             .store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
         child.set_wait_mode(self.wait_mode());
+        *child.directory.lock() = self.directory.lock().clone();
         child.level.store(self.level(), Ordering::Relaxed);
         child.state.lock().files = self.state.lock().files.clone();
         table::insert(child.clone());
@@ -343,7 +345,7 @@ impl Process {
         table::remove(self);
         let first = FIRST.get();
         if first.is_some_and(|first| first.pid == self.pid) {
-            power::off(self.state.lock().ending.unwrap_or(0));
+            power::shut_down(self.state.lock().ending.unwrap_or(0));
         }
         self.state.lock().ended = true;
         if let Some(first) = first {

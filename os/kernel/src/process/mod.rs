@@ -41,6 +41,8 @@ pub(crate) struct Process {
     /// Tells its address space from others in the harts' translation buffers.
     space_id: u16,
     name: Mutex<String>,
+    /// Where paths begin that don't begin with `/`: an absolute path.
+    pub directory: Mutex<String>,
     /// `None` when the process has ended.
     memory: Mutex<Option<AddressSpace>>,
     /// What the process says of its coroutines; a [`ProcessPage`].
@@ -183,10 +185,9 @@ impl Process {
         }
     }
 
-    /// Closes a descriptor. The file goes when nothing uses it any more.
-    pub(crate) fn close(&self, descriptor: usize) -> bool {
-        let file = self.state.lock().close(descriptor);
-        file.is_some()
+    /// Closes a descriptor and returns its file, which goes when nothing uses it any more.
+    pub(crate) fn close(&self, descriptor: usize) -> Option<File> {
+        self.state.lock().close(descriptor)
     }
 
     /// Adds a semaphore of this kind and returns its number; `None` when there is no memory for it.
