@@ -5,6 +5,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod auxiliary;
 pub mod call;
 pub mod command_line;
 pub mod error;
@@ -12,3 +13,4 @@ pub mod exit_code;
 pub mod file;
 pub mod page;
 pub mod ring;
+pub mod vdso;

@@ -5,6 +5,7 @@ pub(crate) mod build;
 pub(crate) mod disk;
 mod quote;
 mod transcript;
+pub(crate) mod vdso;
 
 use crate::progress::Progress;
 use anyhow::{Result, bail};
@@ -34,6 +35,9 @@ pub(crate) struct Options {
     /// Runs without a disk
     #[arg(long, conflicts_with = "disk")]
     no_disk: bool,
+    /// Boots with this image of the shared scheduler instead of the one from os/vdso
+    #[arg(long, value_name = "FILE")]
+    vdso: Option<PathBuf>,
     /// Ends the machine after so many seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
@@ -45,7 +49,7 @@ pub(crate) struct Options {
 /// Boots the OS, passes the program's output through, and ends with its exit code.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut progress = Progress::spinner("building the operating system");
-    let image = build::build(&options.programs, &mut progress);
+    let image = build::build(&options.programs, options.vdso.as_deref(), &mut progress);
     progress.finish();
     let image = image?;
     let disk = match &options.disk {

@@ -582,7 +582,7 @@ async fn write_one(number: usize) {
 
 fn a_program_on_the_disk_runs() {
     in_directory(|| {
-        let archive = fs::read("hello").expect("the archive has it");
+        let archive = fs::read("/hello").expect("the archive has it");
         fs::write("program", &archive).expect("room");
         for path in ["program", "./program", "/test/program"] {
             let (reader, writer) = pipe();
@@ -609,7 +609,7 @@ fn a_program_on_the_disk_runs() {
 
 fn what_is_no_program_does_not_run() {
     in_directory(|| {
-        let good = fs::read("hello").expect("the archive has it");
+        let good = fs::read("/hello").expect("the archive has it");
         let mut wrong_machine = good.clone();
         wrong_machine[18] = 62;
         let mut huge = good.clone();

@@ -13,6 +13,7 @@ mod asynchronous;
 mod coroutines;
 mod faults;
 mod files;
+mod image;
 mod memory;
 mod pipes;
 mod processes;
@@ -30,6 +31,7 @@ corank_user::main!(main);
 const GROUPS: &[(&str, &[Test])] = &[
     ("arguments", arguments::TESTS),
     ("faults", faults::TESTS),
+    ("image", image::TESTS),
     ("processes", processes::TESTS),
     ("pipes", pipes::TESTS),
     ("threads", threads::TESTS),
