@@ -99,6 +99,19 @@ pub const WAIT_PROCESS: usize = 4004;
 /// `frames_free() -> free 4 KiB frames of physical memory`
 pub const FRAMES_FREE: usize = 4005;
 
+/// `process_list(records: *mut` [`ProcessRecord`](crate::information::ProcessRecord)`, room) -> how many processes there are`. As many
+/// records are written as there is room for, in the order of their numbers; those that have ended come behind the others.
+pub const PROCESS_LIST: usize = 4040;
+/// `system_status(status: *mut` [`SystemStatus`](crate::information::SystemStatus)`) -> 0`
+pub const SYSTEM_STATUS: usize = 4041;
+/// `group_set(pid, group) -> 0`: makes the process part of a group; children inherit it. A pid of 0 is the caller, a group of 0 is the
+/// process's own number.
+pub const GROUP_SET: usize = 4042;
+/// `foreground(group) -> 0`: says which group of processes the console belongs to. While one has it, Ctrl-C ends its processes with the
+/// exit code -2, input comes in lines that are shown as they are typed, Ctrl-D ends the input, and a carriage return is a new line.
+/// With 0, as at the beginning, each byte comes as it was typed.
+pub const FOREGROUND: usize = 4043;
+
 /// `file_open(path: *const u8 (NUL-terminated), flags: u32) -> fd` or an [`error`](crate::error), with the flags of
 /// [`crate::file`]. A file that is not on the disk, and not to be made, is looked for in the system's archive, for reading.
 pub const FILE_OPEN: usize = 4050;

@@ -11,6 +11,7 @@ pub mod command_line;
 pub mod error;
 pub mod exit_code;
 pub mod file;
+pub mod information;
 pub mod page;
 pub mod ring;
 pub mod vdso;

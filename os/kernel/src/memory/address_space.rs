@@ -212,6 +212,18 @@ impl AddressSpace {
         Ok(old)
     }
 
+    /// How many pages of memory belong to it. Looks at each one.
+    pub(crate) fn pages(&self) -> usize {
+        let mut pages = 0;
+        let counted: Result<(), core::convert::Infallible> =
+            self.table.for_each_page(|_, entry| {
+                pages += usize::from(entry.flags().contains(Flags::OWNED));
+                Ok(())
+            });
+        let Ok(()) = counted;
+        pages
+    }
+
     /// A copy with frames of its own. Borrowed pages are left out.
     ///
     /// # Errors

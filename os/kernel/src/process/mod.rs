@@ -7,11 +7,13 @@
 //! hart, memory and files go back and the parent learns the exit code.
 mod level;
 mod life;
+mod records;
 mod table;
 
 pub(crate) use level::{priority, publish_levels};
 pub(crate) use life::start_first;
-pub(crate) use table::find;
+pub(crate) use records::records;
+pub(crate) use table::{count, find};
 
 use crate::file::File;
 use crate::memory::address_space::AddressSpace;
@@ -25,7 +27,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank::Remote;
 use corank_abi::page::ProcessPage;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use spin::Mutex;
 
 /// How many files a process may have open.
@@ -55,6 +57,8 @@ pub(crate) struct Process {
     /// [`State::ending`] is set.
     is_ending: AtomicBool,
     state: Mutex<State>,
+    /// The number of the group that it belongs to: what the console ends together.
+    pub group: AtomicUsize,
     /// The process's rings, once it has set them up.
     pub ring: Mutex<Option<Arc<Ring>>>,
     /// Woken when a child has ended.
@@ -113,6 +117,20 @@ pub(crate) enum Waited {
     Running,
     /// It has ended and is forgotten now: its number and exit code.
     Ended(usize, i32),
+}
+
+/// Ends all processes of a group.
+pub(crate) fn end_group(group: usize, code: i32) {
+    let mut members = Vec::new();
+    table::for_each(|process| {
+        if process.group.load(Ordering::Relaxed) == group {
+            members.push(process.clone());
+        }
+    });
+    // Ending one comes back to the table.
+    for process in members {
+        process.end(code);
+    }
 }
 
 impl Process {

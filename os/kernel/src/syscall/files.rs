@@ -1,5 +1,6 @@
 //! Calls on the file system. Those of rCore-Tutorial-v3 say only that they failed; ours say why.
 use super::Result;
+use super::information::write;
 use crate::file::{File, disk::DiskFile, stored::Stored};
 use crate::fs::{self, Failure, Opening, Operation, Reply, path};
 use crate::memory::user::UserBuffer;
@@ -166,16 +167,6 @@ fn code(result: fs::Result<usize>) -> isize {
 
 fn done(reply: fs::Result<Reply>) -> isize {
     code(reply.map(|_| 0))
-}
-
-/// Copies a value of the interface to the program.
-fn write<T: Copy>(process: &Process, address: usize, value: &T) -> Result {
-    // SAFETY: the values of `corank_abi::file` have a C layout without padding.
-    let bytes = unsafe {
-        core::slice::from_raw_parts(core::ptr::from_ref(value).cast::<u8>(), size_of::<T>())
-    };
-    process.with_memory(|space| space.write(address, bytes), Ok(()))?;
-    Ok(0)
 }
 
 fn tutorial_flags(flags: u32) -> Opening {

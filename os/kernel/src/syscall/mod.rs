@@ -4,6 +4,7 @@
 //! is written once: what it does without waiting in `at_once`, and waiting in `wait`.
 mod files;
 mod fs;
+mod information;
 mod process;
 mod sync;
 mod thread;
@@ -110,6 +111,10 @@ pub(crate) fn at_once(
         MUTEX_UNLOCK | SEMAPHORE_UP | CONDVAR_SIGNAL => Ok(sync::up(process, number, first)),
         SBRK => Ok(process::sbrk(process, first as isize)),
         FRAMES_FREE => Ok(frame::free() as isize),
+        PROCESS_LIST => information::process_list(process, first, second),
+        SYSTEM_STATUS => information::system_status(process, first),
+        GROUP_SET => Ok(information::set_group(process, first, second)),
+        FOREGROUND => Ok(information::set_foreground(first)),
         _ => Ok(NOT_IMPLEMENTED),
     })
 }
