@@ -7,7 +7,7 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 use core::task::Waker;
 
-use crate::atomic::{AtomicU32, Ordering};
+use crate::atomic::{AtomicU8, AtomicU32, Ordering};
 #[cfg(feature = "alloc")]
 use crate::baton::pause;
 use crate::block::BlockRef;
@@ -33,7 +33,7 @@ pub(crate) struct Seat {
 pub(crate) struct Calling {
     waker: Waker,
     /// Whether a call also reaches it while it polls: then it is called for what is more urgent.
-    pub(crate) interruptible: bool,
+    interruptible: AtomicU8,
     /// Its last step found nothing to do. Read by others.
     pub(crate) idle: Cell<bool>,
     /// It was called and has not looked since. Read and written by others.
@@ -60,15 +60,11 @@ impl Seat {
 
     /// A worker's seat.
     #[cfg(feature = "alloc")]
-    pub(crate) fn of_worker(
-        scheduler: *const Scheduler,
-        waker: Waker,
-        interruptible: bool,
-    ) -> Self {
+    pub(crate) fn of_worker(scheduler: *const Scheduler, waker: Waker) -> Self {
         Self {
             worker: Some(Calling {
                 waker,
-                interruptible,
+                interruptible: AtomicU8::new(0),
                 idle: Cell::new(false),
                 called: Cell::new(false),
                 pending: AtomicU32::new(0),
@@ -102,6 +98,15 @@ impl Seat {
 }
 
 impl Calling {
+    pub(crate) fn is_interruptible(&self) -> bool {
+        self.interruptible.load(Ordering::Relaxed) != 0
+    }
+
+    #[cfg(feature = "alloc")]
+    pub(crate) fn set_interruptible(&self, interruptible: bool) {
+        (self.interruptible).store(u8::from(interruptible), Ordering::Relaxed);
+    }
+
     /// Under the baton: the worker is going to be called by [`call`](Self::call).
     pub(crate) fn announce(&self) {
         self.called.set(true);

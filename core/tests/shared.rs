@@ -226,7 +226,8 @@ fn the_least_urgent_worker_is_interrupted() {
     let (theirs, deeper) = (executor, executor);
     let (inner, innermost) = (calls[1].clone(), calls[2].clone());
     drop(spawn_around(executor, 20, move |_| {
-        let second = theirs.interruptible_worker(inner.into());
+        let second = theirs.worker(inner.into());
+        second.set_interruptible(true);
         assert_eq!(second.step(), Step::Ran);
     }));
     drop(spawn_around(executor, 40, move |_| {
@@ -244,7 +245,8 @@ fn the_least_urgent_worker_is_interrupted() {
         }));
         assert_eq!(third.step(), Step::Ran);
     }));
-    let first = executor.interruptible_worker(calls[0].clone().into());
+    let first = executor.worker(calls[0].clone().into());
+    first.set_interruptible(true);
     assert_eq!(first.step(), Step::Ran);
 }
 

@@ -128,7 +128,7 @@ impl Scheduler {
                 break;
             }
             if let Some(level) = seat.running.get()
-                && worker.interruptible
+                && worker.is_interruptible()
                 && least.is_more_urgent_than(level)
             {
                 least = level;

@@ -3,7 +3,7 @@
 //! A thread's coroutine is the switching coroutine of seed 002 (section 3.3): it never holds the hart for longer than up to
 //! the next clock tick, and its priority is that of the most urgent coroutine of its process.
 use crate::memory::user::BadAddress;
-use crate::process::Process;
+use crate::process::{Global, Process};
 use crate::trap::{self, Context, Trap};
 use crate::{clock, device, hart, println, syscall};
 use alloc::sync::Arc;
@@ -56,7 +56,11 @@ impl From<BadAddress> for End {
 /// The thread's coroutine: user mode, a trap, what the trap asks for, again.
 pub(crate) async fn run(thread: Thread, mut context: Context) {
     while !thread.process.is_ending() {
-        match run_until_trap(&thread.process, &mut context) {
+        let Some(trap) = run_until_trap(&thread.process, &mut context) else {
+            corank::yield_now().await;
+            continue;
+        };
+        match trap {
             Trap::Call => {
                 context.pc += 4;
                 match syscall::serve(&thread, &mut context).await {
@@ -70,6 +74,10 @@ pub(crate) async fn run(thread: Thread, mut context: Context) {
             }
             Trap::Device => {
                 device::interrupt();
+                corank::yield_now().await;
+            }
+            Trap::Signal => {
+                hart::take_call();
                 corank::yield_now().await;
             }
             Trap::Page(address, access) => {
@@ -101,9 +109,19 @@ pub(crate) async fn run(thread: Thread, mut context: Context) {
     }
 }
 
-fn run_until_trap(process: &Process, context: &mut Context) -> Trap {
+/// `None`: the process ends, or something more urgent became ready on the way here.
+fn run_until_trap(process: &Process, context: &mut Context) -> Option<Trap> {
+    hart::set_interruptible(process.global() == Global::Strict);
+    if hart::take_own_call() {
+        return None;
+    }
     let satp = process.with_memory(
         |space| {
+            hart::enter_user(space.satp());
+            // Only now: whoever ends the process after this finds that this hart runs it.
+            if process.is_ending() {
+                return 0;
+            }
             if space.take_stale(hart::index()) {
                 hart::forget(space.satp());
             }
@@ -111,13 +129,13 @@ fn run_until_trap(process: &Process, context: &mut Context) -> Trap {
         },
         0,
     );
-    assert!(
-        satp != 0,
-        "a process has memory until its last thread is gone"
-    );
+    if satp == 0 {
+        hart::leave_user();
+        return None;
+    }
     // SAFETY: an address space lives until the process's last thread is gone or, alone in its process, runs another
     // program; every address space has the trampoline and the harts' pages.
-    unsafe { trap::run_user(context, satp) }
+    Some(unsafe { trap::run_user(context, satp) })
 }
 
 #[cold]

@@ -13,6 +13,7 @@ use super::kernel_space;
 use super::page_table::{Flags, PageTable};
 use super::user::{Access, BadAddress};
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
+use crate::hart;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -94,10 +95,12 @@ impl AddressSpace {
             && self.stale.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
-    /// To be called after a translation was taken away. A new one needs nothing: a hart that remembers that there was none
-    /// traps once and then forgets (see [`crate::thread`]).
+    /// To be called after a translation was taken away, and before its frame is used for anything else. Harts that run the
+    /// program now forget it at once, the others before they run it again. A new translation needs nothing: a hart that
+    /// remembers that there was none traps once and then forgets (see [`crate::thread`]).
     fn changed(&self) {
         self.stale.store(u64::MAX, Ordering::Release);
+        hart::forget_elsewhere(self.satp);
     }
 
     /// Maps a fresh frame of zeros at `page`, and returns the frame's address.
@@ -155,10 +158,25 @@ impl AddressSpace {
 
     /// Takes away every page in `range`.
     pub(crate) fn unmap(&mut self, range: Range<usize>) {
-        for page in range.step_by(PAGE_SIZE) {
-            self.table.unmap(page);
+        let mut pages = range.step_by(PAGE_SIZE);
+        loop {
+            // As many as one call to the other harts is worth.
+            const BATCH: usize = 64;
+            let mut unmapped = [const { None }; BATCH];
+            let mut count = 0;
+            while count < BATCH
+                && let Some(page) = pages.next()
+            {
+                unmapped[count] = self.table.unmap(page);
+                count += usize::from(unmapped[count].is_some());
+            }
+            if count == 0 {
+                return;
+            }
+            self.changed();
+            // Their frames are free from here on.
+            drop(unmapped);
         }
-        self.changed();
     }
 
     /// The physical address of the page of `address`, if a program may use it so. Maps a page of a stack that was not there yet.

@@ -10,7 +10,7 @@ mod life;
 mod records;
 mod table;
 
-pub(crate) use level::{priority, publish_levels};
+pub(crate) use level::{Global, follow_levels, priority};
 pub(crate) use life::start_first;
 pub(crate) use records::records;
 pub(crate) use table::{count, find};
@@ -25,9 +25,9 @@ use crate::wait::{WaitMode, WaitQueue};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use corank::Remote;
+use corank::CoroutineId;
 use corank_abi::page::ProcessPage;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use spin::Mutex;
 
 /// How many files a process may have open.
@@ -50,7 +50,9 @@ pub(crate) struct Process {
     /// What the process says of its coroutines; a [`ProcessPage`].
     page: Frame,
     /// The levels that the process may claim.
-    granted: u64,
+    granted: AtomicU64,
+    /// Its harts are interrupted for what is more urgent; see [`Global`].
+    is_strict: AtomicBool,
     /// The level at which its threads run now.
     level: AtomicU8,
     waits_by_yielding: AtomicBool,
@@ -73,6 +75,8 @@ struct State {
     children: Vec<Arc<Process>>,
     threads: Vec<Slot>,
     free_tids: Vec<usize>,
+    /// How many threads were ever started.
+    starts: u64,
     /// How many threads have a coroutine.
     live: usize,
     files: Vec<Option<File>>,
@@ -91,9 +95,9 @@ struct State {
 #[derive(Debug)]
 enum Slot {
     Free,
-    /// Its coroutine is being made.
-    Starting,
-    Live(Remote),
+    /// Its coroutine is being made: the number that this start has.
+    Starting(u64),
+    Live(CoroutineId),
     Exited(i32),
 }
 
@@ -227,6 +231,16 @@ impl Process {
         self.state.lock().table(kind).get(number).cloned()
     }
 
+    /// The child with this number, whether it has ended or not.
+    pub(crate) fn child(&self, pid: usize) -> Option<Arc<Process>> {
+        let state = self.state.lock();
+        state
+            .children
+            .iter()
+            .find(|child| child.pid == pid)
+            .cloned()
+    }
+
     /// Looks for a child that has ended: the one with this number, or any. `found_none` runs, if one still runs, before
     /// another can end.
     pub(crate) fn wait_child(&self, pid: Option<usize>, running: impl FnOnce()) -> Waited {
@@ -256,7 +270,7 @@ impl Process {
         let mut state = self.state.lock();
         match state.threads.get(tid) {
             None | Some(Slot::Free) => Waited::Nobody,
-            Some(Slot::Starting | Slot::Live(_)) => {
+            Some(Slot::Starting(_) | Slot::Live(_)) => {
                 running();
                 Waited::Running
             }
