@@ -97,7 +97,8 @@ impl Bell {
             let submitted = read.poll(&context);
             debug_assert!(submitted.is_pending(), "the first poll submits");
         }
-        self.button.armed.store(true, Ordering::Release);
+        // A swap rather than a store: whoever wakes before it is seen by the look that follows, whoever wakes after it rings.
+        self.button.armed.swap(true, Ordering::AcqRel);
         false
     }
 }

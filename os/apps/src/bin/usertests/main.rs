@@ -44,6 +44,15 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("urgency", urgency::TESTS),
 ];
 
+/// Clock ticks until what is missing after a test counts as lost.
+const PATIENCE: u64 = 20;
+
+fn ticks() -> u64 {
+    corank_user::page::system()
+        .ticks
+        .load(core::sync::atomic::Ordering::Relaxed)
+}
+
 fn main() -> i32 {
     let chosen = |group: &&str, test: &Test| {
         let mut names = corank_user::arguments().skip(1).peekable();
@@ -74,6 +83,11 @@ fn run(group: &str, test: &Test) -> bool {
     let ended = child.and_then(process::wait);
     // What a test leaves behind becomes a child of the first process, which is this one unless a shell has started it.
     while process::wait_any().is_ok() {}
+    // On another hart the last of it may be on its way out: its parent hears of the end a moment before.
+    let begin = ticks();
+    while process::frames_free() != before && ticks() - begin < PATIENCE {
+        corank_user::thread::yield_now();
+    }
     let after = process::frames_free();
     let name = test.name;
     match ended {

@@ -1,7 +1,9 @@
 //! What the tests share.
+use alloc::vec::Vec;
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process::{self, Pid};
-use corank_user::raw;
+use corank_user::runtime::{self, Global};
+use corank_user::{Priority, raw};
 
 /// One test.
 pub(crate) struct Test {
@@ -64,6 +66,42 @@ pub(crate) fn kill_and_wait(pid: Pid) {
 pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     let Pipe { reader, writer } = Pipe::new().expect("a pipe");
     (reader, writer)
+}
+
+/// Processes that keep all harts but one busy, at the most urgent level, until this is dropped: what competes then competes for one hart.
+pub(crate) struct Occupied(Vec<Pid>);
+
+/// See [`Occupied`].
+pub(crate) fn occupy_other_harts() -> Occupied {
+    let (begun, begins) = pipe();
+    let spinners: Vec<Pid> = (1..process::harts())
+        .map(|_| {
+            let spin = || {
+                let begins = begins.duplicate().expect("a descriptor");
+                runtime::run(Priority::MOST_URGENT, Global::Relaxed, async move {
+                    begins.write(&[0]).expect("room");
+                    loop {
+                        core::hint::spin_loop();
+                    }
+                })
+            };
+            process::spawn(spin).expect("a process")
+        })
+        .collect();
+    for _ in &spinners {
+        assert_eq!(begun.read(&mut [0]), Ok(1));
+    }
+    // Each has been seen at its level by now, and has a hart.
+    spin_for_ticks(2);
+    Occupied(spinners)
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        for pid in self.0.drain(..) {
+            kill_and_wait(pid);
+        }
+    }
 }
 
 /// Spins until the clock has ticked this many times.
