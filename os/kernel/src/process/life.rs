@@ -1,5 +1,5 @@
 //! How processes and threads begin and end.
-use super::level::priority;
+use super::level::{Global, priority};
 use super::{Process, Slot, State, table};
 use crate::elf_loader::{self, LoadError};
 use crate::file::File;
@@ -175,6 +175,7 @@ impl Process {
         let old = self.memory.lock().replace(space);
         drop(old);
         *self.name.lock() = String::from(name);
+        self.set_global(Global::Relaxed);
         let mut state = self.state.lock();
         state.semaphores.clear();
         state.mutexes.clear();

@@ -13,6 +13,8 @@ mod asynchronous;
 mod coroutines;
 mod faults;
 mod files;
+mod grants;
+mod harts;
 mod image;
 mod memory;
 mod pipes;
@@ -24,7 +26,7 @@ mod threads;
 mod urgency;
 
 use corank_user::{println, process};
-use support::Test;
+use support::{Test, frames_free_when};
 
 corank_user::main!(main);
 
@@ -42,16 +44,9 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("asynchronous", asynchronous::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
+    ("harts", harts::TESTS),
+    ("grants", grants::TESTS),
 ];
-
-/// Clock ticks until what is missing after a test counts as lost.
-const PATIENCE: u64 = 20;
-
-fn ticks() -> u64 {
-    corank_user::page::system()
-        .ticks
-        .load(core::sync::atomic::Ordering::Relaxed)
-}
 
 fn main() -> i32 {
     let chosen = |group: &&str, test: &Test| {
@@ -83,12 +78,7 @@ fn run(group: &str, test: &Test) -> bool {
     let ended = child.and_then(process::wait);
     // What a test leaves behind becomes a child of the first process, which is this one unless a shell has started it.
     while process::wait_any().is_ok() {}
-    // On another hart the last of it may be on its way out: its parent hears of the end a moment before.
-    let begin = ticks();
-    while process::frames_free() != before && ticks() - begin < PATIENCE {
-        corank_user::thread::yield_now();
-    }
-    let after = process::frames_free();
+    let after = frames_free_when(before);
     let name = test.name;
     match ended {
         Ok(exited) if exited.code != 0 => {

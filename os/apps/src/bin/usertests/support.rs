@@ -104,6 +104,18 @@ impl Drop for Occupied {
     }
 }
 
+/// How many frames are free, as soon as it is so many; after some clock ticks, however many it is. When a parent hears of a child's end,
+/// the last page of the child may be on its way back, on another hart.
+pub(crate) fn frames_free_when(expected: usize) -> usize {
+    for _ in 0..20 {
+        if process::frames_free() == expected {
+            break;
+        }
+        spin_for_ticks(1);
+    }
+    process::frames_free()
+}
+
 /// Spins until the clock has ticked this many times.
 pub(crate) fn spin_for_ticks(ticks: u64) {
     let now = || {
