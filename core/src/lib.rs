@@ -72,6 +72,7 @@ pub use join::{JoinError, JoinHandle};
 pub use policy::Policy;
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
 pub use published::Published;
+pub use scheduler::{Interrupted, Preempted};
 #[cfg(feature = "stats")]
 pub use stats::Stats;
 pub use storage::{Pool, PoolInUse};

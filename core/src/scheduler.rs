@@ -7,6 +7,7 @@
 //! - `queues`: who is ready, in which order;
 //! - `operations`: spawn, wake, re-prioritise, cancel;
 //! - `run`: pick, poll, exit;
+//! - `preempt`: what runs in the middle of a poll;
 //! - `slots`: the table;
 //! - `outside`: what other threads do.
 
@@ -27,10 +28,12 @@ use crate::timers::Timers;
 
 mod operations;
 mod outside;
+mod preempt;
 mod queues;
 mod run;
 mod slots;
 
+pub use preempt::{Interrupted, Preempted};
 use queues::Queue;
 
 /// See the module's documentation.
@@ -41,6 +44,10 @@ pub(crate) struct Scheduler {
     queues: [Queue; LEVELS],
     chooser: Chooser,
     current: Cell<Option<BlockRef>>,
+    /// Coroutines that were preempted, the latest first; the others follow by `Block::next`.
+    preempted: Cell<Link>,
+    /// Levels of those of them that are ready with stack.
+    with_stack: Cell<Levels>,
     /// The level that is published as running.
     running: LevelCell,
     /// Coroutines that have not exited.
@@ -82,6 +89,8 @@ impl Scheduler {
             queues: [const { Queue::new() }; LEVELS],
             chooser: Chooser::new(config.policy),
             current: Cell::new(None),
+            preempted: Cell::new(Link::NONE),
+            with_stack: Cell::new(Levels::NONE),
             running: LevelCell::new(),
             live: Cell::new(0),
             free: Cell::new(Link::NONE),

@@ -76,7 +76,8 @@ pub const SBRK: usize = 214;
 /// 1 to 4096. Once per process; [`FAILED`] the second time.
 pub const RING_SETUP: usize = 4000;
 /// `ring_enter(wait_for: usize) -> completions that are ready`. Serves every entry of the submission ring, then blocks until
-/// at least `wait_for` completions are ready (0: never blocks) or the deadline in the ring's header has passed.
+/// at least `wait_for` completions are ready (0: never blocks), the deadline in the ring's header has passed, or a user-level
+/// interrupt is due.
 pub const RING_ENTER: usize = 4001;
 /// `wait_mode(mode: usize) -> the mode before`: how this process's threads wait inside blocking calls: [`WAIT_BLOCK`] or
 /// [`WAIT_YIELD`].
@@ -87,6 +88,17 @@ pub const WAIT_THREAD: usize = 4003;
 pub const WAIT_PROCESS: usize = 4004;
 /// `frames_free() -> free 4 KiB frames of physical memory`
 pub const FRAMES_FREE: usize = 4005;
+
+/// `upcall_setup(handler, block) -> 0`: from now on the calling thread takes the process's user-level interrupts (see
+/// [`crate::upcall`]), at `handler`; `block` is the address of its [`Block`](crate::upcall::Block). A `handler` of 0 ends that.
+/// [`FAILED`] while another thread takes them. The addresses are used when an interrupt comes: bad ones end the process then.
+pub const UPCALL_SETUP: usize = 4020;
+/// `upcall_return(frame)`: the registers become those of the [`Frame`](crate::upcall::Frame) and interrupts are unmasked, in one
+/// step. If one was deferred, the handler is entered again first.
+pub const UPCALL_RETURN: usize = 4021;
+/// `upcall_raise() -> 0`: interrupts the thread that takes the process's interrupts, or ends its wait in [`RING_ENTER`]. For whoever
+/// was told so by [`Flag::raise`](crate::upcall::Flag::raise). [`FAILED`] if no thread takes them.
+pub const UPCALL_RAISE: usize = 4022;
 
 /// A thread that waits sleeps in the kernel until what it waits for has happened.
 pub const WAIT_BLOCK: usize = 0;

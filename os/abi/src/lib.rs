@@ -10,3 +10,4 @@ pub mod command_line;
 pub mod exit_code;
 pub mod page;
 pub mod ring;
+pub mod upcall;

@@ -9,7 +9,8 @@ use crate::memory::user::BadAddress;
 use crate::memory::{OutOfMemory, PAGE_SIZE, heap, page_up};
 use crate::process::{Process, priority};
 use crate::syscall;
-use crate::thread;
+use crate::thread::{self, Thread};
+use crate::upcall;
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::alloc::{alloc_zeroed, dealloc};
 use alloc::collections::VecDeque;
@@ -166,9 +167,10 @@ impl Ring {
     /// When a submission passes a bad pointer.
     pub(crate) async fn enter(
         self: Arc<Ring>,
-        process: &Arc<Process>,
+        thread: &Thread,
         wait_for: usize,
     ) -> Result<isize, BadAddress> {
+        let process = &thread.process;
         let end = self.header().submission_tail.load(Ordering::Acquire);
         if end.wrapping_sub(self.state.lock().submission_head) > self.entries {
             return Ok(FAILED);
@@ -186,14 +188,14 @@ impl Ring {
             .unwrap_or(u32::MAX)
             .min(self.entries);
         let ready = self.state.lock().ready(&self);
-        if ready >= wanted {
+        if ready >= wanted || process.upcalls.take(thread.tid) {
             return Ok(ready as isize);
         }
         let deadline = self.header().deadline.load(Ordering::Relaxed);
         let mut completions = pin!(until(&self.completed, WaitMode::Block, |turn| {
             let mut state = self.state.lock();
             let ready = state.ready(&self);
-            if ready >= wanted {
+            if ready >= wanted || process.upcalls.take(thread.tid) {
                 return Poll::Ready(ready);
             }
             state.wanted = state.wanted.min(wanted);
@@ -310,7 +312,17 @@ impl Ring {
         process.arrived(submission.level.min(63));
         if enough {
             self.completed.wake_all();
+        } else {
+            upcall::notify(process);
         }
+    }
+
+    /// Lets whoever waits for completions look whether a user-level interrupt is due: it was raised before.
+    pub(crate) fn look_again(&self) {
+        // Under the lock, so that nobody looks before and waits after.
+        let mut state = self.state.lock();
+        state.wanted = u32::MAX;
+        self.completed.wake_all();
     }
 
     /// Cancels the calls under way: the process ends or runs another program. Nothing is written to the rings any more.

@@ -5,10 +5,14 @@
 use crate::memory::user::BadAddress;
 use crate::process::Process;
 use crate::trap::{self, Context, Trap};
-use crate::{clock, console, hart, println, syscall};
+use crate::{clock, console, hart, println, syscall, upcall};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use core::sync::atomic::{AtomicI32, Ordering};
+use core::task::Poll;
 
 /// What a thread's coroutine owns. When it is dropped, the thread has ended.
 #[derive(Debug)]
@@ -38,13 +42,19 @@ impl Drop for Thread {
     }
 }
 
-/// Why a thread ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a thread does not go on behind its system call.
+#[derive(Debug)]
 pub(crate) enum End {
     /// It called `exit`.
     Exit(i32),
     /// It passed the kernel an address that is not its own.
     BadPointer(BadAddress),
+    /// It runs another program, from these registers.
+    Program(Box<Context>),
+    /// It returns from a handler of user-level interrupts, to the frame at this address.
+    Handler(usize),
+    /// It has ended, and all is said.
+    Done,
 }
 
 impl From<BadAddress> for End {
@@ -53,24 +63,80 @@ impl From<BadAddress> for End {
     }
 }
 
-/// The thread's coroutine: user mode, a trap, what the trap asks for, again.
+/// The thread's coroutine.
 pub(crate) async fn run(thread: Thread, mut context: Context) {
+    // Whatever ends it has been said.
+    let _ = run_user_mode(&thread, &mut context, None).await;
+}
+
+/// Runs a handler of user-level interrupts, up to its return to `frame`, while a system call of the thread waits.
+///
+/// # Errors
+/// When the thread ends instead, or runs another program.
+pub(crate) fn run_handler<'a>(
+    thread: &'a Thread,
+    mut context: Context,
+    frame: usize,
+) -> Pin<Box<dyn Future<Output = Result<(), End>> + 'a>> {
+    Box::pin(async move { run_user_mode(thread, &mut context, Some(frame)).await })
+}
+
+/// Serves the thread's system call, and lets user-level interrupts be taken while it waits.
+async fn serve(thread: &Thread, context: &Context) -> Result<isize, End> {
+    let mut call = pin!(syscall::serve(thread, context));
+    loop {
+        let result = poll_fn(|polled| match call.as_mut().poll(polled) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending if thread.process.upcalls.are_raised() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        match result.await {
+            Some(result) => return result,
+            None => upcall::during_call(thread, context).await?,
+        }
+    }
+}
+
+/// User mode, a trap, what the trap asks for, again, up to the return from a handler to the frame `until`.
+///
+/// # Errors
+/// [`End::Done`] when the thread ends before; without `until` there is no other end.
+async fn run_user_mode(
+    thread: &Thread,
+    context: &mut Context,
+    until: Option<usize>,
+) -> Result<(), End> {
     while !thread.process.is_ending() {
-        match run_until_trap(&thread.process, &mut context) {
+        if thread.process.upcalls.are_raised()
+            && let Err(bad) = upcall::deliver(thread, context)
+        {
+            return fail(thread, context, MEMORY_FAULT, format_args!("bad address for a user-level interrupt: {bad}"));
+        }
+        match run_until_trap(&thread.process, context) {
             Trap::Call => {
                 context.pc += 4;
-                match syscall::serve(&thread, &mut context).await {
+                match serve(thread, context).await {
                     Ok(result) => context.set_result(result),
-                    Err(end) => return finish(&thread, &context, end),
+                    Err(End::Handler(frame)) => match leave_handler(thread, context, frame) {
+                        Ok(()) if until == Some(frame) => return Ok(()),
+                        Ok(()) => {}
+                        Err(bad) => {
+                            return fail(thread, context, MEMORY_FAULT, format_args!("bad address for a user-level interrupt: {bad}"));
+                        }
+                    },
+                    Err(End::Program(fresh)) if until.is_none() => *context = *fresh,
+                    Err(end) => return finish(thread, context, end),
                 }
             }
             Trap::Timer => {
                 clock::tick();
                 corank::yield_now().await;
+                upcall::notify_if_due(&thread.process);
             }
             Trap::Device => {
                 console::interrupt();
                 corank::yield_now().await;
+                upcall::notify_if_due(&thread.process);
             }
             Trap::Page(address, access) => {
                 // Either a page of a stack that comes now, or the hart did not know yet that there is one.
@@ -79,26 +145,35 @@ pub(crate) async fn run(thread: Thread, mut context: Context) {
                     .process
                     .with_memory(|space| space.translate(address, access).err(), None);
                 if let Some(bad) = fault {
-                    return fail(
-                        &thread,
-                        &context,
-                        MEMORY_FAULT,
-                        format_args!("page fault: {bad}"),
-                    );
+                    let what = format_args!("page fault: {bad}");
+                    return fail(thread, context, MEMORY_FAULT, what);
                 }
             }
             Trap::Illegal(instruction) => {
                 if !context.enable_float() {
                     let what = format_args!("illegal instruction {instruction:#x}");
-                    return fail(&thread, &context, ILLEGAL_INSTRUCTION, what);
+                    return fail(thread, context, ILLEGAL_INSTRUCTION, what);
                 }
             }
             Trap::Other(cause, value) => {
                 let what = format_args!("exception {cause} with value {value:#x}");
-                return fail(&thread, &context, ABORTED, what);
+                return fail(thread, context, ABORTED, what);
             }
         }
     }
+    Err(End::Done)
+}
+
+/// Serves `upcall_return`.
+///
+/// # Errors
+/// When the program has named bad addresses.
+#[cold]
+fn leave_handler(thread: &Thread, context: &mut Context, frame: usize) -> Result<(), BadAddress> {
+    let registers = upcall::read_frame(thread, frame)?;
+    upcall::unmask(thread)?;
+    context.restore(&registers);
+    Ok(())
 }
 
 fn run_until_trap(process: &Process, context: &mut Context) -> Trap {
@@ -120,35 +195,40 @@ fn run_until_trap(process: &Process, context: &mut Context) -> Trap {
     unsafe { trap::run_user(context, satp) }
 }
 
+/// Ends the thread, unless it goes on with another program.
 #[cold]
-fn finish(thread: &Thread, context: &Context, end: End) {
+fn finish(thread: &Thread, context: &Context, end: End) -> Result<(), End> {
     match end {
         End::Exit(code) => {
             thread.exit_code.store(code, Ordering::Relaxed);
             if thread.tid == 0 {
                 thread.process.end(code);
             }
+            Err(End::Done)
         }
         End::BadPointer(bad) => {
-            fail(
-                thread,
-                context,
-                MEMORY_FAULT,
-                format_args!("bad pointer in system call {}: {bad}", context.call().0),
-            );
+            let what = format_args!("bad pointer in system call {}: {bad}", context.call().0);
+            fail(thread, context, MEMORY_FAULT, what)
         }
+        End::Program(_) | End::Handler(_) | End::Done => Err(end),
     }
 }
 
 /// Ends the process with a message.
 #[cold]
-fn fail(thread: &Thread, context: &Context, code: i32, what: core::fmt::Arguments<'_>) {
+fn fail(
+    thread: &Thread,
+    context: &Context,
+    code: i32,
+    what: core::fmt::Arguments<'_>,
+) -> Result<(), End> {
     fail_process(
         &thread.process,
         code,
         format_args!("{what}, at pc {:#x} of thread {}", context.pc, thread.tid),
     );
     thread.exit_code.store(code, Ordering::Relaxed);
+    Err(End::Done)
 }
 
 /// Ends the process with a message that names the cause.

@@ -13,6 +13,7 @@ use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, publish_levels};
 use crate::thread::{End, Thread};
 use crate::trap::Context;
+use crate::upcall;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use corank_abi::call::*;
@@ -23,10 +24,10 @@ pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
 /// Serves the system call that the thread's registers describe.
 ///
 /// # Errors
-/// When the thread ends by it.
+/// When the thread ends by it, or goes on elsewhere.
 pub(crate) async fn serve(
     thread: &Thread,
-    context: &mut Context,
+    context: &Context,
 ) -> core::result::Result<isize, End> {
     let (number, arguments) = context.call();
     let [first, second, _] = arguments;
@@ -49,15 +50,20 @@ pub(crate) async fn serve(
         WAIT_THREAD => wait(process, process.wait_mode(), number, arguments).await?,
         THREAD_CREATE => thread::create(process, first, second),
         FORK => process::fork(process, context),
-        EXEC => process::exec(thread, context, first, second)?,
+        EXEC => process::exec(thread, first, second)?,
         RING_SETUP => thread::ring_setup(process, first),
         RING_ENTER => {
             let ring = process.ring.lock().clone();
             match ring {
-                Some(ring) => ring.enter(process, first).await?,
+                Some(ring) => ring.enter(thread, first).await?,
                 None => FAILED,
             }
         }
+        UPCALL_SETUP if upcall::set_up(thread, first, second) => 0,
+        UPCALL_SETUP => FAILED,
+        UPCALL_RETURN => return Err(End::Handler(first)),
+        UPCALL_RAISE if upcall::raise(process) => 0,
+        UPCALL_RAISE => FAILED,
         WAIT_MODE => thread::wait_mode(process, first),
         _ => at_once(process, number, arguments).unwrap_or(Ok(FAILED))?,
     })

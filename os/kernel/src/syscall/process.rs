@@ -3,9 +3,10 @@ use super::Result;
 use super::fs::MAX_NAME;
 use crate::process::{self, Process, Waited};
 use crate::programs;
-use crate::thread::Thread;
+use crate::thread::{End, Thread};
 use crate::trap::Context;
 use crate::wait::{WaitMode, until};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::call::FAILED;
@@ -42,7 +43,11 @@ pub(super) fn fork(process: &Arc<Process>, context: &Context) -> isize {
 }
 
 #[inline(never)]
-pub(super) fn exec(thread: &Thread, context: &mut Context, path: usize, vector: usize) -> Result {
+pub(super) fn exec(
+    thread: &Thread,
+    path: usize,
+    vector: usize,
+) -> core::result::Result<isize, End> {
     let process = &thread.process;
     if thread.tid != 0 || !process.has_one_thread() {
         return Ok(FAILED);
@@ -63,10 +68,7 @@ pub(super) fn exec(thread: &Thread, context: &mut Context, path: usize, vector: 
         return Ok(FAILED);
     };
     Ok(match process.exec(name, file, &arguments) {
-        Ok(fresh) => {
-            *context = fresh;
-            arguments.len() as isize
-        }
+        Ok(fresh) => return Err(End::Program(Box::new(fresh))),
         Err(_) => FAILED,
     })
 }
