@@ -3,6 +3,7 @@
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use crate::block::BlockRef;
 use crate::context;
 use crate::executor::SpawnError;
 use crate::id::CoroutineId;
@@ -55,7 +56,14 @@ pub fn cancel(id: CoroutineId) -> bool {
     on(id, Scheduler::cancel)
 }
 
-fn on(id: CoroutineId, act: impl FnOnce(&Scheduler, crate::block::BlockRef) -> bool) -> bool {
+/// The live coroutine of the executor that runs here with this identifier.
+pub(crate) fn find(id: CoroutineId) -> Option<BlockRef> {
+    scheduler()?
+        .find(id)
+        .filter(|block| block.state.get() != crate::State::Exited)
+}
+
+fn on(id: CoroutineId, act: impl FnOnce(&Scheduler, BlockRef) -> bool) -> bool {
     scheduler().is_some_and(|scheduler| {
         scheduler
             .find(id)

@@ -35,6 +35,7 @@ mod atomic;
 mod block;
 mod context;
 mod executor;
+mod follower;
 mod here;
 #[cfg(feature = "hooks")]
 mod hooks;
@@ -62,6 +63,7 @@ mod waker;
 
 pub use block::State;
 pub use executor::{Config, Executor, Relaxed, SpawnError, Step, SystemView};
+pub use follower::{Changed, Follower};
 #[cfg(feature = "std")]
 pub use here::coroutine_run;
 pub use here::{YieldNow, cancel, current, reprioritize, spawn, wake, yield_now};

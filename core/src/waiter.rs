@@ -6,7 +6,8 @@
 //! it waits:
 //!
 //! - effective level of a coroutine = the most urgent of its own level and its lenders' effective levels;
-//! - when that changes, the waiters in which it is the lender pass the change on.
+//! - when that changes, the waiters in which it is the lender pass the change on: to the borrower, or to what works for the
+//!   lender outside the executor (a [`Follower`]).
 //!
 //! Each control block heads one list of all waiters that it takes part in, on either side.
 //!
@@ -24,6 +25,7 @@ use core::task::{Context, Waker};
 
 use crate::block::BlockRef;
 use crate::context;
+use crate::follower::{Changed, Follower};
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
 use crate::waker;
@@ -38,6 +40,8 @@ pub(crate) struct Waiter {
     waker: UnsafeCell<Option<Waker>>,
     as_lender: Links,
     as_borrower: Links,
+    /// Told when the lender's level changes: the waiter is part of a [`Follower`].
+    follower: Option<Changed>,
     _pinned: PhantomPinned,
 }
 
@@ -74,12 +78,17 @@ impl Links {
 
 impl Waiter {
     pub(crate) const fn new() -> Self {
+        Self::of_follower(None)
+    }
+
+    pub(crate) const fn of_follower(follower: Option<Changed>) -> Self {
         Self {
             lender: Cell::new(None),
             borrower: Cell::new(None),
             waker: UnsafeCell::new(None),
             as_lender: Links::new(),
             as_borrower: Links::new(),
+            follower,
             _pinned: PhantomPinned,
         }
     }
@@ -95,6 +104,11 @@ impl Waiter {
             })
         });
         self.remember_waker(cx, lender);
+        self.wait_as(lender, borrower);
+    }
+
+    /// [`wait`](Self::wait) for a `lender` that need not be who polls.
+    pub(crate) fn wait_as(self: Pin<&Self>, lender: Option<BlockRef>, borrower: Option<BlockRef>) {
         if self.lender.get() == lender && self.borrower.get() == borrower {
             return;
         }
@@ -238,20 +252,26 @@ fn unlink(block: BlockRef, waiter: NonNull<Waiter>) {
 }
 
 /// The part that `block` plays in one of its waiters, and the coroutine on the other side.
-enum Part {
+enum Part<'a> {
     Lends(Option<BlockRef>),
+    /// To what is outside: see [`Follower`].
+    LendsOutside(Changed, Pin<&'a Waiter>),
     Borrows(Option<BlockRef>),
 }
 
 /// The waiters of `block`. The list must not change meanwhile.
-fn parts(block: BlockRef) -> impl Iterator<Item = Part> {
+fn parts<'a>(block: BlockRef) -> impl Iterator<Item = Part<'a>> {
     let mut next = block.waiters.get();
     core::iter::from_fn(move || {
         // SAFETY: as in `link`.
         let waiter = unsafe { next?.as_ref() };
         next = waiter.links(block).next.get();
         Some(if waiter.lender.get() == Some(block) {
-            Part::Lends(waiter.borrower.get())
+            match waiter.follower {
+                None => Part::Lends(waiter.borrower.get()),
+                // SAFETY: as in `link`: it is pinned.
+                Some(changed) => Part::LendsOutside(changed, unsafe { Pin::new_unchecked(waiter) }),
+            }
         } else {
             Part::Borrows(waiter.lender.get())
         })
@@ -276,10 +296,14 @@ impl Scheduler {
             // The last borrower is visited by this loop, any others by recursion: most coroutines wait for one thing
             // at a time, so the stack's depth is that of nested `join!`s rather than the length of the chain.
             for part in parts(block) {
-                if let Part::Lends(Some(borrower)) = part
-                    && let Some(other) = next.replace(borrower)
-                {
-                    self.refresh_level(other);
+                match part {
+                    Part::Lends(Some(borrower)) => {
+                        if let Some(other) = next.replace(borrower) {
+                            self.refresh_level(other);
+                        }
+                    }
+                    Part::LendsOutside(changed, waiter) => changed(Follower::of(waiter), level),
+                    Part::Lends(None) | Part::Borrows(_) => {}
                 }
             }
         }

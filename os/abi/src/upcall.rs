@@ -110,7 +110,7 @@ impl Default for Block {
 }
 
 /// The interrupted registers. The kernel writes it to the upper end of the interrupt's stack and enters the handler with its address
-/// in `a0` and `sp`; [`UPCALL_RETURN`](crate::call::UPCALL_RETURN) puts the registers back. `gp` and `tp` are as they were.
+/// in `a0` and `sp`, and in `a1` 1 if a system call of the thread waits, else 0; [`UPCALL_RETURN`](crate::call::UPCALL_RETURN) puts the registers back. `gp` and `tp` are as they were.
 ///
 /// The program may change it: it could set its registers anyway.
 #[repr(C, align(16))]

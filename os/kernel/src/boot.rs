@@ -147,13 +147,13 @@ extern "C" fn boot(hart: usize, tree_address: usize) -> ! {
             String::from_utf8_lossy(&bytes).into_owned()
         })
         .collect();
+    power::init(&machine);
+    programs::init(&machine);
     kernel_space::init(&machine).expect("there is memory for the kernel's page table");
     // SAFETY: the first hart comes here once; the kernel's address space has just been built.
     unsafe { crate::hart::start(0) };
     console::init(&machine);
-    power::init(&machine);
     clock::init(&machine);
-    programs::init(&machine);
     crate::println!(
         "corank: booted with {} MiB of memory ({} free frames) and {} of {} harts",
         machine.memory.len() >> 20,

@@ -26,4 +26,5 @@ mod syscall;
 mod thread;
 mod trap;
 mod upcall;
+mod vdso;
 mod wait;

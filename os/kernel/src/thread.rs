@@ -8,9 +8,9 @@ use crate::trap::{self, Context, Trap};
 use crate::{clock, console, hart, println, syscall, upcall};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
-use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use core::sync::atomic::{AtomicI32, Ordering};
 use core::task::Poll;
 
@@ -110,7 +110,12 @@ async fn run_user_mode(
         if thread.process.upcalls.are_raised()
             && let Err(bad) = upcall::deliver(thread, context)
         {
-            return fail(thread, context, MEMORY_FAULT, format_args!("bad address for a user-level interrupt: {bad}"));
+            return fail(
+                thread,
+                context,
+                MEMORY_FAULT,
+                format_args!("bad address for a user-level interrupt: {bad}"),
+            );
         }
         match run_until_trap(&thread.process, context) {
             Trap::Call => {
@@ -121,7 +126,12 @@ async fn run_user_mode(
                         Ok(()) if until == Some(frame) => return Ok(()),
                         Ok(()) => {}
                         Err(bad) => {
-                            return fail(thread, context, MEMORY_FAULT, format_args!("bad address for a user-level interrupt: {bad}"));
+                            return fail(
+                                thread,
+                                context,
+                                MEMORY_FAULT,
+                                format_args!("bad address for a user-level interrupt: {bad}"),
+                            );
                         }
                     },
                     Err(End::Program(fresh)) if until.is_none() => *context = *fresh,

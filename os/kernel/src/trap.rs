@@ -125,11 +125,13 @@ impl Context {
         }
     }
 
-    /// Goes on at the begin of a handler whose argument is the address of its frame, which is also where its stack begins.
-    pub(crate) fn enter_handler(&mut self, handler: usize, frame: usize) {
+    /// Goes on at the begin of a handler, whose arguments are the address of its frame, which is also where its stack begins, and
+    /// whether a system call waits.
+    pub(crate) fn enter_handler(&mut self, handler: usize, frame: usize, call_waits: bool) {
         self.pc = handler;
         self.x[2] = frame;
         self.x[10] = frame;
+        self.x[11] = usize::from(call_waits);
     }
 
     /// The registers at the begin of a handler that runs beside this context.
@@ -137,7 +139,7 @@ impl Context {
         let mut context = Context::new(handler, frame);
         // gp and tp are the thread's.
         context.x[3..=4].copy_from_slice(&self.x[3..=4]);
-        context.x[10] = frame;
+        context.enter_handler(handler, frame, true);
         context
     }
 

@@ -198,7 +198,7 @@ fn bytes_of(frame: &Frame) -> &[u8; size_of::<Frame>()] {
 #[cold]
 pub(crate) fn deliver(thread: &Thread, context: &mut Context) -> Result<(), BadAddress> {
     if let Some((taker, frame)) = take(thread, || context.frame(), context.pc)? {
-        context.enter_handler(taker.handler, frame);
+        context.enter_handler(taker.handler, frame, false);
     }
     Ok(())
 }
@@ -238,7 +238,11 @@ pub(crate) fn unmask(thread: &Thread) -> Result<(), BadAddress> {
     let pc = (thread.process).with_memory(|space| space.read_word(deferred), Ok(0))?;
     if pc != 0 {
         write_word(thread, deferred, 0)?;
-        thread.process.upcalls.state.store(RAISED, Ordering::Relaxed);
+        thread
+            .process
+            .upcalls
+            .state
+            .store(RAISED, Ordering::Relaxed);
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use talc::base::{Talc, binning::Binning};
 use talc::source::Source;
 use talc::{DefaultBinning, TalcLock, lock_api};
 
+use crate::interrupt::Masked;
 use crate::raw;
 
 /// The heap grows by at least this many bytes, so that growing stays rare beside allocating.
@@ -68,7 +69,8 @@ unsafe impl Source for Program {
     }
 }
 
-/// A lock for a few instructions: a thread that finds it taken gives its turn away, so that the holder can go on.
+/// A lock for a few instructions: a thread that finds it taken gives its turn away, so that the holder can go on. Its own thread
+/// doesn't come back for it: interrupts are masked meanwhile.
 struct YieldLock(AtomicBool);
 
 // SAFETY: the flag is set by one thread at a time (`swap`), and only that one clears it.
@@ -90,11 +92,19 @@ unsafe impl lock_api::RawMutex for YieldLock {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        !self.0.swap(true, Ordering::Acquire)
+        let masked = Masked::new();
+        let free = !self.0.swap(true, Ordering::Acquire);
+        if free {
+            // Up to `unlock`.
+            core::mem::forget(masked);
+        }
+        free
     }
 
     #[inline]
     unsafe fn unlock(&self) {
         self.0.store(false, Ordering::Release);
+        // SAFETY: `try_lock` has left one to us.
+        drop(unsafe { Masked::left_behind() });
     }
 }

@@ -23,10 +23,10 @@
 
 extern crate alloc;
 
-mod bell;
 pub mod console;
 pub mod entry;
 mod heap;
+pub mod interrupt;
 pub mod io;
 mod local;
 pub mod page;
@@ -37,6 +37,7 @@ pub mod runtime;
 pub mod sync;
 pub mod thread;
 pub mod time;
+pub mod vdso;
 
 pub use corank::{self, JoinError, JoinHandle, Priority, SpawnError, spawn, yield_now};
 pub use entry::arguments;

@@ -6,6 +6,7 @@ use core::ops::{Deref, DerefMut};
 
 use corank_abi::call;
 
+use crate::interrupt::Masked;
 use crate::raw::{Error, number_call};
 
 /// A counting semaphore of the kernel.
@@ -74,16 +75,23 @@ impl<T> Mutex<T> {
     /// # Panics
     /// If the kernel refuses: it has lost the mutex.
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        let masked = Masked::new();
         number_call(call::MUTEX_LOCK, [self.id, 0, 0]).expect("the kernel knows this mutex");
-        MutexGuard { mutex: self }
+        MutexGuard {
+            mutex: self,
+            _masked: masked,
+        }
     }
 }
 
-/// The right to use what is under a [`Mutex`]; unlocks when dropped.
+/// The right to use what is under a [`Mutex`]; unlocks when dropped. Meanwhile no coroutine is
+/// [preempted](crate::interrupt) on this thread.
 #[derive(Debug)]
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
+    /// A more urgent coroutine of this thread would wait for a lock that its own thread holds. Unlocked first, see `drop`.
+    _masked: Masked,
 }
 
 impl<T> Deref for MutexGuard<'_, T> {

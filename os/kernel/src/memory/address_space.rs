@@ -5,7 +5,7 @@
 //! 0x1f_fe00_0000 + n·64K     the stacks for user-level interrupts, likewise
 //! 0x1f_ff00_0000             the main thread's stack: 1 MiB, the first page of it a guard
 //! 0x20_0000_0000 + tid·64K   the stacks of the other threads: 64 KiB each, the first page of each a guard
-//! 0x3f_0000_0000             process page, system page, rings
+//! 0x3f_0000_0000             process page, system page, the scheduler's image, rings
 //! top                        trampoline and harts' pages, not for user mode
 //! ```
 //! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first touch.

@@ -2,7 +2,7 @@
 //! the trampoline and the harts' pages.
 use super::page_table::{Flags, PageTable};
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
-use crate::{boot::Machine, hart};
+use crate::{boot::Machine, hart, vdso};
 use spin::Once;
 
 /// Where the trampoline is mapped in every address space: the last page.
@@ -34,7 +34,7 @@ pub(crate) fn trampoline_address() -> usize {
     &raw const trampoline as usize
 }
 
-/// Builds the kernel's page table. It is not used before [`satp`] is written.
+/// Builds the kernel's page table, with the scheduler's image in it. It is not used before [`satp`] is written.
 ///
 /// # Errors
 /// When no frame is left for it.
@@ -60,6 +60,7 @@ pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
     for index in 0..hart::MAX_HARTS {
         table.map(hart_page(index), hart::page_address(index), data)?;
     }
+    vdso::init(&mut table);
     TABLE.call_once(|| table);
     Ok(())
 }

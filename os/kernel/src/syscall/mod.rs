@@ -25,10 +25,7 @@ pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
 ///
 /// # Errors
 /// When the thread ends by it, or goes on elsewhere.
-pub(crate) async fn serve(
-    thread: &Thread,
-    context: &Context,
-) -> core::result::Result<isize, End> {
+pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::Result<isize, End> {
     let (number, arguments) = context.call();
     let [first, second, _] = arguments;
     let process = &thread.process;
