@@ -3,7 +3,7 @@
 //! A thread's coroutine is the switching coroutine of seed 002 (section 3.3): it never holds the hart for longer than up to
 //! the next clock tick, and its priority is that of the most urgent coroutine of its process.
 use crate::memory::user::BadAddress;
-use crate::process::Process;
+use crate::process::{Process, priority};
 use crate::trap::{self, Context, Trap};
 use crate::{clock, console, hart, println, syscall, upcall};
 use alloc::boxed::Box;
@@ -121,7 +121,13 @@ async fn run_user_mode(
             Trap::Call => {
                 context.pc += 4;
                 match serve(thread, context).await {
-                    Ok(result) => context.set_result(result),
+                    Ok(result) => {
+                        context.set_result(result);
+                        // What the call has made ready may be more urgent than this process (seed 002, section 3.3).
+                        if hart::is_more_urgent_ready(priority(thread.process.level())) {
+                            corank::yield_now().await;
+                        }
+                    }
                     Err(End::Handler(frame)) => match leave_handler(thread, context, frame) {
                         Ok(()) if until == Some(frame) => return Ok(()),
                         Ok(()) => {}
@@ -141,12 +147,10 @@ async fn run_user_mode(
             Trap::Timer => {
                 clock::tick();
                 corank::yield_now().await;
-                upcall::notify_if_due(&thread.process);
             }
             Trap::Device => {
                 console::interrupt();
                 corank::yield_now().await;
-                upcall::notify_if_due(&thread.process);
             }
             Trap::Page(address, access) => {
                 // Either a page of a stack that comes now, or the hart did not know yet that there is one.
@@ -183,6 +187,8 @@ fn leave_handler(thread: &Thread, context: &mut Context, frame: usize) -> Result
     let registers = upcall::read_frame(thread, frame)?;
     upcall::unmask(thread)?;
     context.restore(&registers);
+    // It has run what was more urgent than what it goes back to.
+    thread.process.follow_level();
     Ok(())
 }
 

@@ -10,7 +10,6 @@
 //! ```
 //! An interrupt that was deferred is the program's: it knows of it by `Block::deferred`. The kernel remembers it only for
 //! `ring_enter`, so that a thread that was told just before it went to wait does not wait.
-use crate::clock;
 use crate::memory::user::BadAddress;
 use crate::process::Process;
 use crate::thread::{self, End, Thread};
@@ -95,10 +94,10 @@ pub(crate) fn notify(process: &Process) {
     }
 }
 
-/// As [`notify`], if a timer of the process is due.
-pub(crate) fn notify_if_due(process: &Process) {
+/// As [`notify`], if a timer of the process is due. At each clock tick.
+pub(crate) fn notify_if_due(process: &Process, now: u64) {
     let deadline = process.page().deadline.load(Ordering::Relaxed);
-    if deadline != 0 && deadline <= clock::now() {
+    if deadline != 0 && deadline <= now {
         notify(process);
     }
 }

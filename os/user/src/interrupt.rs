@@ -282,6 +282,8 @@ fn set_stacks(block: &ThreadBlock, in_use: usize) {
 /// An executor is on the calling thread, and its coroutines can be preempted there. Executors may nest.
 pub(crate) struct Present {
     outer: Option<NonNull<Runtime>>,
+    /// It runs inside a computation, in which interrupts were not masked.
+    in_region: bool,
 }
 
 impl Present {
@@ -290,15 +292,27 @@ impl Present {
     /// # Safety
     /// `runtime` stays until the value is dropped.
     pub(crate) unsafe fn new(runtime: &Runtime) -> Option<Self> {
+        let block = local::block();
+        let in_region = block.interrupts.masked.load(Ordering::Relaxed) == 0;
+        if in_region {
+            mask(block);
+        }
         set_up().then(|| Self {
-            outer: local::block().runtime.replace(Some(runtime.into())),
+            outer: block.runtime.replace(Some(runtime.into())),
+            in_region,
         })
     }
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        local::block().runtime.set(self.outer);
+        let block = local::block();
+        block.runtime.set(self.outer);
+        if self.in_region {
+            // The flag is closed; the outer executor looks, and opens it.
+            block.interrupts.deferred.store(1, Ordering::Relaxed);
+            unmask(block);
+        }
     }
 }
 

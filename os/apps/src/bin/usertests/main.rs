@@ -15,11 +15,13 @@ mod faults;
 mod image;
 mod memory;
 mod pipes;
+mod preemption;
 mod processes;
 mod rings;
 mod support;
 mod synchronisation;
 mod threads;
+mod upcalls;
 mod urgency;
 
 use corank_user::{println, process};
@@ -40,6 +42,8 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("asynchronous", asynchronous::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
+    ("upcalls", upcalls::TESTS),
+    ("preemption", preemption::TESTS),
 ];
 
 fn main() -> i32 {
