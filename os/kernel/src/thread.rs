@@ -9,10 +9,8 @@ use crate::{clock, console, hart, println, syscall, upcall};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
-use core::future::poll_fn;
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::sync::atomic::{AtomicI32, Ordering};
-use core::task::Poll;
 
 /// What a thread's coroutine owns. When it is dropped, the thread has ended.
 #[derive(Debug)]
@@ -22,6 +20,8 @@ pub(crate) struct Thread {
     /// Its number in the process; 0 is the main thread.
     pub tid: usize,
     exit_code: AtomicI32,
+    /// It stands for the thread in a handler beside a system call that waits, and its end is not the thread's.
+    is_beside: bool,
 }
 
 impl Thread {
@@ -31,14 +31,17 @@ impl Thread {
             process,
             tid,
             exit_code: AtomicI32::new(-1),
+            is_beside: false,
         }
     }
 }
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        self.process
-            .thread_gone(self.tid, self.exit_code.load(Ordering::Relaxed));
+        if !self.is_beside {
+            self.process
+                .thread_gone(self.tid, self.exit_code.load(Ordering::Relaxed));
+        }
     }
 }
 
@@ -53,8 +56,8 @@ pub(crate) enum End {
     Program(Box<Context>),
     /// It returns from a handler of user-level interrupts, to the frame at this address.
     Handler(usize),
-    /// It has ended, and all is said.
-    Done,
+    /// It has ended with this code, and all is said.
+    Done(i32),
 }
 
 impl From<BadAddress> for End {
@@ -63,49 +66,35 @@ impl From<BadAddress> for End {
     }
 }
 
-/// The thread's coroutine.
-pub(crate) async fn run(thread: Thread, mut context: Context) {
-    // Whatever ends it has been said.
-    let _ = run_user_mode(&thread, &mut context, None).await;
-}
-
 /// Runs a handler of user-level interrupts, up to its return to `frame`, while a system call of the thread waits.
 ///
 /// # Errors
 /// When the thread ends instead, or runs another program.
-pub(crate) fn run_handler<'a>(
-    thread: &'a Thread,
-    mut context: Context,
+pub(crate) fn run_handler(
+    thread: &Thread,
+    context: Context,
     frame: usize,
-) -> Pin<Box<dyn Future<Output = Result<(), End>> + 'a>> {
-    Box::pin(async move { run_user_mode(thread, &mut context, Some(frame)).await })
+) -> Pin<Box<dyn Future<Output = Result<(), End>>>> {
+    let beside = Thread {
+        process: thread.process.clone(),
+        tid: thread.tid,
+        exit_code: AtomicI32::new(-1),
+        is_beside: true,
+    };
+    Box::pin(run(beside, context, Some(frame)))
 }
 
-/// Serves the thread's system call, and lets user-level interrupts be taken while it waits.
-async fn serve(thread: &Thread, context: &Context) -> Result<isize, End> {
-    let mut call = pin!(syscall::serve(thread, context));
-    loop {
-        let result = poll_fn(|polled| match call.as_mut().poll(polled) {
-            Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if thread.process.upcalls.are_raised() => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        });
-        match result.await {
-            Some(result) => return result,
-            None => upcall::during_call(thread, context).await?,
-        }
-    }
-}
-
-/// User mode, a trap, what the trap asks for, again, up to the return from a handler to the frame `until`.
+/// The thread's coroutine: user mode, a trap, what the trap asks for, again. Beside a system
+/// call that waits, up to the return from a handler to the frame `until`.
 ///
 /// # Errors
 /// [`End::Done`] when the thread ends before; without `until` there is no other end.
-async fn run_user_mode(
-    thread: &Thread,
-    context: &mut Context,
+pub(crate) async fn run(
+    thread: Thread,
+    mut context: Context,
     until: Option<usize>,
 ) -> Result<(), End> {
+    let (thread, context) = (&thread, &mut context);
     while !thread.process.is_ending() {
         if thread.process.upcalls.are_raised()
             && let Err(bad) = upcall::deliver(thread, context)
@@ -120,7 +109,7 @@ async fn run_user_mode(
         match run_until_trap(&thread.process, context) {
             Trap::Call => {
                 context.pc += 4;
-                match serve(thread, context).await {
+                match syscall::serve(thread, context).await {
                     Ok(result) => {
                         context.set_result(result);
                         // What the call has made ready may be more urgent than this process (seed 002, section 3.3).
@@ -175,7 +164,7 @@ async fn run_user_mode(
             }
         }
     }
-    Err(End::Done)
+    Err(End::Done(thread.exit_code.load(Ordering::Relaxed)))
 }
 
 /// Serves `upcall_return`.
@@ -220,13 +209,17 @@ fn finish(thread: &Thread, context: &Context, end: End) -> Result<(), End> {
             if thread.tid == 0 {
                 thread.process.end(code);
             }
-            Err(End::Done)
+            Err(End::Done(code))
         }
         End::BadPointer(bad) => {
             let what = format_args!("bad pointer in system call {}: {bad}", context.call().0);
             fail(thread, context, MEMORY_FAULT, what)
         }
-        End::Program(_) | End::Handler(_) | End::Done => Err(end),
+        End::Done(code) => {
+            thread.exit_code.store(code, Ordering::Relaxed);
+            Err(end)
+        }
+        End::Program(_) | End::Handler(_) => Err(end),
     }
 }
 
@@ -244,7 +237,7 @@ fn fail(
         format_args!("{what}, at pc {:#x} of thread {}", context.pc, thread.tid),
     );
     thread.exit_code.store(code, Ordering::Relaxed);
-    Err(End::Done)
+    Err(End::Done(code))
 }
 
 /// Ends the process with a message that names the cause.

@@ -15,8 +15,11 @@ use crate::process::Process;
 use crate::thread::{self, End, Thread};
 use crate::trap::Context;
 use corank_abi::upcall::{Block, Frame};
+use core::future::poll_fn;
 use core::mem::offset_of;
+use core::pin::pin;
 use core::sync::atomic::{AtomicU8, Ordering};
+use core::task::Poll;
 use spin::Mutex;
 
 /// A process's user-level interrupts.
@@ -202,13 +205,36 @@ pub(crate) fn deliver(thread: &Thread, context: &mut Context) -> Result<(), BadA
     Ok(())
 }
 
+/// Serves a system call, in which the thread may wait, and lets interrupts be taken meanwhile.
+///
+/// # Errors
+/// When the call passes a bad pointer, or the thread ends in the handler or goes on elsewhere.
+pub(crate) async fn interruptible(
+    thread: &Thread,
+    context: &Context,
+    call: impl Future<Output = Result<isize, BadAddress>>,
+) -> Result<isize, End> {
+    let mut call = pin!(call);
+    loop {
+        let result = poll_fn(|polled| match call.as_mut().poll(polled) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending if thread.process.upcalls.are_raised() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        match result.await {
+            Some(result) => return Ok(result?),
+            None => during_call(thread, context).await?,
+        }
+    }
+}
+
 /// While a call of the thread waits and an interrupt is raised: runs the handler meanwhile, unless the interrupt has to wait. The
 /// call goes on waiting beside it; the thread is blocked with stack (rule S8).
 ///
 /// # Errors
 /// When the thread has ended in the handler, or the program has named bad addresses.
 #[cold]
-pub(crate) async fn during_call(thread: &Thread, context: &Context) -> Result<(), End> {
+async fn during_call(thread: &Thread, context: &Context) -> Result<(), End> {
     let interrupted = || {
         let mut frame = context.frame();
         frame.x[10] = corank_abi::call::FAILED as usize;

@@ -2,7 +2,7 @@
 //!
 //! Coroutines are many small boxes, so what counts is the time of one small allocation. Talc keeps free chunks in bins by size
 //! and finds one with a bit search, whatever their number.
-use core::alloc::Layout;
+use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,8 +19,48 @@ const LEAST_GROWTH: usize = 64 * 1024;
 /// Room that an allocation may need beside itself: alignment at both ends, and talc's tag.
 const SLACK: usize = 64;
 
+/// Talc behind a lock that is never held when the thread is interrupted: an interrupt would come back for it.
+struct Heap(TalcLock<YieldLock, Program>);
+
 #[global_allocator]
-static HEAP: TalcLock<YieldLock, Program> = TalcLock::new(Program { end: None, size: 0 });
+static HEAP: Heap = Heap(TalcLock::new(Program { end: None, size: 0 }));
+
+// SAFETY: talc's own implementation, with interrupts masked.
+unsafe impl GlobalAlloc for Heap {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        masked(|| unsafe { self.0.alloc(layout) })
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        masked(|| unsafe { self.0.dealloc(start, layout) });
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        masked(|| unsafe { self.0.realloc(start, layout, size) })
+    }
+}
+
+/// Works on the heap with interrupts masked. They nearly always are, which is cheaper to ask for than to see to.
+#[inline(always)]
+fn masked<T>(work: impl Fn() -> T) -> T {
+    #[cold]
+    #[inline(never)]
+    fn mask_for<T>(work: &dyn Fn() -> T) -> T {
+        let _masked = Masked::new();
+        work()
+    }
+    if Masked::already() {
+        work()
+    } else {
+        mask_for(&work)
+    }
+}
 
 /// The program's data segment, which `sbrk` extends.
 #[derive(Debug)]
@@ -69,8 +109,7 @@ unsafe impl Source for Program {
     }
 }
 
-/// A lock for a few instructions: a thread that finds it taken gives its turn away, so that the holder can go on. Its own thread
-/// doesn't come back for it: interrupts are masked meanwhile.
+/// A lock for a few instructions: a thread that finds it taken gives its turn away, so that the holder can go on.
 struct YieldLock(AtomicBool);
 
 // SAFETY: the flag is set by one thread at a time (`swap`), and only that one clears it.
@@ -92,19 +131,11 @@ unsafe impl lock_api::RawMutex for YieldLock {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        let masked = Masked::new();
-        let free = !self.0.swap(true, Ordering::Acquire);
-        if free {
-            // Up to `unlock`.
-            core::mem::forget(masked);
-        }
-        free
+        !self.0.swap(true, Ordering::Acquire)
     }
 
     #[inline]
     unsafe fn unlock(&self) {
         self.0.store(false, Ordering::Release);
-        // SAFETY: `try_lock` has left one to us.
-        drop(unsafe { Masked::left_behind() });
     }
 }

@@ -159,22 +159,15 @@ pub(crate) struct Masked {
 }
 
 impl Masked {
+    /// Whether there is one: everywhere but in [`preemptible`].
+    #[inline]
+    pub(crate) fn already() -> bool {
+        local::block().interrupts.masked.load(Ordering::Relaxed) != 0
+    }
+
     #[inline]
     pub(crate) fn new() -> Self {
         mask(local::block());
-        Self {
-            _local: PhantomData,
-        }
-    }
-}
-
-impl Masked {
-    /// The one that was forgotten.
-    ///
-    /// # Safety
-    /// One was, on this thread, and is taken over once.
-    #[inline]
-    pub(crate) unsafe fn left_behind() -> Self {
         Self {
             _local: PhantomData,
         }

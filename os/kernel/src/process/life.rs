@@ -269,7 +269,7 @@ impl Process {
         let started = context(tid).and_then(|context| {
             let thread = Thread::new(self.clone(), tid);
             hart::executor()
-                .spawn(priority(self.level()), thread::run(thread, context))
+                .spawn(priority(self.level()), thread::run(thread, context, None))
                 .map_err(|_| OutOfMemory)
         });
         let mut state = self.state.lock();

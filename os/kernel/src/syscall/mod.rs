@@ -30,8 +30,11 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
     let [first, second, _] = arguments;
     let process = &thread.process;
     Ok(match number {
-        READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS => {
-            wait(process, process.wait_mode(), number, arguments).await?
+        WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
+        READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
+        | WAIT_THREAD => {
+            let call = wait(process, process.wait_mode(), number, arguments);
+            upcall::interruptible(thread, context, call).await?
         }
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
@@ -43,8 +46,6 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
             0
         }
         GETTID => thread.tid as isize,
-        WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
-        WAIT_THREAD => wait(process, process.wait_mode(), number, arguments).await?,
         THREAD_CREATE => thread::create(process, first, second),
         FORK => process::fork(process, context),
         EXEC => process::exec(thread, first, second)?,
