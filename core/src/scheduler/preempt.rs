@@ -62,7 +62,7 @@ impl Executor {
         meanwhile: impl FnOnce(&Preempted<'_>) -> R,
     ) -> Option<R> {
         let scheduler = self.scheduler();
-        let block = scheduler.current.get()?;
+        let block = scheduler.seat.current.get()?;
         let preempted = Preempted {
             executor: self,
             block,
@@ -94,7 +94,10 @@ impl Preempted<'_> {
         } else {
             1
         };
-        match self.executor.run_by_clock(&above, polls).0 {
+        match scheduler
+            .run_by_clock::<false>(&scheduler.seat, &above, polls)
+            .0
+        {
             _ if polls == 0 => Step::Idle,
             Step::Elsewhere if !scheduler.has_above(self.block.level()) => Step::Idle,
             step => step,
@@ -153,10 +156,10 @@ impl Scheduler {
         });
         // While it runs a block is in no queue, so the link is free.
         block.next.set(self.preempted.replace(Link::to(block)));
-        self.current.set(None);
+        self.seat.current.set(None);
         self.chooser.pause(true);
         self.show_with_stack();
-        self.show_running(None);
+        self.show_running(&self.seat, None);
         self.note_preempted(block);
     }
 
@@ -165,8 +168,8 @@ impl Scheduler {
         self.chooser.pause(paused);
         self.preempted.set(block.next.get());
         block.state.set(State::Running);
-        self.current.set(Some(block));
-        self.show_running(Some(block.level()));
+        self.seat.current.set(Some(block));
+        self.show_running(&self.seat, Some(block.level()));
         self.show_with_stack();
         self.note_resumed(block);
     }

@@ -5,7 +5,7 @@
 use crate::memory::user::BadAddress;
 use crate::process::{Process, priority};
 use crate::trap::{self, Context, Trap};
-use crate::{clock, console, hart, println, syscall, upcall};
+use crate::{clock, device, hart, println, syscall, upcall};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
@@ -138,7 +138,7 @@ pub(crate) async fn run(
                 corank::yield_now().await;
             }
             Trap::Device => {
-                console::interrupt();
+                device::interrupt();
                 corank::yield_now().await;
             }
             Trap::Page(address, access) => {

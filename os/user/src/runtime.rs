@@ -192,6 +192,8 @@ impl Runtime {
             self.submitted.set(ring.submitted());
             self.patience.set(PATIENCE);
         } else if self.patience.get() == 0 {
+            let live = self.executor.live();
+            page::process().coroutines.store(live, Ordering::Relaxed);
             ring.enter(0, 0);
             self.patience.set(PATIENCE);
         } else {
@@ -201,6 +203,8 @@ impl Runtime {
 
     /// Nothing is ready: waits in the kernel until a call completes, the next timer is due, or another thread wakes a coroutine.
     fn wait(&self) {
+        let live = self.executor.live();
+        page::process().coroutines.store(live, Ordering::Relaxed);
         let others = thread::others_started();
         let deadline = self
             .executor
