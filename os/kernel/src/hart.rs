@@ -5,7 +5,7 @@
 //! `wfi`, which ends with a pending interrupt all the same. So a lock is never held by someone whom an interrupt handler
 //! on the same hart waits for.
 use crate::memory::kernel_space;
-use crate::{clock, console, trap};
+use crate::{clock, device, trap};
 use corank::Executor;
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
@@ -200,6 +200,6 @@ pub(crate) fn take_interrupts() {
         clock::tick();
     }
     if pending.sext() {
-        console::interrupt();
+        device::interrupt();
     }
 }

@@ -12,6 +12,7 @@ mod arguments;
 mod asynchronous;
 mod coroutines;
 mod faults;
+mod files;
 mod image;
 mod memory;
 mod pipes;
@@ -36,6 +37,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("threads", threads::TESTS),
     ("synchronisation", synchronisation::TESTS),
     ("memory", memory::TESTS),
+    ("files", files::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
     ("coroutines", coroutines::TESTS),
