@@ -33,7 +33,8 @@ pub(crate) struct NotAllowed;
 pub(crate) type Transferred = Result<Result<usize, NotAllowed>, BadAddress>;
 
 impl File {
-    /// Reads into the program's memory; waits where there is nothing yet.
+    /// Reads into the program's memory; waits where there is nothing yet. Dropped early, it leaves the buffer as far advanced
+    /// as bytes have been taken.
     ///
     /// # Errors
     /// [`BadAddress`] ends the process; [`NotAllowed`] does not.
@@ -41,17 +42,18 @@ impl File {
         &self,
         process: &Process,
         mode: WaitMode,
-        buffer: UserBuffer,
+        buffer: &mut UserBuffer,
     ) -> Transferred {
         match self {
-            File::ConsoleInput => console::read(process, mode, buffer).await.map(Ok),
-            File::Stored(file) => file.read(process, buffer).map(Ok),
+            File::ConsoleInput => console::read(process, mode, *buffer).await.map(Ok),
+            File::Stored(file) => file.read(process, *buffer).map(Ok),
             File::PipeRead(end) => end.read(process, mode, buffer).await.map(Ok),
             File::ConsoleOutput | File::PipeWrite(_) => Ok(Err(NotAllowed)),
         }
     }
 
-    /// Writes from the program's memory; waits where there is no room.
+    /// Writes from the program's memory; waits where there is no room. Dropped early, it leaves the buffer as far advanced as
+    /// bytes have been given.
     ///
     /// # Errors
     /// As [`File::read`].
@@ -59,10 +61,10 @@ impl File {
         &self,
         process: &Process,
         mode: WaitMode,
-        buffer: UserBuffer,
+        buffer: &mut UserBuffer,
     ) -> Transferred {
         match self {
-            File::ConsoleOutput => console::write(process, buffer).map(Ok),
+            File::ConsoleOutput => console::write(process, *buffer).map(Ok),
             File::PipeWrite(end) => end.write(process, mode, buffer).await,
             File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Ok(Err(NotAllowed)),
         }
