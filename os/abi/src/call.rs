@@ -2,7 +2,8 @@
 //!
 //! Up to 3999 numbers, arguments and results are those of rCore-Tutorial-v3 (chapter 8), so that its programs run here;
 //! from 4000 on they are ours. A call fails with [`FAILED`] unless its description names other values; a number that the
-//! kernel does not know gives [`NOT_IMPLEMENTED`]. A bad pointer ends the process with the exit code -2, and a message.
+//! kernel does not know gives [`NOT_IMPLEMENTED`]. A bad pointer ends the process with the exit code
+//! [`MEMORY_FAULT`](crate::exit_code::MEMORY_FAULT), and a message.
 
 /// Result of a call that failed.
 pub const FAILED: isize = -1;
@@ -29,8 +30,9 @@ pub const EXIT: usize = 93;
 pub const SLEEP: usize = 101;
 /// `yield() -> 0`
 pub const YIELD: usize = 124;
-/// `kill(pid, signal: u32) -> 0`. A signal from 1 to 31 ends the process with the exit code -signal; 0 only asks whether the
-/// process exists. [`FAILED`] for any other, and when the process has ended or never was.
+/// `kill(pid, signal: u32) -> 0`. A signal from 1 to 31, or a mask of 32 or more with the bit of one such signal, ends the process
+/// with the exit code -signal; 0 only asks whether the process exists. [`FAILED`] for any other, and when the process has ended or
+/// never was.
 pub const KILL: usize = 129;
 /// `get_time() -> milliseconds since boot`
 pub const GET_TIME: usize = 169;

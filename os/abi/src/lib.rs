@@ -5,7 +5,10 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod auxiliary;
 pub mod call;
 pub mod command_line;
+pub mod exit_code;
 pub mod page;
 pub mod ring;
+pub mod vdso;

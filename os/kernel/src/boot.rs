@@ -131,7 +131,7 @@ fn share_out_memory(machine: &Machine) {
 
 /// The kernel's first function.
 #[unsafe(no_mangle)]
-extern "C" fn boot(hart: usize, tree_address: usize) -> ! {
+extern "C" fn boot(hart: usize, tree_address: usize) {
     // SAFETY: OpenSBI passes the address of the device tree, which stays in place.
     let tree =
         unsafe { Fdt::from_ptr(tree_address as *const u8) }.expect("the device tree is readable");
@@ -147,13 +147,13 @@ extern "C" fn boot(hart: usize, tree_address: usize) -> ! {
             String::from_utf8_lossy(&bytes).into_owned()
         })
         .collect();
+    power::init(&machine);
+    programs::init(&machine);
     kernel_space::init(&machine).expect("there is memory for the kernel's page table");
     // SAFETY: the first hart comes here once; the kernel's address space has just been built.
     unsafe { crate::hart::start(0) };
     console::init(&machine);
-    power::init(&machine);
     clock::init(&machine);
-    programs::init(&machine);
     crate::println!(
         "corank: booted with {} MiB of memory ({} free frames) and {} of {} harts",
         machine.memory.len() >> 20,
@@ -162,5 +162,10 @@ extern "C" fn boot(hart: usize, tree_address: usize) -> ! {
         machine.harts
     );
     process::start_first(&arguments);
+}
+
+/// What comes after [`boot`], on an empty stack.
+#[unsafe(no_mangle)]
+extern "C" fn run() -> ! {
     crate::hart::run()
 }

@@ -25,4 +25,5 @@ mod semaphore;
 mod syscall;
 mod thread;
 mod trap;
+mod vdso;
 mod wait;

@@ -38,6 +38,7 @@ pub mod runtime;
 pub mod sync;
 pub mod thread;
 pub mod time;
+pub mod vdso;
 
 pub use corank::{self, JoinError, JoinHandle, Priority, SpawnError, spawn, yield_now};
 pub use entry::arguments;

@@ -4,6 +4,7 @@ pub(crate) mod boot;
 pub(crate) mod build;
 mod quote;
 mod transcript;
+pub(crate) mod vdso;
 
 use crate::progress::Progress;
 use anyhow::Result;
@@ -26,6 +27,9 @@ pub(crate) struct Options {
     /// Adds an ELF file from outside to the programs of the system, under its file name
     #[arg(long = "program", value_name = "ELF")]
     programs: Vec<PathBuf>,
+    /// Boots with this image of the shared scheduler instead of the one from os/vdso
+    #[arg(long, value_name = "FILE")]
+    vdso: Option<PathBuf>,
     /// Ends the machine after so many seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
@@ -37,7 +41,7 @@ pub(crate) struct Options {
 /// Boots the OS, passes the program's output through, and ends with its exit code.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut progress = Progress::spinner("building the operating system");
-    let image = build::build(&options.programs, &mut progress);
+    let image = build::build(&options.programs, options.vdso.as_deref(), &mut progress);
     progress.finish();
     let image = image?;
     let boot = Boot {

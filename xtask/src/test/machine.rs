@@ -19,7 +19,7 @@ const USERTESTS: &str = "usertests";
 
 /// `usertests`, on one hart and on two.
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
-    let image = build::build(&[], &mut context.progress)?;
+    let image = build::build(&[], None, &mut context.progress)?;
     let mut outcome = Outcome::default();
     for smp in [1, 2] {
         let test = ProgramTest {
@@ -153,7 +153,7 @@ fn program(file: &Path, progress: &mut Progress) -> Result<Option<String>> {
     let test: ProgramTest =
         toml::from_str(&std::fs::read_to_string(file)?).context("not a test")?;
     let outside: Vec<PathBuf> = test.program.iter().map(repository::path).collect();
-    let (output, code) = test.boot(&build::build(&outside, progress)?)?;
+    let (output, code) = test.boot(&build::build(&outside, None, progress)?)?;
     Ok(test
         .complaint(&output, code)
         .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))

@@ -6,14 +6,15 @@ use crate::file::File;
 use crate::memory::address_space::{AddressSpace, USER_DATA};
 use crate::memory::frame::Frame;
 use crate::memory::page_table::Flags;
-use crate::memory::{OutOfMemory, heap};
+use crate::memory::{OutOfMemory, PAGE_SIZE, heap};
 use crate::thread::{self, Thread};
 use crate::trap::Context;
 use crate::wait::WaitQueue;
-use crate::{clock, hart, power, println, programs};
+use crate::{clock, hart, power, println, programs, vdso};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use corank_abi::auxiliary;
 use corank_abi::page::{DEFAULT_LEVEL, PROCESS_PAGE, SYSTEM_PAGE};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use spin::{Mutex, Once};
@@ -107,28 +108,35 @@ impl Process {
     pub(crate) fn load(&self, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
         let mut space = AddressSpace::new(self.space_id)?;
         let entry = elf_loader::load(file, &mut space)?;
+        vdso::map_private(&mut space)?;
         self.map_pages(&mut space)?;
-        let mut top = space.map_stack(0)?;
-        // The strings, then the pointers to them and a null pointer.
-        let mut pointers = Vec::with_capacity(arguments.len() + 1);
+        let mut stack = space.map_stack(0)?;
+        // From the top down: the strings, then what points to them (see `corank_abi::auxiliary`).
+        let mut words = Vec::with_capacity(arguments.len() + 9);
+        words.push(arguments.len());
         for argument in arguments {
-            top -= argument.len() + 1;
-            space.write(top, argument).map_err(|_| OutOfMemory)?;
+            stack -= argument.len() + 1;
+            space.write(stack, argument).map_err(|_| OutOfMemory)?;
             space
-                .write(top + argument.len(), &[0])
+                .write(stack + argument.len(), &[0])
                 .map_err(|_| OutOfMemory)?;
-            pointers.push(top);
+            words.push(stack);
         }
-        pointers.push(0);
-        let vector = (top - pointers.len() * 8) & !15;
-        for (at, pointer) in pointers.iter().enumerate() {
+        const END_OF_ARGUMENTS: usize = 0;
+        const NO_ENVIRONMENT: usize = 0;
+        words.extend([END_OF_ARGUMENTS, NO_ENVIRONMENT]);
+        words.extend([auxiliary::PAGE_SIZE, PAGE_SIZE]);
+        words.extend([auxiliary::SYSINFO_EHDR, corank_abi::vdso::BASE]);
+        words.extend([auxiliary::END, 0]);
+        stack = (stack - words.len() * 8) & !15;
+        for (at, word) in words.iter().enumerate() {
             space
-                .write(vector + 8 * at, &pointer.to_le_bytes())
+                .write(stack + 8 * at, &word.to_le_bytes())
                 .map_err(|_| OutOfMemory)?;
         }
-        let mut context = Context::new(entry, vector);
+        let mut context = Context::new(entry, stack);
         context.x[10] = arguments.len();
-        context.x[11] = vector;
+        context.x[11] = stack + 8;
         // The page says nothing yet of the new program's coroutines.
         let page = self.page();
         page.executors.store(0, Ordering::Relaxed);
@@ -169,7 +177,8 @@ impl Process {
             SYSTEM_PAGE,
             clock::system_page_address(),
             Flags::READ | Flags::USER,
-        )
+        )?;
+        vdso::map_shared(space)
     }
 
     /// Whether only the main thread is left.

@@ -12,6 +12,7 @@ mod arguments;
 mod asynchronous;
 mod coroutines;
 mod faults;
+mod image;
 mod memory;
 mod pipes;
 mod processes;
@@ -29,6 +30,7 @@ corank_user::main!(main);
 const GROUPS: &[(&str, &[Test])] = &[
     ("arguments", arguments::TESTS),
     ("faults", faults::TESTS),
+    ("image", image::TESTS),
     ("processes", processes::TESTS),
     ("pipes", pipes::TESTS),
     ("threads", threads::TESTS),
