@@ -15,8 +15,8 @@ const REGISTERS: usize = 3;
 pub(crate) struct Declaration {
     /// Number of the call: a constant.
     pub(crate) call: Path,
-    /// The call that takes it back, and the parameter that it gets.
-    pub(crate) undo: Option<Undo>,
+    /// How its effect is taken back.
+    pub(crate) undo: Undo,
     /// Documentation and the like.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
@@ -25,13 +25,18 @@ pub(crate) struct Declaration {
     pub(crate) output: Type,
 }
 
-/// `undo = CALL(parameter)` or `gives_up = CALL(parameter)`.
-pub(crate) struct Undo {
-    pub(crate) call: Path,
-    /// The parameter's place.
-    pub(crate) argument: usize,
-    /// What it gives back was held before the call as well.
-    pub(crate) held: bool,
+/// How the effect of a call that nobody has seen is taken back.
+pub(crate) enum Undo {
+    /// Not at all.
+    Never,
+    /// `undo = CALL(parameter)`: by another call.
+    Call {
+        call: Path,
+        /// The parameter's place.
+        argument: usize,
+    },
+    /// `payload = Type`: as this type says, which is a unit.
+    Payload(Path),
 }
 
 /// One parameter.
@@ -75,7 +80,7 @@ impl Kind {
 
 impl Declaration {
     pub(crate) fn parse(attribute: TokenStream, item: TokenStream) -> Result<Self> {
-        let Settings { call, undo } = syn::parse2(attribute)?;
+        let Settings { call, option } = syn::parse2(attribute)?;
         let Item {
             attributes,
             visibility,
@@ -92,35 +97,27 @@ impl Declaration {
             }
         };
         let parameters = parameters(&signature)?;
-        let undo = undo
-            .map(|(call, argument, held)| -> Result<Undo> {
-                let place = parameters.iter().position(|parameter| {
-                    parameter.name == argument && parameter.kind == Kind::Number
-                });
+        let memory = parameters.iter().find(|one| one.kind != Kind::Number);
+        let undo = match (option, memory) {
+            (None, _) => Undo::Never,
+            (Some(option), Some(memory)) => {
+                return Err(Error::new(
+                    option.span(),
+                    format!(
+                        "a call that works on memory (`{}`) can't be undone",
+                        memory.name
+                    ),
+                ));
+            }
+            (Some(UndoOption::Payload(payload)), None) => Undo::Payload(payload),
+            (Some(UndoOption::Call(call, name)), None) => {
+                let place = parameters.iter().position(|one| one.name == name);
                 let argument = place.ok_or_else(|| {
-                    Error::new(
-                        argument.span(),
-                        format!("the call that undoes gets one of the numbers, and `{argument}` is none"),
-                    )
+                    Error::new(name.span(), format!("the call has no parameter `{name}`"))
                 })?;
-                Ok(Undo {
-                    call,
-                    argument,
-                    held,
-                })
-            })
-            .transpose()?;
-        if let Some(undo) = &undo
-            && let Some(memory) = parameters.iter().find(|one| one.kind != Kind::Number)
-        {
-            return Err(Error::new(
-                undo.call.span(),
-                format!(
-                    "a call that works on memory (`{}`) can't be undone",
-                    memory.name
-                ),
-            ));
-        }
+                Undo::Call { call, argument }
+            }
+        };
         Ok(Self {
             call,
             undo,
@@ -136,8 +133,45 @@ impl Declaration {
 /// `CALL`, alone or followed by an option.
 struct Settings {
     call: Path,
-    /// The call, the parameter, and whether it was held before.
-    undo: Option<(Path, Ident, bool)>,
+    option: Option<UndoOption>,
+}
+
+/// What may follow the number of a call.
+enum UndoOption {
+    /// `undo = CALL(parameter)`
+    Call(Path, Ident),
+    /// `payload = Type`
+    Payload(Path),
+}
+
+impl UndoOption {
+    fn span(&self) -> Span {
+        match self {
+            UndoOption::Call(path, _) | UndoOption::Payload(path) => path.span(),
+        }
+    }
+}
+
+impl Parse for UndoOption {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let option: Ident = input.parse()?;
+        input.parse::<Token![=]>()?;
+        let path = input.parse()?;
+        if option == "payload" {
+            return Ok(Self::Payload(path));
+        }
+        if option != "undo" {
+            return Err(Error::new(
+                option.span(),
+                format!(
+                    "there is no option `{option}`: write `undo = CALL(parameter)` or `payload = Type`"
+                ),
+            ));
+        }
+        let argument;
+        parenthesized!(argument in input);
+        Ok(Self::Call(path, argument.parse()?))
+    }
 }
 
 impl Parse for Settings {
@@ -149,29 +183,17 @@ impl Parse for Settings {
             ));
         }
         let call = input.parse()?;
-        let mut undo = None;
-        if input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
-            let option: Ident = input.parse()?;
-            let held = option == "gives_up";
-            if option != "undo" && !held {
-                return Err(Error::new(
-                    option.span(),
-                    format!(
-                        "there is no option `{option}`: write `undo = CALL(parameter)` or `gives_up = CALL(parameter)`"
-                    ),
-                ));
-            }
-            input.parse::<Token![=]>()?;
-            let call = input.parse()?;
-            let argument;
-            parenthesized!(argument in input);
-            undo = Some((call, argument.parse()?, held));
-            input.parse::<Option<Token![,]>>()?;
-        }
+        let comma = input.parse::<Option<Token![,]>>()?;
+        let option = if comma.is_some() && !input.is_empty() {
+            Some(input.parse()?)
+        } else {
+            None
+        };
+        input.parse::<Option<Token![,]>>()?;
         if !input.is_empty() {
             return Err(input.error("nothing is expected here"));
         }
-        Ok(Self { call, undo })
+        Ok(Self { call, option })
     }
 }
 

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use crate::declaration::{Declaration, Kind, Parameter};
+use crate::declaration::{Declaration, Kind, Parameter, Undo};
 
 /// Both functions and the macro of a call.
 pub(crate) fn expand(declaration: &Declaration) -> TokenStream {
@@ -36,15 +36,20 @@ fn blocking(declaration: &Declaration) -> TokenStream {
         };
         quote!(#name: #ty)
     });
-    let arguments = parameters.iter().flat_map(|Parameter { name, kind }| match kind {
-        Kind::Number => vec![quote!(#name)],
-        Kind::Data => vec![quote!(#name.as_ptr().expose_provenance()), quote!(#name.len())],
-        Kind::Room => vec![
-            quote!(#name.as_mut_ptr().expose_provenance()),
-            quote!(#name.len()),
-        ],
-        Kind::Code => vec![quote!(::core::ptr::from_mut(#name).expose_provenance())],
-    });
+    let arguments = parameters
+        .iter()
+        .flat_map(|Parameter { name, kind }| match kind {
+            Kind::Number => vec![quote!(#name)],
+            Kind::Data => vec![
+                quote!(#name.as_ptr().expose_provenance()),
+                quote!(#name.len()),
+            ],
+            Kind::Room => vec![
+                quote!(#name.as_mut_ptr().expose_provenance()),
+                quote!(#name.len()),
+            ],
+            Kind::Code => vec![quote!(::core::ptr::from_mut(#name).expose_provenance())],
+        });
     let arguments = arguments.chain(std::iter::repeat(quote!(0))).take(3);
     let made = if parameters.iter().all(|one| one.kind == Kind::Number) {
         quote!(crate::raw::number_call(#call, arguments))
@@ -77,26 +82,38 @@ fn asynchronous(declaration: &Declaration) -> TokenStream {
     let memory = parameters.iter().find(|one| one.kind != Kind::Number);
     let (payload, value) = match (memory, undo) {
         (Some(Parameter { name, kind }), _) => match kind {
-            Kind::Room => (quote!(crate::ring::Fill), quote!(crate::ring::Fill::new(#name))),
-            Kind::Data => (quote!(crate::ring::Data), quote!(crate::ring::Data::new(#name))),
-            Kind::Code | Kind::Number => (quote!(crate::ring::Code), quote!(crate::ring::Code::new())),
+            Kind::Room => (
+                quote!(crate::ring::Fill),
+                quote!(crate::ring::Fill::new(#name)),
+            ),
+            Kind::Data => (
+                quote!(crate::ring::Data),
+                quote!(crate::ring::Data::new(#name)),
+            ),
+            Kind::Code | Kind::Number => {
+                (quote!(crate::ring::Code), quote!(crate::ring::Code::new()))
+            }
         },
-        (None, Some(undo)) => {
-            let (call, argument, held) = (&undo.call, undo.argument, undo.held);
-            let payload = quote!(crate::ring::Undo<{ #call }, #argument, #held>);
-            (payload.clone(), quote!(crate::ring::Undo))
-        }
-        (None, None) => (quote!(crate::ring::Plain), quote!(crate::ring::Plain)),
+        (None, Undo::Call { call, argument }) => (
+            quote!(crate::ring::Undo<{ #call }, #argument>),
+            quote!(crate::ring::Undo),
+        ),
+        (None, Undo::Payload(payload)) => (quote!(#payload), quote!(#payload)),
+        (None, Undo::Never) => (quote!(crate::ring::Plain), quote!(crate::ring::Plain)),
     };
-    let inputs = parameters.iter().filter_map(|Parameter { name, kind }| match kind {
-        Kind::Number => Some(quote!(#name: usize)),
-        Kind::Data | Kind::Room => Some(quote!(#name: ::alloc::vec::Vec<u8>)),
-        Kind::Code => None,
-    });
-    let arguments = parameters.iter().map(|Parameter { name, kind }| match kind {
-        Kind::Number => quote!(#name),
-        _ => quote!(0),
-    });
+    let inputs = parameters
+        .iter()
+        .filter_map(|Parameter { name, kind }| match kind {
+            Kind::Number => Some(quote!(#name: usize)),
+            Kind::Data | Kind::Room => Some(quote!(#name: ::alloc::vec::Vec<u8>)),
+            Kind::Code => None,
+        });
+    let arguments = parameters
+        .iter()
+        .map(|Parameter { name, kind }| match kind {
+            Kind::Number => quote!(#name),
+            _ => quote!(0),
+        });
     let arguments = arguments.chain(std::iter::repeat(quote!(0))).take(3);
     quote! {
         #(#attributes)*

@@ -37,8 +37,8 @@ mod expansion;
 /// # Calls that can be undone
 /// `#[async_fn(MUTEX_LOCK, undo = MUTEX_UNLOCK(mutex))]` names the call that takes the effect back, and with which of the parameters.
 /// It is made when the future is dropped after the kernel has completed the call and before anyone has seen the result: so a lock that
-/// nobody waits for any more is free. With `gives_up` in place of `undo` the caller had it before the call as well, as with the mutex of a
-/// condition variable: then it is given back however the call ends.
+/// nobody waits for any more is free. Where one call does not suffice, `payload = Type` names a type that knows how, a unit that
+/// implements `Payload`.
 ///
 /// # Expansion
 /// The declaration above becomes this (the test `expansion` compares; where `$crate` is the crate of the declaration):
@@ -49,7 +49,10 @@ mod expansion;
 #[proc_macro_attribute]
 pub fn async_fn(attribute: TokenStream, item: TokenStream) -> TokenStream {
     declaration::Declaration::parse(attribute.into(), item.into())
-        .map_or_else(|error| error.to_compile_error(), |call| expansion::expand(&call))
+        .map_or_else(
+            |error| error.to_compile_error(),
+            |call| expansion::expand(&call),
+        )
         .into()
 }
 

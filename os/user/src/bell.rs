@@ -11,8 +11,8 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::task::{Context, Waker};
 
-use crate::io::{Fd, OwnedFd, Pipe};
 use crate::calls;
+use crate::io::{Fd, OwnedFd, Pipe};
 use crate::ring::{AsyncCall, Fill};
 
 /// The executor's side.

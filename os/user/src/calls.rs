@@ -81,5 +81,5 @@ pub fn semaphore_down(semaphore: usize) -> Result<usize, Error>;
 ///
 /// # Errors
 /// There is no such condition variable or mutex, or the mutex is not locked.
-#[async_fn(CONDVAR_WAIT, gives_up = MUTEX_UNLOCK(mutex))]
+#[async_fn(CONDVAR_WAIT, payload = crate::ring::Signal)]
 pub fn condvar_wait(condition: usize, mutex: usize) -> Result<usize, Error>;

@@ -146,7 +146,8 @@ impl Ring {
         let has_room = state.calls.len() + state.kept.len() < MAX_PENDING;
         if has_room && matches!(end.wrapping_sub(number), 1..=MAX_ENTRIES_U32) {
             state.submission_head = number.wrapping_add(1);
-            self.memory.header()
+            self.memory
+                .header()
                 .submission_head
                 .store(state.submission_head, Ordering::Release);
             return Some(self.memory.submission(number));
@@ -241,7 +242,8 @@ impl State {
     fn publish(&mut self, memory: &Memory, completion: Completion) {
         memory.write_completion(self.completion_tail, completion);
         self.completion_tail = self.completion_tail.wrapping_add(1);
-        memory.header()
+        memory
+            .header()
             .completion_tail
             .store(self.completion_tail, Ordering::Release);
     }

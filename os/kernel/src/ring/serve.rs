@@ -48,7 +48,14 @@ impl Ring {
         rest.reverse();
         // Without memory for a coroutine the call fails, and what is linked behind it goes on as after any failure.
         for next in self.spawn(process, &first, rest).into_iter().rev() {
-            self.serve(process, Submission { flags: next.flags & !LINK, ..next }, end)?;
+            self.serve(
+                process,
+                Submission {
+                    flags: next.flags & !LINK,
+                    ..next
+                },
+                end,
+            )?;
         }
         Ok(())
     }
@@ -99,7 +106,12 @@ impl Ring {
     }
 
     /// What a call served is done with this result; `None`: it was cancelled, and has done nothing. Returns what to serve next.
-    fn finish(&self, process: &Process, number: usize, result: Option<isize>) -> Option<Submission> {
+    fn finish(
+        &self,
+        process: &Process,
+        number: usize,
+        result: Option<isize>,
+    ) -> Option<Submission> {
         let mut state = self.state.lock();
         let Finished {
             served,

@@ -67,7 +67,9 @@ pub(crate) async fn serve(
         }
         RING_REPRIORITIZE => {
             let ring = process.ring.lock().clone();
-            ring.map_or(FAILED, |ring| ring.reprioritize(process, first as u64, second))
+            ring.map_or(FAILED, |ring| {
+                ring.reprioritize(process, first as u64, second)
+            })
         }
         WAIT_MODE => thread::wait_mode(process, first),
         _ => at_once(process, number, arguments).unwrap_or(Ok(FAILED))?,

@@ -33,9 +33,9 @@ use alloc::vec::Vec;
 use corank_abi::call::PIPE;
 
 pub use call::{AsyncCall, Ended, NamedCall};
-pub use payload::{Code, Data, Fill, Payload, Plain, Undo};
-pub(crate) use shared::Ring;
+pub use payload::{Code, Data, Fill, Payload, Plain, Signal, Undo};
 pub use shared::ENTRIES;
+pub(crate) use shared::Ring;
 
 use crate::calls;
 use crate::io::{OwnedFd, Pipe};
@@ -118,7 +118,7 @@ pub async fn wait_thread(tid: crate::thread::Tid) -> Result<isize, Error> {
     Ok(code as isize)
 }
 
-/// Sleeps at least this long, in whole milliseconds, in the kernel. [`corank::time::sleep`](crate::corank::time::sleep) sleeps in the
+/// Sleeps at least this long, in whole milliseconds, in the kernel. [`corank::time::sleep`] sleeps in the
 /// executor, without a call.
 ///
 /// # Errors

@@ -130,9 +130,10 @@ impl Pool {
 
     #[cold]
     fn grow(&self) -> &'static Node {
-        let chunk: &'static [Node; CHUNK] =
-            Box::leak(Box::new([const { () }; CHUNK].map(|()| Node::new())));
-        let _ = core::ptr::from_ref(chunk).expose_provenance();
+        let chunk: Box<[Node]> = (0..CHUNK).map(|_| Node::new()).collect();
+        let chunk: &'static [Node] = Box::leak(chunk);
+        // `Node::at` makes references of addresses again.
+        let _ = chunk.as_ptr().expose_provenance();
         for pair in chunk.windows(2) {
             pair[0].next.set(Some(&pair[1]));
         }

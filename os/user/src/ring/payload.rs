@@ -1,6 +1,8 @@
 //! What a call works on, and what comes of it.
 use alloc::vec::Vec;
 
+use corank_abi::call::{CONDVAR_SIGNAL, MUTEX_UNLOCK};
+
 use super::Transferred;
 use super::call::Ended;
 use crate::raw::{Error, check, number_call};
@@ -38,15 +40,12 @@ unsafe impl Payload for Plain {
     }
 }
 
-/// No memory, and an effect that can be taken back: by the call `CALL` with the argument number `ARGUMENT`. If `HELD`, what it
-/// gives back was held before the call as well, so that it is given back however the call ends.
+/// No memory, and an effect that can be taken back: by the call `CALL` with the argument number `ARGUMENT`.
 #[derive(Clone, Copy, Debug)]
-pub struct Undo<const CALL: usize, const ARGUMENT: usize, const HELD: bool>;
+pub struct Undo<const CALL: usize, const ARGUMENT: usize>;
 
 // SAFETY: no memory is named.
-unsafe impl<const CALL: usize, const ARGUMENT: usize, const HELD: bool> Payload
-    for Undo<CALL, ARGUMENT, HELD>
-{
+unsafe impl<const CALL: usize, const ARGUMENT: usize> Payload for Undo<CALL, ARGUMENT> {
     type Output = Result<usize, Error>;
 
     fn finish(self, result: isize) -> Self::Output {
@@ -54,13 +53,31 @@ unsafe impl<const CALL: usize, const ARGUMENT: usize, const HELD: bool> Payload
     }
 
     fn undo(self, arguments: &[usize; 3], ended: Ended) {
-        let held = match ended {
-            Ended::Completed(result) => result >= 0,
-            Ended::Unseen => HELD,
-            Ended::Cancelled => false,
-        };
-        if held {
+        if matches!(ended, Ended::Completed(0..)) {
             let _ = number_call(CALL, [arguments[ARGUMENT], 0, 0]);
+        }
+    }
+}
+
+/// No memory: a wait for a signal of a condition variable, under a mutex that is held before and after.
+#[derive(Clone, Copy, Debug)]
+pub struct Signal;
+
+// SAFETY: no memory is named.
+unsafe impl Payload for Signal {
+    type Output = Result<usize, Error>;
+
+    fn finish(self, result: isize) -> Self::Output {
+        check(result)
+    }
+
+    /// However it ended, the mutex is not held any more, and a signal that came is for somebody else.
+    fn undo(self, &[condition, mutex, _]: &[usize; 3], ended: Ended) {
+        if matches!(ended, Ended::Completed(0..)) {
+            let _ = number_call(CONDVAR_SIGNAL, [condition, 0, 0]);
+        }
+        if matches!(ended, Ended::Completed(0..) | Ended::Unseen) {
+            let _ = number_call(MUTEX_UNLOCK, [mutex, 0, 0]);
         }
     }
 }

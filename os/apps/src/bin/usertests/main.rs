@@ -10,9 +10,12 @@ extern crate alloc;
 
 mod arguments;
 mod asynchronous;
+mod calls;
+mod cancel;
 mod coroutines;
 mod faults;
 mod image;
+mod inheritance;
 mod memory;
 mod pipes;
 mod processes;
@@ -38,8 +41,11 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("memory", memory::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
+    ("calls", calls::TESTS),
+    ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
+    ("inheritance", inheritance::TESTS),
 ];
 
 fn main() -> i32 {
