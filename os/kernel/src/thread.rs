@@ -5,7 +5,7 @@
 use crate::memory::user::BadAddress;
 use crate::process::Process;
 use crate::trap::{self, Context, Trap};
-use crate::{clock, console, hart, println, syscall};
+use crate::{clock, device, hart, println, syscall};
 use alloc::sync::Arc;
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -69,7 +69,7 @@ pub(crate) async fn run(thread: Thread, mut context: Context) {
                 corank::yield_now().await;
             }
             Trap::Device => {
-                console::interrupt();
+                device::interrupt();
                 corank::yield_now().await;
             }
             Trap::Page(address, access) => {

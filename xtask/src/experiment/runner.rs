@@ -78,6 +78,7 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
             smp: SMP,
             memory: MEMORY.to_string(),
             limit: Some(LIMIT),
+            disk: None,
             input: Input::None,
             command,
         };

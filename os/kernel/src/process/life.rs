@@ -16,7 +16,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank_abi::auxiliary;
 use corank_abi::page::{DEFAULT_LEVEL, PROCESS_PAGE, SYSTEM_PAGE};
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use spin::{Mutex, Once};
 
 /// How many threads a process may have.
@@ -84,10 +84,12 @@ impl Process {
             ending: None,
             ended: false,
         };
+        let pid = table::new_pid();
         Ok(Arc::new(Process {
-            pid: table::new_pid(),
+            pid,
             space_id: table::new_space().ok_or(OutOfMemory)?,
             name: Mutex::new(name),
+            directory: Mutex::new(String::from("/")),
             memory: Mutex::new(None),
             page,
             granted: u64::MAX,
@@ -95,6 +97,7 @@ impl Process {
             waits_by_yielding: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             state: Mutex::new(state),
+            group: AtomicUsize::new(pid),
             ring: Mutex::new(None),
             children: WaitQueue::new(),
             threads: WaitQueue::new(),
@@ -140,6 +143,7 @@ impl Process {
         // The page says nothing yet of the new program's coroutines.
         let page = self.page();
         page.executors.store(0, Ordering::Relaxed);
+        page.coroutines.store(0, Ordering::Relaxed);
         for levels in [&page.ready, &page.running, &page.arriving] {
             levels.store(0, Ordering::Relaxed);
         }
@@ -210,6 +214,10 @@ impl Process {
             .running
             .store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
         child.set_wait_mode(self.wait_mode());
+        child
+            .group
+            .store(self.group.load(Ordering::Relaxed), Ordering::Relaxed);
+        *child.directory.lock() = self.directory.lock().clone();
         child.level.store(self.level(), Ordering::Relaxed);
         child.state.lock().files = self.state.lock().files.clone();
         table::insert(child.clone());
@@ -352,7 +360,7 @@ impl Process {
         table::remove(self);
         let first = FIRST.get();
         if first.is_some_and(|first| first.pid == self.pid) {
-            power::off(self.state.lock().ending.unwrap_or(0));
+            power::shut_down(self.state.lock().ending.unwrap_or(0));
         }
         self.state.lock().ended = true;
         if let Some(first) = first {

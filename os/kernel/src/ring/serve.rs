@@ -204,7 +204,16 @@ async fn run(process: Arc<Process>, mut under_way: UnderWay, mut served: Submiss
             ));
             poll_fn(|context| match call.as_mut().poll(context) {
                 Poll::Ready(result) => Poll::Ready(Some(result)),
-                Poll::Pending if under_way.ring.is_cancelled(under_way.number) => Poll::Ready(None),
+                Poll::Pending
+                    if under_way.ring.is_cancelled(under_way.number)
+                        && syscall::can_be_dropped(
+                            &process,
+                            served.call as usize,
+                            served.arguments[0] as usize,
+                        ) =>
+                {
+                    Poll::Ready(None)
+                }
                 Poll::Pending => Poll::Pending,
             })
             .await

@@ -2,12 +2,15 @@
 //!
 //! A call comes from a thread ([`serve`]) or from a process's submission ring ([`at_once`], then [`wait`]). What a call does
 //! is written once: what it does without waiting in `at_once`, and waiting in `wait`.
+mod files;
 mod fs;
+mod information;
 mod process;
 mod sync;
 mod thread;
 
 use crate::clock;
+use crate::file::File;
 use crate::memory::frame;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, publish_levels};
@@ -49,7 +52,7 @@ pub(crate) async fn serve(
         WAIT_THREAD => block(process, number, arguments).await?,
         THREAD_CREATE => thread::create(process, first, second),
         FORK => process::fork(process, context),
-        EXEC => process::exec(thread, context, first, second)?,
+        EXEC => process::exec(thread, context, first, second).await?,
         RING_SETUP => thread::ring_setup(process, first),
         RING_ENTER => {
             let ring = process.ring.lock().clone();
@@ -72,7 +75,10 @@ pub(crate) async fn serve(
             })
         }
         WAIT_MODE => thread::wait_mode(process, first),
-        _ => at_once(process, number, arguments).unwrap_or(Ok(FAILED))?,
+        _ => match at_once(process, number, arguments) {
+            Some(result) => result?,
+            None => block(process, number, arguments).await?,
+        },
     })
 }
 
@@ -103,8 +109,17 @@ pub(crate) fn at_once(
         WAIT_PROCESS => return process::wait_at_once(process, first, second),
         WAIT_THREAD => return thread::wait_at_once(process, first).map(Ok),
         DUP => Ok(fs::dup(process, first)),
-        OPEN => fs::open(process, first, second),
-        CLOSE => Ok(fs::close(process, first)),
+        CLOSE => return fs::close_at_once(process, first).map(Ok),
+        OPEN | FILE_OPEN | FILE_SEEK | UNLINKAT | FSTAT => return None,
+        DIRECTORY_MAKE..=DIRECTORY_CHANGE | SPACE => return None,
+        DIRECTORY_CURRENT => files::current_directory(
+            process,
+            UserBuffer {
+                address: first,
+                length: second,
+            },
+        ),
+        LINKAT => Ok(FAILED),
         PIPE => fs::pipe(process, first),
         KILL => Ok(process::kill(first, second)),
         GET_TIME => Ok(clock::milliseconds() as isize),
@@ -117,8 +132,22 @@ pub(crate) fn at_once(
         MUTEX_UNLOCK | SEMAPHORE_UP | CONDVAR_SIGNAL => Ok(sync::up(process, number, first)),
         SBRK => Ok(process::sbrk(process, first as isize)),
         FRAMES_FREE => Ok(frame::free() as isize),
+        PROCESS_LIST => information::process_list(process, first, second),
+        SYSTEM_STATUS => information::system_status(process, first),
+        GROUP_SET => Ok(information::set_group(process, first, second)),
+        FOREGROUND => Ok(information::set_foreground(first)),
         _ => Ok(NOT_IMPLEMENTED),
     })
+}
+
+/// Whether a call that waits can be dropped and has then done nothing but what its buffer tells. One that the file system's service
+/// works on can't: it is done in bounded time.
+pub(crate) fn can_be_dropped(process: &Process, number: usize, first: usize) -> bool {
+    match number {
+        READ | WRITE => !matches!(process.file(first), Some(File::Disk(_))),
+        SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS | WAIT_THREAD => true,
+        _ => false,
+    }
 }
 
 /// Serves a call, and waits in the given way where it has to. `buffer` is the program's memory that the last two arguments name:
@@ -145,6 +174,11 @@ pub(crate) async fn wait(
         }
         WAIT_PROCESS => process::wait(process, mode, first, second).await,
         WAIT_THREAD => Ok(thread::wait(process, mode, first).await),
+        CLOSE => Ok(fs::close(process, first).await),
+        OPEN | FILE_OPEN | FILE_SEEK | UNLINKAT | FSTAT => {
+            files::serve(process, number, arguments).await
+        }
+        DIRECTORY_MAKE..=DIRECTORY_CHANGE | SPACE => files::serve(process, number, arguments).await,
         _ => at_once(process, number, arguments).unwrap_or(Ok(FAILED)),
     }
 }

@@ -14,6 +14,7 @@ mod calls;
 mod cancel;
 mod coroutines;
 mod faults;
+mod files;
 mod image;
 mod inheritance;
 mod memory;
@@ -39,6 +40,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("threads", threads::TESTS),
     ("synchronisation", synchronisation::TESTS),
     ("memory", memory::TESTS),
+    ("files", files::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
     ("calls", calls::TESTS),
