@@ -24,6 +24,7 @@
 extern crate alloc;
 
 mod bell;
+pub mod calls;
 pub mod console;
 pub mod entry;
 pub mod fs;
