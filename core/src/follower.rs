@@ -4,6 +4,7 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::Context;
 
+use crate::block::State;
 use crate::here;
 use crate::id::CoroutineId;
 use crate::priority::Priority;
@@ -42,9 +43,15 @@ impl Follower {
 
     /// The coroutine `id` of the executor that runs here waits from now on, whoever polls. False if it has exited; then nobody waits.
     pub fn wait_as(self: Pin<&Self>, id: CoroutineId) -> bool {
-        let lender = here::find(id);
-        self.waiter().wait_as(lender, None);
-        lender.is_some()
+        let lives = here::on(id, |_, block| {
+            let lender = (block.state.get() != State::Exited).then_some(block);
+            self.waiter().wait_as(lender, None);
+            lender.is_some()
+        });
+        if lives.is_none() {
+            self.waiter().wait_as(None, None);
+        }
+        lives == Some(true)
     }
 
     /// The live level of whoever waits; [`Priority::DEFAULT`] for what is no coroutine.

@@ -152,7 +152,7 @@ fn share_out_memory(machine: &Machine) {
 
 /// The kernel's first function.
 #[unsafe(no_mangle)]
-extern "C" fn boot(hart: usize, tree_address: usize) -> ! {
+extern "C" fn boot(hart: usize, tree_address: usize) {
     // SAFETY: OpenSBI passes the address of the device tree, which stays in place.
     let tree =
         unsafe { Fdt::from_ptr(tree_address as *const u8) }.expect("the device tree is readable");
@@ -187,5 +187,10 @@ extern "C" fn boot(hart: usize, tree_address: usize) -> ! {
         machine.harts
     );
     process::start_first(&arguments);
+}
+
+/// What comes after [`boot`], on an empty stack.
+#[unsafe(no_mangle)]
+extern "C" fn run() -> ! {
     crate::hart::run()
 }

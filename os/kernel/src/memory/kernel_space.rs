@@ -19,7 +19,6 @@ unsafe extern "C" {
     static kernel_start: u8;
     static kernel_text_end: u8;
     static kernel_rodata_end: u8;
-    static stack_guard: u8;
     static kernel_end: u8;
     static trampoline: u8;
 }
@@ -47,12 +46,9 @@ pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
     let start = &raw const kernel_start as usize;
     let text_end = &raw const kernel_text_end as usize;
     let rodata_end = &raw const kernel_rodata_end as usize;
-    let guard = &raw const stack_guard as usize;
     table.map_identity(start..text_end, text)?;
     table.map_identity(text_end..rodata_end, Flags::READ | Flags::GLOBAL)?;
-    table.map_identity(rodata_end..guard, data)?;
-    table.map_identity(guard + PAGE_SIZE..page_up(image_end()), data)?;
-    table.map_identity(page_up(image_end())..page_down(machine.memory.end), data)?;
+    table.map_identity(rodata_end..page_down(machine.memory.end), data)?;
     for device in machine.devices() {
         table.map_identity(page_down(device.start)..page_up(device.end), data)?;
     }
