@@ -1,6 +1,5 @@
 //! From words and signs to what is to be run.
-use crate::words::Token;
-use alloc::string::String;
+use crate::words::{Token, Word};
 use alloc::vec::Vec;
 use core::iter::Peekable;
 use core::mem;
@@ -28,7 +27,7 @@ pub(crate) struct Pipeline {
 #[derive(Debug)]
 pub(crate) struct Redirection {
     pub(crate) descriptor: usize,
-    pub(crate) path: String,
+    pub(crate) path: Word,
     pub(crate) kind: Kind,
 }
 
@@ -44,7 +43,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Command {
     /// Its name and its arguments.
-    pub(crate) words: Vec<String>,
+    pub(crate) words: Vec<Word>,
     pub(crate) redirections: Vec<Redirection>,
 }
 

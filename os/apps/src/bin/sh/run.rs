@@ -1,6 +1,6 @@
 //! Running what a line says.
-use crate::line::{Command, Kind, Pipeline, Redirection, When, parse};
-use crate::words::split;
+use crate::line::{Command, Kind, Pipeline, When, parse};
+use crate::words::{Word, split};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -52,12 +52,7 @@ impl Shell {
 
     /// Runs a line.
     pub(crate) fn run_line(&mut self, line: &str) {
-        let value = |name| match name {
-            '?' => Some(self.last_code.to_string()),
-            '!' => self.last_job.map(|job| job.to_string()),
-            _ => None,
-        };
-        let pipelines = split(line, value).and_then(|tokens| parse(tokens).map_err(String::from));
+        let pipelines = split(line).and_then(|tokens| parse(tokens).map_err(String::from));
         match pipelines {
             Ok(pipelines) => {
                 for pipeline in &pipelines {
@@ -71,6 +66,15 @@ impl Shell {
                 eprintln!("sh: {what}");
                 self.last_code = USAGE;
             }
+        }
+    }
+
+    /// What `$` and a character stand for.
+    fn value(&self, name: char) -> String {
+        match (name, self.last_job) {
+            ('?', _) => self.last_code.to_string(),
+            (_, Some(job)) => job.to_string(),
+            (_, None) => String::new(),
         }
     }
 
@@ -118,6 +122,7 @@ impl Shell {
     /// Starts all programs of a pipeline, in a group of their own.
     fn start(&mut self, pipeline: &Pipeline) -> Vec<Pid> {
         let mut children = Vec::new();
+        let in_front = self.has_console && !pipeline.background;
         let mut input = if pipeline.background {
             // Nothing: the console is for what runs in front.
             Pipe::new().ok().map(|pipe| pipe.reader)
@@ -140,17 +145,18 @@ impl Shell {
             let foreign = next.as_ref().map(|end| end.number());
             let child = process::spawn(|| {
                 let _ = process::set_group(0, group);
+                if in_front && group == 0 {
+                    // By the child alone: were the shell slower, it would undo what the program says of the console.
+                    process::set_foreground(process::id());
+                }
                 foreign.map(OwnedFd::from_number);
-                run_child(command, input.take(), output)
+                self.run_child(command, input.take(), output)
             });
             input = next;
             match child {
                 Ok(child) => {
                     // As the child does: whoever is first.
                     let _ = process::set_group(child, group);
-                    if self.has_console && !pipeline.background && children.is_empty() {
-                        process::set_foreground(child);
-                    }
                     children.push(child);
                 }
                 Err(error) => {
@@ -163,9 +169,15 @@ impl Shell {
         children
     }
 
+    fn words(&self, command: &Command) -> Vec<String> {
+        let expanded = |word: &Word| word.expand(|name| self.value(name));
+        command.words.iter().map(expanded).collect()
+    }
+
     /// Runs a command that is part of the shell; `None` if it is not.
     fn run_built_in(&mut self, command: &Command) -> Option<i32> {
-        let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
+        let words = self.words(command);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         Some(match words.as_slice() {
             ["exit"] => {
                 self.is_over = true;
@@ -200,6 +212,35 @@ impl Shell {
         })
     }
 
+    /// What a child does: its files, then its program. Returns only if that fails.
+    fn run_child(&self, command: &Command, input: Option<OwnedFd>, output: Option<OwnedFd>) -> i32 {
+        become_descriptor(0, input);
+        become_descriptor(1, output);
+        for redirection in &command.redirections {
+            let path = redirection.path.expand(|name| self.value(name));
+            match open(redirection.kind, &path) {
+                Ok(file) => become_descriptor(redirection.descriptor, Some(file)),
+                Err(error) => {
+                    eprintln!("sh: {path}: {error}");
+                    return 1;
+                }
+            }
+        }
+        let words = self.words(command);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        process::exec(words[0], &words);
+        match fs::status(words[0]) {
+            Ok(_) => {
+                eprintln!("sh: {} is no program for this machine", words[0]);
+                NOT_FOUND - 1
+            }
+            Err(_) => {
+                eprintln!("sh: there is no program {}", words[0]);
+                NOT_FOUND
+            }
+        }
+    }
+
     /// Says which jobs in the background have ended, and forgets them. The first process inherits children whose parents have
     /// ended: the shell may be it.
     pub(crate) fn report_ended(&mut self) {
@@ -230,40 +271,13 @@ fn change_directory(path: &str) -> i32 {
     }
 }
 
-/// What a child does: its files, then its program. Returns only if that fails.
-fn run_child(command: &Command, input: Option<OwnedFd>, output: Option<OwnedFd>) -> i32 {
-    become_descriptor(0, input);
-    become_descriptor(1, output);
-    for redirection in &command.redirections {
-        match open(redirection) {
-            Ok(file) => become_descriptor(redirection.descriptor, Some(file)),
-            Err(error) => {
-                eprintln!("sh: {}: {error}", redirection.path);
-                return 1;
-            }
-        }
-    }
-    let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
-    process::exec(words[0], &words);
-    match fs::status(words[0]) {
-        Ok(_) => {
-            eprintln!("sh: {} is no program for this machine", words[0]);
-            NOT_FOUND - 1
-        }
-        Err(_) => {
-            eprintln!("sh: there is no program {}", words[0]);
-            NOT_FOUND
-        }
-    }
-}
-
-fn open(redirection: &Redirection) -> Result<OwnedFd, corank_user::Error> {
-    let options = match redirection.kind {
+fn open(kind: Kind, path: &str) -> Result<OwnedFd, corank_user::Error> {
+    let options = match kind {
         Kind::Read => Options::read(),
         Kind::Write => Options::write().create().truncate(),
         Kind::Append => Options::write().create().append(),
     };
-    options.open(&redirection.path).map(fs::File::into_fd)
+    options.open(path).map(fs::File::into_fd)
 }
 
 /// Makes `file` this process's descriptor `number`, below which all are open.

@@ -1,15 +1,50 @@
 //! From a line's characters to words and signs.
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::iter::Peekable;
 use core::str::Chars;
 
+/// A word without its quotes: texts, and what stands for a value that is known only when the command runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Word(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    /// `$` and this character.
+    Variable(char),
+}
+
+/// The characters that stand for something behind a `$`.
+const VARIABLES: [char; 2] = ['?', '!'];
+
+impl Word {
+    fn push(&mut self, character: char) {
+        match self.0.last_mut() {
+            Some(Part::Text(text)) => text.push(character),
+            _ => self.0.push(Part::Text(String::from(character))),
+        }
+    }
+
+    /// The word with what `value` gives for its variables.
+    pub(crate) fn expand(&self, value: impl Fn(char) -> String) -> String {
+        self.0
+            .iter()
+            .map(|part| match part {
+                Part::Text(text) => text.clone(),
+                Part::Variable(name) => value(*name),
+            })
+            .collect()
+    }
+}
+
 /// What a line consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// A word, without its quotes.
-    Word(String),
+    /// A word.
+    Word(Word),
     /// `|`
     Pipe,
     /// `;`
@@ -28,14 +63,11 @@ pub(crate) enum Token {
     Append(usize),
 }
 
-/// Splits a line. `value` gives what stands for `$` and a character.
+/// Splits a line.
 ///
 /// # Errors
 /// What is wrong with the line, as a message.
-pub(crate) fn split(
-    line: &str,
-    value: impl Fn(char) -> Option<String>,
-) -> Result<Vec<Token>, String> {
+pub(crate) fn split(line: &str) -> Result<Vec<Token>, String> {
     let mut characters = line.chars().peekable();
     let mut tokens = Vec::new();
     loop {
@@ -48,7 +80,7 @@ pub(crate) fn split(
         }
         let token = match sign(&mut characters) {
             Some(token) => token,
-            None => word(&mut characters, &value)?,
+            None => word(&mut characters)?,
         };
         tokens.push(token);
     }
@@ -86,11 +118,9 @@ fn sign(characters: &mut Peekable<Chars<'_>>) -> Option<Token> {
     Some(token)
 }
 
-fn word(
-    characters: &mut Peekable<Chars<'_>>,
-    value: &impl Fn(char) -> Option<String>,
-) -> Result<Token, String> {
-    let mut word = String::new();
+fn word(characters: &mut Peekable<Chars<'_>>) -> Result<Token, String> {
+    // A word may be empty: `''`.
+    let mut word = Word(vec![Part::Text(String::new())]);
     let unfinished = |quote| format!("there is no {quote} at the end");
     while let Some(&next) = characters.peek() {
         if next.is_whitespace() || "|&;<>".contains(next) {
@@ -109,31 +139,23 @@ fn word(
                     '"' => break,
                     '\\' => match characters.next().ok_or_else(|| unfinished('"'))? {
                         character @ ('"' | '\\' | '$') => word.push(character),
-                        other => word.extend(['\\', other]),
+                        other => ['\\', other].into_iter().for_each(|c| word.push(c)),
                     },
-                    '$' => variable(characters, value, &mut word),
+                    '$' => variable(characters, &mut word),
                     character => word.push(character),
                 }
             },
-            '\\' => word.extend(characters.next()),
-            '$' => variable(characters, value, &mut word),
+            '\\' => characters.next().into_iter().for_each(|c| word.push(c)),
+            '$' => variable(characters, &mut word),
             character => word.push(character),
         }
     }
     Ok(Token::Word(word))
 }
 
-/// Replaces `$` and the next character, if they stand for something.
-fn variable(
-    characters: &mut Peekable<Chars<'_>>,
-    value: &impl Fn(char) -> Option<String>,
-    word: &mut String,
-) {
-    match characters.peek().and_then(|name| value(*name)) {
-        Some(value) => {
-            characters.next();
-            word.push_str(&value);
-        }
+fn variable(characters: &mut Peekable<Chars<'_>>, word: &mut Word) {
+    match characters.next_if(|name| VARIABLES.contains(name)) {
+        Some(name) => word.0.push(Part::Variable(name)),
         None => word.push('$'),
     }
 }

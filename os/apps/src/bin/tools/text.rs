@@ -1,6 +1,5 @@
 //! Tools that read and write text.
 use crate::{Arguments, Trouble, for_each, option};
-use alloc::string::String;
 use alloc::vec;
 use corank_user::fs::File;
 use corank_user::io::{Fd, STDIN, STDOUT};
@@ -64,7 +63,7 @@ pub(crate) fn echo(arguments: &Arguments) -> Result<(), Trouble> {
         Some((&"-n", words)) => (true, words),
         _ => (false, arguments.as_slice()),
     };
-    let mut line = String::from(words.join(" "));
+    let mut line = words.join(" ");
     if !bare {
         line.push('\n');
     }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use corank_user::corank::time;
 use corank_user::information::{self, ENDED, ENDING, ProcessRecord, SystemStatus};
 use corank_user::io::OwnedFd;
-use corank_user::{Error, block_on, page, print, ring};
+use corank_user::{Error, block_on, page, print, process, ring};
 use core::fmt::Write;
 use core::pin::pin;
 use core::task::Poll;
@@ -46,6 +46,8 @@ fn state(record: &ProcessRecord) -> &'static str {
     match record.state {
         ENDED => "ended",
         ENDING => "ending",
+        // Without an executor the process says nothing of what its threads do.
+        _ if record.executors == 0 => "live",
         _ if record.running != 0 => "runs",
         _ if record.ready | record.arriving != 0 => "ready",
         _ => "waits",
@@ -80,7 +82,7 @@ fn table(records: &[ProcessRecord]) -> String {
 }
 
 fn totals(system: &SystemStatus) -> String {
-    let mebibytes = |frames: u64| frames * page::PAGE_SIZE as u64 >> 20;
+    let mebibytes = |frames: u64| (frames * page::PAGE_SIZE as u64) >> 20;
     let published = page::system()
         .ready
         .load(core::sync::atomic::Ordering::Relaxed);
@@ -140,13 +142,15 @@ pub(crate) fn top(arguments: &Arguments) -> Result<(), Trouble> {
         print!("{}", look()?);
         return Ok(());
     }
+    // Each key as it is typed, Ctrl-C as well.
+    process::set_foreground(0);
     Ok(block_on(watch(times, period))?)
 }
 
 async fn watch(mut times: u64, period: Duration) -> Result<(), Error> {
     // Kept for all turns: a byte that is typed while the screen is drawn is not lost.
     let input = OwnedFd::from_number(0);
-    let mut key = pin!(typed_q(&input));
+    let mut key = pin!(typed_quit(&input));
     loop {
         let view = look()?;
         // The cursor home, each line cleared to its end, and what is below cleared.
@@ -168,11 +172,14 @@ async fn watch(mut times: u64, period: Duration) -> Result<(), Error> {
     }
 }
 
-/// Waits until `q` is typed or the input ends.
-async fn typed_q(input: &OwnedFd) {
+/// What ends `top`: `q` and Ctrl-C.
+const QUIT: [u8; 2] = [b'q', 3];
+
+/// Waits until one of [`QUIT`] is typed or the input ends.
+async fn typed_quit(input: &OwnedFd) {
     loop {
         let (count, bytes) = ring::read(input, Vec::with_capacity(16)).await;
-        if bytes.contains(&b'q') || !matches!(count, Ok(1..)) {
+        if bytes.iter().any(|byte| QUIT.contains(byte)) || !matches!(count, Ok(1..)) {
             return;
         }
     }
