@@ -11,6 +11,8 @@ use crate::raw::{self, Error, check, number_call};
 pub const STDIN: Fd = Fd(0);
 /// The console's output.
 pub const STDOUT: Fd = Fd(1);
+/// Where messages go that are no results: the console as well, unless the shell says otherwise.
+pub const STDERR: Fd = Fd(2);
 
 /// A number that the kernel knows an open file of this process by.
 ///

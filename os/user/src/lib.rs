@@ -29,6 +29,7 @@ pub mod console;
 pub mod entry;
 pub mod fs;
 mod heap;
+pub mod information;
 pub mod io;
 mod local;
 pub mod page;
