@@ -2,17 +2,18 @@
 //!
 //! The executor keeps an asynchronous read of one byte under way while it waits; whoever wakes one of its coroutines from
 //! another thread writes that byte. A process with one thread never makes the pipe.
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use alloc::vec::Vec;
 use core::cell::{OnceCell, RefCell};
+use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::task::{Context, Waker};
 
-use corank_abi::call;
-
+use crate::calls;
 use crate::io::{Fd, OwnedFd, Pipe};
-use crate::ring::{Operation, Request};
+use crate::ring::{AsyncCall, Fill};
 
 /// The executor's side.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct Bell {
     button: Arc<Button>,
     reader: OnceCell<OwnedFd>,
     /// The read that is under way, if any.
-    read: RefCell<Option<Operation>>,
+    read: RefCell<Option<Pin<Box<AsyncCall<Fill>>>>>,
 }
 
 /// The side of the other threads.
@@ -88,13 +89,14 @@ impl Bell {
             reader
         });
         let mut read = self.read.borrow_mut();
-        let context = Context::from_waker(Waker::noop());
+        let mut context = Context::from_waker(Waker::noop());
         if read
             .as_mut()
-            .is_none_or(|read| read.poll(&context).is_ready())
+            .is_none_or(|read| read.as_mut().poll(&mut context).is_ready())
         {
-            let read = read.insert(read_byte(reader));
-            let submitted = read.poll(&context);
+            let byte = calls::read_async(reader.number(), Vec::with_capacity(1));
+            let read = read.insert(Box::pin(byte));
+            let submitted = read.as_mut().poll(&mut context);
             debug_assert!(submitted.is_pending(), "the first poll submits");
         }
         self.button.armed.store(true, Ordering::Release);
@@ -107,17 +109,4 @@ impl Drop for Bell {
         // From here on nobody rings: the pipe goes.
         self.button.armed.store(false, Ordering::Release);
     }
-}
-
-fn read_byte(reader: &OwnedFd) -> Operation {
-    let mut buffer = Vec::<u8>::with_capacity(1);
-    let arguments = [reader.number(), buffer.as_mut_ptr().expose_provenance(), 1];
-    Operation::new(
-        Request {
-            call: call::READ,
-            arguments,
-        },
-        None,
-        buffer,
-    )
 }
