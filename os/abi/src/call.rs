@@ -100,6 +100,28 @@ pub const WAIT_PROCESS: usize = 4004;
 /// `frames_free() -> free 4 KiB frames of physical memory`
 pub const FRAMES_FREE: usize = 4005;
 
+/// `ring_cancel(key) -> `[`RING_CANCELLED`] or [`RING_COMPLETED`]: ends the asynchronous call that was submitted under `key`. When it
+/// returns, the kernel does not touch the call's buffer any more. [`FAILED`] if no such call is under way: it has
+/// completed, or is still in the submission ring.
+///
+/// - [`RING_CANCELLED`]: it has done nothing, and no completion comes: a read has taken no byte, a lock is not held, a signal
+///   of a condition variable went to another waiter if it had come already. A wait for a condition variable has
+///   unlocked its mutex and does not hold it.
+/// - [`RING_COMPLETED`]: it was done, and its completion is in the ring; or it had transferred a part of its bytes, and the
+///   completion says how many.
+///
+/// A call that works on the disk is not interrupted: it completes. What is linked behind the call goes on. Only for threads: not in a submission ring.
+pub const RING_CANCEL: usize = 4010;
+/// `ring_reprioritize(key, level) -> 0`: from now on the kernel serves the call that was submitted under `key` at this level
+/// (64 and more: 63). [`FAILED`] as in [`RING_CANCEL`]. In a submission ring as well, where it takes effect with the next
+/// [`RING_ENTER`].
+pub const RING_REPRIORITIZE: usize = 4011;
+
+/// Result of [`RING_CANCEL`]: the call has done nothing.
+pub const RING_CANCELLED: isize = 0;
+/// Result of [`RING_CANCEL`]: the call has completed.
+pub const RING_COMPLETED: isize = 1;
+
 /// `upcall_setup(handler, block) -> 0`: from now on the calling thread takes the process's user-level interrupts (see
 /// [`crate::upcall`]), at `handler`; `block` is the address of its [`Block`](crate::upcall::Block). A `handler` of 0 ends that.
 /// [`FAILED`] while another thread takes them. The addresses are used when an interrupt comes: bad ones end the process then.

@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use corank_abi::call;
+use corank_abi::page::PAGE_SIZE;
 use talc::base::{Talc, binning::Binning};
 use talc::source::Source;
 use talc::{DefaultBinning, TalcLock, lock_api};
@@ -62,6 +63,11 @@ fn masked<T>(work: impl Fn() -> T) -> T {
     }
 }
 
+unsafe extern "C" {
+    /// Where the program's variables end: the linker script puts it there. What is left of their page is the heap's beginning: one page fewer to touch.
+    static end_of_data: u8;
+}
+
 /// The program's data segment, which `sbrk` extends.
 #[derive(Debug)]
 struct Program {
@@ -87,20 +93,25 @@ unsafe impl Source for Program {
         let growth = needed
             .max(LEAST_GROWTH)
             .max(talc.source.size / 4)
-            .next_multiple_of(corank_abi::page::PAGE_SIZE);
+            .next_multiple_of(PAGE_SIZE);
         let old_end = raw::number_call(call::SBRK, [growth, 0, 0]).map_err(|_| ())?;
-        let start = core::ptr::with_exposed_provenance_mut::<u8>(old_end);
-        let new_end = start.wrapping_add(growth);
+        // The first time, what is left of the variables' page belongs to it as well.
+        let rest = (&raw const end_of_data).addr();
+        let first = talc.source.end.is_none() && rest.next_multiple_of(PAGE_SIZE) == old_end;
+        let start = if first { rest } else { old_end };
+        let size = old_end + growth - start;
+        let start = core::ptr::with_exposed_provenance_mut::<u8>(start);
+        let new_end = start.wrapping_add(size);
         let adjoins = talc
             .source
             .end
             .filter(|end| end.addr().get().next_multiple_of(talc::base::CHUNK_UNIT) >= old_end);
-        // SAFETY: the kernel has just mapped `start..new_end` for us alone. It adjoins the old heap unless someone else has called
-        // `sbrk` in between; then it becomes a heap of its own.
+        // SAFETY: the kernel has just mapped the memory from `old_end` on for us alone, and nothing lies behind the variables in their
+        // page. It adjoins the old heap unless someone else has called `sbrk` in between; then it becomes a heap of its own.
         let end = unsafe {
             match adjoins {
                 Some(end) => Some(talc.extend(end, new_end)),
-                None => talc.claim(start, growth),
+                None => talc.claim(start, size),
             }
         };
         talc.source.size += growth;

@@ -42,7 +42,7 @@
 //! # What is masked
 //! Inside `preemptible` the rest of this library can be called. Whatever of it must not be interrupted masks interrupts, and
 //! takes one that came meanwhile at its end:
-//! - the heap, while its lock is held ([`crate::heap`]);
+//! - the heap, while its lock is held (`heap.rs`);
 //! - a [`sync::Mutex`](crate::sync::Mutex), while it is locked: who is more urgent would wait for its own thread;
 //! - the rings and the core's queues: out of reach there, see above;
 //! - the handler itself, except for the computations of those that it polls.

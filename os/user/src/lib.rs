@@ -23,10 +23,12 @@
 
 extern crate alloc;
 
+pub mod calls;
 pub mod console;
 pub mod entry;
 pub mod fs;
 mod heap;
+pub mod information;
 pub mod interrupt;
 pub mod io;
 mod local;

@@ -6,6 +6,7 @@ use core::ops::{Deref, DerefMut};
 
 use corank_abi::call;
 
+use crate::calls;
 use crate::interrupt::Masked;
 use crate::raw::{Error, number_call};
 
@@ -26,7 +27,15 @@ impl Semaphore {
 
     /// Takes a permit; waits for one.
     pub fn down(&self) {
-        let _ = number_call(call::SEMAPHORE_DOWN, [self.id, 0, 0]);
+        let _ = calls::semaphore_down(self.id);
+    }
+
+    /// [`down`](Self::down) for a coroutine. Dropped, it has taken none.
+    ///
+    /// # Errors
+    /// The kernel has no memory for another asynchronous call.
+    pub async fn down_async(&self) -> Result<(), Error> {
+        calls::semaphore_down_async(self.id).await.map(|_| ())
     }
 
     /// Gives a permit.
@@ -76,22 +85,35 @@ impl<T> Mutex<T> {
     /// If the kernel refuses: it has lost the mutex.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let masked = Masked::new();
-        number_call(call::MUTEX_LOCK, [self.id, 0, 0]).expect("the kernel knows this mutex");
+        calls::mutex_lock(self.id).expect("the kernel knows this mutex");
         MutexGuard {
             mutex: self,
-            _masked: masked,
+            _masked: Some(masked),
         }
+    }
+
+    /// [`lock`](Self::lock) for a coroutine. Dropped, it does not hold the mutex.
+    ///
+    /// # Errors
+    /// The kernel has no memory for another asynchronous call.
+    pub async fn lock_async(&self) -> Result<MutexGuard<'_, T>, Error> {
+        calls::mutex_lock_async(self.id).await?;
+        Ok(MutexGuard {
+            mutex: self,
+            _masked: None,
+        })
     }
 }
 
-/// The right to use what is under a [`Mutex`]; unlocks when dropped. Meanwhile no coroutine is
-/// [preempted](crate::interrupt) on this thread.
+/// The right to use what is under a [`Mutex`]; unlocks when dropped. Between [`lock`](Mutex::lock) and
+/// that no coroutine is [preempted](crate::interrupt) on this thread.
 #[derive(Debug)]
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
-    /// A more urgent coroutine of this thread would wait for a lock that its own thread holds. Unlocked first, see `drop`.
-    _masked: Masked,
+    /// A more urgent coroutine of this thread would wait for a lock that its own thread holds. Unlocked first, see `drop`. A
+    /// coroutine that waits for the lock asynchronously needs none: those that compete with it wait in the same way.
+    _masked: Option<Masked>,
 }
 
 impl<T> Deref for MutexGuard<'_, T> {
@@ -139,7 +161,31 @@ impl Condvar {
     /// Unlocks the mutex, waits for a signal, and locks it again.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         // The kernel unlocks and locks again itself; the guard stands for "locked" before and after.
-        let _ = number_call(call::CONDVAR_WAIT, [self.id, guard.mutex.id, 0]);
+        let _ = calls::condvar_wait(self.id, guard.mutex.id);
         guard
+    }
+
+    /// [`wait`](Self::wait) for a coroutine. Dropped, it does not hold the mutex, and a signal that came for it goes to another waiter.
+    ///
+    /// # Errors
+    /// The kernel has no memory for another asynchronous call. The mutex is unlocked then.
+    pub async fn wait_async<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+    ) -> Result<MutexGuard<'a, T>, Error> {
+        let mutex = guard.mutex;
+        let waiting = calls::condvar_wait_async(self.id, mutex.id);
+        // From its first poll on the call answers for the mutex.
+        core::mem::forget(guard);
+        match waiting.await {
+            Ok(_) => Ok(MutexGuard {
+                mutex,
+                _masked: None,
+            }),
+            Err(error) => {
+                let _ = number_call(call::MUTEX_UNLOCK, [mutex.id, 0, 0]);
+                Err(error)
+            }
+        }
     }
 }

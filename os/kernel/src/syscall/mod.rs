@@ -10,6 +10,7 @@ mod sync;
 mod thread;
 
 use crate::clock;
+use crate::file::File;
 use crate::memory::frame;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, publish_levels};
@@ -35,7 +36,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
         READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
         | WAIT_THREAD => {
-            let call = wait(process, process.wait_mode(), number, arguments);
+            let call = block(process, number, arguments);
             upcall::interruptible(thread, context, call).await?
         }
         EXIT => return Err(End::Exit(first as i32)),
@@ -59,6 +60,19 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
                 None => FAILED,
             }
         }
+        RING_CANCEL => {
+            let ring = process.ring.lock().clone();
+            match ring {
+                Some(ring) => ring.cancel(process, first as u64).await,
+                None => FAILED,
+            }
+        }
+        RING_REPRIORITIZE => {
+            let ring = process.ring.lock().clone();
+            ring.map_or(FAILED, |ring| {
+                ring.reprioritize(process, first as u64, second)
+            })
+        }
         UPCALL_SETUP if upcall::set_up(thread, first, second) => 0,
         UPCALL_SETUP => FAILED,
         UPCALL_RETURN => return Err(End::Handler(first)),
@@ -68,11 +82,18 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         _ => match at_once(process, number, arguments) {
             Some(result) => result?,
             None => {
-                let call = wait(process, process.wait_mode(), number, arguments);
+                let call = block(process, number, arguments);
                 upcall::interruptible(thread, context, call).await?
             }
         },
     })
+}
+
+/// Serves a thread's call that may have to wait, in the way in which the process's threads wait.
+async fn block(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> Result {
+    let [_, address, length] = arguments;
+    let mut buffer = UserBuffer { address, length };
+    wait(process, process.wait_mode(), number, arguments, &mut buffer).await
 }
 
 /// Serves a call if that is done without waiting; `None` if [`wait`] has to. A call that makes sense only for a thread does
@@ -126,7 +147,18 @@ pub(crate) fn at_once(
     })
 }
 
-/// Serves a call, and waits in the given way where it has to.
+/// Whether a call that waits can be dropped and has then done nothing but what its buffer tells. One that the file system's service
+/// works on can't: it is done in bounded time.
+pub(crate) fn can_be_dropped(process: &Process, number: usize, first: usize) -> bool {
+    match number {
+        READ | WRITE => !matches!(process.file(first), Some(File::Disk(_))),
+        SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS | WAIT_THREAD => true,
+        _ => false,
+    }
+}
+
+/// Serves a call, and waits in the given way where it has to. `buffer` is the program's memory that the last two arguments name:
+/// a call that is dropped leaves it as far advanced as bytes have been transferred.
 ///
 /// # Errors
 /// When the call passes a bad pointer.
@@ -135,12 +167,9 @@ pub(crate) async fn wait(
     mode: WaitMode,
     number: usize,
     arguments: [usize; 3],
+    buffer: &mut UserBuffer,
 ) -> Result {
-    let [first, second, third] = arguments;
-    let buffer = UserBuffer {
-        address: second,
-        length: third,
-    };
+    let [first, second, _] = arguments;
     match number {
         READ => fs::read(process, mode, first, buffer).await,
         WRITE => fs::write(process, mode, first, buffer).await,

@@ -10,10 +10,13 @@ extern crate alloc;
 
 mod arguments;
 mod asynchronous;
+mod calls;
+mod cancel;
 mod coroutines;
 mod faults;
 mod files;
 mod image;
+mod inheritance;
 mod memory;
 mod pipes;
 mod preemption;
@@ -42,8 +45,11 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("files", files::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
+    ("calls", calls::TESTS),
+    ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
+    ("inheritance", inheritance::TESTS),
     ("upcalls", upcalls::TESTS),
     ("preemption", preemption::TESTS),
 ];
