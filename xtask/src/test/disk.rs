@@ -5,7 +5,7 @@ use super::outcome::Outcome;
 use crate::os::disk::{self, Disk};
 use crate::process;
 use crate::repository;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -33,6 +33,13 @@ impl TestDisk {
         Disk::of(&self.image)
     }
 
+    /// All of a file on the disk, read with `mtype`.
+    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>> {
+        let mut command = mtools("mtype");
+        command.arg("-i").arg(&self.image).arg(format!("::{path}"));
+        run(command)
+    }
+
     /// Whether `fsck.fat` finds nothing to complain of: one test.
     pub(super) fn check(&self, context: &mut Context) -> Result<Outcome> {
         let program = process::find(FSCK).unwrap_or_else(|| FSCK.into());
@@ -41,6 +48,30 @@ impl TestDisk {
         command.args(["-n", "-v"]).arg(&self.image);
         Ok(Outcome::of_command(&context.command(&command)?))
     }
+}
+
+/// One of mtools' programs. They shall not judge the disk by what lies around it.
+fn mtools(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env("MTOOLS_SKIP_CHECK", "1")
+        .env("MTOOLSRC", "/dev/null");
+    command
+}
+
+/// Runs a command and returns what it prints.
+fn run(mut command: Command) -> Result<Vec<u8>> {
+    let name = process::describe(&command);
+    let output = command
+        .output()
+        .with_context(|| format!("can't start `{name}`"))?;
+    if !output.status.success() {
+        bail!(
+            "`{name}` failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(output.stdout)
 }
 
 impl Drop for TestDisk {

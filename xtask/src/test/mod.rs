@@ -7,6 +7,7 @@ mod disk;
 mod machine;
 mod model;
 mod outcome;
+mod outside;
 mod stages;
 
 use crate::process;
