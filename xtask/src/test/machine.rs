@@ -103,6 +103,20 @@ impl ProgramTest {
         }
     }
 
+    /// A script for the shell, its exit code, and what it must print.
+    pub(super) fn script(script: &str, exit: u8, expect: &[&str]) -> Self {
+        Self {
+            command: Some(["sh", "-c", script].map(str::to_string).to_vec()),
+            ..Self::expecting(script, exit, expect)
+        }
+    }
+
+    /// The same test, in which this must not be printed.
+    pub(super) fn rejecting(mut self, text: &str) -> Self {
+        self.reject.push(text.to_string());
+        self
+    }
+
     /// Runs it; says so if it does not do what is expected.
     pub(super) fn judge(
         &self,

@@ -9,6 +9,7 @@ mod model;
 mod outcome;
 mod outside;
 mod stages;
+mod storage;
 
 use crate::process;
 use crate::progress::Progress;
