@@ -1,7 +1,7 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, machine, model};
+use super::{Context, machine, model, outside, storage};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -129,6 +129,20 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path(machine::PROGRAM_TESTS),
         limit: minutes(5),
         run: machine::programs,
+    },
+    Stage {
+        name: "storage",
+        about: "the operating system's disk from both sides, and disks that fail",
+        home: Home::Path("os/kernel/src/fs"),
+        limit: minutes(3),
+        run: storage::test,
+    },
+    Stage {
+        name: "outside",
+        about: "a C program built without this project, and ELF files that must be refused",
+        home: Home::Path(outside::SOURCE),
+        limit: minutes(3),
+        run: outside::test,
     },
 ];
 
