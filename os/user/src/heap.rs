@@ -2,7 +2,7 @@
 //!
 //! Coroutines are many small boxes, so what counts is the time of one small allocation. Talc keeps free chunks in bins by size
 //! and finds one with a bit search, whatever their number.
-use core::alloc::Layout;
+use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +12,7 @@ use talc::base::{Talc, binning::Binning};
 use talc::source::Source;
 use talc::{DefaultBinning, TalcLock, lock_api};
 
+use crate::interrupt::Masked;
 use crate::raw;
 
 /// The heap grows by at least this many bytes, so that growing stays rare beside allocating.
@@ -19,8 +20,48 @@ const LEAST_GROWTH: usize = 64 * 1024;
 /// Room that an allocation may need beside itself: alignment at both ends, and talc's tag.
 const SLACK: usize = 64;
 
+/// Talc behind a lock that is never held when the thread is interrupted: an interrupt would come back for it.
+struct Heap(TalcLock<YieldLock, Program>);
+
 #[global_allocator]
-static HEAP: TalcLock<YieldLock, Program> = TalcLock::new(Program { end: None, size: 0 });
+static HEAP: Heap = Heap(TalcLock::new(Program { end: None, size: 0 }));
+
+// SAFETY: talc's own implementation, with interrupts masked.
+unsafe impl GlobalAlloc for Heap {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        masked(|| unsafe { self.0.alloc(layout) })
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        masked(|| unsafe { self.0.dealloc(start, layout) });
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        masked(|| unsafe { self.0.realloc(start, layout, size) })
+    }
+}
+
+/// Works on the heap with interrupts masked. They nearly always are, which is cheaper to ask for than to see to.
+#[inline(always)]
+fn masked<T>(work: impl Fn() -> T) -> T {
+    #[cold]
+    #[inline(never)]
+    fn mask_for<T>(work: &dyn Fn() -> T) -> T {
+        let _masked = Masked::new();
+        work()
+    }
+    if Masked::already() {
+        work()
+    } else {
+        mask_for(&work)
+    }
+}
 
 unsafe extern "C" {
     /// Where the program's variables end: the linker script puts it there. What is left of their page is the heap's beginning: one page fewer to touch.

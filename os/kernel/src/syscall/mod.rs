@@ -16,6 +16,7 @@ use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, publish_levels};
 use crate::thread::{End, Thread};
 use crate::trap::Context;
+use crate::upcall;
 use crate::wait::WaitMode;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -28,17 +29,17 @@ pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
 /// Serves the system call that the thread's registers describe.
 ///
 /// # Errors
-/// When the thread ends by it.
-pub(crate) async fn serve(
-    thread: &Thread,
-    context: &mut Context,
-) -> core::result::Result<isize, End> {
+/// When the thread ends by it, or goes on elsewhere.
+pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::Result<isize, End> {
     let (number, arguments) = context.call();
     let [first, second, _] = arguments;
     let process = &thread.process;
     Ok(match number {
-        READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS => {
-            block(process, number, arguments).await?
+        WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
+        READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
+        | WAIT_THREAD => {
+            let call = block(process, number, arguments);
+            upcall::interruptible(thread, context, call).await?
         }
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
@@ -50,16 +51,14 @@ pub(crate) async fn serve(
             0
         }
         GETTID => thread.tid as isize,
-        WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
-        WAIT_THREAD => block(process, number, arguments).await?,
         THREAD_CREATE => thread::create(process, first, second),
         FORK => process::fork(process, context),
-        EXEC => apart(process::exec(thread, context, first, second)).await?,
+        EXEC => apart(process::exec(thread, first, second)).await?,
         RING_SETUP => thread::ring_setup(process, first),
         RING_ENTER => {
             let ring = process.ring.lock().clone();
             match ring {
-                Some(ring) => ring.enter(process, first).await?,
+                Some(ring) => ring.enter(thread, first).await?,
                 None => FAILED,
             }
         }
@@ -76,10 +75,18 @@ pub(crate) async fn serve(
                 ring.reprioritize(process, first as u64, second)
             })
         }
+        UPCALL_SETUP if upcall::set_up(thread, first, second) => 0,
+        UPCALL_SETUP => FAILED,
+        UPCALL_RETURN => return Err(End::Handler(first)),
+        UPCALL_RAISE if upcall::raise(process) => 0,
+        UPCALL_RAISE => FAILED,
         WAIT_MODE => thread::wait_mode(process, first),
         _ => match at_once(process, number, arguments) {
             Some(result) => result?,
-            None => block(process, number, arguments).await?,
+            None => {
+                let call = block(process, number, arguments);
+                upcall::interruptible(thread, context, call).await?
+            }
         },
     })
 }

@@ -19,11 +19,13 @@ mod image;
 mod inheritance;
 mod memory;
 mod pipes;
+mod preemption;
 mod processes;
 mod rings;
 mod support;
 mod synchronisation;
 mod threads;
+mod upcalls;
 mod urgency;
 
 use corank_user::{println, process};
@@ -48,6 +50,8 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
     ("inheritance", inheritance::TESTS),
+    ("upcalls", upcalls::TESTS),
+    ("preemption", preemption::TESTS),
 ];
 
 fn main() -> i32 {
