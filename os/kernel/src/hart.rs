@@ -12,7 +12,7 @@
 use crate::boot::Machine;
 use crate::memory::kernel_space;
 use crate::{clock, device, println, trap};
-use corank::{SharedExecutor, Step, Worker};
+use corank::{Priority, SharedExecutor, Step, Worker};
 use core::arch::asm;
 use core::cell::{Cell, OnceCell, UnsafeCell};
 use core::mem::MaybeUninit;
@@ -47,6 +47,7 @@ struct Page {
     // From here on the kernel's own.
     index: usize,
     float_owner: Cell<u64>,
+    float_on: Cell<bool>,
     /// Which executor runs on this hart: the core's context slot.
     context_slot: Cell<*const ()>,
     worker: OnceCell<Worker<'static>>,
@@ -131,6 +132,13 @@ pub(crate) fn executor() -> &'static SharedExecutor {
     EXECUTOR.get().expect("made when the first hart starts")
 }
 
+/// Whether anything strictly more urgent than `priority` is ready that no hart serves.
+#[inline]
+pub(crate) fn is_more_urgent_ready(priority: Priority) -> bool {
+    let ready = executor().published().ready().most_urgent();
+    ready.is_some_and(|ready| ready.is_more_urgent_than(priority))
+}
+
 corank::context_slot! {
     get: || this().context_slot.get(),
     set: |context| this().context_slot.set(context),
@@ -149,6 +157,11 @@ pub(crate) fn next_tick() -> &'static Cell<u64> {
 /// Whose floating-point registers this hart holds.
 pub(crate) fn float_owner() -> &'static Cell<u64> {
     &this().float_owner
+}
+
+/// Whether the floating-point unit is on for user mode.
+pub(crate) fn float_on() -> &'static Cell<bool> {
+    &this().float_on
 }
 
 /// Enters the kernel's address space on this hart, with its page in `tp`, sets up traps, and joins those who serve the executor.
@@ -171,6 +184,7 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
         emergency_stack: emergency as usize + size_of_val(&PLACES[index].emergency),
         index,
         float_owner: Cell::new(0),
+        float_on: Cell::new(false),
         context_slot: Cell::new(core::ptr::null()),
         worker: OnceCell::new(),
         called: Cell::new(false),
@@ -197,6 +211,7 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
             interrupts = in(reg) 1 << 1 | 1 << 5 | 1 << 9,
         );
     }
+    trap::init();
     let executor = EXECUTOR.call_once(clock::make_executor);
     let _ = this().worker.set(executor.worker(waker(index)));
     RUNNING.store(index + 1, Ordering::Release);

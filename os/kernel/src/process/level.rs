@@ -1,6 +1,6 @@
 //! Which level a process runs at: relaxed global priority (seed 003, section 2.3.2.2).
 use super::{Process, Slot, table};
-use crate::hart;
+use crate::{clock, hart, upcall};
 use corank::Priority;
 use corank_abi::page::DEFAULT_LEVEL;
 use core::sync::atomic::Ordering;
@@ -110,7 +110,11 @@ impl Process {
     }
 }
 
-/// Lets each process follow what it says of its coroutines.
+/// Lets each process follow what it says of its coroutines, and interrupts those that have a timer that is due.
 pub(crate) fn follow_levels() {
-    table::for_each(|process| process.follow_level());
+    let now = clock::now();
+    table::for_each(|process| {
+        process.follow_level();
+        upcall::notify_if_due(process, now);
+    });
 }

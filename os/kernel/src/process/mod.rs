@@ -16,11 +16,13 @@ pub(crate) use records::records;
 pub(crate) use table::{count, find};
 
 use crate::file::File;
+use crate::hart;
 use crate::memory::address_space::AddressSpace;
 use crate::memory::frame::Frame;
 use crate::memory::heap;
 use crate::ring::Ring;
 use crate::semaphore::Semaphore;
+use crate::upcall::Upcalls;
 use crate::wait::{WaitMode, WaitQueue};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
@@ -63,6 +65,8 @@ pub(crate) struct Process {
     pub group: AtomicUsize,
     /// The process's rings, once it has set them up.
     pub ring: Mutex<Option<Arc<Ring>>>,
+    /// User-level interrupts.
+    pub upcalls: Upcalls,
     /// Woken when a child has ended.
     pub children: WaitQueue,
     /// Woken when a thread has ended.
@@ -147,6 +151,19 @@ impl Process {
     pub(crate) fn page(&self) -> &ProcessPage {
         // SAFETY: the frame was full of zeros, which is a valid `ProcessPage`; all of it is atomic; the process shares it.
         unsafe { &*(self.page.address() as *const ProcessPage) }
+    }
+
+    /// Wakes the thread's coroutine, whatever it waits for.
+    pub(crate) fn wake_thread(&self, tid: usize) {
+        if let Some(Slot::Live(coroutine)) = self.state.lock().threads.get(tid) {
+            hart::executor().wake(*coroutine);
+        }
+    }
+
+    /// Ends user mode on all other harts that run the process now. Those that are about to enter it look once more what there is to
+    /// do: under the memory's lock, as this does.
+    pub(crate) fn interrupt_harts(&self) {
+        self.with_memory(|space| hart::interrupt_elsewhere(space.satp()), ());
     }
 
     /// How its threads wait.

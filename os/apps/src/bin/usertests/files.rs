@@ -266,7 +266,7 @@ fn names_that_are_too_long_or_wrong() {
             expect_error(fs::write(name, b""), INVALID);
         }
         expect_error(File::open(""), NOT_FOUND);
-        let not_utf8 = b"\xff\xfe\0".as_ptr().expose_provenance();
+        let not_utf8 = c"\xff\xfe".as_ptr().expose_provenance();
         assert_eq!(support::call(call::FILE_OPEN, [not_utf8, 0, 0]), INVALID);
     });
 }

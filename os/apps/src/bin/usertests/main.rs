@@ -10,19 +10,24 @@ extern crate alloc;
 
 mod arguments;
 mod asynchronous;
+mod calls;
+mod cancel;
 mod coroutines;
 mod faults;
 mod files;
 mod grants;
 mod harts;
 mod image;
+mod inheritance;
 mod memory;
 mod pipes;
+mod preemption;
 mod processes;
 mod rings;
 mod support;
 mod synchronisation;
 mod threads;
+mod upcalls;
 mod urgency;
 
 use corank_user::{println, process};
@@ -42,10 +47,15 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("files", files::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
+    ("calls", calls::TESTS),
+    ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
     ("harts", harts::TESTS),
     ("grants", grants::TESTS),
+    ("inheritance", inheritance::TESTS),
+    ("upcalls", upcalls::TESTS),
+    ("preemption", preemption::TESTS),
 ];
 
 fn main() -> i32 {
