@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use corank_user::io::OwnedFd;
 use corank_user::process::{self, Fork, Pid};
-use corank_user::{page, thread};
+use corank_user::{information, page, thread};
 
 use crate::support::{exit_code, kill_and_wait, occupy_other_harts, pipe, spin_for_ticks, tests};
 
@@ -29,8 +29,8 @@ fn claim(levels: u64) {
     page.ready.store(levels, Ordering::Release);
 }
 
-/// The level that the kernel gives a process that claims these: where it is ready while something more urgent has the only hart.
-fn granted_level(grants: &[u64], claims: u64) -> u32 {
+/// The level that the kernel gives a process with these grants, one after the other, that claims these levels.
+fn granted_level(grants: &[u64], claims: u64) -> u64 {
     let _others = occupy_other_harts();
     let (asks, asked) = pipe();
     // More urgent than the child whatever that is granted, so that it is the child that waits for the hart.
@@ -50,9 +50,11 @@ fn granted_level(grants: &[u64], claims: u64) -> u32 {
     assert_eq!(asks.read(&mut [0]), Ok(1));
     // By the next tick the kernel has seen what the child claims.
     spin_for_ticks(2);
-    let levels = page::system().ready.load(Ordering::Relaxed) & !1;
+    let records = information::processes().expect("memory");
+    let record = records.iter().find(|record| record.pid == child as u64);
+    let level = record.expect("it is there").level;
     kill_and_wait(child);
-    levels.trailing_zeros()
+    level
 }
 
 fn a_grant_is_never_won_back() {

@@ -9,12 +9,9 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use corank_abi::call::{EXEC, FAILED, SBRK};
 use corank_user::page::PAGE_SIZE;
 use corank_user::process::{self, Fork, Pid};
-use corank_user::runtime::{self, Global};
-use corank_user::{Priority, page, thread};
+use corank_user::{page, thread};
 
-use crate::support::{
-    BAD_ADDRESS, call, exit_code, kill_and_wait, occupy_other_harts, pipe, spin_for_ticks, tests,
-};
+use crate::support::{BAD_ADDRESS, call, exit_code, kill_and_wait, pipe, tests};
 
 tests![
     threads_run_at_once,
@@ -27,7 +24,6 @@ tests![
     exec_is_refused_while_threads_run,
     shrinking_the_heap_reaches_every_hart,
     an_idle_hart_takes_what_becomes_ready,
-    strict_work_is_interrupted,
 ];
 
 /// Whether `count` threads of one process are in user mode at the same time.
@@ -317,45 +313,4 @@ fn an_idle_hart_takes_what_becomes_ready() {
     let passed = page::system().ticks.load(Ordering::Relaxed) - begin;
     assert!(passed < 100, "{passed} ticks: each answer waited for one");
     assert_eq!(process::wait(pid).expect("the child").code, 0);
-}
-
-/// A strict process that computes without a system call is interrupted when something more urgent becomes ready, and a relaxed
-/// one is not before the next tick.
-fn strict_work_is_interrupted() {
-    let _others = occupy_other_harts();
-    let (gate, gatekeeper) = pipe();
-    let (signs, signed) = pipe();
-    let urgent = process::spawn(|| {
-        let [gate, signed] = [&gate, &signed].map(|end| end.duplicate().expect("a descriptor"));
-        runtime::run(
-            Priority::new(3).expect("a level"),
-            Global::Relaxed,
-            async move {
-                let mut byte = [0];
-                for _ in 0..2 {
-                    let (count, _) = corank_user::ring::read(&gate, Vec::with_capacity(1)).await;
-                    assert_eq!(count, Ok(1));
-                    byte[0] += 1;
-                    signed.write(&byte).expect("room");
-                }
-            },
-        );
-        0
-    })
-    .expect("a process");
-    spin_for_ticks(3);
-    for (mode, interrupted) in [(Global::Strict, true), (Global::Relaxed, false)] {
-        runtime::set_global(mode);
-        // Right after a tick, so that the next one is far.
-        spin_for_ticks(1);
-        let ticks = page::system().ticks.load(Ordering::Relaxed);
-        gatekeeper.write(&[0]).expect("room");
-        // A relaxed process goes on, and the other one's level is still in the system's bitmap.
-        let waiting = page::system().ready.load(Ordering::Relaxed) & 1 << 3 != 0;
-        if page::system().ticks.load(Ordering::Relaxed) == ticks {
-            assert_eq!(!waiting, interrupted);
-        }
-        assert_eq!(signs.read(&mut [0]), Ok(1));
-    }
-    assert_eq!(process::wait(urgent).expect("the child").code, 0);
 }

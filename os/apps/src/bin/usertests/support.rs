@@ -80,12 +80,15 @@ pub(crate) fn occupy_other_harts() -> Occupied {
                 let begins = begins.duplicate().expect("a descriptor");
                 runtime::run(Priority::MOST_URGENT, Global::Relaxed, async move {
                     begins.write(&[0]).expect("room");
-                    loop {
-                        core::hint::spin_loop();
-                    }
+                    // Longer than any test takes, but not for ever if the test fails.
+                    spin_for_ticks(3000);
                 })
             };
-            process::spawn(spin).expect("a process")
+            process::spawn(|| {
+                spin();
+                0
+            })
+            .expect("a process")
         })
         .collect();
     for _ in &spinners {

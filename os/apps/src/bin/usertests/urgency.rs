@@ -143,6 +143,8 @@ fn the_system_bitmap_shows_what_no_hart_serves() {
     // It goes to wait at the gate, being more urgent than this one.
     spin_for_ticks(3);
     runtime::run(level(17), Global::Relaxed, async move {
+        // By the next tick the kernel knows how urgent this one is now.
+        spin_for_ticks(2);
         let shown = || page::system().ready.load(Ordering::Relaxed) & 1 << 21 != 0;
         assert!(!shown());
         gatekeeper.write(&[0]).expect("room");
