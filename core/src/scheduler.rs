@@ -68,6 +68,10 @@ pub(crate) struct Scheduler {
     seats: Cell<Option<NonNull<Seat>>>,
     shared: bool,
     baton: Baton,
+    /// Workers that are idle.
+    idle: Cell<u32>,
+    /// Workers that can be interrupted.
+    interruptible: AtomicU32,
     /// Coroutines that have not exited.
     live: Cell<usize>,
     /// First free slot; the others follow by `Block::next`.
@@ -114,6 +118,8 @@ impl Scheduler {
             seats: Cell::new(None),
             shared: config.shared,
             baton: Baton::new(),
+            idle: Cell::new(0),
+            interruptible: AtomicU32::new(0),
             live: Cell::new(0),
             free: Cell::new(Link::NONE),
             capacity: config.capacity,

@@ -82,15 +82,6 @@ impl Seat {
         self.scheduler.set(scheduler);
     }
 
-    /// Under the baton: the worker looks what there is to do, whether it was called or not.
-    #[inline]
-    pub(crate) fn look(&self) {
-        if let Some(worker) = &self.worker {
-            worker.idle.set(false);
-            worker.called.set(false);
-        }
-    }
-
     #[inline]
     pub(crate) fn scheduler(&self) -> *const Scheduler {
         self.scheduler.get()
@@ -102,9 +93,15 @@ impl Calling {
         self.interruptible.load(Ordering::Relaxed) != 0
     }
 
+    /// By the worker alone. Returns what it was before.
     #[cfg(feature = "alloc")]
-    pub(crate) fn set_interruptible(&self, interruptible: bool) {
-        (self.interruptible).store(u8::from(interruptible), Ordering::Relaxed);
+    pub(crate) fn set_interruptible(&self, interruptible: bool) -> bool {
+        if self.is_interruptible() == interruptible {
+            return interruptible;
+        }
+        self.interruptible
+            .store(u8::from(interruptible), Ordering::Relaxed);
+        !interruptible
     }
 
     /// Under the baton: the worker is going to be called by [`call`](Self::call).

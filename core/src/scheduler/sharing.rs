@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::Scheduler;
+use crate::atomic::Ordering;
 use crate::block::NONE;
 use crate::context::{self, Entered};
 #[cfg(feature = "alloc")]
@@ -114,7 +115,17 @@ impl Scheduler {
     /// Who is to look at the most urgent that waits: one that is idle; else the one that polls the least urgent coroutine, if
     /// that is strictly less urgent and a call interrupts it. One at a time: whoever comes finds what else there is, and
     /// passes the call on when it puts the baton down.
+    #[inline]
     fn choose_worker(&self) -> Option<NonNull<Calling>> {
+        // Mostly all are busy, and can only be left alone.
+        if self.idle.get() == 0 && self.interruptible.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.search_worker()
+    }
+
+    #[cold]
+    fn search_worker(&self) -> Option<NonNull<Calling>> {
         let waiting = self.ready.get().union(self.published().arriving());
         let mut least = waiting.most_urgent()?;
         let mut chosen = None;
@@ -158,6 +169,31 @@ impl Scheduler {
         })
     }
 
+    /// The worker at this seat looks what there is to do, whether it was called or not.
+    #[inline]
+    pub(super) fn look(&self, seat: &Seat) {
+        if let Some(worker) = &seat.worker {
+            worker.called.set(false);
+            if worker.idle.replace(false) {
+                self.idle.set(self.idle.get() - 1);
+            }
+        }
+    }
+
+    /// From now on the worker at this seat can be interrupted, or not any more.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn set_interruptible(&self, seat: &Seat, interruptible: bool) {
+        if let Some(worker) = &seat.worker
+            && worker.set_interruptible(interruptible) != interruptible
+        {
+            if interruptible {
+                self.interruptible.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.interruptible.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// A worker looks what there is to do; it holds the baton.
     #[cfg(feature = "alloc")]
     pub(crate) fn run_worker(
@@ -169,7 +205,10 @@ impl Scheduler {
         let ran = self.run_by_clock::<true>(seat, view, limit);
         if let Some(worker) = &seat.worker {
             // Before the baton is put down: whoever makes something ready after this calls.
-            worker.idle.set(ran.0 == Step::Idle);
+            if ran.0 == Step::Idle {
+                worker.idle.set(true);
+                self.idle.set(self.idle.get() + 1);
+            }
         }
         ran
     }
@@ -185,13 +224,15 @@ impl Scheduler {
     /// A worker goes.
     #[cfg(feature = "alloc")]
     pub(crate) fn leave(&self, seat: &Seat) {
+        self.set_interruptible(seat, false);
         let this = Some(NonNull::from(seat));
-        self.held(
-            || match self.seats().find(|other| other.next.get() == this) {
+        self.held(|| {
+            self.look(seat);
+            match self.seats().find(|other| other.next.get() == this) {
                 Some(before) => before.next.set(seat.next.get()),
                 None => self.seats.set(seat.next.get()),
-            },
-        );
+            }
+        });
         if let Some(worker) = &seat.worker {
             worker.settle();
         }

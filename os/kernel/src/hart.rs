@@ -12,7 +12,7 @@
 use crate::boot::Machine;
 use crate::memory::kernel_space;
 use crate::{clock, device, println, trap};
-use corank::{Priority, SharedExecutor, Step, Worker};
+use corank::{Priority, SharedExecutor, Step, SystemView, Worker};
 use core::arch::asm;
 use core::cell::{Cell, OnceCell, UnsafeCell};
 use core::mem::MaybeUninit;
@@ -357,6 +357,21 @@ pub(crate) fn forget_page(address: usize) {
     unsafe { asm!("sfence.vma {}, zero", in(reg) address) };
 }
 
+/// After so many polls in a row a hart takes interrupts in, whatever is ready.
+const POLLS_PER_LOOK: u64 = 64;
+
+/// Pending interrupts are more urgent than any coroutine, but for the most urgent ones, which they wait for (see
+/// [`POLLS_PER_LOOK`]).
+struct Interrupts;
+
+impl SystemView for Interrupts {
+    #[inline]
+    fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        let is_any = riscv::register::sip::read().bits() != 0;
+        is_any.then_some(Priority::MOST_URGENT)
+    }
+}
+
 /// The hart's main loop: the most urgent coroutine, again and again; sleep when none is ready.
 pub(crate) fn run() -> ! {
     let worker = this()
@@ -365,8 +380,9 @@ pub(crate) fn run() -> ! {
         .expect("a hart has started before it runs");
     loop {
         worker.within(take_interrupts);
-        // A call that comes after the step is pending, and so ends `wfi` at once.
-        if worker.step() == Step::Idle && !take_own_call() {
+        let (step, _) = worker.run_some(&Interrupts, POLLS_PER_LOOK);
+        // A call that comes after the last look is pending, and so ends `wfi` at once.
+        if step == Step::Idle && !take_own_call() {
             riscv::asm::wfi();
         }
     }

@@ -20,14 +20,21 @@ pub(super) const DISK_SIZE: u64 = 64 << 20;
 /// The program that tests the system from inside.
 const USERTESTS: &str = "usertests";
 
-/// `usertests`, on one hart and on two, each with a new disk, which must be whole afterwards.
+/// The numbers of harts, and the groups of tests: on two those that have to do with several.
+const HARTS: [(u32, &str); 3] = [
+    (1, ""),
+    (2, " threads pipes synchronisation urgency harts grants"),
+    (4, ""),
+];
+
+/// `usertests`, each time with a new disk, which must be whole afterwards.
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
     let image = build::build(&[], None, &mut context.progress)?;
     let mut outcome = Outcome::default();
-    for smp in [1, 2] {
+    for (smp, groups) in HARTS {
         let disk = TestDisk::new("usertests", DISK_SIZE)?;
         let test = ProgramTest {
-            run: USERTESTS.to_string(),
+            run: format!("{USERTESTS}{groups}"),
             smp,
             limit: context.limit.as_secs(),
             ..ProgramTest::default()

@@ -118,9 +118,9 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "usertests",
-        about: "the operating system from inside, in QEMU, on one hart and on two",
+        about: "the operating system from inside, in QEMU, on one, two and four harts",
         home: Home::Path("os/apps/src/bin/usertests"),
-        limit: minutes(4),
+        limit: minutes(8),
         run: machine::usertests,
     },
     Stage {

@@ -11,7 +11,7 @@
 //! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first touch.
 use super::frame::Frame;
 use super::kernel_space;
-use super::page_table::{Flags, PageTable};
+use super::page_table::{Flags, PageTable, Unmapped};
 use super::user::{Access, BadAddress};
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
 use crate::hart;
@@ -164,25 +164,21 @@ impl AddressSpace {
 
     /// Takes away every page in `range`.
     pub(crate) fn unmap(&mut self, range: Range<usize>) {
-        let mut pages = range.step_by(PAGE_SIZE);
-        loop {
-            // As many as one call to the other harts is worth.
-            const BATCH: usize = 64;
-            let mut unmapped = [const { None }; BATCH];
-            let mut count = 0;
-            while count < BATCH
-                && let Some(page) = pages.next()
-            {
-                unmapped[count] = self.table.unmap(page);
-                count += usize::from(unmapped[count].is_some());
+        // As many as one call to the other harts is worth.
+        let mut unmapped = heapless::Vec::<Unmapped, 64>::new();
+        for page in range.step_by(PAGE_SIZE) {
+            if unmapped.is_full() {
+                self.changed();
+                unmapped.clear();
             }
-            if count == 0 {
-                return;
+            if let Some(page) = self.table.unmap(page) {
+                let _ = unmapped.push(page);
             }
-            self.changed();
-            // Their frames are free from here on.
-            drop(unmapped);
         }
+        if !unmapped.is_empty() {
+            self.changed();
+        }
+        // The frames are free from here on.
     }
 
     /// The physical address of the page of `address`, if a program may use it so. Maps a page of a stack that was not there yet.

@@ -293,7 +293,9 @@ impl Process {
         let thread = Thread::new(self.clone(), tid);
         let started = context(tid).and_then(|context| {
             hart::executor()
-                .spawn(priority(self.level()), thread::run(thread, context, None))
+                .spawn_with(priority(self.level()), || {
+                    thread::run(thread, context, None)
+                })
                 .map_err(|_| OutOfMemory)
         });
         let mut state = self.state.lock();
