@@ -10,6 +10,7 @@ mod sync;
 mod thread;
 
 use crate::clock;
+use crate::fault;
 use crate::file::File;
 use crate::memory::frame;
 use crate::memory::user::{BadAddress, UserBuffer};
@@ -19,6 +20,7 @@ use crate::trap::Context;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use corank_abi::call::*;
+use core::sync::atomic::Ordering;
 
 /// What a call returns; a bad pointer ends the process.
 pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
@@ -34,6 +36,8 @@ pub(crate) async fn serve(
     let (number, arguments) = context.call();
     let [first, second, _] = arguments;
     let process = &thread.process;
+    process.calls_made.fetch_add(1, Ordering::Relaxed);
+    process.step();
     Ok(match number {
         READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS => {
             block(process, number, arguments).await?
@@ -134,6 +138,12 @@ pub(crate) fn at_once(
         FRAMES_FREE => Ok(frame::free() as isize),
         PROCESS_LIST => information::process_list(process, first, second),
         SYSTEM_STATUS => information::system_status(process, first),
+        CALLS_MADE => Ok(process.calls_made.load(Ordering::Relaxed) as isize),
+        FAULT => Ok(match first {
+            FAULT_END => process.end_at.arm(second) as isize,
+            FAULT_MEMORY => fault::arm_allocations(process.pid, second) as isize,
+            _ => FAILED,
+        }),
         GROUP_SET => Ok(information::set_group(process, first, second)),
         FOREGROUND => Ok(information::set_foreground(first)),
         _ => Ok(NOT_IMPLEMENTED),
