@@ -79,6 +79,7 @@ pub use join::{JoinError, JoinHandle};
 pub use policy::Policy;
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
 pub use published::Published;
+pub use scheduler::{Interrupted, Preempted};
 #[cfg(feature = "alloc")]
 pub use shared::{SharedExecutor, SharedHandle, Worker};
 #[cfg(feature = "stats")]

@@ -121,15 +121,15 @@ fn first_spawn_fails_at_every_allocation() {
 #[test]
 fn spawn_into_a_table_with_room_fails_at_the_future() {
     assert_eq!(allocations(1), 1);
-    assert_eq!(allocations(63), 1);
+    assert_eq!(allocations(15), 1);
 }
 
 /// Regression: the directory had moved, and the chunk could not be had: coroutines were looked up where it had been.
 #[test]
 fn table_that_cannot_grow_still_works() {
-    // The directory grows by powers of two, the table by chunks of 64.
-    assert_eq!([64, 128, 192, 256].map(allocations), [2, 2, 2, 3]);
-    assert_eq!([448, 512, 1024].map(allocations), [2, 3, 3]);
+    // The directory grows by powers of two, the table by chunks of 16.
+    assert_eq!([16, 32, 48, 64].map(allocations), [2, 2, 2, 3]);
+    assert_eq!([112, 128, 256].map(allocations), [2, 3, 3]);
 }
 
 #[test]

@@ -83,7 +83,9 @@ impl Scheduler {
                 self.enqueue(block);
                 self.note_woken(block);
             }
-            State::Running => block.insert(Flags::WOKEN),
+            State::Running | State::ReadyWithStack | State::BlockedWithStack => {
+                block.insert(Flags::WOKEN)
+            }
             State::Ready | State::Exited => {}
         }
     }
@@ -109,7 +111,7 @@ impl Scheduler {
     /// *cancel* (rules X1 to X4).
     pub(crate) fn cancel(&self, block: BlockRef) -> bool {
         match block.state.get() {
-            State::Running => {
+            State::Running | State::ReadyWithStack | State::BlockedWithStack => {
                 let first = !block.has(Flags::CANCELLED);
                 block.insert(Flags::CANCELLED);
                 return first;

@@ -87,7 +87,8 @@ pub const SBRK: usize = 214;
 /// 1 to 4096. Once per process; [`FAILED`] the second time.
 pub const RING_SETUP: usize = 4000;
 /// `ring_enter(wait_for: usize) -> completions that are ready`. Serves every entry of the submission ring, then blocks until
-/// at least `wait_for` completions are ready (0: never blocks) or the deadline in the ring's header has passed.
+/// at least `wait_for` completions are ready (0: never blocks), the deadline in the ring's header has passed, or a user-level
+/// interrupt is due.
 pub const RING_ENTER: usize = 4001;
 /// `wait_mode(mode: usize) -> the mode before`: how this process's threads wait inside blocking calls: [`WAIT_BLOCK`] or
 /// [`WAIT_YIELD`].
@@ -134,6 +135,16 @@ pub const RING_CANCELLED: isize = 0;
 /// Result of [`RING_CANCEL`]: the call has completed.
 pub const RING_COMPLETED: isize = 1;
 
+/// `upcall_setup(handler, block) -> 0`: from now on the calling thread takes the process's user-level interrupts (see
+/// [`crate::upcall`]), at `handler`; `block` is the address of its [`Block`](crate::upcall::Block). A `handler` of 0 ends that.
+/// [`FAILED`] while another thread takes them. The addresses are used when an interrupt comes: bad ones end the process then.
+pub const UPCALL_SETUP: usize = 4020;
+/// `upcall_return(frame)`: the registers become those of the [`Frame`](crate::upcall::Frame) and interrupts are unmasked, in one
+/// step. If one was deferred, the handler is entered again first.
+pub const UPCALL_RETURN: usize = 4021;
+/// `upcall_raise() -> 0`: interrupts the thread that takes the process's interrupts, or ends its wait in [`RING_ENTER`]. For whoever
+/// was told so by [`Flag::raise`](crate::upcall::Flag::raise). [`FAILED`] if no thread takes them.
+pub const UPCALL_RAISE: usize = 4022;
 /// `process_list(records: *mut` [`ProcessRecord`](crate::information::ProcessRecord)`, room) -> how many processes there are`. As many
 /// records are written as there is room for, in the order of their numbers; those that have ended come behind the others.
 pub const PROCESS_LIST: usize = 4040;

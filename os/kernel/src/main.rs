@@ -28,5 +28,6 @@ mod semaphore;
 mod syscall;
 mod thread;
 mod trap;
+mod upcall;
 mod vdso;
 mod wait;

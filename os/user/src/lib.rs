@@ -23,13 +23,13 @@
 
 extern crate alloc;
 
-mod bell;
 pub mod calls;
 pub mod console;
 pub mod entry;
 pub mod fs;
 mod heap;
 pub mod information;
+pub mod interrupt;
 pub mod io;
 mod local;
 pub mod page;

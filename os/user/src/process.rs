@@ -30,7 +30,9 @@ pub enum Fork {
 pub fn fork() -> Result<Fork, Error> {
     Ok(match number_call(call::FORK, [0; 3])? {
         0 => {
-            local::block().ring.set(None);
+            let block = local::block();
+            block.ring.set(None);
+            block.runtime.set(None);
             Fork::Child
         }
         pid => Fork::Parent(pid),

@@ -7,6 +7,7 @@ use core::ops::{Deref, DerefMut};
 use corank_abi::call;
 
 use crate::calls;
+use crate::interrupt::Masked;
 use crate::raw::{Error, number_call};
 
 /// A counting semaphore of the kernel.
@@ -83,8 +84,12 @@ impl<T> Mutex<T> {
     /// # Panics
     /// If the kernel refuses: it has lost the mutex.
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        let masked = Masked::new();
         calls::mutex_lock(self.id).expect("the kernel knows this mutex");
-        MutexGuard { mutex: self }
+        MutexGuard {
+            mutex: self,
+            _masked: Some(masked),
+        }
     }
 
     /// [`lock`](Self::lock) for a coroutine. Dropped, it does not hold the mutex.
@@ -93,15 +98,22 @@ impl<T> Mutex<T> {
     /// The kernel has no memory for another asynchronous call.
     pub async fn lock_async(&self) -> Result<MutexGuard<'_, T>, Error> {
         calls::mutex_lock_async(self.id).await?;
-        Ok(MutexGuard { mutex: self })
+        Ok(MutexGuard {
+            mutex: self,
+            _masked: None,
+        })
     }
 }
 
-/// The right to use what is under a [`Mutex`]; unlocks when dropped.
+/// The right to use what is under a [`Mutex`]; unlocks when dropped. Between [`lock`](Mutex::lock) and
+/// that no coroutine is [preempted](crate::interrupt) on this thread.
 #[derive(Debug)]
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
+    /// A more urgent coroutine of this thread would wait for a lock that its own thread holds. Unlocked first, see `drop`. A
+    /// coroutine that waits for the lock asynchronously needs none: those that compete with it wait in the same way.
+    _masked: Option<Masked>,
 }
 
 impl<T> Deref for MutexGuard<'_, T> {
@@ -166,7 +178,10 @@ impl Condvar {
         // From its first poll on the call answers for the mutex.
         core::mem::forget(guard);
         match waiting.await {
-            Ok(_) => Ok(MutexGuard { mutex }),
+            Ok(_) => Ok(MutexGuard {
+                mutex,
+                _masked: None,
+            }),
             Err(error) => {
                 let _ = number_call(call::MUTEX_UNLOCK, [mutex.id, 0, 0]);
                 Err(error)

@@ -15,6 +15,7 @@ use crate::clock;
 use crate::memory::OutOfMemory;
 use crate::memory::user::BadAddress;
 use crate::process::{Process, priority};
+use crate::thread::Thread;
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -90,9 +91,10 @@ impl Ring {
     /// When a submission passes a bad pointer.
     pub(crate) async fn enter(
         self: Arc<Ring>,
-        process: &Arc<Process>,
+        thread: &Thread,
         wait_for: usize,
     ) -> Result<isize, BadAddress> {
+        let process = &thread.process;
         let end = self.memory.header().submission_tail.load(Ordering::Acquire);
         if end.wrapping_sub(self.state.lock().submission_head) > self.memory.entries {
             return Ok(FAILED);
@@ -110,14 +112,14 @@ impl Ring {
             .unwrap_or(u32::MAX)
             .min(self.memory.entries);
         let ready = self.state.lock().ready(&self.memory);
-        if ready >= wanted {
+        if ready >= wanted || process.upcalls.take(thread.tid) {
             return Ok(ready as isize);
         }
         let deadline = self.memory.header().deadline.load(Ordering::Relaxed);
         let mut completions = pin!(until(&self.completed, WaitMode::Block, |turn| {
             let mut state = self.state.lock();
             let ready = state.ready(&self.memory);
-            if ready >= wanted {
+            if ready >= wanted || process.upcalls.take(thread.tid) {
                 return Poll::Ready(ready);
             }
             state.wanted = state.wanted.min(wanted);
@@ -198,6 +200,14 @@ impl Ring {
             coroutine.reprioritize(priority(process.allowed(level)));
         }
         0
+    }
+
+    /// Lets whoever waits for completions look whether a user-level interrupt is due: it was raised before.
+    pub(crate) fn look_again(&self) {
+        // Under the lock, so that nobody looks before and waits after.
+        let mut state = self.state.lock();
+        state.wanted = u32::MAX;
+        self.completed.wake_all();
     }
 
     /// How many calls have been accepted and not completed.

@@ -7,6 +7,7 @@ use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, priority};
 use crate::syscall;
 use crate::thread;
+use crate::upcall;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -164,6 +165,8 @@ impl Ring {
         process.arrived(served.level.min(LAST_LEVEL));
         if enough {
             self.completed.wake_all();
+        } else {
+            upcall::notify(process);
         }
     }
 

@@ -67,7 +67,11 @@ impl Ring {
     ///
     /// # Panics
     /// If another thread of the process has the rings, or the kernel has no memory for them.
+    #[inline]
     pub(crate) fn here() -> &'static Self {
+        if let Some(ring) = local::block().ring.get() {
+            return ring;
+        }
         Self::try_here().expect(
             "asynchronous calls belong to one thread, and the kernel needs memory for its rings",
         )
@@ -312,6 +316,7 @@ impl Ring {
 
     /// Takes in what the kernel has completed, and wakes those who wait for it. The executor clears the process page's
     /// `arriving` levels when it runs next.
+    #[inline(always)]
     pub(crate) fn take_completions(&self) {
         while self.completion_head.get() != self.header.completion_tail.load(Ordering::Acquire) {
             let head = self.completion_head.get();

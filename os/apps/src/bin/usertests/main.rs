@@ -21,11 +21,13 @@ mod inheritance;
 mod injected;
 mod memory;
 mod pipes;
+mod preemption;
 mod processes;
 mod rings;
 mod support;
 mod synchronisation;
 mod threads;
+mod upcalls;
 mod urgency;
 
 use corank_user::{println, process};
@@ -52,6 +54,8 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("urgency", urgency::TESTS),
     ("inheritance", inheritance::TESTS),
     ("injected", injected::TESTS),
+    ("upcalls", upcalls::TESTS),
+    ("preemption", preemption::TESTS),
 ];
 
 fn main() -> i32 {
