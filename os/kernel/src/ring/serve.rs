@@ -13,6 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::call::{FAILED, RING_REPRIORITIZE};
 use corank_abi::ring::{Completion, LINK, Submission};
+use core::cell::Cell;
 use core::future::poll_fn;
 use core::pin::pin;
 use core::sync::atomic::Ordering;
@@ -79,11 +80,13 @@ impl Ring {
         let under_way = UnderWay {
             ring: self.clone(),
             number,
-            begun: false,
+            begun: Cell::new(false),
         };
         let spawned = if heap::has_room() {
-            let serving = run(process.clone(), under_way, *first);
-            hart::executor().spawn(level, serving).ok()
+            let (process, first) = (process.clone(), *first);
+            hart::executor()
+                .spawn_with(level, || run(process, under_way, first))
+                .ok()
         } else {
             None
         };
@@ -179,12 +182,12 @@ struct UnderWay {
     ring: Arc<Ring>,
     number: usize,
     /// Its coroutine has run, and is not done yet. Until then the place is that of whoever makes the coroutine.
-    begun: bool,
+    begun: Cell<bool>,
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if self.begun {
+        if self.begun.get() {
             // Killed in the middle. Not there any more when all calls of the process were cancelled.
             self.ring.state.lock().calls.abandon(self.number);
         }
@@ -192,8 +195,9 @@ impl Drop for UnderWay {
 }
 
 /// The coroutine of calls that have to wait.
-async fn run(process: Arc<Process>, mut under_way: UnderWay, mut served: Submission) {
-    under_way.begun = true;
+async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
+    under_way.begun.set(true);
+    let mut served = first;
     loop {
         let [_, address, length] = arguments(&served);
         let mut buffer = UserBuffer { address, length };
@@ -237,5 +241,5 @@ async fn run(process: Arc<Process>, mut under_way: UnderWay, mut served: Submiss
             corank::reprioritize(this, priority(process.allowed(served.level)));
         }
     }
-    under_way.begun = false;
+    under_way.begun.set(false);
 }

@@ -18,8 +18,10 @@ use crate::thread::{End, Thread};
 use crate::trap::Context;
 use crate::upcall;
 use crate::wait::WaitMode;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::call::*;
+use core::pin::Pin;
 
 /// What a call returns; a bad pointer ends the process.
 pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
@@ -51,7 +53,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         GETTID => thread.tid as isize,
         THREAD_CREATE => thread::create(process, first, second),
         FORK => process::fork(process, context),
-        EXEC => process::exec(thread, first, second).await?,
+        EXEC => apart(process::exec(thread, first, second)).await?,
         RING_SETUP => thread::ring_setup(process, first),
         RING_ENTER => {
             let ring = process.ring.lock().clone();
@@ -94,6 +96,11 @@ async fn block(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> 
     let [_, address, length] = arguments;
     let mut buffer = UserBuffer { address, length };
     wait(process, process.wait_mode(), number, arguments, &mut buffer).await
+}
+
+/// A rare call's future in a place of its own: neither its size nor its code is part of what every call goes through.
+fn apart<'a, T>(future: impl Future<Output = T> + 'a) -> Pin<Box<dyn Future<Output = T> + 'a>> {
+    Box::pin(future)
 }
 
 /// Serves a call if that is done without waiting; `None` if [`wait`] has to. A call that makes sense only for a thread does
@@ -183,9 +190,11 @@ pub(crate) async fn wait(
         WAIT_THREAD => Ok(thread::wait(process, mode, first).await),
         CLOSE => Ok(fs::close(process, first).await),
         OPEN | FILE_OPEN | FILE_SEEK | UNLINKAT | FSTAT => {
-            files::serve(process, number, arguments).await
+            apart(files::serve(process, number, arguments)).await
         }
-        DIRECTORY_MAKE..=DIRECTORY_CHANGE | SPACE => files::serve(process, number, arguments).await,
+        DIRECTORY_MAKE..=DIRECTORY_CHANGE | SPACE => {
+            apart(files::serve(process, number, arguments)).await
+        }
         _ => at_once(process, number, arguments).unwrap_or(Ok(FAILED)),
     }
 }
