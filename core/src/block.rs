@@ -34,8 +34,8 @@ pub enum State {
 
 /// One coroutine.
 ///
-/// Only the owner, the executor's thread, touches the `Cell`s. Other threads reach a block through a waker or a
-/// [`Remote`](crate::Remote) and use the atomic fields alone.
+/// Only the owner touches the `Cell`s: the executor's thread or, where several workers share a scheduler, whoever holds
+/// its baton. Others reach a block through a waker or a [`Remote`](crate::Remote) and use the atomic fields alone.
 ///
 /// The state is not implicit as in the seeds: one byte spares a search of the queues.
 #[repr(C)]
@@ -68,6 +68,9 @@ pub(crate) struct Block {
     slot: u16,
     /// What sort of coroutine it is: the home's own numbers (rule C1).
     pub(crate) kind: Cell<u8>,
+    /// The future has been dropped, or its destructor is under way: not to be dropped again. Belongs to whoever runs the
+    /// future's code, so it is none of the flags.
+    pub(crate) future_gone: Cell<bool>,
     pub(crate) tally: Tally,
 }
 
@@ -92,11 +95,8 @@ impl Flags {
     /// Exited, and what the panic carried waits to be taken.
     #[cfg(feature = "std")]
     pub(crate) const PANIC: Self = Self(1 << 4);
-    /// The future has been dropped, or its destructor is under way: not to be dropped again.
-    pub(crate) const FUTURE_GONE: Self = Self(1 << 5);
-
     /// Exited, and the handle has given its result.
-    pub(crate) const TAKEN: Self = Self(1 << 6);
+    pub(crate) const TAKEN: Self = Self(1 << 5);
 
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -121,6 +121,7 @@ impl Block {
             index,
             slot,
             kind: Cell::new(0),
+            future_gone: Cell::new(false),
             tally: Tally::default(),
         }
     }
@@ -134,6 +135,7 @@ impl Block {
         self.set_level(priority);
         self.flags.set(Flags::HANDLE);
         self.kind.set(0);
+        self.future_gone.set(false);
     }
 
     pub(crate) fn level(&self) -> Priority {

@@ -1,4 +1,4 @@
-//! Which executor runs *here*: one pointer per thread, hart or processor core.
+//! Which executor runs *here*: one pointer per thread, hart or processor core, to the [`Seat`] from which it runs.
 //!
 //! It answers two questions: on which executor do [`crate::spawn`] and its like act, and is a waker being called by the
 //! executor's own thread, so that the ready queues may be touched without atomics? Anyone else, an interrupt handler on
@@ -10,6 +10,7 @@
 
 use crate::block::BlockRef;
 use crate::scheduler::Scheduler;
+use crate::seat::Seat;
 
 #[cfg(all(feature = "std", not(loom)))]
 mod slot {
@@ -98,28 +99,42 @@ macro_rules! context_slot {
     };
 }
 
-/// Whether `scheduler`'s executor runs on this thread or hart right now.
+/// Whether the executor with this seat runs on this thread or hart right now.
 #[inline]
-pub(crate) fn is_here(scheduler: *const Scheduler) -> bool {
-    core::ptr::eq(slot::get().cast(), scheduler)
+pub(crate) fn is_seated(seat: *const Seat) -> bool {
+    core::ptr::eq(slot::get().cast(), seat)
 }
 
-/// The executor that runs on this thread or hart right now, or null.
+/// The seat from which an executor runs on this thread or hart right now. It is not to be kept.
 #[inline]
-pub(crate) fn here() -> *const Scheduler {
-    slot::get().cast()
+pub(crate) fn seat<'a>() -> Option<&'a Seat> {
+    // SAFETY: the slot holds null or a seat that is in use here and so alive.
+    unsafe { slot::get().cast::<Seat>().as_ref() }
 }
 
-/// Makes `scheduler` the one that runs here until the guard is dropped; executors may nest.
+/// The seat from which this scheduler runs here, if it does.
+#[inline]
+pub(crate) fn seat_of<'a>(scheduler: *const Scheduler) -> Option<&'a Seat> {
+    seat().filter(|seat| core::ptr::eq(seat.scheduler(), scheduler))
+}
+
+/// The executor that runs on this thread or hart right now. The reference is not to be kept.
+#[inline]
+pub(crate) fn here<'a>() -> Option<&'a Scheduler> {
+    // SAFETY: a scheduler that runs here is alive.
+    unsafe { seat()?.scheduler().as_ref() }
+}
+
+/// Makes `seat` the one from which a scheduler runs here until the guard is dropped; executors may nest.
 pub(crate) struct Entered {
     outer: *const (),
 }
 
 impl Entered {
     #[inline]
-    pub(crate) fn new(scheduler: *const Scheduler) -> Self {
+    pub(crate) fn new(seat: *const Seat) -> Self {
         let outer = slot::get();
-        slot::set(scheduler.cast());
+        slot::set(seat.cast());
         Self { outer }
     }
 }
@@ -134,6 +149,5 @@ impl Drop for Entered {
 /// The coroutine that is being polled here, if any.
 #[inline]
 pub(crate) fn current() -> Option<BlockRef> {
-    // SAFETY: the slot holds null or a scheduler that is running here and so alive.
-    unsafe { here().as_ref() }?.current()
+    seat()?.current.get()
 }

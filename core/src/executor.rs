@@ -45,6 +45,8 @@ pub struct Config {
     pub(crate) published: Option<&'static Published>,
     pub(crate) notify: Option<Waker>,
     pub(crate) clock: Option<fn() -> u64>,
+    /// Several workers: set by [`SharedExecutor`](crate::SharedExecutor) alone.
+    pub(crate) shared: bool,
     #[cfg(feature = "hooks")]
     pub(crate) observer: crate::hooks::Watch,
 }
@@ -58,6 +60,7 @@ impl Config {
             published: None,
             notify: None,
             clock: None,
+            shared: false,
             #[cfg(feature = "hooks")]
             observer: crate::hooks::Watch(None),
         }
@@ -155,6 +158,9 @@ pub enum SpawnError {
         /// Bytes of a slot.
         room: usize,
     },
+    /// The executor that runs here is shared by several workers: use [`crate::SharedExecutor::spawn`], which asks for a future
+    /// that is `Send`.
+    Shared,
     /// No executor runs here: [`crate::spawn`] works inside a coroutine; elsewhere use [`Executor::spawn`].
     NotRunning,
     /// The executor is being dropped.
@@ -172,6 +178,9 @@ impl fmt::Display for SpawnError {
             ),
             Self::NotRunning => f.write_str(
                 "no executor runs here: call Executor::spawn, or spawn from a coroutine",
+            ),
+            Self::Shared => f.write_str(
+                "the executor that runs here has several workers: spawn through SharedExecutor::spawn",
             ),
             Self::Closed => f.write_str("the executor is being dropped"),
         }
@@ -228,7 +237,7 @@ impl Executor {
         F: Future + 'static,
     {
         self.scheduler()
-            .spawn(priority, future)
+            .spawn::<F, false>(priority, future)
             .map(JoinHandle::new)
     }
 
@@ -252,20 +261,22 @@ impl Executor {
         self.run_by_clock(view, u64::MAX)
     }
 
+    fn run_by_clock(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
+        let scheduler = self.scheduler();
+        scheduler.run_by_clock::<false>(&scheduler.seat, view, limit)
+    }
+
     /// Wakes a coroutine (rules W1 to W3). False if the identifier is stale.
     pub fn wake(&self, id: CoroutineId) -> bool {
-        self.scheduler().find(id).is_some_and(|block| {
-            self.scheduler().wake(block);
-            block.state.get() != State::Exited
-        })
+        self.scheduler().wake_by_id(id)
     }
 
     /// Gives a coroutine another base priority, at once (rules R1 to R4). False if it has exited.
     pub fn reprioritize(&self, id: CoroutineId, priority: Priority) -> bool {
         let scheduler = self.scheduler();
         scheduler
-            .find(id)
-            .is_some_and(|block| scheduler.reprioritize(block, priority))
+            .on(id, |block| scheduler.reprioritize(block, priority))
+            .unwrap_or(false)
     }
 
     /// Cancels a coroutine: unless it is running, its future is dropped before this returns (rules X1 to X4). False if
@@ -273,43 +284,44 @@ impl Executor {
     pub fn cancel(&self, id: CoroutineId) -> bool {
         let scheduler = self.scheduler();
         scheduler
-            .find(id)
-            .is_some_and(|block| scheduler.cancel(block))
+            .on(id, |block| scheduler.cancel(block))
+            .unwrap_or(false)
     }
 
     /// Where a coroutine is in its life; `None` if the identifier is stale.
     pub fn state(&self, id: CoroutineId) -> Option<State> {
-        Some(self.scheduler().find(id)?.state.get())
+        self.scheduler().on(id, |block| block.state.get())
     }
 
     /// A coroutine's effective priority: its own, or a more urgent one that it has inherited.
     pub fn priority(&self, id: CoroutineId) -> Option<Priority> {
-        Some(self.scheduler().find(id)?.level())
+        self.scheduler().on(id, |block| block.level())
     }
 
     /// The priority that a coroutine has by itself.
     pub fn base_priority(&self, id: CoroutineId) -> Option<Priority> {
-        Some(self.scheduler().find(id)?.base())
+        self.scheduler().on(id, |block| block.base())
     }
 
     /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready queues. For a home that takes
     /// in events itself between two steps; the same wakes from outside would go through the inbox, at several times the cost.
     pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
-        let _entered = Entered::new(self.scheduler());
+        let _entered = Entered::new(&self.scheduler().seat);
         take_in()
     }
 
     /// Levels with ready coroutines, as far as the executor knows: what has arrived from outside is taken in first.
     pub fn ready(&self) -> Levels {
-        let _entered = Entered::new(self.scheduler.as_ptr());
-        self.scheduler().drain_inbox();
-        self.scheduler().ready()
+        let scheduler = self.scheduler();
+        let _entered = Entered::new(&scheduler.seat);
+        scheduler.drain_inbox();
+        scheduler.ready()
     }
 
     /// What sort of coroutine it is, in numbers that the home gives a meaning to (the seeds' "type"; rule C1); 0 unless it
     /// was [set](crate::JoinHandle::set_kind).
     pub fn kind(&self, id: CoroutineId) -> Option<u8> {
-        Some(self.scheduler().find(id)?.kind.get())
+        self.scheduler().on(id, |block| block.kind.get())
     }
 
     /// How many coroutines have not exited.

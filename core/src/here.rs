@@ -3,6 +3,7 @@
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use crate::block::BlockRef;
 use crate::context;
 use crate::executor::SpawnError;
 use crate::id::CoroutineId;
@@ -10,22 +11,21 @@ use crate::join::JoinHandle;
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
 
-fn scheduler<'a>() -> Option<&'a Scheduler> {
-    // SAFETY: the slot holds null or a scheduler that is running here; the reference is not kept longer than the call.
-    unsafe { context::here().as_ref() }
-}
-
 /// Adds a coroutine to the executor that runs here (the seeds' `spawn`).
 ///
 /// # Errors
-/// As [`Executor::spawn`](crate::Executor::spawn); [`SpawnError::NotRunning`] outside a coroutine.
+/// As [`Executor::spawn`](crate::Executor::spawn); [`SpawnError::NotRunning`] outside a coroutine, and
+/// [`SpawnError::Shared`] inside one that several workers may poll.
 pub fn spawn<F>(priority: Priority, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
 where
     F: Future + 'static,
 {
-    scheduler()
-        .ok_or(SpawnError::NotRunning)?
-        .spawn(priority, future)
+    let scheduler = context::here().ok_or(SpawnError::NotRunning)?;
+    if scheduler.is_shared() {
+        return Err(SpawnError::Shared);
+    }
+    scheduler
+        .spawn::<F, false>(priority, future)
         .map(JoinHandle::new)
 }
 
@@ -36,10 +36,7 @@ pub fn current() -> Option<CoroutineId> {
 
 /// Wakes a coroutine of the executor that runs here (rules W1 to W3). False if the identifier is stale.
 pub fn wake(id: CoroutineId) -> bool {
-    on(id, |scheduler, block| {
-        scheduler.wake(block);
-        block.state.get() != crate::State::Exited
-    })
+    context::here().is_some_and(|scheduler| scheduler.held(|| scheduler.wake_by_id(id)))
 }
 
 /// Gives a coroutine of the executor that runs here another base priority, at once (the seeds' `re_prio`; rules R1 to
@@ -48,19 +45,18 @@ pub fn reprioritize(id: CoroutineId, priority: Priority) -> bool {
     on(id, |scheduler, block| {
         scheduler.reprioritize(block, priority)
     })
+    .unwrap_or(false)
 }
 
 /// Cancels a coroutine of the executor that runs here (rules X1 to X4). False if it was too late.
 pub fn cancel(id: CoroutineId) -> bool {
-    on(id, Scheduler::cancel)
+    on(id, Scheduler::cancel).unwrap_or(false)
 }
 
-fn on(id: CoroutineId, act: impl FnOnce(&Scheduler, crate::block::BlockRef) -> bool) -> bool {
-    scheduler().is_some_and(|scheduler| {
-        scheduler
-            .find(id)
-            .is_some_and(|block| act(scheduler, block))
-    })
+/// Acts on the live coroutine of the executor that runs here with this identifier.
+pub(crate) fn on<R>(id: CoroutineId, act: impl FnOnce(&Scheduler, BlockRef) -> R) -> Option<R> {
+    let scheduler = context::here()?;
+    scheduler.held(|| scheduler.on(id, |block| act(scheduler, block)))
 }
 
 /// Lets the others on the same level run, and everything more urgent: the coroutine goes to the tail of its level.
@@ -108,7 +104,7 @@ pub fn coroutine_run<F>(async_main: F, priority: Priority) -> Result<(), SpawnEr
 where
     F: Future + 'static,
 {
-    if scheduler().is_some() {
+    if context::here().is_some() {
         return spawn(priority, async_main).map(drop);
     }
     let executor = crate::Executor::with(

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
@@ -16,12 +17,19 @@ use crate::waker::Remote;
 ///
 /// While one coroutine awaits the handle of another, that one inherits its urgency (rule I1). Awaiting is not `Unpin`:
 /// `handle.await` and `join!` work as they are, `select` wants `pin!`.
-pub struct JoinHandle<T> {
+///
+/// `SHARED`: of a [`SharedExecutor`](crate::SharedExecutor), and `Send`.
+pub struct JoinHandle<T, const SHARED: bool = false> {
     /// Its slot is not used again while the handle exists.
     block: BlockRef,
-    waiter: Waiter,
+    waiter: ManuallyDrop<Waiter>,
     _output: PhantomData<T>,
 }
+
+// SAFETY: with `SHARED`, each method holds the scheduler's baton while it touches more than atomics; the output is `Send`.
+unsafe impl<T: Send> Send for JoinHandle<T, true> {}
+// SAFETY: as above; the output is only given to who owns the handle or has it to itself.
+unsafe impl<T: Send> Sync for JoinHandle<T, true> {}
 
 /// Why a coroutine has no output.
 pub enum JoinError {
@@ -32,11 +40,12 @@ pub enum JoinError {
     Panicked(std::boxed::Box<dyn core::any::Any + Send>),
 }
 
-impl<T> JoinHandle<T> {
+impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
+    /// `SHARED` is what the scheduler is.
     pub(crate) fn new(block: BlockRef) -> Self {
         Self {
             block,
-            waiter: Waiter::new(),
+            waiter: ManuallyDrop::new(Waiter::new()),
             _output: PhantomData,
         }
     }
@@ -46,6 +55,12 @@ impl<T> JoinHandle<T> {
         Scheduler::of(self.block)
     }
 
+    /// Runs `act` as the scheduler's owner.
+    #[inline(always)]
+    fn own<R>(&self, act: impl FnOnce() -> R) -> R {
+        self.scheduler().owned::<SHARED, R>(act)
+    }
+
     /// The coroutine's identifier.
     pub fn id(&self) -> CoroutineId {
         self.block.id()
@@ -53,23 +68,28 @@ impl<T> JoinHandle<T> {
 
     /// Says what sort of coroutine it is; see [`Executor::kind`](crate::Executor::kind).
     pub fn set_kind(&self, kind: u8) {
-        self.block.kind.set(kind);
+        self.own(|| self.block.kind.set(kind));
     }
 
     /// Whether the coroutine has finished, was cancelled or has panicked.
     pub fn has_exited(&self) -> bool {
+        self.own(|| self.is_over())
+    }
+
+    fn is_over(&self) -> bool {
         self.block.state.get() == State::Exited
     }
 
     /// Cancels the coroutine: unless it is running, its future is dropped before this returns. False if it was too late
     /// (rules X1 to X4).
     pub fn cancel(&self) -> bool {
-        self.scheduler().cancel(self.block)
+        self.own(|| self.scheduler().cancel(self.block))
     }
 
     /// Gives the coroutine another base priority, at once (rules R1 to R4). False if it has exited.
     pub fn reprioritize(&self, priority: Priority) -> bool {
-        self.scheduler().reprioritize(self.block, priority)
+        let scheduler = self.scheduler();
+        self.own(|| scheduler.reprioritize(self.block, priority))
     }
 
     /// A handle for other threads, harts and interrupt handlers.
@@ -77,9 +97,10 @@ impl<T> JoinHandle<T> {
         Remote::new(self.block)
     }
 
-    /// The result, if the coroutine has exited.
+    /// The result, if the coroutine has exited. For the owner.
     fn take(&self) -> Option<Result<T, JoinError>> {
-        if !self.has_exited() {
+        self.scheduler().assert_owned();
+        if !self.is_over() {
             return None;
         }
         assert!(
@@ -102,35 +123,44 @@ impl<T> JoinHandle<T> {
 
     /// The result if the coroutine has exited, else the handle back: for code that is not a coroutine.
     pub fn try_join(self) -> Result<Result<T, JoinError>, Self> {
-        match self.take() {
+        match self.own(|| self.take()) {
             Some(result) => Ok(result),
             None => Err(self),
         }
     }
 }
 
-impl<T> Future for JoinHandle<T> {
+impl<T, const SHARED: bool> Future for JoinHandle<T, SHARED> {
     type Output = Result<T, JoinError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_ref().get_ref();
-        if let Some(result) = this.take() {
-            return Poll::Ready(result);
-        }
-        // SAFETY: the handle is pinned, and the waiter is part of it.
-        unsafe { Pin::new_unchecked(&this.waiter) }.wait(cx, Some(this.block));
-        Poll::Pending
+        this.own(|| {
+            if let Some(result) = this.take() {
+                return Poll::Ready(result);
+            }
+            // SAFETY: the handle is pinned, and the waiter is part of it.
+            let waiter = unsafe { Pin::new_unchecked(&*this.waiter) };
+            if !waiter.wait_held(cx, Some(this.block), || this.is_over()) {
+                // It exited while the waker was cloned. Rare enough to come back for the result.
+                this.scheduler().aside(|| cx.waker().wake_by_ref());
+            }
+            Poll::Pending
+        })
     }
 }
 
-impl<T> Drop for JoinHandle<T> {
+impl<T, const SHARED: bool> Drop for JoinHandle<T, SHARED> {
     fn drop(&mut self) {
-        self.waiter.end();
-        Scheduler::release_handle(self.block);
+        // Ends the wait as well: nothing of the waiter is left to drop.
+        drop(Scheduler::release_handle::<SHARED>(
+            self.block,
+            &self.waiter,
+        ));
     }
 }
 
-impl<T> fmt::Debug for JoinHandle<T> {
+impl<T, const SHARED: bool> fmt::Debug for JoinHandle<T, SHARED> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinHandle")
             .field("id", &self.id())

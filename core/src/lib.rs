@@ -9,6 +9,7 @@
 //! - Inside a coroutine: [`spawn`], [`current`], [`yield_now`], [`wake`], [`reprioritize`], [`cancel`].
 //! - A program: [`coroutine_run`]. A home of its own: [`Executor`], [`Config`], [`SystemView`].
 //! - What coroutines share: [`sync`]. Sleeping and time limits: [`time`]. Wake by key: [`key`].
+//! - One scheduler for several threads or harts: [`SharedExecutor`] and its [`Worker`]s.
 //! - From other threads and interrupt handlers: any [`Waker`](core::task::Waker), and [`Remote`].
 //!
 //! # Features
@@ -32,9 +33,11 @@ extern crate alloc;
 extern crate std;
 
 mod atomic;
+mod baton;
 mod block;
 mod context;
 mod executor;
+mod follower;
 mod here;
 #[cfg(feature = "hooks")]
 mod hooks;
@@ -49,6 +52,9 @@ mod policy;
 mod priority;
 mod published;
 mod scheduler;
+mod seat;
+#[cfg(feature = "alloc")]
+mod shared;
 mod signals;
 #[cfg(feature = "stats")]
 mod stats;
@@ -62,6 +68,7 @@ mod waker;
 
 pub use block::State;
 pub use executor::{Config, Executor, Relaxed, SpawnError, Step, SystemView};
+pub use follower::{Changed, Follower};
 #[cfg(feature = "std")]
 pub use here::coroutine_run;
 pub use here::{YieldNow, cancel, current, reprioritize, spawn, wake, yield_now};
@@ -72,6 +79,8 @@ pub use join::{JoinError, JoinHandle};
 pub use policy::Policy;
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
 pub use published::Published;
+#[cfg(feature = "alloc")]
+pub use shared::{SharedExecutor, SharedHandle, Worker};
 #[cfg(feature = "stats")]
 pub use stats::Stats;
 pub use storage::{Pool, PoolInUse};

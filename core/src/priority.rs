@@ -127,6 +127,12 @@ impl Levels {
         Self(bits)
     }
 
+    /// The set of this level alone, or of none.
+    #[inline]
+    pub(crate) fn of(level: Option<Priority>) -> Self {
+        level.map_or(Self::NONE, |level| Self::NONE.with(level))
+    }
+
     /// The word.
     pub const fn bits(self) -> u64 {
         self.0

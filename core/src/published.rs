@@ -38,7 +38,7 @@ impl Published {
         self.ready.load()
     }
 
-    /// The level of the coroutine that runs, or none.
+    /// The level of the coroutine that runs, or none; of each that runs, if several workers serve the executor.
     pub fn running(&self) -> Levels {
         self.running.load()
     }
@@ -69,9 +69,8 @@ impl Published {
         self.ready.store(levels);
     }
 
-    pub(crate) fn set_running(&self, priority: Option<Priority>) {
-        self.running
-            .store(priority.map_or(Levels::NONE, |priority| Levels::NONE.with(priority)));
+    pub(crate) fn set_running(&self, levels: Levels) {
+        self.running.store(levels);
     }
 
     pub(crate) fn clear_arriving(&self) {

@@ -4,17 +4,28 @@
 //! count of anchors are all that others touch. No method keeps a borrow across code of the user's, so a future, a
 //! destructor or a waker may call back into the scheduler.
 //!
+//! # Several workers
+//! Of a *shared* scheduler the owner is whoever holds the [baton](crate::baton). Two methods say where it changes hands:
+//! `held` is around every operation that someone asks for, and `aside` around every piece of code of the user's. So what
+//! one operation does between two such pieces is one step for everybody, and as user code may call back in the middle of an
+//! operation, so may another worker come in between. A scheduler of one owner has nothing to pick up, and both do nothing.
+//!
+//! Three functions of the user's are called with the baton held, because they are asked at each pick: `SystemView`, the
+//! clock and an `Observer`. They must not wait for another worker.
+//!
 //! - `queues`: who is ready, in which order;
 //! - `operations`: spawn, wake, re-prioritise, cancel;
 //! - `run`: pick, poll, exit;
 //! - `slots`: the table;
-//! - `outside`: what other threads do.
+//! - `outside`: what other threads do;
+//! - `sharing`: the baton, and calling workers.
 
 use core::cell::{Cell, UnsafeCell};
-use core::ptr;
+use core::ptr::{self, NonNull};
 use core::task::Waker;
 
 use crate::atomic::{AtomicU32, AtomicUsize};
+use crate::baton::Baton;
 use crate::block::{BlockRef, NONE};
 use crate::executor::Config;
 use crate::link::Link;
@@ -22,6 +33,7 @@ use crate::notes::Notes;
 use crate::policy::Chooser;
 use crate::priority::{LEVELS, LevelCell, Levels};
 use crate::published::Published;
+use crate::seat::Seat;
 use crate::storage::{Directory, Storage};
 use crate::timers::Timers;
 
@@ -29,9 +41,12 @@ mod operations;
 mod outside;
 mod queues;
 mod run;
+mod sharing;
 mod slots;
 
 use queues::Queue;
+#[cfg(feature = "alloc")]
+pub(crate) use sharing::Held;
 
 /// See the module's documentation.
 pub(crate) struct Scheduler {
@@ -40,9 +55,12 @@ pub(crate) struct Scheduler {
     most_urgent: LevelCell,
     queues: [Queue; LEVELS],
     chooser: Chooser,
-    current: Cell<Option<BlockRef>>,
-    /// The level that is published as running.
-    running: LevelCell,
+    /// Where the one owner runs. Not used if the scheduler is shared.
+    pub(crate) seat: Seat,
+    /// Every seat from which coroutines are run: the one above, or those of the workers.
+    seats: Cell<Option<NonNull<Seat>>>,
+    shared: bool,
+    baton: Baton,
     /// Coroutines that have not exited.
     live: Cell<usize>,
     /// First free slot; the others follow by `Block::next`.
@@ -67,6 +85,8 @@ pub(crate) struct Scheduler {
     notify: Option<Waker>,
     /// Last block pushed by anyone from outside, or [`NONE`]; the others follow by `Block::inbox_next`.
     inbox: AtomicU32,
+    /// Taken from the inbox and not looked at yet, oldest first.
+    taken: Cell<u32>,
     /// What keeps the table in memory: the executor, and each block with references that outlive it.
     anchors: AtomicUsize,
     /// Lets loom complain if the table is never freed, or twice.
@@ -81,8 +101,10 @@ impl Scheduler {
             most_urgent: LevelCell::new(),
             queues: [const { Queue::new() }; LEVELS],
             chooser: Chooser::new(config.policy),
-            current: Cell::new(None),
-            running: LevelCell::new(),
+            seat: Seat::new(Seat::NOWHERE),
+            seats: Cell::new(None),
+            shared: config.shared,
+            baton: Baton::new(),
             live: Cell::new(0),
             free: Cell::new(Link::NONE),
             capacity: config.capacity,
@@ -96,6 +118,7 @@ impl Scheduler {
             published: Cell::new(config.published.map_or(ptr::null(), ptr::from_ref)),
             notify: config.notify,
             inbox: AtomicU32::new(NONE),
+            taken: Cell::new(NONE),
             anchors: AtomicUsize::new(1),
             #[cfg(loom)]
             _freed_once: loom::alloc::Track::new(()),
@@ -106,6 +129,10 @@ impl Scheduler {
     pub(crate) fn place(&self) {
         if self.published.get().is_null() {
             self.published.set(&self.own_published);
+        }
+        self.seat.place(self);
+        if !self.shared {
+            self.seats.set(Some(NonNull::from(&self.seat)));
         }
     }
 
@@ -128,8 +155,8 @@ impl Scheduler {
         unsafe { &*self.published.get() }
     }
 
-    pub(crate) fn current(&self) -> Option<BlockRef> {
-        self.current.get()
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
     }
 
     pub(crate) fn live(&self) -> usize {

@@ -44,7 +44,8 @@ impl Stats {
 impl Executor {
     /// What a coroutine has had since it was spawned, as long as it or its handle exists; `None` if the identifier is stale.
     pub fn stats(&self, id: CoroutineId) -> Option<Stats> {
-        Some(self.scheduler().find(id)?.tally.stats.stats.get())
+        self.scheduler()
+            .on(id, |block| block.tally.stats.stats.get())
     }
 
     /// What all coroutines have had at a level. A poll and the wait before it count for the level at which the poll began.

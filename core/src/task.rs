@@ -6,13 +6,13 @@ use core::mem::ManuallyDrop;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use crate::block::{Block, Flags};
+use crate::block::Block;
 
 /// What the control block knows about the type of its future.
 pub(crate) struct VTable {
     pub(crate) layout: Layout,
-    /// Polls the future. When it is ready, it has been dropped and the output stands in its place. If it panics, the flag
-    /// `FUTURE_GONE` says whether the future is still there.
+    /// Polls the future. When it is ready, it has been dropped and the output stands in its place. If it panics,
+    /// `Block::future_gone` says whether the future is still there.
     pub(crate) poll: unsafe fn(&Block, &mut Context<'_>) -> Poll<()>,
     pub(crate) drop_future: unsafe fn(*mut u8),
     pub(crate) drop_output: unsafe fn(*mut u8),
@@ -98,7 +98,7 @@ impl<F: Future> Stage<F> {
             Poll::Pending => Poll::Pending,
             Poll::Ready(output) => {
                 // First the mark: should the destructor panic, nobody runs it again.
-                block.insert(Flags::FUTURE_GONE);
+                block.future_gone.set(true);
                 if core::mem::needs_drop::<F>() {
                     // SAFETY: the future is there and is dropped once.
                     if let Err(panic) = isolate(|| unsafe { future.drop_in_place() }) {

@@ -38,6 +38,7 @@ use core::time::Duration;
 use crate::context::{self, Entered};
 use crate::executor::{Executor, Step, SystemView};
 use crate::scheduler::Scheduler;
+use crate::seat::Seat;
 use crate::timers::{Stage, Timer};
 
 /// After this many polls in a row, an executor that has both a clock and timers looks at the clock even if coroutines are
@@ -46,32 +47,11 @@ use crate::timers::{Stage, Timer};
 pub const POLLS_PER_LOOK: u64 = 64;
 
 impl Executor {
-    /// Runs up to `limit` polls, and looks at the clock if there is one.
-    pub(crate) fn run_by_clock(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
-        let scheduler = self.scheduler();
-        let timers = &scheduler.timers;
-        if !timers.has_clock() {
-            return scheduler.run(view, limit);
-        }
-        let _entered = Entered::new(scheduler);
-        let mut polls = 0;
-        timers.look_at_clock();
-        loop {
-            let (step, more) = scheduler.run(view, POLLS_PER_LOOK.min(limit - polls));
-            polls += more;
-            match step {
-                Step::Ran if polls < limit => drop(timers.look_at_clock()),
-                Step::Idle if timers.look_at_clock() > 0 => {}
-                step => return (step, polls),
-            }
-        }
-    }
-
     /// It is `now`, in nanoseconds: wakes everybody whose deadline has been reached, in order of deadline and then of
     /// creation; returns how many. A time before one that was told earlier counts as that one.
     pub fn advance(&self, now: u64) -> usize {
-        let _entered = Entered::new(self.scheduler());
-        self.scheduler().timers.fire(now)
+        let _entered = Entered::new(&self.scheduler().seat);
+        self.scheduler().fire_timers(now)
     }
 
     /// When the next timer is due, in nanoseconds; `None` if there is none. A home sleeps until then.
@@ -85,10 +65,49 @@ impl Executor {
     }
 }
 
+impl Scheduler {
+    /// Runs up to `limit` polls, and looks at the clock if there is one. `SHARED` as for [`run`](Self::run).
+    pub(crate) fn run_by_clock<const SHARED: bool>(
+        &self,
+        seat: &Seat,
+        view: &impl SystemView,
+        limit: u64,
+    ) -> (Step, u64) {
+        if !self.timers.has_clock() {
+            return self.run::<SHARED>(seat, view, limit);
+        }
+        let _entered = Entered::new(seat);
+        let mut polls = 0;
+        self.look_at_clock();
+        loop {
+            let (step, more) = self.run::<SHARED>(seat, view, POLLS_PER_LOOK.min(limit - polls));
+            polls += more;
+            match step {
+                Step::Ran if polls < limit => drop(self.look_at_clock()),
+                Step::Idle if self.look_at_clock() > 0 => {}
+                step => return (step, polls),
+            }
+        }
+    }
+
+    /// Fires what is due by the clock, if there are a clock and timers; returns how many.
+    fn look_at_clock(&self) -> usize {
+        (self.timers.look_at_clock()).map_or(0, |now| self.fire_timers(now))
+    }
+
+    pub(crate) fn fire_timers(&self, now: u64) -> usize {
+        self.timers.fire(now, |waker| self.aside(|| waker.wake()))
+    }
+
+    /// No timer refers to the scheduler any more.
+    pub(crate) fn abandon_timers(&self) {
+        self.timers.abandon(|waker| self.aside(|| drop(waker)));
+    }
+}
+
 /// The scheduler that runs here.
 fn here<'a>() -> &'a Scheduler {
-    // SAFETY: the slot holds null or a scheduler that is running here; the reference is not kept longer than the call.
-    match unsafe { context::here().as_ref() } {
+    match context::here() {
         Some(scheduler) => scheduler,
         None => panic!(
             "corank::time was used outside an executor: call it from a coroutine that corank polls"
@@ -101,7 +120,8 @@ fn here<'a>() -> &'a Scheduler {
 /// # Panics
 /// Outside an executor.
 pub fn now() -> u64 {
-    here().timers.now()
+    let scheduler = here();
+    scheduler.held(|| scheduler.timers.now())
 }
 
 /// Waits until `deadline`, in nanoseconds of the executor's time. Ready at once if that has been reached.
@@ -172,30 +192,47 @@ impl Future for Sleep {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.as_ref().get_ref();
-        match this.timer.stage() {
-            Stage::Fired => return Poll::Ready(()),
-            Stage::Waiting => {}
-            Stage::Idle => {
-                let scheduler = here();
-                let now = scheduler.timers.now();
-                let deadline = match this.until.get() {
-                    Until::Deadline(deadline) => deadline,
-                    Until::After(duration) => now.saturating_add(duration),
-                };
-                this.until.set(Until::Deadline(deadline));
-                if deadline <= now {
-                    return Poll::Ready(());
-                }
-                this.scheduler.set(Some(NonNull::from(scheduler)));
-                // SAFETY: the timer is part of the pinned future, whose `drop` cancels it.
-                unsafe {
-                    let timer = Pin::new_unchecked(&this.timer);
-                    scheduler.timers.set(timer, deadline);
-                }
+        let scheduler = match this.scheduler.get() {
+            // SAFETY: only while the timer waits is it asked; see `drop`.
+            Some(scheduler) if this.timer.stage() == Stage::Waiting => unsafe {
+                scheduler.as_ref()
+            },
+            _ if this.timer.stage() == Stage::Fired => return Poll::Ready(()),
+            _ => here(),
+        };
+        scheduler.held(|| this.poll_held(scheduler, cx))
+    }
+}
+
+impl Sleep {
+    fn poll_held(&self, scheduler: &Scheduler, cx: &Context<'_>) -> Poll<()> {
+        if self.timer.stage() == Stage::Idle {
+            let now = scheduler.timers.now();
+            let deadline = match self.until.get() {
+                Until::Deadline(deadline) => deadline,
+                Until::After(duration) => now.saturating_add(duration),
+            };
+            self.until.set(Until::Deadline(deadline));
+            if deadline <= now {
+                return Poll::Ready(());
+            }
+            self.scheduler.set(Some(NonNull::from(scheduler)));
+            // SAFETY: the timer is part of the pinned future, whose `drop` cancels it.
+            unsafe {
+                let timer = Pin::new_unchecked(&self.timer);
+                scheduler.timers.set(timer, deadline);
             }
         }
-        this.timer.remember(cx);
-        Poll::Pending
+        if !self.timer.remembers(cx) {
+            let new = scheduler.aside(|| cx.waker().clone());
+            let old = self.timer.remember(new);
+            scheduler.aside(|| drop(old));
+        }
+        // It may have fired meanwhile.
+        match self.timer.stage() {
+            Stage::Fired => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
     }
 }
 
@@ -205,7 +242,8 @@ impl Drop for Sleep {
             && let Some(scheduler) = self.scheduler.get()
         {
             // SAFETY: the timer waits, so the scheduler has not abandoned it, and so it is alive.
-            unsafe { scheduler.as_ref() }.timers.cancel(&self.timer);
+            let scheduler = unsafe { scheduler.as_ref() };
+            scheduler.held(|| scheduler.timers.cancel(&self.timer));
         }
     }
 }

@@ -12,7 +12,7 @@ use core::task::{Context, Waker};
 /// A function that reads a clock: nanoseconds that never go back.
 pub(crate) type Clock = fn() -> u64;
 
-/// See the module's documentation. Owned by the executor's thread.
+/// See the module's documentation. For the scheduler's owner.
 pub(crate) struct Timers {
     clock: Option<Clock>,
     /// The latest time that [`Timers::fire`] was told.
@@ -65,18 +65,21 @@ impl Timer {
         self.stage.get()
     }
 
-    /// Wakes whoever polls now, instead of whoever polled before.
-    pub(crate) fn remember(&self, cx: &Context<'_>) {
-        // SAFETY: only the owner's thread comes here, and nothing that runs during the borrow sets the cell.
+    /// Whether it wakes whoever polls now.
+    pub(crate) fn remembers(&self, cx: &Context<'_>) -> bool {
+        // SAFETY: only the owner comes here, and nothing that runs during the borrow sets the cell.
         let known = unsafe { (*self.waker.get()).as_ref() };
-        if !known.is_some_and(|known| known.will_wake(cx.waker())) {
-            let waker = cx.waker().clone();
-            drop(self.replace_waker(Some(waker)));
-        }
+        known.is_some_and(|known| known.will_wake(cx.waker()))
+    }
+
+    /// Wakes this one from now on; returns the one before.
+    #[must_use]
+    pub(crate) fn remember(&self, waker: Waker) -> Option<Waker> {
+        self.replace_waker(Some(waker))
     }
 
     fn replace_waker(&self, waker: Option<Waker>) -> Option<Waker> {
-        // SAFETY: as in `remember`; the old waker is dropped by the caller, after the borrow.
+        // SAFETY: as in `remembers`; the old waker is dropped by the caller, after the borrow.
         unsafe { core::mem::replace(&mut *self.waker.get(), waker) }
     }
 
@@ -120,16 +123,13 @@ impl Timers {
         self.root.get().map(|root| at(root).deadline.get())
     }
 
-    /// Fires what is due by the clock, if there are a clock and timers; returns how many.
-    pub(crate) fn look_at_clock(&self) -> usize {
-        match self.clock {
-            Some(clock) if !self.is_empty() => self.fire(clock()),
-            _ => 0,
-        }
+    /// What the clock says, if there are a clock and timers.
+    pub(crate) fn look_at_clock(&self) -> Option<u64> {
+        self.clock.filter(|_| !self.is_empty()).map(|clock| clock())
     }
 
-    /// It is `now`: fires everything due, in order; returns how many.
-    pub(crate) fn fire(&self, now: u64) -> usize {
+    /// It is `now`: fires everything due, in order, and gives each waker to `wake`; returns how many fired.
+    pub(crate) fn fire(&self, now: u64, wake: impl Fn(Waker)) -> usize {
         let now = now.max(self.told.get());
         self.told.set(now);
         let mut fired = 0;
@@ -140,7 +140,7 @@ impl Timers {
             fired += 1;
             // Last: a waker may run anyone's code, which may drop the timer.
             if let Some(waker) = root.replace_waker(None) {
-                waker.wake();
+                wake(waker);
             }
         }
         fired
@@ -164,11 +164,11 @@ impl Timers {
         self.remove(timer, Stage::Idle);
     }
 
-    /// The scheduler goes away: no timer refers to it or to another timer any more.
-    pub(crate) fn abandon(&self) {
+    /// The scheduler goes away: no timer refers to it or to another timer any more. Each waker goes to `forget`.
+    pub(crate) fn abandon(&self, forget: impl Fn(Option<Waker>)) {
         while let Some(root) = self.root.get().map(at) {
             self.remove(root, Stage::Idle);
-            drop(root.replace_waker(None));
+            forget(root.replace_waker(None));
         }
     }
 

@@ -6,7 +6,8 @@
 //! it waits:
 //!
 //! - effective level of a coroutine = the most urgent of its own level and its lenders' effective levels;
-//! - when that changes, the waiters in which it is the lender pass the change on.
+//! - when that changes, the waiters in which it is the lender pass the change on: to the borrower, or to what works for the
+//!   lender outside the executor (a [`Follower`]).
 //!
 //! Each control block heads one list of all waiters that it takes part in, on either side.
 //!
@@ -14,7 +15,8 @@
 //! only the chain whose level changes is visited. In a ring of coroutines that wait for each other (a deadlock) the
 //! propagation ends when no level changes any more.
 //!
-//! Everything here belongs to the owner, the executor's thread: a `Waiter` is neither `Send` nor `Sync`.
+//! Everything here belongs to the owner: the executor's thread or, if the executor is shared, whoever holds its baton.
+//! A `Waiter` is neither `Send` nor `Sync`.
 
 use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomPinned;
@@ -24,6 +26,7 @@ use core::task::{Context, Waker};
 
 use crate::block::BlockRef;
 use crate::context;
+use crate::follower::{Changed, Follower};
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
 use crate::waker;
@@ -38,6 +41,8 @@ pub(crate) struct Waiter {
     waker: UnsafeCell<Option<Waker>>,
     as_lender: Links,
     as_borrower: Links,
+    /// Told when the lender's level changes: the waiter is part of a [`Follower`].
+    follower: Option<Changed>,
     _pinned: PhantomPinned,
 }
 
@@ -52,7 +57,10 @@ impl Wakeup {
     pub(crate) fn wake(self) {
         match self {
             Self::Nobody => {}
-            Self::Coroutine(block) => Scheduler::of(block).wake(block),
+            Self::Coroutine(block) => {
+                let scheduler = Scheduler::of(block);
+                scheduler.held(|| scheduler.wake(block));
+            }
             Self::Waker(waker) => waker.wake(),
         }
     }
@@ -74,12 +82,17 @@ impl Links {
 
 impl Waiter {
     pub(crate) const fn new() -> Self {
+        Self::of_follower(None)
+    }
+
+    pub(crate) const fn of_follower(follower: Option<Changed>) -> Self {
         Self {
             lender: Cell::new(None),
             borrower: Cell::new(None),
             waker: UnsafeCell::new(None),
             as_lender: Links::new(),
             as_borrower: Links::new(),
+            follower,
             _pinned: PhantomPinned,
         }
     }
@@ -87,6 +100,21 @@ impl Waiter {
     /// Whoever polls waits from now on, for `borrower` if that is a coroutine. To be called in each poll that ends
     /// pending: the waker may be another one each time.
     pub(crate) fn wait(self: Pin<&Self>, cx: &Context<'_>, borrower: Option<BlockRef>) {
+        match borrower.or_else(context::current) {
+            Some(owned) => Scheduler::of(owned).held(|| self.wait_held(cx, borrower, || false)),
+            None => self.wait_held(cx, borrower, || false),
+        };
+    }
+
+    /// As [`wait`](Self::wait), by the owner, unless it is `over` already: to be asked last, because a waker of anyone's may
+    /// have done anything, and other workers as well. False if it was over.
+    #[inline]
+    pub(crate) fn wait_held(
+        self: Pin<&Self>,
+        cx: &Context<'_>,
+        borrower: Option<BlockRef>,
+        over: impl FnOnce() -> bool,
+    ) -> bool {
         // Between executors nothing is lent, and a coroutine that awaits itself has nobody to lend to: then whoever polls
         // is remembered by its waker alone.
         let lender = context::current().filter(|lender| {
@@ -94,7 +122,17 @@ impl Waiter {
                 *lender != borrower && lender.scheduler() == borrower.scheduler()
             })
         });
-        self.remember_waker(cx, lender);
+        self.remember_waker(cx, lender, borrower.or(lender));
+        if over() {
+            return false;
+        }
+        self.wait_as(lender, borrower);
+        true
+    }
+
+    /// The owner's part of [`wait`](Self::wait), for a `lender` that need not be who polls.
+    #[inline]
+    pub(crate) fn wait_as(self: Pin<&Self>, lender: Option<BlockRef>, borrower: Option<BlockRef>) {
         if self.lender.get() == lender && self.borrower.get() == borrower {
             return;
         }
@@ -113,16 +151,21 @@ impl Waiter {
         }
     }
 
-    fn remember_waker(&self, cx: &Context<'_>, lender: Option<BlockRef>) {
-        // SAFETY: only the owner's thread comes here, and nothing that runs below refers to the waker in place: the
-        // clone is made before, and the old one is dropped after, the short borrow of the cell.
+    /// `owned`: a block of the scheduler that the waiter belongs to, if it is one's.
+    #[inline]
+    fn remember_waker(&self, cx: &Context<'_>, lender: Option<BlockRef>, owned: Option<BlockRef>) {
+        // SAFETY: only the owner comes here, and nothing that runs below refers to the waker in place: the clone is
+        // made before, and the old one is dropped after, the short borrow of the cell.
         let known = unsafe { (*self.waker.get()).as_ref() };
         if lender.is_some_and(|lender| waker::is_of(cx.waker(), lender)) {
             if known.is_some() {
-                drop(self.replace_waker(None));
+                let old = self.replace_waker(None);
+                aside(owned, || drop(old));
             }
         } else if !known.is_some_and(|known| known.will_wake(cx.waker())) {
-            drop(self.replace_waker(Some(cx.waker().clone())));
+            let new = aside(owned, || cx.waker().clone());
+            let old = self.replace_waker(Some(new));
+            aside(owned, || drop(old));
         }
     }
 
@@ -154,9 +197,22 @@ impl Waiter {
     }
 
     /// Nobody waits any more: what was lent is given back. Does nothing the second time.
+    ///
+    /// Whom the waiter belongs to is read before that one holds it: a handle, which may be dropped by anyone while
+    /// another worker ends its wait, uses [`end_held`](Self::end_held).
     pub(crate) fn end(&self) {
+        let old = match self.lender.get().or(self.borrower.get()) {
+            Some(owned) => Scheduler::of(owned).held(|| self.end_held()),
+            None => self.end_held(),
+        };
+        drop(old);
+    }
+
+    /// As the owner. What remains is the waker, for the caller to drop.
+    #[must_use]
+    pub(crate) fn end_held(&self) -> Option<Waker> {
         self.end_loan();
-        drop(self.replace_waker(None));
+        self.replace_waker(None)
     }
 
     fn end_loan(&self) {
@@ -181,6 +237,13 @@ impl Waiter {
     /// Lends to `borrower` instead of the one so far, which is returned. The caller refreshes the levels of both, once for
     /// however many waiters it moves.
     pub(crate) fn lend_to(&self, borrower: Option<BlockRef>) -> Option<BlockRef> {
+        match self.lender.get() {
+            Some(lender) => Scheduler::of(lender).held(|| self.lend_to_held(borrower)),
+            None => self.lend_to_held(borrower),
+        }
+    }
+
+    fn lend_to_held(&self, borrower: Option<BlockRef>) -> Option<BlockRef> {
         let old = self.take_borrower();
         if let (Some(lender), Some(borrower)) = (self.lender.get(), borrower)
             && lender != borrower
@@ -205,6 +268,14 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Around code of the user's, for a waiter of the scheduler of `owned`.
+fn aside<R>(owned: Option<BlockRef>, act: impl FnOnce() -> R) -> R {
+    match owned {
+        Some(owned) => Scheduler::of(owned).aside(act),
+        None => act(),
     }
 }
 
@@ -238,20 +309,26 @@ fn unlink(block: BlockRef, waiter: NonNull<Waiter>) {
 }
 
 /// The part that `block` plays in one of its waiters, and the coroutine on the other side.
-enum Part {
+enum Part<'a> {
     Lends(Option<BlockRef>),
+    /// To what is outside: see [`Follower`].
+    LendsOutside(Changed, Pin<&'a Waiter>),
     Borrows(Option<BlockRef>),
 }
 
 /// The waiters of `block`. The list must not change meanwhile.
-fn parts(block: BlockRef) -> impl Iterator<Item = Part> {
+fn parts<'a>(block: BlockRef) -> impl Iterator<Item = Part<'a>> {
     let mut next = block.waiters.get();
     core::iter::from_fn(move || {
         // SAFETY: as in `link`.
         let waiter = unsafe { next?.as_ref() };
         next = waiter.links(block).next.get();
         Some(if waiter.lender.get() == Some(block) {
-            Part::Lends(waiter.borrower.get())
+            match waiter.follower {
+                None => Part::Lends(waiter.borrower.get()),
+                // SAFETY: as in `link`: it is pinned.
+                Some(changed) => Part::LendsOutside(changed, unsafe { Pin::new_unchecked(waiter) }),
+            }
         } else {
             Part::Borrows(waiter.lender.get())
         })
@@ -276,10 +353,14 @@ impl Scheduler {
             // The last borrower is visited by this loop, any others by recursion: most coroutines wait for one thing
             // at a time, so the stack's depth is that of nested `join!`s rather than the length of the chain.
             for part in parts(block) {
-                if let Part::Lends(Some(borrower)) = part
-                    && let Some(other) = next.replace(borrower)
-                {
-                    self.refresh_level(other);
+                match part {
+                    Part::Lends(Some(borrower)) => {
+                        if let Some(other) = next.replace(borrower) {
+                            self.refresh_level(other);
+                        }
+                    }
+                    Part::LendsOutside(changed, waiter) => changed(Follower::of(waiter), level),
+                    Part::Lends(None) | Part::Borrows(_) => {}
                 }
             }
         }
@@ -294,12 +375,16 @@ impl Scheduler {
             // SAFETY: as in `link`.
             let waiter = unsafe { waiter.as_ref() };
             if waiter.lender.get() == Some(block) {
-                waiter.end();
+                let old = waiter.end_held();
+                self.aside(|| drop(old));
                 continue;
             }
             // The lender's part stays: who waits for a lock goes on waiting if the guard has outlived `block`.
             waiter.take_borrower();
-            waiter.take_wakeup().wake();
+            match waiter.take_wakeup() {
+                Wakeup::Coroutine(lender) => self.wake(lender),
+                other => self.aside(|| other.wake()),
+            }
             // That may have dropped the handle, and another coroutine may live in the slot now.
             if block.generation.get() != generation {
                 return;

@@ -10,50 +10,77 @@ use crate::priority::Priority;
 use crate::scheduler::Scheduler;
 use crate::signals::{Released, Sent, Signal};
 
-static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
+/// For coroutines of an executor of one thread.
+static VTABLE: RawWakerVTable = RawWakerVTable::new(
+    clone::<false>,
+    wake::<false>,
+    wake_by_ref::<false>,
+    drop_waker,
+);
+/// For those of a shared one.
+static SHARED_VTABLE: RawWakerVTable =
+    RawWakerVTable::new(clone::<true>, wake::<true>, wake_by_ref::<true>, drop_waker);
+
+#[inline]
+fn vtable<const SHARED: bool>() -> &'static RawWakerVTable {
+    if SHARED { &SHARED_VTABLE } else { &VTABLE }
+}
 
 /// The waker of `block` for the time of one poll. It holds no reference: the coroutine exists while it is polled.
-pub(crate) fn borrowed(block: BlockRef) -> ManuallyDrop<Waker> {
+#[inline]
+pub(crate) fn borrowed<const SHARED: bool>(block: BlockRef) -> ManuallyDrop<Waker> {
     // SAFETY: the functions of the table uphold the contract of `RawWakerVTable`: all are thread-safe, and a clone
     // counts a reference that its drop or wake gives back.
-    ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(block.as_data(), &VTABLE)) })
+    ManuallyDrop::new(unsafe {
+        Waker::from_raw(RawWaker::new(block.as_data(), vtable::<SHARED>()))
+    })
 }
 
 /// Whether `waker` wakes `block` and nothing else.
 #[inline]
 pub(crate) fn is_of(waker: &Waker, block: BlockRef) -> bool {
-    waker.data() == block.as_data() && core::ptr::eq(waker.vtable(), &VTABLE)
+    waker.data() == block.as_data()
+        && [&VTABLE, &SHARED_VTABLE]
+            .into_iter()
+            .any(|vtable| core::ptr::eq(waker.vtable(), vtable))
 }
 
 /// # Safety
 /// `data` is that of one of our wakers, and alive.
-unsafe fn clone(data: *const ()) -> RawWaker {
+unsafe fn clone<const SHARED: bool>(data: *const ()) -> RawWaker {
     // SAFETY: the caller's waker keeps the block alive.
     let block = unsafe { BlockRef::from_data(data) };
     // Never the first one into a table whose executor is gone: the caller's waker is one already.
     let _ = block.signals.acquire();
-    RawWaker::new(data, &VTABLE)
+    RawWaker::new(data, vtable::<SHARED>())
 }
 
 /// # Safety
 /// As `clone`; the waker is not used again.
-unsafe fn wake(data: *const ()) {
+unsafe fn wake<const SHARED: bool>(data: *const ()) {
     // SAFETY: the caller's promise.
     unsafe {
-        wake_by_ref(data);
+        wake_by_ref::<SHARED>(data);
         drop_waker(data);
     }
 }
 
 /// # Safety
 /// As `clone`.
-unsafe fn wake_by_ref(data: *const ()) {
+unsafe fn wake_by_ref<const SHARED: bool>(data: *const ()) {
     // SAFETY: the caller's waker keeps the block alive.
     let block = unsafe { BlockRef::from_data(data) };
-    if context::current() == Some(block) {
+    if SHARED {
+        let scheduler = Scheduler::of(block);
+        if context::seat_of(scheduler).is_some() {
+            scheduler.held(|| scheduler.wake(block));
+        } else {
+            send(block, Signal::Wake);
+        }
+    } else if context::current() == Some(block) {
         // The coroutine wakes itself: it yields.
         block.insert(Flags::WOKEN);
-    } else if context::is_here(block.scheduler().as_ptr()) {
+    } else if context::is_seated(&Scheduler::of(block).seat) {
         Scheduler::of(block).wake(block);
     } else {
         send(block, Signal::Wake);

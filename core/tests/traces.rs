@@ -11,10 +11,7 @@ use std::task::{Context, Poll};
 use corank::key::Keys;
 use corank::sync::{Channel, Event, Mutex, MutexGuard, Permit, Semaphore};
 use corank::time::sleep_until;
-use corank::{
-    Config, CoroutineId, Executor, JoinError, JoinHandle, Policy, Priority, Published, Step,
-    SystemView, yield_now,
-};
+use corank::{Config, CoroutineId, JoinError, Policy, Priority, Step, SystemView, yield_now};
 use corank_model as model;
 use corank_model::{
     Action, Answer, Feature, Home, Id, Op, Outcome, Question, Reply, Script, Settings, Stepped,
@@ -22,13 +19,21 @@ use corank_model::{
 };
 use proptest::prelude::*;
 
+mod common;
+
+use common::served::{Handle, Served};
+
 /// An executor in the hands of the replayer.
 #[derive(Default)]
-struct CoreHome(Rc<Inner>);
+struct CoreHome {
+    inner: Rc<Inner>,
+    /// It is one that several workers could share; one does.
+    shared: bool,
+}
 
 #[derive(Default)]
 struct Inner {
-    executor: RefCell<Option<Rc<Executor>>>,
+    executor: RefCell<Option<Rc<Served>>>,
     asks: Cell<bool>,
     elsewhere: Cell<Option<Priority>>,
     coroutines: RefCell<Vec<Coroutine>>,
@@ -123,7 +128,7 @@ impl Drop for Held<'_> {
 
 struct Coroutine {
     id: Option<CoroutineId>,
-    handle: Option<JoinHandle<()>>,
+    handle: Option<Handle<()>>,
     polls: Rc<Cell<u32>>,
 }
 
@@ -134,7 +139,7 @@ impl SystemView for Inner {
 }
 
 impl Inner {
-    fn executor(&self) -> Rc<Executor> {
+    fn executor(&self) -> Rc<Served> {
         self.executor.borrow().clone().expect("a scene has begun")
     }
 
@@ -150,7 +155,7 @@ impl Inner {
         self.shared.borrow().clone()
     }
 
-    fn take_handle(&self, id: Id) -> Option<JoinHandle<()>> {
+    fn take_handle(&self, id: Id) -> Option<Handle<()>> {
         self.coroutines.borrow_mut()[id.0].handle.take()
     }
 
@@ -175,7 +180,7 @@ impl Inner {
         } else {
             Reply::Refused
         };
-        let id = handle.as_ref().map(JoinHandle::id);
+        let id = handle.as_ref().map(Handle::id);
         self.coroutines
             .borrow_mut()
             .push(Coroutine { id, handle, polls });
@@ -236,10 +241,13 @@ impl Inner {
             }
             Question::Polls(id) => Answer::Polls(self.coroutines.borrow()[id.0].polls.get()),
             Question::Bitmap => Answer::Bitmap(executor.ready().bits()),
-            Question::Running => {
-                let published: &Published = executor.published();
-                Answer::Level(published.running().most_urgent().map(Priority::level))
-            }
+            Question::Running => Answer::Level(
+                executor
+                    .published()
+                    .running()
+                    .most_urgent()
+                    .map(Priority::level),
+            ),
         })
     }
 }
@@ -368,6 +376,15 @@ impl<F: Future> Future for Wait<'_, F> {
     }
 }
 
+impl CoreHome {
+    fn new(shared: bool) -> Self {
+        CoreHome {
+            inner: Rc::default(),
+            shared,
+        }
+    }
+}
+
 impl Home for CoreHome {
     fn supports(&self, _feature: Feature) -> bool {
         true
@@ -382,19 +399,22 @@ impl Home for CoreHome {
         if let Some(capacity) = settings.capacity {
             config = config.capacity(capacity);
         }
-        drop(std::mem::take(self));
-        self.0.asks.set(settings.global == model::Global::Strict);
-        *self.0.shared.borrow_mut() = Rc::new(Shared::new(settings));
-        *self.0.executor.borrow_mut() = Some(Rc::new(Executor::with(config)));
+        let shared = self.shared;
+        drop(std::mem::replace(self, CoreHome::new(shared)));
+        self.inner
+            .asks
+            .set(settings.global == model::Global::Strict);
+        *self.inner.shared.borrow_mut() = Rc::new(Shared::new(settings));
+        *self.inner.executor.borrow_mut() = Some(Rc::new(Served::new(config, self.shared)));
     }
 
     fn apply(&mut self, op: Op) -> Reply {
-        self.0.apply(op)
+        self.inner.apply(op)
     }
 
     fn step(&mut self, script: &Script) -> Stepped {
-        *self.0.script.borrow_mut() = Some(script.clone());
-        match self.0.executor().step_under(&*self.0) {
+        *self.inner.script.borrow_mut() = Some(script.clone());
+        match self.inner.executor().step_under(&*self.inner) {
             Step::Ran => Stepped::Ran,
             Step::Idle => Stepped::Idle,
             Step::Elsewhere => Stepped::GaveWay,
@@ -402,23 +422,22 @@ impl Home for CoreHome {
     }
 
     fn look(&mut self, question: Question) -> Option<Answer> {
-        self.0.look(question)
+        self.inner.look(question)
     }
 }
 
 impl Drop for CoreHome {
     fn drop(&mut self) {
         // The coroutines own the home, and the executor the coroutines.
-        drop(self.0.executor.take());
+        drop(self.inner.executor.take());
     }
 }
 
-#[test]
-fn the_core_replays_every_trace() {
+fn replay_all(shared: bool) {
     let (mut failures, mut skipped) = (Vec::new(), Vec::new());
     for (name, text) in TRACES {
         let trace = Trace::parse(&format!("spec/traces/{name}.trace"), text).unwrap();
-        match replay(&trace, &mut CoreHome::default()) {
+        match replay(&trace, &mut CoreHome::new(shared)) {
             Ok(report) => {
                 assert_eq!(report.unanswered, 0);
                 skipped.extend(report.skipped.map(|feature| (name, feature)));
@@ -430,11 +449,22 @@ fn the_core_replays_every_trace() {
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 
+#[test]
+fn the_core_replays_every_trace() {
+    replay_all(false);
+}
+
+#[test]
+fn a_shared_executor_replays_every_trace() {
+    replay_all(true);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn core_and_model_agree(
+        shared in any::<bool>(),
         share in 0u32..4,
         capacity in proptest::option::of(1usize..8),
         permits in 0u32..3,
@@ -450,7 +480,7 @@ proptest! {
             channels: vec![room],
             ..Settings::default()
         };
-        let mut home = CoreHome::default();
+        let mut home = CoreHome::new(shared);
         let trace = record_numbers("random", &settings, |feature| home.supports(feature), numbers);
         let report = replay(&trace, &mut home);
         prop_assert!(report.is_ok(), "{}\n{trace}", report.unwrap_err());

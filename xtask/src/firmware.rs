@@ -17,7 +17,7 @@ pub(crate) fn build(name: &str, progress: &mut Progress) -> Result<PathBuf> {
     command
         .args(["--release", "--bin", name])
         .current_dir(repository::path(HOME));
-    let binaries = build::binaries(command, progress)?;
+    let binaries = build::binaries(command, &[], progress)?;
     let binary = binaries.into_iter().find(|binary| binary.name == name);
     Ok(binary
         .with_context(|| format!("building {HOME} gave no binary named {name}"))?

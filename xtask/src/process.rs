@@ -40,7 +40,9 @@ impl Finished {
 /// Finds a program on the search path.
 pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     let paths = std::env::var_os("PATH")?;
+    // Tools for file systems lie where only root looks by default.
     std::env::split_paths(&paths)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
         .map(|folder| folder.join(program))
         .find(|candidate| candidate.is_file())
 }

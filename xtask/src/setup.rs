@@ -31,6 +31,16 @@ const TOOLS: &[Tool] = &[
         purpose: "runs the tests of the Cortex-M4",
     },
     Tool {
+        program: "fsck.fat",
+        package: "dosfstools",
+        purpose: "checks what the operating system has written to its disk",
+    },
+    Tool {
+        program: "mcopy",
+        package: "mtools",
+        purpose: "copies files to and from the operating system's disk",
+    },
+    Tool {
         program: "spin",
         package: "spin",
         purpose: "checks the model of the wake-up protocol",

@@ -1,5 +1,7 @@
 //! The operations of the contract, for the owner: spawn, wake, re-prioritise, cancel.
 
+use core::mem::ManuallyDrop;
+
 use super::Scheduler;
 use crate::block::{BlockRef, Flags, State};
 use crate::executor::SpawnError;
@@ -8,8 +10,13 @@ use crate::priority::Priority;
 use crate::task::Stage;
 
 impl Scheduler {
-    /// The live coroutine with this identifier; `None` for a stale one (rule C2).
-    pub(crate) fn find(&self, id: CoroutineId) -> Option<BlockRef> {
+    /// Acts on the live coroutine with this identifier; `None` for a stale one (rule C2).
+    pub(crate) fn on<R>(&self, id: CoroutineId, act: impl FnOnce(BlockRef) -> R) -> Option<R> {
+        self.find(id).map(act)
+    }
+
+    /// The live coroutine with this identifier.
+    fn find(&self, id: CoroutineId) -> Option<BlockRef> {
         // SAFETY: only the owner uses the storage.
         if id.index >= unsafe { (*self.storage.get()).slots() } {
             return None;
@@ -18,11 +25,27 @@ impl Scheduler {
         (block.vtable.get().is_some() && block.generation.get() == id.generation).then_some(block)
     }
 
-    /// *create*: a new coroutine, ready at the tail of its level.
-    pub(crate) fn spawn<F: Future + 'static>(
+    /// *create*: a new coroutine, ready at the tail of its level. Of a shared scheduler, the future and its output are
+    /// `Send`; the caller sees to that.
+    pub(crate) fn spawn<F: Future + 'static, const SHARED: bool>(
         &self,
         priority: Priority,
         future: F,
+    ) -> Result<BlockRef, SpawnError> {
+        let mut future = ManuallyDrop::new(future);
+        let spawned = self.owned::<SHARED, _>(|| self.admit(priority, &mut future));
+        if spawned.is_err() {
+            // Now that nothing is held: its destructor is the user's code.
+            drop(ManuallyDrop::into_inner(future));
+        }
+        spawned
+    }
+
+    /// Moves the future out, unless it is refused.
+    fn admit<F: Future + 'static>(
+        &self,
+        priority: Priority,
+        future: &mut ManuallyDrop<F>,
     ) -> Result<BlockRef, SpawnError> {
         if self.closing.get() {
             return Err(SpawnError::Closed);
@@ -41,8 +64,12 @@ impl Scheduler {
                 return Err(error);
             }
         };
-        // SAFETY: the memory fits the layout of the stage, and nobody else knows of it.
-        unsafe { memory.cast::<Stage<F>>().write(Stage::new(future)) };
+        // SAFETY: the memory fits the layout of the stage, and nobody else knows of it; the future is taken once, and the
+        // caller does not use it after that.
+        unsafe {
+            let future = ManuallyDrop::take(future);
+            memory.cast::<Stage<F>>().write(Stage::new(future));
+        }
         block.occupy(priority, memory, Stage::<F>::VTABLE);
         self.handles.set(self.handles.get() + 1);
         self.live.set(self.live.get() + 1);
@@ -62,6 +89,15 @@ impl Scheduler {
             State::Running => block.insert(Flags::WOKEN),
             State::Ready | State::Exited => {}
         }
+    }
+
+    /// As [`wake`](Self::wake). False if the identifier is stale, or the coroutine has exited.
+    pub(crate) fn wake_by_id(&self, id: CoroutineId) -> bool {
+        let woken = self.on(id, |block| {
+            self.wake(block);
+            block.state.get() != State::Exited
+        });
+        woken.unwrap_or(false)
     }
 
     pub(crate) fn reprioritize(&self, block: BlockRef, priority: Priority) -> bool {

@@ -7,6 +7,7 @@ use crate::atomic::{Ordering, fence};
 use crate::block::{BlockRef, NONE};
 use crate::context::Entered;
 use crate::priority::Levels;
+use crate::seat::Seat;
 use crate::storage::Storage;
 
 impl Scheduler {
@@ -36,25 +37,33 @@ impl Scheduler {
         if let Some(notify) = &self.notify {
             notify.wake_by_ref();
         }
+        if self.shared {
+            self.ring();
+        }
     }
 
     /// Takes in everything that was pushed, oldest first.
     #[cold]
     pub(crate) fn drain_inbox(&self) {
         self.published().clear_arriving();
+        // What someone took before comes first.
+        self.apply_taken();
         let mut last = self.inbox.swap(NONE, Ordering::Acquire);
-        let mut oldest = NONE;
         while last != NONE {
             let block = self.block(last);
             let before = block.inbox_next.load(Ordering::Relaxed);
-            block.inbox_next.store(oldest, Ordering::Relaxed);
-            oldest = last;
+            (block.inbox_next).store(self.taken.replace(last), Ordering::Relaxed);
             last = before;
         }
-        while oldest != NONE {
-            let block = self.block(oldest);
-            // Read before the signals are taken: from then on others may push the block again.
-            oldest = block.inbox_next.load(Ordering::Relaxed);
+        self.apply_taken();
+    }
+
+    /// Step by step: a cancellation runs code of the user's, and what others take in meanwhile comes after this.
+    fn apply_taken(&self) {
+        while self.taken.get() != NONE {
+            let block = self.block(self.taken.get());
+            // Before the signals are taken: from then on others may push the block again.
+            self.taken.set(block.inbox_next.load(Ordering::Relaxed));
             self.apply_signals(block);
         }
     }
@@ -97,36 +106,44 @@ impl Scheduler {
     pub(crate) fn close(scheduler: NonNull<Scheduler>) {
         // SAFETY: the executor's anchor keeps the scheduler until `unanchor` below.
         let this = unsafe { scheduler.as_ref() };
-        this.closing.set(true);
-        // Before any destructor runs: one that drops the last handle lets go of this anchor.
-        if this.handles.get() > 0 {
-            this.anchor();
-        }
-        {
-            let _entered = Entered::new(scheduler.as_ptr());
-            this.drain_inbox();
-            // SAFETY: only the owner uses the storage; it does not grow any more.
-            let slots = unsafe { (*this.storage.get()).slots() };
-            for index in 0..slots {
-                let block = this.block(index);
-                if block.vtable.get().is_some() {
-                    this.cancel(block);
-                }
-            }
-            this.timers.abandon();
-            for index in 0..slots {
-                let block = this.block(index);
-                this.end_waiters(block);
-                this.anchor();
-                if !block.signals.close() {
-                    // Not the last one: the executor's own comes last.
-                    this.anchors.fetch_sub(1, Ordering::Relaxed);
-                }
-            }
-            this.published().set_ready(Levels::NONE);
-            this.show_running(None);
-            this.published().clear_arriving();
-        }
+        let seat = if this.shared {
+            &Seat::new(scheduler.as_ptr())
+        } else {
+            &this.seat
+        };
+        let entered = Entered::new(seat);
+        this.held(|| this.drop_all());
+        drop(entered);
         Self::unanchor(scheduler);
+    }
+
+    fn drop_all(&self) {
+        self.closing.set(true);
+        // Before any destructor runs: one that drops the last handle lets go of this anchor.
+        if self.handles.get() > 0 {
+            self.anchor();
+        }
+        self.drain_inbox();
+        // SAFETY: only the owner uses the storage; it does not grow any more.
+        let slots = unsafe { (*self.storage.get()).slots() };
+        for index in 0..slots {
+            let block = self.block(index);
+            if block.vtable.get().is_some() {
+                self.cancel(block);
+            }
+        }
+        self.abandon_timers();
+        for index in 0..slots {
+            let block = self.block(index);
+            self.end_waiters(block);
+            self.anchor();
+            if !block.signals.close() {
+                // Not the last one: the executor's own comes last.
+                self.anchors.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.set_ready(Levels::NONE);
+        self.published().set_running(Levels::NONE);
+        self.published().clear_arriving();
     }
 }

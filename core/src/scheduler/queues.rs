@@ -6,6 +6,7 @@ use super::Scheduler;
 use crate::block::{BlockRef, State};
 use crate::link::Link;
 use crate::priority::{LEVELS, Levels, Priority};
+use crate::seat::Seat;
 
 /// One level's ready queue. It has a tail if and only if the level's bit is set; without one the head means nothing, and
 /// neither do the ends' outer links: so taking the head or adding a tail touches no third coroutine.
@@ -42,18 +43,24 @@ impl Scheduler {
         self.published().set_ready(ready);
     }
 
-    /// Publishes the level that runs, if it is another one than before.
+    /// Publishes the level that runs at `seat`, if it is another one than before.
     #[inline]
-    pub(super) fn show_running(&self, level: Option<Priority>) {
-        if self.running.get() != level {
-            self.running.set(level);
-            self.published().set_running(level);
+    pub(super) fn show_running(&self, seat: &Seat, level: Option<Priority>) {
+        if seat.running.get() != level {
+            seat.running.set(level);
+            let running = if self.shared {
+                self.all_running()
+            } else {
+                Levels::of(level)
+            };
+            self.published().set_running(running);
         }
     }
 
     /// *make ready*: to the tail of its level.
     #[inline]
     pub(super) fn enqueue(&self, block: BlockRef) {
+        self.assert_owned();
         let level = block.level();
         let queue = self.queue(level);
         block.state.set(State::Ready);
@@ -70,6 +77,7 @@ impl Scheduler {
     /// Takes the head of a level that is not empty.
     #[inline]
     pub(super) fn dequeue_head(&self, level: Priority) -> BlockRef {
+        self.assert_owned();
         let queue = self.queue(level);
         let block = self.follow(queue.head.get());
         if queue.tail.get() == Some(block) {
@@ -83,6 +91,7 @@ impl Scheduler {
 
     /// Takes a ready coroutine out of its queue, wherever in it it stands.
     pub(super) fn dequeue(&self, block: BlockRef) {
+        self.assert_owned();
         let level = block.level();
         let queue = self.queue(level);
         let is_head = queue.head.get() == Link::to(block);
@@ -109,6 +118,7 @@ impl Scheduler {
 
     /// The effective level changes, at once and in whatever state (rules R1 to R3).
     pub(crate) fn move_to_level(&self, block: BlockRef, level: Priority) {
+        self.assert_owned();
         let from = block.level();
         match block.state.get() {
             State::Ready => {
@@ -118,8 +128,8 @@ impl Scheduler {
             }
             State::Running => {
                 block.set_level(level);
-                if self.current.get() == Some(block) {
-                    self.show_running(Some(level));
+                if let Some(seat) = self.seats().find(|seat| seat.current.get() == Some(block)) {
+                    self.show_running(seat, Some(level));
                 }
             }
             State::Blocked | State::Exited => block.set_level(level),

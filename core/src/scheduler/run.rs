@@ -8,14 +8,22 @@ use crate::block::{BlockRef, Flags, State};
 use crate::context::Entered;
 use crate::executor::{Step, SystemView};
 use crate::priority::Priority;
+use crate::seat::Seat;
 use crate::task::{Panic, contain, isolate, resume};
 use crate::waker;
 
 impl Scheduler {
     /// Picks and polls until `polls` reaches `limit`, no coroutine is ready, or something elsewhere is more urgent.
-    pub(crate) fn run(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
-        let _entered = Entered::new(self);
-        let outer = self.current.get();
+    ///
+    /// `SHARED` is what `self.shared` says, known at compile time: polls are many. With it the baton is held, by `seat`.
+    pub(crate) fn run<const SHARED: bool>(
+        &self,
+        seat: &Seat,
+        view: &impl SystemView,
+        limit: u64,
+    ) -> (Step, u64) {
+        let _entered = Entered::new(seat);
+        let outer = seat.current.get();
         let mut polls = 0;
         let last = loop {
             // Counted down in 32 bits, which is one register everywhere.
@@ -23,9 +31,14 @@ impl Scheduler {
             let left = Cell::new(round);
             let last = loop {
                 // One net for all polls rather than one for each: a panic is rare, a poll is not.
-                match isolate(|| self.run_until_panic(view, &left)) {
+                match isolate(|| self.run_until_panic::<SHARED>(seat, view, &left)) {
                     Ok(last) => break last,
-                    Err(panic) => self.poll_panicked(outer, panic),
+                    Err(panic) => {
+                        if SHARED {
+                            self.pick_up(seat);
+                        }
+                        self.poll_panicked(seat, outer, panic);
+                    }
                 }
             };
             polls += u64::from(round - left.get());
@@ -33,16 +46,24 @@ impl Scheduler {
                 break last;
             }
         };
-        self.show_running(None);
+        self.show_running(seat, None);
         (last, polls)
     }
 
     #[inline]
-    pub(super) fn run_until_panic(&self, view: &impl SystemView, left: &Cell<u32>) -> Step {
+    pub(super) fn run_until_panic<const SHARED: bool>(
+        &self,
+        seat: &Seat,
+        view: &impl SystemView,
+        left: &Cell<u32>,
+    ) -> Step {
         while left.get() > 0 {
+            if SHARED {
+                seat.look();
+            }
             // Rather than the inbox: whatever is pushed is announced next, and what was announced after the drain that took
             // it in must not stay announced while others run.
-            if self.published().has_arrivals() {
+            if self.published().has_arrivals() || SHARED && self.has_taken() {
                 self.drain_inbox();
             }
             let Some(most_urgent) = self.most_urgent.get() else {
@@ -57,25 +78,38 @@ impl Scheduler {
             let level = self.chooser.choose(&self.ready, most_urgent);
             let block = self.dequeue_head(level);
             left.set(left.get() - 1);
-            self.poll(block, level);
+            self.poll::<SHARED>(seat, block, level);
         }
         Step::Ran
     }
 
+    /// The seat, of which the compiler knows where it is unless the scheduler is shared.
+    #[inline(always)]
+    fn seat_here<'a, const SHARED: bool>(&'a self, seat: &'a Seat) -> &'a Seat {
+        if SHARED { seat } else { &self.seat }
+    }
+
     /// *run* until the poll returns, then *yield*, *block* or *exit*.
     #[inline]
-    pub(super) fn poll(&self, block: BlockRef, level: Priority) {
+    pub(super) fn poll<const SHARED: bool>(&self, seat: &Seat, block: BlockRef, level: Priority) {
+        let seat = self.seat_here::<SHARED>(seat);
         block.state.set(State::Running);
-        self.show_running(Some(level));
-        let outer = self.current.replace(Some(block));
+        self.show_running(seat, Some(level));
+        let outer = seat.current.replace(Some(block));
         self.note_poll_started(block);
-        let waker = waker::borrowed(block);
+        let waker = waker::borrowed::<SHARED>(block);
+        if SHARED {
+            self.put_down(seat);
+        }
         // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future, which stays where it is.
         let polled = unsafe {
             let vtable = block.vtable.get().unwrap_unchecked();
             (vtable.poll)(&block, &mut Context::from_waker(&waker))
         };
-        self.current.set(outer);
+        if SHARED {
+            self.pick_up(seat);
+        }
+        seat.current.set(outer);
         self.note_poll_ended(block);
         if polled.is_ready() {
             self.exit(block, Flags::OUTPUT);
@@ -94,16 +128,15 @@ impl Scheduler {
 
     /// A panic came out of a poll, or out of what is not a coroutine's: the view, or the waker of someone who joined.
     #[cold]
-    pub(super) fn poll_panicked(&self, outer: Option<BlockRef>, panic: Panic) {
-        match self.current.replace(outer) {
+    pub(super) fn poll_panicked(&self, seat: &Seat, outer: Option<BlockRef>, panic: Panic) {
+        match seat.current.replace(outer) {
             Some(block) if Some(block) != outer => {
                 self.note_poll_ended(block);
-                if !block.has(Flags::FUTURE_GONE)
+                if !block.future_gone.replace(true)
                     && let Some(vtable) = block.vtable.get()
                 {
-                    block.insert(Flags::FUTURE_GONE);
-                    // SAFETY: the flag said that the future is there.
-                    contain(|| unsafe { (vtable.drop_future)(block.memory.get()) });
+                    // SAFETY: the mark said that the future is there.
+                    self.aside(|| contain(|| unsafe { (vtable.drop_future)(block.memory.get()) }));
                 }
                 self.exit_panicked(block, panic);
             }
@@ -116,10 +149,13 @@ impl Scheduler {
         // While the destructor runs, the coroutine counts as running and cancelled: a wake or a second cancel from there
         // changes nothing, and a handle that the future owned finds nothing to clean up yet.
         block.state.set(State::Running);
-        block.insert(Flags::CANCELLED.or(Flags::FUTURE_GONE));
+        block.insert(Flags::CANCELLED);
+        block.future_gone.set(true);
         if let Some(vtable) = block.vtable.get() {
-            // SAFETY: the coroutine has not exited, so the future is there, and the flag keeps others from dropping it.
-            match isolate(|| unsafe { (vtable.drop_future)(block.memory.get()) }) {
+            // SAFETY: the coroutine has not exited, so the future is there, and the mark keeps others from dropping it.
+            let dropped =
+                self.aside(|| isolate(|| unsafe { (vtable.drop_future)(block.memory.get()) }));
+            match dropped {
                 Ok(()) => {
                     self.free_memory(block);
                     self.exit(block, Flags::default());
@@ -131,6 +167,7 @@ impl Scheduler {
 
     /// *exit*: the joiner is woken; without a handle the slot is free at once. `result` says what there is to take.
     pub(super) fn exit(&self, block: BlockRef, result: Flags) {
+        self.assert_owned();
         block.state.set(State::Exited);
         block.insert(result);
         self.live.set(self.live.get() - 1);

@@ -1,6 +1,7 @@
 //! The table's slots: taken by a spawn, given back when coroutine, handle and wakers are gone.
 
 use core::ptr::NonNull;
+use core::task::Waker;
 
 use super::Scheduler;
 use crate::block::{BlockRef, Flags, State};
@@ -9,9 +10,11 @@ use crate::link::Link;
 use crate::task::contain;
 #[cfg(feature = "std")]
 use crate::task::{Panic, dispose};
+use crate::waiter::Waiter;
 
 impl Scheduler {
     pub(super) fn take_slot(&self) -> Result<BlockRef, SpawnError> {
+        self.assert_owned();
         if self.free.get() == Link::NONE {
             // SAFETY: only the owner uses the storage, and growing it calls nothing of ours.
             let grown = unsafe { (*self.storage.get()).grow(NonNull::from(self)) };
@@ -48,32 +51,44 @@ impl Scheduler {
         }
     }
 
-    /// The handle of `block` is gone, with the output or without it.
-    pub(crate) fn release_handle(block: BlockRef) {
+    /// The handle of `block` is gone, with the output or without it, and so is its wait. What remains of that is a waker, for the
+    /// caller to drop.
+    #[must_use]
+    pub(crate) fn release_handle<const SHARED: bool>(
+        block: BlockRef,
+        waiter: &Waiter,
+    ) -> Option<Waker> {
         let scheduler = block.scheduler();
         let this = Self::of(block);
-        block.remove(Flags::HANDLE);
-        if block.state.get() == State::Exited {
-            this.discard(block);
-        }
-        this.handles.set(this.handles.get() - 1);
-        if this.closing.get() && this.handles.get() == 0 {
+        let (waker, was_last) = this.owned::<SHARED, _>(|| {
+            let waker = waiter.end_held();
+            block.remove(Flags::HANDLE);
+            if block.state.get() == State::Exited {
+                this.discard(block);
+            }
+            this.handles.set(this.handles.get() - 1);
+            (waker, this.closing.get() && this.handles.get() == 0)
+        });
+        if was_last {
             Self::unanchor(scheduler);
         }
+        waker
     }
 
     /// Nobody asks for the result of an exited coroutine any more.
     pub(super) fn discard(&self, block: BlockRef) {
+        self.assert_owned();
         if block.has(Flags::OUTPUT)
             && let Some(vtable) = block.vtable.get()
         {
             // SAFETY: the flag says that the output is there, and it is dropped once.
-            contain(|| unsafe { (vtable.drop_output)(block.memory.get()) });
+            self.aside(|| contain(|| unsafe { (vtable.drop_output)(block.memory.get()) }));
             self.free_memory(block);
         }
         #[cfg(feature = "std")]
         if block.has(Flags::PANIC) {
-            dispose(self.take_panic(block));
+            let panic = self.take_panic(block);
+            self.aside(|| dispose(panic));
         }
         self.give_slot(block);
     }

@@ -66,12 +66,11 @@ impl Holder {
 
     /// Its block, while that is alive and of the executor that runs here.
     fn find(self) -> Option<BlockRef> {
-        if !context::is_here(self.scheduler.as_ptr()) {
-            return None;
-        }
+        context::seat_of(self.scheduler.as_ptr())?;
         // SAFETY: the scheduler runs here, so it is alive.
-        let block = unsafe { self.scheduler.as_ref() }.find(self.id)?;
-        (block.state.get() != State::Exited).then_some(block)
+        let scheduler = unsafe { self.scheduler.as_ref() };
+        let live = |block: BlockRef| (block.state.get() != State::Exited).then_some(block);
+        scheduler.held(|| scheduler.on(self.id, live)).flatten()
     }
 }
 
@@ -145,7 +144,8 @@ impl<T: ?Sized> Mutex<T> {
         }
         // Once for all of them, and the more urgent first.
         for block in [new, old].into_iter().flatten() {
-            Scheduler::of(block).refresh_level(block);
+            let scheduler = Scheduler::of(block);
+            scheduler.held(|| scheduler.refresh_level(block));
         }
     }
 

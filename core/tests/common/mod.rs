@@ -7,6 +7,9 @@
     reason = "each test program uses a part of what is shared here"
 )]
 
+#[cfg(feature = "alloc")]
+pub(crate) mod served;
+
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -2,7 +2,8 @@
 //!
 //! Up to 3999 numbers, arguments and results are those of rCore-Tutorial-v3 (chapter 8), so that its programs run here;
 //! from 4000 on they are ours. A call fails with [`FAILED`] unless its description names other values; a number that the
-//! kernel does not know gives [`NOT_IMPLEMENTED`]. A bad pointer ends the process with the exit code -2, and a message.
+//! kernel does not know gives [`NOT_IMPLEMENTED`]. A bad pointer ends the process with the exit code
+//! [`MEMORY_FAULT`](crate::exit_code::MEMORY_FAULT), and a message.
 
 /// Result of a call that failed.
 pub const FAILED: isize = -1;
@@ -13,24 +14,36 @@ pub const NOT_IMPLEMENTED: isize = -38;
 
 /// `dup(fd) -> fd`
 pub const DUP: usize = 24;
-/// `open(path: *const u8 (NUL-terminated), flags: u32) -> fd`: a file of the system's archive, for reading; `flags` is 0.
+/// `unlinkat(directory, path: *const u8 (NUL-terminated), flags: u32) -> 0`: removes a file that nobody has open. The directory does
+/// not matter, and `flags` is 0.
+pub const UNLINKAT: usize = 35;
+/// `linkat(…)`: [`FAILED`]; the file system has no second names.
+pub const LINKAT: usize = 37;
+/// `open(path: *const u8 (NUL-terminated), flags: u32) -> fd`: 0 for reading, 1 for writing, any other value for both; bit 9 makes
+/// the file, or empties it if it is there; bit 10 empties it. A file that is not on the disk, and not to be made, is looked for in
+/// the system's archive, for reading.
 pub const OPEN: usize = 56;
-/// `close(fd) -> 0`
+/// `close(fd) -> 0`, or an [`error`](crate::error) if what was written could not be kept. The descriptor is closed in any case.
 pub const CLOSE: usize = 57;
 /// `pipe(ends: *mut [usize; 2]) -> 0`: read end first.
 pub const PIPE: usize = 59;
-/// `read(fd, buffer, length) -> bytes`. On a pipe: returns when the buffer is full or every write end is closed.
+/// `read(fd, buffer, length) -> bytes`. On a pipe: returns when the buffer is full or every write end is closed. On a file of the
+/// disk: an [`error`](crate::error) if it cannot be read.
 pub const READ: usize = 63;
-/// `write(fd, buffer, length) -> bytes`
+/// `write(fd, buffer, length) -> bytes`. On a file of the disk: fewer if the disk is full by then, and an [`error`](crate::error) if
+/// not even one byte could be written.
 pub const WRITE: usize = 64;
+/// `fstat(fd, status: *mut` [`Stat`](crate::file::Stat)`) -> 0`: of a file on the disk.
+pub const FSTAT: usize = 80;
 /// `exit(code: i32)`: ends the calling thread; from the main thread, the process.
 pub const EXIT: usize = 93;
 /// `sleep(milliseconds) -> 0`
 pub const SLEEP: usize = 101;
 /// `yield() -> 0`
 pub const YIELD: usize = 124;
-/// `kill(pid, signal: u32) -> 0`. A signal from 1 to 31 ends the process with the exit code -signal; 0 only asks whether the
-/// process exists. [`FAILED`] for any other, and when the process has ended or never was.
+/// `kill(pid, signal: u32) -> 0`. A signal from 1 to 31, or a mask of 32 or more with the bit of one such signal, ends the process
+/// with the exit code -signal; 0 only asks whether the process exists. [`FAILED`] for any other, and when the process has ended or
+/// never was.
 pub const KILL: usize = 129;
 /// `get_time() -> milliseconds since boot`
 pub const GET_TIME: usize = 169;
@@ -85,6 +98,51 @@ pub const WAIT_THREAD: usize = 4003;
 pub const WAIT_PROCESS: usize = 4004;
 /// `frames_free() -> free 4 KiB frames of physical memory`
 pub const FRAMES_FREE: usize = 4005;
+
+/// `process_list(records: *mut` [`ProcessRecord`](crate::information::ProcessRecord)`, room) -> how many processes there are`. As many
+/// records are written as there is room for, in the order of their numbers; those that have ended come behind the others.
+pub const PROCESS_LIST: usize = 4040;
+/// `system_status(status: *mut` [`SystemStatus`](crate::information::SystemStatus)`) -> 0`
+pub const SYSTEM_STATUS: usize = 4041;
+/// `group_set(pid, group) -> 0`: makes the process part of a group; children inherit it. A pid of 0 is the caller, a group of 0 is the
+/// process's own number.
+pub const GROUP_SET: usize = 4042;
+/// `foreground(group) -> 0`: says which group of processes the console belongs to. While one has it, Ctrl-C ends its processes with the
+/// exit code -2, input comes in lines that are shown as they are typed, Ctrl-D ends the input, and a carriage return is a new line.
+/// With 0, as at the beginning, each byte comes as it was typed.
+pub const FOREGROUND: usize = 4043;
+
+/// `file_open(path: *const u8 (NUL-terminated), flags: u32) -> fd` or an [`error`](crate::error), with the flags of
+/// [`crate::file`]. A file that is not on the disk, and not to be made, is looked for in the system's archive, for reading.
+pub const FILE_OPEN: usize = 4050;
+/// `file_seek(fd, offset: isize, from) -> the new position` or an error; `from` is one of [`crate::file::FROM_START`],
+/// [`FROM_HERE`](crate::file::FROM_HERE), [`FROM_END`](crate::file::FROM_END). A write behind the end fills the gap with zeros.
+pub const FILE_SEEK: usize = 4051;
+/// `directory_make(path) -> 0` or an error.
+pub const DIRECTORY_MAKE: usize = 4052;
+/// `remove(path, kind) -> 0` or an error: a file if `kind` is [`crate::file::FILE`], an empty directory if it is
+/// [`crate::file::DIRECTORY`].
+pub const REMOVE: usize = 4053;
+/// `rename(from, to) -> 0` or an error. What is at `to` is replaced: a file by a file, an empty directory by a directory.
+pub const RENAME: usize = 4054;
+/// `status(path, status: *mut` [`FileStatus`](crate::file::FileStatus)`) -> 0` or an error.
+pub const STATUS: usize = 4055;
+/// `status_of(fd, status: *mut` [`FileStatus`](crate::file::FileStatus)`) -> 0` or an error: of a file on the disk.
+pub const STATUS_OF: usize = 4056;
+/// `truncate(fd, size) -> 0` or an error: cuts the file off or extends it by zeros.
+pub const TRUNCATE: usize = 4057;
+/// `sync() -> 0` or an error: everything that has been written is on the disk.
+pub const SYNC: usize = 4058;
+/// `directory_entry(path, place, entry: *mut` [`DirectoryEntry`](crate::file::DirectoryEntry)`) -> 1`, 0 behind the last entry, or an
+/// error. The first place is 0; each entry tells the next.
+pub const DIRECTORY_ENTRY: usize = 4059;
+/// `directory_change(path) -> 0` or an error: from now on paths that don't begin with `/` begin there.
+pub const DIRECTORY_CHANGE: usize = 4060;
+/// `directory_current(buffer, length) -> bytes` of the path of the directory where relative paths begin;
+/// [`NAME_TOO_LONG`](crate::error::NAME_TOO_LONG) if it does not fit.
+pub const DIRECTORY_CURRENT: usize = 4061;
+/// `space(space: *mut` [`Space`](crate::file::Space)`) -> 0` or an error.
+pub const SPACE: usize = 4062;
 
 /// A thread that waits sleeps in the kernel until what it waits for has happened.
 pub const WAIT_BLOCK: usize = 0;

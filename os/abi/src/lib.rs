@@ -5,7 +5,13 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod auxiliary;
 pub mod call;
 pub mod command_line;
+pub mod error;
+pub mod exit_code;
+pub mod file;
+pub mod information;
 pub mod page;
 pub mod ring;
+pub mod vdso;

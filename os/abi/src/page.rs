@@ -30,6 +30,8 @@ pub struct ProcessPage {
     pub arriving: AtomicU64,
     /// 0 until an executor runs in this process: until then the process counts as [`DEFAULT_LEVEL`].
     pub executors: AtomicUsize,
+    /// How many coroutines live in the process's executors, as of its last entry into the kernel. Only shown, by `ps`.
+    pub coroutines: AtomicUsize,
 }
 
 /// What the kernel says to everyone.

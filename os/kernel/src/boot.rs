@@ -1,6 +1,6 @@
 //! What the kernel learns from the device tree, and the way from OpenSBI to the first program.
 use crate::memory::{PAGE_SIZE, frame, heap, kernel_space, page_down, page_up};
-use crate::{clock, console, power, process, programs};
+use crate::{clock, console, device, fs, power, process, programs};
 use alloc::string::String;
 use alloc::vec::Vec;
 use corank_abi::command_line;
@@ -31,7 +31,14 @@ pub(crate) struct Machine {
     pub interrupts: Option<Range<usize>>,
     /// The register that ends QEMU.
     pub power: Option<Range<usize>>,
+    /// The clock that knows the date.
+    pub calendar: Option<Range<usize>>,
+    /// Places for virtio devices: registers, and the number of the interrupt.
+    pub virtio: [Option<(Range<usize>, u32)>; MAX_VIRTIO],
 }
+
+/// How many virtio devices are looked at; QEMU's `virt` has place for 8.
+const MAX_VIRTIO: usize = 8;
 
 impl Machine {
     fn read(tree: &Fdt<'_>, tree_address: usize, boot_hart: usize) -> Machine {
@@ -46,12 +53,17 @@ impl Machine {
             )
         };
         let device = |names: &[&str]| tree.find_compatible(names).and_then(registers);
-        let serial = tree.find_compatible(&["ns16550a"]).and_then(|node| {
+        let with_interrupt = |node: FdtNode<'_, '_>| {
             let interrupt = node
                 .interrupts()
                 .and_then(|mut all| all.next())
                 .unwrap_or(0);
             Some((registers(node)?, interrupt as u32))
+        };
+        let serial = tree.find_compatible(&["ns16550a"]).and_then(with_interrupt);
+        let mut virtio = tree.all_nodes().filter(|node| {
+            node.compatible()
+                .is_some_and(|names| names.all().any(|name| name == "virtio,mmio"))
         });
         let kernel = kernel_space::image_end();
         let memory = tree
@@ -77,15 +89,24 @@ impl Machine {
             serial,
             interrupts: device(&["riscv,plic0", "sifive,plic-1.0.0"]),
             power: device(&["sifive,test0"]),
+            calendar: device(&["google,goldfish-rtc"]),
+            virtio: core::array::from_fn(|_| virtio.next().and_then(with_interrupt)),
         }
     }
 
     /// The registers of all devices that the kernel uses.
     pub(crate) fn devices(&self) -> impl Iterator<Item = Range<usize>> {
         let serial = self.serial.as_ref().map(|(registers, _)| registers.clone());
-        [serial, self.interrupts.clone(), self.power.clone()]
-            .into_iter()
-            .flatten()
+        let virtio = self.virtio.iter().flatten();
+        [
+            serial,
+            self.interrupts.clone(),
+            self.power.clone(),
+            self.calendar.clone(),
+        ]
+        .into_iter()
+        .flatten()
+        .chain(virtio.map(|(registers, _)| registers.clone()))
     }
 }
 
@@ -131,7 +152,7 @@ fn share_out_memory(machine: &Machine) {
 
 /// The kernel's first function.
 #[unsafe(no_mangle)]
-extern "C" fn boot(hart: usize, tree_address: usize) -> ! {
+extern "C" fn boot(hart: usize, tree_address: usize) {
     // SAFETY: OpenSBI passes the address of the device tree, which stays in place.
     let tree =
         unsafe { Fdt::from_ptr(tree_address as *const u8) }.expect("the device tree is readable");
@@ -147,13 +168,17 @@ extern "C" fn boot(hart: usize, tree_address: usize) -> ! {
             String::from_utf8_lossy(&bytes).into_owned()
         })
         .collect();
+    power::init(&machine);
+    programs::init(&machine);
     kernel_space::init(&machine).expect("there is memory for the kernel's page table");
     // SAFETY: the first hart comes here once; the kernel's address space has just been built.
     unsafe { crate::hart::start(0) };
+    device::plic::init(&machine);
     console::init(&machine);
-    power::init(&machine);
+    device::calendar::init(&machine);
+    device::disk::init(&machine);
     clock::init(&machine);
-    programs::init(&machine);
+    fs::init();
     crate::println!(
         "corank: booted with {} MiB of memory ({} free frames) and {} of {} harts",
         machine.memory.len() >> 20,
@@ -162,5 +187,10 @@ extern "C" fn boot(hart: usize, tree_address: usize) -> ! {
         machine.harts
     );
     process::start_first(&arguments);
+}
+
+/// What comes after [`boot`], on an empty stack.
+#[unsafe(no_mangle)]
+extern "C" fn run() -> ! {
     crate::hart::run()
 }

@@ -1,9 +1,10 @@
 //! The console: a 16550 serial port. Without one, output goes through the SBI and there is no input.
 //!
-//! Input comes by interrupt, through the PLIC: the interrupt moves the bytes into a buffer and wakes the coroutines that read.
+//! Input comes by interrupt: the interrupt moves the bytes into a buffer and wakes the coroutines that read.
 use crate::boot::Machine;
+use crate::device::plic;
 use crate::memory::user::{BadAddress, UserBuffer};
-use crate::process::Process;
+use crate::process::{self, Process};
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
 use core::fmt::{self, Write};
@@ -17,10 +18,23 @@ use uart_16550::{Config, Uart16550};
 /// How many bytes may have been typed ahead.
 const TYPED_AHEAD: usize = 4096;
 
+/// Characters that mean something while a group of processes has the console.
+const INTERRUPT: u8 = 3;
+const END_OF_INPUT: u8 = 4;
+const BACKSPACE: u8 = 8;
+const DELETE: u8 = 127;
+
+/// Exit code of what Ctrl-C has ended.
+const INTERRUPTED: i32 = -2;
+
 struct Console {
     port: Option<Uart16550<MmioBackend>>,
-    plic: Option<Plic>,
-    input: VecDeque<u8>,
+    /// What has been typed; `None` is an end of the input.
+    input: VecDeque<Option<u8>>,
+    /// How much of it can be read: the rest is a line that is being typed.
+    complete: usize,
+    /// The group of processes that has the console; 0 if none has, and then bytes come as they are typed.
+    foreground: usize,
 }
 
 // SAFETY: the port's registers are reached through this value alone, under the console's lock.
@@ -28,12 +42,13 @@ unsafe impl Send for Console {}
 
 static CONSOLE: Mutex<Console> = Mutex::new(Console {
     port: None,
-    plic: None,
     input: VecDeque::new(),
+    complete: 0,
+    foreground: 0,
 });
 static READERS: WaitQueue = WaitQueue::new();
 
-/// Finds the port and the interrupt controller, and switches the interrupt of incoming bytes on.
+/// Finds the port and switches the interrupt of incoming bytes on.
 pub(crate) fn init(machine: &Machine) {
     let Some((registers, interrupt)) = &machine.serial else {
         return;
@@ -54,76 +69,79 @@ pub(crate) fn init(machine: &Machine) {
     {
         return;
     }
-    let mut console = CONSOLE.lock();
-    console.port = Some(port);
-    console.plic = machine
-        .interrupts
-        .as_ref()
-        .map(|registers| Plic::new(registers.start, *interrupt, machine.boot_hart));
+    CONSOLE.lock().port = Some(port);
+    plic::enable(*interrupt, self::interrupt);
 }
 
-/// The interrupt controller, used for one interrupt on one hart in supervisor mode.
-struct Plic {
-    base: usize,
-    /// The supervisor mode of the hart that serves the interrupts: each hart has two contexts, the machine's first.
-    context: usize,
-}
-
-impl Plic {
-    fn new(base: usize, interrupt: u32, hart: usize) -> Plic {
-        let plic = Plic {
-            base,
-            context: 2 * hart + 1,
-        };
-        let interrupt = interrupt as usize;
-        plic.write(4 * interrupt, 1);
-        plic.write(
-            0x2000 + 0x80 * plic.context + 4 * (interrupt / 32),
-            1 << (interrupt % 32),
-        );
-        plic.write(0x20_0000 + 0x1000 * plic.context, 0);
-        plic
-    }
-
-    fn write(&self, offset: usize, value: u32) {
-        // SAFETY: the device tree says that a PLIC lies there, and it is mapped.
-        unsafe { ((self.base + offset) as *mut u32).write_volatile(value) }
-    }
-
-    /// Takes the interrupt that is pending; 0 for none.
-    fn claim(&self) -> u32 {
-        // SAFETY: as in `write`.
-        unsafe { ((self.base + 0x20_0004 + 0x1000 * self.context) as *mut u32).read_volatile() }
-    }
-
-    fn complete(&self, interrupt: u32) {
-        self.write(0x20_0004 + 0x1000 * self.context, interrupt);
-    }
-}
-
-/// Serves the interrupts of devices: of the serial port, the only one that is switched on.
-pub(crate) fn interrupt() {
-    let mut console = CONSOLE.lock();
-    let Console { port, plic, input } = &mut *console;
-    let (Some(port), Some(plic)) = (port, plic) else {
-        return;
-    };
-    loop {
-        let interrupt = plic.claim();
-        if interrupt == 0 {
-            break;
-        }
-        while let Ok(byte) = port.try_receive_byte() {
-            if input.len() < TYPED_AHEAD {
-                input.push_back(byte);
+/// Moves the bytes that have come into the buffer.
+fn interrupt() {
+    let mut interrupted = None;
+    {
+        let mut console = CONSOLE.lock();
+        while let Some(byte) = console
+            .port
+            .as_mut()
+            .and_then(|port| port.try_receive_byte().ok())
+        {
+            if console.foreground == 0 {
+                console.push(Some(byte));
+                console.complete = console.input.len();
+            } else if byte == INTERRUPT {
+                interrupted = Some(console.foreground);
+                console.put(b"^C\n");
+                console.input.clear();
+                console.complete = 0;
+            } else {
+                console.edit(byte);
             }
         }
-        plic.complete(interrupt);
     }
     READERS.wake_all();
+    // Not under the lock: what ends may print.
+    if let Some(group) = interrupted {
+        process::end_group(group, INTERRUPTED);
+    }
+}
+
+/// Gives the console to a group of processes, or to nobody; see [`corank_abi::call::FOREGROUND`].
+pub(crate) fn set_foreground(group: usize) {
+    let mut console = CONSOLE.lock();
+    console.foreground = group;
+    // A line that was begun is not finished in the other way.
+    console.complete = console.input.len();
 }
 
 impl Console {
+    fn push(&mut self, byte: Option<u8>) {
+        if self.input.len() < TYPED_AHEAD {
+            self.input.push_back(byte);
+        }
+    }
+
+    /// Takes what is typed into the line, and shows it.
+    fn edit(&mut self, byte: u8) {
+        match byte {
+            b'\r' | b'\n' => {
+                self.push(Some(b'\n'));
+                self.complete = self.input.len();
+                self.put(b"\n");
+            }
+            END_OF_INPUT => {
+                self.push(None);
+                self.complete = self.input.len();
+            }
+            BACKSPACE | DELETE => {
+                if self.input.len() > self.complete && self.input.pop_back().is_some() {
+                    self.put(b"\x08 \x08");
+                }
+            }
+            _ => {
+                self.push(Some(byte));
+                self.put(&[byte]);
+            }
+        }
+    }
+
     fn put(&mut self, bytes: &[u8]) {
         match &mut self.port {
             Some(port) => port.send_bytes_exact(bytes),
@@ -143,7 +161,7 @@ impl Write for Console {
     }
 }
 
-/// Reads at least one byte and at most what the buffer holds; waits until someone types.
+/// Reads at least one byte and at most what the buffer holds; waits until someone types. 0 bytes say that the input has ended.
 ///
 /// # Errors
 /// When the buffer is not the program's to write.
@@ -154,19 +172,22 @@ pub(crate) async fn read(
 ) -> Result<usize, BadAddress> {
     until(&READERS, mode, |turn| {
         let mut console = CONSOLE.lock();
-        if console.input.is_empty() && buffer.length > 0 {
+        if console.complete == 0 && buffer.length > 0 {
             turn.wait();
             return Poll::Pending;
         }
-        let count = buffer.length.min(console.input.len());
-        for at in 0..count {
-            let byte = [console.input[at]];
-            process.with_memory(
-                |space| space.write(buffer.address.wrapping_add(at), &byte),
-                Ok(()),
-            )?;
+        let most = buffer.length.min(console.complete);
+        let typed = console.input.iter().take(most).map_while(|byte| *byte);
+        let mut count = 0;
+        for byte in typed {
+            let address = buffer.address.wrapping_add(count);
+            process.with_memory(|space| space.write(address, &[byte]), Ok(()))?;
+            count += 1;
         }
-        console.input.drain(..count);
+        // An end of the input is read alone.
+        let taken = if most > 0 { count.max(1) } else { 0 };
+        console.input.drain(..taken);
+        console.complete -= taken;
         Poll::Ready(Ok(count))
     })
     .await

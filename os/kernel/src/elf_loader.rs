@@ -78,7 +78,11 @@ fn load_segment(
         if space.is_mapped(page) {
             return Err(LoadError::NotAProgram);
         }
-        let frame = space.map_zeroed(page, flags)?;
+        let frame = if flags.contains(Flags::WRITE) {
+            space.map_zeroed(page, flags)?
+        } else {
+            space.map_read_only(page, flags)?
+        };
         let from = start.max(page);
         let to = (start + data.len()).min(page + PAGE_SIZE);
         if from < to {

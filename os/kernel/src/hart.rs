@@ -5,7 +5,7 @@
 //! `wfi`, which ends with a pending interrupt all the same. So a lock is never held by someone whom an interrupt handler
 //! on the same hart waits for.
 use crate::memory::kernel_space;
-use crate::{clock, console, trap};
+use crate::{clock, device, trap};
 use corank::Executor;
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
@@ -31,6 +31,7 @@ struct Page {
     // From here on the kernel's own.
     index: usize,
     float_owner: Cell<u64>,
+    float_on: Cell<bool>,
     /// Which executor runs on this hart: the core's context slot.
     context_slot: Cell<*const ()>,
     executor: Executor,
@@ -101,6 +102,11 @@ pub(crate) fn float_owner() -> &'static Cell<u64> {
     &this().float_owner
 }
 
+/// Whether the floating-point unit is on for user mode.
+pub(crate) fn float_on() -> &'static Cell<bool> {
+    &this().float_on
+}
+
 /// Enters the kernel's address space on this hart, with its page in `tp`, and sets up traps.
 ///
 /// # Safety
@@ -121,6 +127,7 @@ pub(crate) unsafe fn start(index: usize) {
         emergency_stack: emergency as usize + size_of_val(&PLACES[index].emergency),
         index,
         float_owner: Cell::new(0),
+        float_on: Cell::new(false),
         context_slot: Cell::new(core::ptr::null()),
         executor: Executor::new(),
     };
@@ -143,6 +150,7 @@ pub(crate) unsafe fn start(index: usize) {
             interrupts = in(reg) 1 << 5 | 1 << 9,
         );
     }
+    trap::init();
 }
 
 /// Whether the hart tells address spaces apart in its translation buffers.
@@ -192,6 +200,6 @@ pub(crate) fn take_interrupts() {
         clock::tick();
     }
     if pending.sext() {
-        console::interrupt();
+        device::interrupt();
     }
 }

@@ -1,5 +1,7 @@
 //! The end: switching the machine off, with an exit code for whoever started it.
 use crate::boot::Machine;
+use crate::{fs, hart, println};
+use corank::Priority;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +14,21 @@ static REGISTER: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn init(machine: &Machine) {
     if let Some(registers) = &machine.power {
         REGISTER.store(registers.start, Ordering::Relaxed);
+    }
+}
+
+/// Writes what the disk does not have yet, then switches the machine off; see [`off`].
+pub(crate) fn shut_down(code: i32) {
+    if !fs::is_there() {
+        off(code);
+    }
+    let writing = hart::executor().spawn(Priority::MOST_URGENT, async move {
+        fs::shut_down().await;
+        off(code)
+    });
+    if writing.is_err() {
+        println!("corank: no memory to write the disk");
+        off(code);
     }
 }
 

@@ -313,6 +313,11 @@ impl Ring {
         }
     }
 
+    /// How many calls have been accepted and not completed.
+    pub(crate) fn under_way(&self) -> usize {
+        self.state.lock().calls.len()
+    }
+
     /// Cancels the calls under way: the process ends or runs another program. Nothing is written to the rings any more.
     pub(crate) fn cancel_all(&self) {
         let calls = {

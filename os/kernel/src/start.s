@@ -11,3 +11,6 @@ _start:
 2:  la      sp, stack_top
     csrw    sscratch, zero
     call    boot
+    # What boot had on the stack is of no use any more: the loop begins at its upper end.
+    la      sp, stack_top
+    call    run

@@ -5,13 +5,10 @@
 use crate::memory::user::BadAddress;
 use crate::process::Process;
 use crate::trap::{self, Context, Trap};
-use crate::{clock, console, hart, println, syscall};
+use crate::{clock, device, hart, println, syscall};
 use alloc::sync::Arc;
+use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use core::sync::atomic::{AtomicI32, Ordering};
-
-/// Exit codes of programs that did what they must not, as in rCore-Tutorial-v3.
-const BAD_ADDRESS: i32 = -2;
-const ILLEGAL_INSTRUCTION: i32 = -3;
 
 /// What a thread's coroutine owns. When it is dropped, the thread has ended.
 #[derive(Debug)]
@@ -72,7 +69,7 @@ pub(crate) async fn run(thread: Thread, mut context: Context) {
                 corank::yield_now().await;
             }
             Trap::Device => {
-                console::interrupt();
+                device::interrupt();
                 corank::yield_now().await;
             }
             Trap::Page(address, access) => {
@@ -85,7 +82,7 @@ pub(crate) async fn run(thread: Thread, mut context: Context) {
                     return fail(
                         &thread,
                         &context,
-                        BAD_ADDRESS,
+                        MEMORY_FAULT,
                         format_args!("page fault: {bad}"),
                     );
                 }
@@ -98,7 +95,7 @@ pub(crate) async fn run(thread: Thread, mut context: Context) {
             }
             Trap::Other(cause, value) => {
                 let what = format_args!("exception {cause} with value {value:#x}");
-                return fail(&thread, &context, ILLEGAL_INSTRUCTION, what);
+                return fail(&thread, &context, ABORTED, what);
             }
         }
     }
@@ -136,7 +133,7 @@ fn finish(thread: &Thread, context: &Context, end: End) {
             fail(
                 thread,
                 context,
-                BAD_ADDRESS,
+                MEMORY_FAULT,
                 format_args!("bad pointer in system call {}: {bad}", context.call().0),
             );
         }
@@ -168,7 +165,7 @@ pub(crate) fn fail_process(process: &Process, code: i32, what: core::fmt::Argume
 pub(crate) fn fail_call(process: &Process, call: u32, bad: BadAddress) {
     fail_process(
         process,
-        BAD_ADDRESS,
+        MEMORY_FAULT,
         format_args!("bad pointer in asynchronous system call {call}: {bad}"),
     );
 }

@@ -8,20 +8,15 @@ use crate::memory::user::Access;
 use alloc::boxed::Box;
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU64, Ordering};
+use riscv::register::sstatus::{self, FS};
+use riscv::register::stval;
 
 global_asm!(include_str!("trap.s"));
 
 unsafe extern "C" {
     fn trap_entry();
     fn trap_leave();
-    fn enter_user(context: *mut Context, satp: usize) -> RawCause;
-}
-
-/// `scause` and `stval`.
-#[repr(C)]
-struct RawCause {
-    cause: usize,
-    value: usize,
+    fn enter_user(context: *mut Context, satp: usize) -> usize;
 }
 
 /// The registers of a thread while it is not in user mode. `trap.s` knows this layout.
@@ -32,17 +27,13 @@ pub(crate) struct Context {
     pub x: [usize; 32],
     /// The next instruction.
     pub pc: usize,
-    status: usize,
     /// Made when the thread first computes with floating point.
     float: Option<Box<Float>>,
 }
 
 // What trap.s says of the layout.
-const _: () = assert!(
-    core::mem::offset_of!(Context, x) == 0
-        && core::mem::offset_of!(Context, pc) == 256
-        && core::mem::offset_of!(Context, status) == 264
-);
+const _: () =
+    assert!(core::mem::offset_of!(Context, x) == 0 && core::mem::offset_of!(Context, pc) == 256);
 
 /// The floating-point registers.
 #[repr(C)]
@@ -57,7 +48,16 @@ struct Float {
 /// `sstatus`: the state of the floating-point unit.
 const FLOAT: usize = 3 << 13;
 const FLOAT_CLEAN: usize = 2 << 13;
-const FLOAT_DIRTY: usize = 3 << 13;
+
+/// What is clear in `sstatus` while the kernel runs: return to user mode, interrupts off before and now, no floating point. A
+/// trap from user mode leaves all but the last of these as they were.
+const STATUS: usize = 1 << 8 | 1 << 5 | 1 << 1 | FLOAT;
+
+/// Makes `sstatus` what [`run_user`] expects. Once per hart.
+pub(crate) fn init() {
+    // SAFETY: interrupts go off, and the kernel computes without floating point.
+    unsafe { asm!("csrc sstatus, {}", in(reg) STATUS) };
+}
 
 impl Context {
     /// The registers of a thread that starts at `pc` with its stack at `sp`.
@@ -65,7 +65,6 @@ impl Context {
         let mut context = Context {
             x: [0; 32],
             pc,
-            status: 0,
             float: None,
         };
         context.x[2] = sp;
@@ -93,7 +92,6 @@ impl Context {
         Context {
             x: self.x,
             pc: self.pc,
-            status: self.status,
             float,
         }
     }
@@ -139,33 +137,42 @@ pub(crate) enum Trap {
 /// # Safety
 /// `satp` names an address space that stays as it is meanwhile and has the trampoline and the hart's page mapped.
 pub(crate) unsafe fn run_user(context: &mut Context, satp: usize) -> Trap {
-    context.status &= !(1 << 8 | 1 << 5 | 1 << 1 | FLOAT);
-    if let Some(float) = &context.float {
-        context.status |= FLOAT_CLEAN;
-        if hart::float_owner().replace(float.owner) != float.owner {
-            load_float(float);
+    match &context.float {
+        Some(float) => {
+            if hart::float_owner().replace(float.owner) != float.owner {
+                load_float(float);
+            }
+            hart::float_on().set(true);
+            // SAFETY: on and clean: what is dirty afterwards, the thread has written.
+            unsafe {
+                asm!("csrc sstatus, {}", "csrs sstatus, {}", in(reg) FLOAT, in(reg) FLOAT_CLEAN)
+            };
+        }
+        None => {
+            if hart::float_on().replace(false) {
+                // SAFETY: the registers stay as they are.
+                unsafe { asm!("csrc sstatus, {}", in(reg) FLOAT) };
+            }
         }
     }
-    // SAFETY: the caller vouches for the address space; the status says user mode, interrupts off.
-    let RawCause { cause, value } = unsafe { enter_user(context, satp) };
-    if context.status & FLOAT == FLOAT_DIRTY {
-        save_float(
-            context
-                .float
-                .as_mut()
-                .expect("only threads with floating point can make it dirty"),
-        );
+    // SAFETY: the caller vouches for the address space; `sstatus` says user mode, interrupts off.
+    let cause = unsafe { enter_user(context, satp) };
+    if let Some(float) = &mut context.float
+        && sstatus::read().fs() == FS::Dirty
+    {
+        save_float(float);
     }
+    let value = stval::read;
     const INTERRUPT: usize = 1 << 63;
     match cause {
         8 => Trap::Call,
-        2 => Trap::Illegal(value),
-        1 | 12 => Trap::Page(value, Access::Execute),
-        5 | 13 => Trap::Page(value, Access::Read),
-        7 | 15 => Trap::Page(value, Access::Write),
+        2 => Trap::Illegal(value()),
+        1 | 12 => Trap::Page(value(), Access::Execute),
+        5 | 13 => Trap::Page(value(), Access::Read),
+        7 | 15 => Trap::Page(value(), Access::Write),
         _ if cause == INTERRUPT | 5 => Trap::Timer,
         _ if cause == INTERRUPT | 9 => Trap::Device,
-        _ => Trap::Other(cause, value),
+        _ => Trap::Other(cause, value()),
     }
 }
 

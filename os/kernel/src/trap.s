@@ -16,9 +16,8 @@
     .equ HART_KERNEL_TRAP, 64
     .equ HART_EMERGENCY, 72
 
-    # The user context: x1 to x31 at eight times their number, then these.
+    # The user context: x1 to x31 at eight times their number, then this.
     .equ CONTEXT_PC, 256
-    .equ CONTEXT_STATUS, 264
 
     .section .text.trampoline
     .globl trap_entry
@@ -45,11 +44,9 @@ trap_entry:
     sd      t0, 4*8(a0)
     csrr    t0, sepc
     sd      t0, CONTEXT_PC(a0)
-    csrr    t0, sstatus
-    sd      t0, CONTEXT_STATUS(a0)
-    # Return to whoever called `enter_user`, with the cause.
+    # Return to whoever called `enter_user`, with the cause. The other control registers are read where they are needed: most
+    # traps do without, and an emulator leaves its straight way for each.
     csrr    a0, scause
-    csrr    a1, stval
     ld      sp, HART_STACK(tp)
     ld      ra, 0*8(sp)
     .irp r, 0,1,2,3,4,5,6,7,8,9,10,11
@@ -73,8 +70,6 @@ trap_leave:
     # a0: context, a1: the process's satp.
     ld      t0, CONTEXT_PC(a0)
     csrw    sepc, t0
-    ld      t0, CONTEXT_STATUS(a0)
-    csrw    sstatus, t0
     csrw    sscratch, tp
     ld      t0, 10*8(a0)
     sd      t0, HART_A0(tp)

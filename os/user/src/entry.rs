@@ -4,6 +4,8 @@ use core::ffi::{CStr, c_char};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use corank_abi::auxiliary::END;
+
 use crate::local::ThreadBlock;
 use crate::println;
 
@@ -33,6 +35,7 @@ extern "C" fn _start(count: usize, arguments: *mut *const c_char) -> ! {
     unsafe { (*MAIN_THREAD.0.get()).install() };
     ARGUMENT_COUNT.store(count, Ordering::Relaxed);
     ARGUMENTS.store(arguments, Ordering::Relaxed);
+    crate::vdso::attach();
     // SAFETY: defined by the macros above with this signature; a program with neither doesn't link.
     let code = unsafe { corank_main() };
     crate::process::exit(code)
@@ -47,6 +50,31 @@ pub fn arguments() -> impl Iterator<Item = &'static str> {
         let argument = unsafe { CStr::from_ptr(*arguments.add(index)) };
         argument.to_str().ok()
     })
+}
+
+/// The value of an entry of the auxiliary vector (see [`corank_abi::auxiliary`]), if it is there.
+pub fn auxiliary(tag: usize) -> Option<usize> {
+    let mut words = ARGUMENTS
+        .load(Ordering::Relaxed)
+        .cast_const()
+        .cast::<usize>();
+    // SAFETY: the kernel has put the vector behind the arguments and the environment, each of which ends with a null pointer;
+    // it ends with the tag `END`, and all of it stays where it is.
+    unsafe {
+        for _ in ["arguments", "environment"] {
+            while words.read() != 0 {
+                words = words.add(1);
+            }
+            words = words.add(1);
+        }
+        while words.read() != END {
+            if words.read() == tag {
+                return Some(words.add(1).read());
+            }
+            words = words.add(2);
+        }
+    }
+    None
 }
 
 /// What a main function may return.

@@ -3,7 +3,7 @@
 //! A program names its main function with [`main!`] or, if it is asynchronous, with [`async_main!`], is linked at 0x10000 by
 //! `program.ld`, and gets a heap, a console and a panic message. Then there are two styles, which mix:
 //!
-//! - plain: blocking calls in [`io`], [`process`], [`thread`], [`sync`], [`time`];
+//! - plain: blocking calls in [`io`], [`fs`], [`process`], [`thread`], [`sync`], [`time`];
 //! - coroutines: [`spawn`] and the rest of the crate [`corank`], with system calls in [`ring`] that suspend the coroutine alone.
 //!
 //! ```no_run
@@ -26,6 +26,7 @@ extern crate alloc;
 mod bell;
 pub mod console;
 pub mod entry;
+pub mod fs;
 mod heap;
 pub mod io;
 mod local;
@@ -37,6 +38,7 @@ pub mod runtime;
 pub mod sync;
 pub mod thread;
 pub mod time;
+pub mod vdso;
 
 pub use corank::{self, JoinError, JoinHandle, Priority, SpawnError, spawn, yield_now};
 pub use entry::arguments;

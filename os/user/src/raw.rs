@@ -1,5 +1,6 @@
 //! System calls as the hardware sees them: everything else in this crate is built on [`system_call`].
 use corank_abi::call::NOT_IMPLEMENTED;
+use corank_abi::error;
 
 /// Makes system call `number` (see [`corank_abi::call`]) and returns what the kernel left in `a0`.
 ///
@@ -41,11 +42,16 @@ pub(crate) fn check(result: isize) -> Result<usize, Error> {
 
 /// Why a system call failed: the negative number that it returned.
 ///
-/// The ABI of rCore-Tutorial-v3 gives one number, -1, for every reason; the kernel's documentation of the call lists them.
+/// The ABI of rCore-Tutorial-v3 gives one number, -1, for every reason; the kernel's documentation of the call lists them. Calls on
+/// files give one of [`corank_abi::error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error(isize);
 
 impl Error {
+    pub(crate) const fn new(code: isize) -> Self {
+        Self(code)
+    }
+
     /// The number that the call returned.
     #[must_use]
     pub fn code(self) -> isize {
@@ -55,10 +61,27 @@ impl Error {
 
 impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self.0 {
-            NOT_IMPLEMENTED => f.write_str("the kernel does not know this system call"),
-            code => write!(f, "the kernel refused the system call ({code})"),
-        }
+        f.write_str(match self.0 {
+            NOT_IMPLEMENTED => "the kernel does not know this system call",
+            error::NOT_FOUND => "no such file or directory",
+            error::INPUT_OUTPUT => "the disk could not read or write",
+            error::BAD_DESCRIPTOR => "not an open file, or not for this",
+            error::NO_MEMORY => "the kernel has no memory for it",
+            error::BUSY => "the file is open",
+            error::EXISTS => "it exists already",
+            error::NO_DEVICE => "there is no disk",
+            error::NOT_A_DIRECTORY => "not a directory",
+            error::IS_A_DIRECTORY => "it is a directory",
+            error::INVALID => "not a valid name or argument",
+            error::TOO_MANY_FILES => "too many open files",
+            error::FILE_TOO_LARGE => "the file would be too large",
+            error::NO_SPACE => "the disk is full",
+            error::READ_ONLY => "the disk cannot be written",
+            error::NAME_TOO_LONG => "the name is too long",
+            error::NOT_EMPTY => "the directory is not empty",
+            error::CORRUPT => "the file system contradicts itself",
+            code => return write!(f, "the kernel refused the system call ({code})"),
+        })
     }
 }
 

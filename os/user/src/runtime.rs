@@ -139,6 +139,8 @@ impl Runtime<'_> {
             self.submitted = ring.submitted();
             self.patience = PATIENCE;
         } else if self.patience == 0 {
+            let live = self.executor.live();
+            page::process().coroutines.store(live, Ordering::Relaxed);
             ring.enter(0, 0);
             self.patience = PATIENCE;
         } else {
@@ -148,6 +150,8 @@ impl Runtime<'_> {
 
     /// Nothing is ready: waits in the kernel until a call completes, the next timer is due, or another thread wakes a coroutine.
     fn wait(&self) {
+        let live = self.executor.live();
+        page::process().coroutines.store(live, Ordering::Relaxed);
         let others = thread::others_started();
         if others && !self.bell.arm() {
             // Rung since the last step: there may be something to run.

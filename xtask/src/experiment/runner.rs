@@ -67,7 +67,7 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
 fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
     let program = format!("experiment-{}", name.text());
     let parts = plan::parts(name, quick);
-    let image = build::build(&[], &mut listener.progress)?;
+    let image = build::build(&[], None, &mut listener.progress)?;
     listener
         .progress
         .set_total(parts.iter().map(plan::Part::rows).sum());
@@ -78,6 +78,7 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
             smp: SMP,
             memory: MEMORY.to_string(),
             limit: Some(LIMIT),
+            disk: None,
             input: Input::None,
             command,
         };

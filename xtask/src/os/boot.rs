@@ -1,6 +1,7 @@
 //! One run of the machine in QEMU.
 
 use super::build::Image;
+use super::disk::Disk;
 use super::{quote, transcript::Transcript};
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -27,6 +28,7 @@ pub(crate) struct Boot {
     pub(crate) smp: u32,
     pub(crate) memory: String,
     pub(crate) limit: Option<Duration>,
+    pub(crate) disk: Option<Disk>,
     pub(crate) input: Input,
     /// The program's name and its arguments.
     pub(crate) command: Vec<String>,
@@ -105,6 +107,10 @@ impl Boot {
             .arg(&image.kernel)
             .arg("-initrd")
             .arg(&image.archive);
+        if let Some(disk) = &self.disk {
+            command.args(["-global", "virtio-mmio.force-legacy=false"]);
+            command.args(disk.arguments());
+        }
         command
             .arg("-append")
             .arg(quote::command_line(&self.command));

@@ -1,10 +1,12 @@
 //! Building the kernel and the programs, and packing the programs into the archive that the kernel finds in memory.
 
+use super::vdso;
 use crate::process;
 use crate::progress::Progress;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target};
 use anyhow::{Context, Result, bail};
+use corank_abi::vdso::FILE;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,16 +26,21 @@ const TAIL: usize = 60;
 pub(crate) struct Image {
     /// The kernel's ELF file.
     pub(crate) kernel: PathBuf,
-    /// A tar archive of the programs, each under its name.
+    /// A tar archive of the programs, each under its name, and the shared scheduler's image.
     pub(crate) archive: PathBuf,
 }
 
-/// Builds the kernel and all programs; adds `programs` from outside under their file names.
-pub(crate) fn build(programs: &[PathBuf], progress: &mut Progress) -> Result<Image> {
+/// Builds the kernel, the shared scheduler's image and all programs; adds `programs` from outside under their file names, and
+/// takes `image` instead of the image if there is one.
+pub(crate) fn build(
+    programs: &[PathBuf],
+    image: Option<&Path>,
+    progress: &mut Progress,
+) -> Result<Image> {
     let toolchain = BareMetal::require()?;
     let mut command = toolchain.cargo(Target::RiscV, "build");
     command.arg("--release").current_dir(repository::path("os"));
-    let binaries = binaries(command, progress)?;
+    let binaries = binaries(command, &[], progress)?;
     let kernel = binaries.iter().find(|binary| binary.name == KERNEL);
     let Some(kernel) = kernel else {
         bail!("building os/ gave no binary named {KERNEL}");
@@ -48,6 +55,11 @@ pub(crate) fn build(programs: &[PathBuf], progress: &mut Progress) -> Result<Ima
             .with_context(|| format!("{} is not a file", program.display()))?;
         entries.push((name.to_string_lossy().into_owned(), program));
     }
+    let image = match image {
+        Some(path) => path.to_path_buf(),
+        None => vdso::build(toolchain, progress)?,
+    };
+    entries.push((FILE.to_string(), &image));
     let archive = repository::path("os/target/programs.tar");
     pack(&archive, &entries)?;
     Ok(Image {
@@ -64,12 +76,19 @@ pub(crate) struct Binary {
     pub(crate) path: PathBuf,
 }
 
-/// Runs a `cargo build` and lists the binaries that it made.
+/// Runs a `cargo build` or `cargo rustc`, with `flags` for the compiler of the latter, and lists the binaries that it made.
 ///
 /// # Errors
 /// When the build fails: with what the compiler said.
-pub(crate) fn binaries(mut command: Command, progress: &mut Progress) -> Result<Vec<Binary>> {
+pub(crate) fn binaries(
+    mut command: Command,
+    flags: &[&str],
+    progress: &mut Progress,
+) -> Result<Vec<Binary>> {
     command.arg("--message-format=json-render-diagnostics");
+    if !flags.is_empty() {
+        command.arg("--").args(flags);
+    }
     // The messages are lines of JSON; whatever else is printed is for people.
     let is_message = |line: &str| line.starts_with('{');
     let finished = process::capture(&command, LIMIT, |line| {

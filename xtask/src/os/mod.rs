@@ -2,13 +2,16 @@
 
 pub(crate) mod boot;
 pub(crate) mod build;
+pub(crate) mod disk;
 mod quote;
 mod transcript;
+pub(crate) mod vdso;
 
 use crate::progress::Progress;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use boot::{Boot, Input};
 use clap::Args;
+use disk::Disk;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +29,15 @@ pub(crate) struct Options {
     /// Adds an ELF file from outside to the programs of the system, under its file name
     #[arg(long = "program", value_name = "ELF")]
     programs: Vec<PathBuf>,
+    /// The machine's disk: a file with a FAT file system [default: os/target/disk.img, made if it is not there]
+    #[arg(long, value_name = "FILE")]
+    disk: Option<PathBuf>,
+    /// Runs without a disk
+    #[arg(long, conflicts_with = "disk")]
+    no_disk: bool,
+    /// Boots with this image of the shared scheduler instead of the one from os/vdso
+    #[arg(long, value_name = "FILE")]
+    vdso: Option<PathBuf>,
     /// Ends the machine after so many seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
@@ -37,13 +49,20 @@ pub(crate) struct Options {
 /// Boots the OS, passes the program's output through, and ends with its exit code.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut progress = Progress::spinner("building the operating system");
-    let image = build::build(&options.programs, &mut progress);
+    let image = build::build(&options.programs, options.vdso.as_deref(), &mut progress);
     progress.finish();
     let image = image?;
+    let disk = match &options.disk {
+        _ if options.no_disk => None,
+        None => Some(Disk::default()?),
+        Some(image) if image.exists() => Some(Disk::of(image)),
+        Some(image) => bail!("there is no disk {}", image.display()),
+    };
     let boot = Boot {
         smp: options.smp,
         memory: options.memory.clone(),
         limit: options.timeout.map(Duration::from_secs),
+        disk,
         input: Input::Inherited,
         command: options.command.clone(),
     };

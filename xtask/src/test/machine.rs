@@ -1,10 +1,12 @@
 //! Tests that run on another machine than the host: the operating system, and the Cortex-M4.
 
 use super::Context;
+use super::disk::TestDisk;
 use super::outcome::Outcome;
 use crate::firmware;
 use crate::os::boot::{Boot, DEFAULT_MEMORY, Input};
 use crate::os::build::{self, Image};
+use crate::os::disk::Disk;
 use crate::progress::Progress;
 use crate::repository;
 use anyhow::{Context as _, Result, bail};
@@ -14,21 +16,25 @@ use std::time::Duration;
 
 /// Each file in it is one test: see [`ProgramTest`].
 pub(super) const PROGRAM_TESTS: &str = "os/tests";
+/// Size of a disk for tests, in bytes: larger than what they write at once.
+pub(super) const DISK_SIZE: u64 = 64 << 20;
 /// The program that tests the system from inside.
 const USERTESTS: &str = "usertests";
 
-/// `usertests`, on one hart and on two.
+/// `usertests`, on one hart and on two, each with a new disk, which must be whole afterwards.
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
-    let image = build::build(&[], &mut context.progress)?;
+    let image = build::build(&[], None, &mut context.progress)?;
     let mut outcome = Outcome::default();
     for smp in [1, 2] {
+        let disk = TestDisk::new("usertests", DISK_SIZE)?;
         let test = ProgramTest {
             run: USERTESTS.to_string(),
             smp,
             limit: context.limit.as_secs(),
             ..ProgramTest::default()
         };
-        let (output, code) = test.boot(&image)?;
+        let (output, code) = test.boot(&image, Some(disk.attached()))?;
+        outcome.add(disk.check(context)?);
         let counted = Outcome::of_last_line(&output, code == 0);
         if counted.failed > 0 {
             context.show(&format!(
@@ -80,11 +86,12 @@ impl Default for ProgramTest {
 
 impl ProgramTest {
     /// Output and exit code.
-    fn boot(&self, image: &Image) -> Result<(String, u8)> {
+    fn boot(&self, image: &Image, disk: Option<Disk>) -> Result<(String, u8)> {
         let boot = Boot {
             smp: self.smp,
             memory: self.memory.clone(),
             limit: Some(Duration::from_secs(self.limit)),
+            disk,
             input: Input::None,
             command: self.run.split_whitespace().map(str::to_string).collect(),
         };
@@ -153,7 +160,7 @@ fn program(file: &Path, progress: &mut Progress) -> Result<Option<String>> {
     let test: ProgramTest =
         toml::from_str(&std::fs::read_to_string(file)?).context("not a test")?;
     let outside: Vec<PathBuf> = test.program.iter().map(repository::path).collect();
-    let (output, code) = test.boot(&build::build(&outside, progress)?)?;
+    let (output, code) = test.boot(&build::build(&outside, None, progress)?, None)?;
     Ok(test
         .complaint(&output, code)
         .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))

@@ -33,6 +33,9 @@ const SYSCALL_CONDVAR_CREATE: usize = 1030;
 const SYSCALL_CONDVAR_SIGNAL: usize = 1031;
 const SYSCALL_CONDVAR_WAIT: usize = 1032;
 
+/// A mask, as in chapter 8.
+pub(crate) const SIGABRT: i32 = 1 << 6;
+
 fn syscall(id: usize, args: [usize; 3]) -> isize {
     let ret: isize;
     // SAFETY: the callers below pass pointers to memory of their own that is valid for the call.
@@ -224,5 +227,6 @@ extern "C" fn _start() -> ! {
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     println!("{info}");
-    exit(-1)
+    kill(getpid() as usize, SIGABRT);
+    unreachable!("the signal ends the process")
 }

@@ -1,12 +1,16 @@
 //! What a file descriptor can stand for.
+pub(crate) mod disk;
 pub(crate) mod pipe;
 pub(crate) mod stored;
 
 use crate::console;
+use crate::fs::Failure;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
+use corank_abi::call::FAILED;
+use disk::DiskFile;
 use pipe::{ReadEnd, WriteEnd};
 use stored::Stored;
 
@@ -19,24 +23,25 @@ pub(crate) enum File {
     ConsoleOutput,
     /// A file of the archive.
     Stored(Arc<Stored>),
+    /// A file on the disk.
+    Disk(Arc<DiskFile>),
     /// The end of a pipe that is read.
     PipeRead(ReadEnd),
     /// The end of a pipe that is written.
     PipeWrite(WriteEnd),
 }
 
-/// The file is not for this use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NotAllowed;
+/// The file is not for this use, as rCore-Tutorial-v3 says it.
+pub(crate) const NOT_ALLOWED: Failure = Failure(FAILED);
 
 /// What came of reading or writing: the number of bytes.
-pub(crate) type Transferred = Result<Result<usize, NotAllowed>, BadAddress>;
+pub(crate) type Transferred = Result<Result<usize, Failure>, BadAddress>;
 
 impl File {
     /// Reads into the program's memory; waits where there is nothing yet.
     ///
     /// # Errors
-    /// [`BadAddress`] ends the process; [`NotAllowed`] does not.
+    /// [`BadAddress`] ends the process; a [`Failure`] does not.
     pub(crate) async fn read(
         &self,
         process: &Process,
@@ -46,8 +51,9 @@ impl File {
         match self {
             File::ConsoleInput => console::read(process, mode, buffer).await.map(Ok),
             File::Stored(file) => file.read(process, buffer).map(Ok),
+            File::Disk(file) => file.clone().read(process, buffer).await,
             File::PipeRead(end) => end.read(process, mode, buffer).await.map(Ok),
-            File::ConsoleOutput | File::PipeWrite(_) => Ok(Err(NotAllowed)),
+            File::ConsoleOutput | File::PipeWrite(_) => Ok(Err(NOT_ALLOWED)),
         }
     }
 
@@ -63,8 +69,9 @@ impl File {
     ) -> Transferred {
         match self {
             File::ConsoleOutput => console::write(process, buffer).map(Ok),
+            File::Disk(file) => file.clone().write(process, buffer).await,
             File::PipeWrite(end) => end.write(process, mode, buffer).await,
-            File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Ok(Err(NotAllowed)),
+            File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Ok(Err(NOT_ALLOWED)),
         }
     }
 
@@ -79,8 +86,8 @@ impl File {
                 .read_at_once(process, buffer)
                 .map(|result| result.map(Ok)),
             File::Stored(file) => Some(file.read(process, buffer).map(Ok)),
-            File::ConsoleInput => None,
-            File::ConsoleOutput | File::PipeWrite(_) => Some(Ok(Err(NotAllowed))),
+            File::ConsoleInput | File::Disk(_) => None,
+            File::ConsoleOutput | File::PipeWrite(_) => Some(Ok(Err(NOT_ALLOWED))),
         }
     }
 
@@ -93,7 +100,8 @@ impl File {
         match self {
             File::PipeWrite(end) => end.write_at_once(process, buffer),
             File::ConsoleOutput => Some(console::write(process, buffer).map(Ok)),
-            File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Some(Ok(Err(NotAllowed))),
+            File::Disk(_) => None,
+            File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Some(Ok(Err(NOT_ALLOWED))),
         }
     }
 }

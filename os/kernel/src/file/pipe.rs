@@ -3,7 +3,7 @@
 //! As in rCore-Tutorial-v3, reading returns when the buffer is full or nobody can write any more, and writing when
 //! everything has been written. Bytes lie in frames that are taken when the first byte goes into them and given back with the
 //! last: an empty pipe has none.
-use super::{NotAllowed, Transferred};
+use super::{NOT_ALLOWED, Transferred};
 use crate::memory::PAGE_SIZE;
 use crate::memory::frame::Frame;
 use crate::memory::user::{BadAddress, UserBuffer};
@@ -196,13 +196,13 @@ impl WriteEnd {
         until(&self.0.writers, mode, |turn| {
             let mut state = self.0.state.lock();
             if !self.0.is_read() {
-                return Poll::Ready(Ok(Err(NotAllowed)));
+                return Poll::Ready(Ok(Err(NOT_ALLOWED)));
             }
             if state.room() > 0 {
                 let found_frames = state.put(process, &mut buffer)?;
                 self.0.readers.wake_all();
                 if !found_frames {
-                    return Poll::Ready(Ok(Err(NotAllowed)));
+                    return Poll::Ready(Ok(Err(NOT_ALLOWED)));
                 }
             }
             if buffer.length > 0 {
@@ -222,7 +222,7 @@ impl WriteEnd {
     ) -> Option<Transferred> {
         let mut state = self.0.state.lock();
         if !self.0.is_read() {
-            return Some(Ok(Err(NotAllowed)));
+            return Some(Ok(Err(NOT_ALLOWED)));
         }
         if state.room() < buffer.length {
             return None;
@@ -234,7 +234,7 @@ impl WriteEnd {
             if found_frames {
                 Ok(wanted)
             } else {
-                Err(NotAllowed)
+                Err(NOT_ALLOWED)
             }
         }))
     }

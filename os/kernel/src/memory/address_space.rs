@@ -4,7 +4,7 @@
 //! 0x0000_1000 …              the program's segments, then its heap
 //! 0x1f_ff00_0000             the main thread's stack: 1 MiB, the first page of it a guard
 //! 0x20_0000_0000 + tid·64K   the stacks of the other threads: 64 KiB each, the first page of each a guard
-//! 0x3f_0000_0000             process page, system page, rings
+//! 0x3f_0000_0000             process page, system page, the scheduler's image, rings
 //! top                        trampoline and harts' pages, not for user mode
 //! ```
 //! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first touch.
@@ -13,6 +13,8 @@ use super::kernel_space;
 use super::page_table::{Flags, PageTable};
 use super::user::{Access, BadAddress};
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,6 +33,8 @@ pub(crate) const USER_DATA: Flags = Flags::READ.union(Flags::WRITE).union(Flags:
 #[derive(Debug)]
 pub(crate) struct AddressSpace {
     table: PageTable,
+    /// What the program can't write to: its copies have the same frames.
+    read_only: Arc<Vec<Frame>>,
     heap: Range<usize>,
     satp: usize,
     /// Bit *i*: hart *i* may hold translations that are no longer true.
@@ -71,6 +75,7 @@ impl AddressSpace {
         let satp = 8 << 60 | usize::from(id) << 44 | table.root() >> 12;
         Ok(AddressSpace {
             table,
+            read_only: Arc::default(),
             heap: 0..0,
             satp,
             stale: AtomicU64::new(u64::MAX),
@@ -104,6 +109,29 @@ impl AddressSpace {
         let address = frame.address();
         self.table.map(page, address, flags | Flags::OWNED)?;
         let _ = frame.into_address();
+        Ok(address)
+    }
+
+    /// Maps a fresh frame of zeros at `page` that the program can't write to, and returns the frame's address. Copies of
+    /// this address space will have the same frame.
+    ///
+    /// # Errors
+    /// When no frame is free.
+    ///
+    /// # Panics
+    /// When this address space is or has a copy.
+    pub(crate) fn map_read_only(
+        &mut self,
+        page: usize,
+        flags: Flags,
+    ) -> Result<usize, OutOfMemory> {
+        let frames = Arc::get_mut(&mut self.read_only).expect("a copy has the program already");
+        frames.try_reserve(1).map_err(|_| OutOfMemory)?;
+        let frame = Frame::zeroed()?;
+        let address = frame.address();
+        let flags = flags.difference(Flags::WRITE) | Flags::SHARED;
+        self.table.map(page, address, flags)?;
+        frames.push(frame);
         Ok(address)
     }
 
@@ -212,14 +240,32 @@ impl AddressSpace {
         Ok(old)
     }
 
-    /// A copy with frames of its own. Borrowed pages are left out.
+    /// How many pages of memory belong to it. Looks at each one.
+    pub(crate) fn pages(&self) -> usize {
+        let mut pages = 0;
+        let counted: Result<(), core::convert::Infallible> =
+            self.table.for_each_page(|_, entry| {
+                pages += usize::from(entry.flags().contains(Flags::OWNED));
+                Ok(())
+            });
+        let Ok(()) = counted;
+        pages
+    }
+
+    /// A copy with frames of its own, but for those that nobody writes to. Borrowed pages are left out.
+    ///
+    /// An emulator gains most from frames in common: it translates the code in them once, not once for each process.
     ///
     /// # Errors
     /// When no frame is left.
     pub(crate) fn copy(&self, id: u16) -> Result<AddressSpace, OutOfMemory> {
         let mut copy = AddressSpace::new(id)?;
         copy.heap = self.heap.clone();
+        copy.read_only = self.read_only.clone();
         self.table.for_each_page(|page, entry| {
+            if entry.flags().contains(Flags::SHARED) {
+                return copy.table.map(page, entry.address(), entry.flags());
+            }
             if !entry.flags().contains(Flags::OWNED) {
                 return Ok(());
             }

@@ -17,12 +17,15 @@ struct Allocator {
     /// First of the frames that came back, 0 when there is none. Each holds the address of the next.
     returned: usize,
     free: usize,
+    /// How many there are, free or not.
+    all: usize,
 }
 
 static FRAMES: Mutex<Allocator> = Mutex::new(Allocator {
     fresh: [const { 0..0 }; MAX_RANGES],
     returned: 0,
     free: 0,
+    all: 0,
 });
 
 /// Hands a range of memory to the allocator. Incomplete pages at its ends stay unused.
@@ -39,6 +42,7 @@ pub(crate) unsafe fn add(range: Range<usize>) {
     }
     let mut frames = FRAMES.lock();
     frames.free += range.len() / PAGE_SIZE;
+    frames.all += range.len() / PAGE_SIZE;
     let place = frames
         .fresh
         .iter_mut()
@@ -50,6 +54,11 @@ pub(crate) unsafe fn add(range: Range<usize>) {
 /// How many frames are free.
 pub(crate) fn free() -> usize {
     FRAMES.lock().free
+}
+
+/// How many frames there are, free or not.
+pub(crate) fn all() -> usize {
+    FRAMES.lock().all
 }
 
 /// A frame that belongs to its holder, and returns to the allocator when it is dropped.

@@ -25,3 +25,13 @@ pub(crate) unsafe fn init(range: Range<usize>) {
 pub(crate) fn has_room() -> bool {
     HEAP.lock().counters().available_bytes > RESERVE
 }
+
+/// Bytes of the heap, and how many of them are in use.
+pub(crate) fn used() -> (usize, usize) {
+    let heap = HEAP.lock();
+    let counters = heap.counters();
+    (
+        counters.claimed_bytes,
+        counters.claimed_bytes - counters.available_bytes,
+    )
+}

@@ -2,7 +2,7 @@
 //! the trampoline and the harts' pages.
 use super::page_table::{Flags, PageTable};
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
-use crate::{boot::Machine, hart};
+use crate::{boot::Machine, hart, vdso};
 use spin::Once;
 
 /// Where the trampoline is mapped in every address space: the last page.
@@ -19,7 +19,6 @@ unsafe extern "C" {
     static kernel_start: u8;
     static kernel_text_end: u8;
     static kernel_rodata_end: u8;
-    static stack_guard: u8;
     static kernel_end: u8;
     static trampoline: u8;
 }
@@ -34,7 +33,7 @@ pub(crate) fn trampoline_address() -> usize {
     &raw const trampoline as usize
 }
 
-/// Builds the kernel's page table. It is not used before [`satp`] is written.
+/// Builds the kernel's page table, with the scheduler's image in it. It is not used before [`satp`] is written.
 ///
 /// # Errors
 /// When no frame is left for it.
@@ -47,12 +46,9 @@ pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
     let start = &raw const kernel_start as usize;
     let text_end = &raw const kernel_text_end as usize;
     let rodata_end = &raw const kernel_rodata_end as usize;
-    let guard = &raw const stack_guard as usize;
     table.map_identity(start..text_end, text)?;
     table.map_identity(text_end..rodata_end, Flags::READ | Flags::GLOBAL)?;
-    table.map_identity(rodata_end..guard, data)?;
-    table.map_identity(guard + PAGE_SIZE..page_up(image_end()), data)?;
-    table.map_identity(page_up(image_end())..page_down(machine.memory.end), data)?;
+    table.map_identity(rodata_end..page_down(machine.memory.end), data)?;
     for device in machine.devices() {
         table.map_identity(page_down(device.start)..page_up(device.end), data)?;
     }
@@ -60,6 +56,7 @@ pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
     for index in 0..hart::MAX_HARTS {
         table.map(hart_page(index), hart::page_address(index), data)?;
     }
+    vdso::init(&mut table);
     TABLE.call_once(|| table);
     Ok(())
 }

@@ -25,6 +25,8 @@ bitflags! {
         const ACCESSED_DIRTY = 1 << 6 | 1 << 7;
         /// Software: the frame belongs to this page table and is released with it.
         const OWNED = 1 << 8;
+        /// Software: copies of the address space have the same frame.
+        const SHARED = 1 << 9;
     }
 }
 

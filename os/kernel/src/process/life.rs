@@ -6,16 +6,17 @@ use crate::file::File;
 use crate::memory::address_space::{AddressSpace, USER_DATA};
 use crate::memory::frame::Frame;
 use crate::memory::page_table::Flags;
-use crate::memory::{OutOfMemory, heap};
+use crate::memory::{OutOfMemory, PAGE_SIZE, heap};
 use crate::thread::{self, Thread};
 use crate::trap::Context;
 use crate::wait::WaitQueue;
-use crate::{clock, hart, power, println, programs};
+use crate::{clock, hart, power, println, programs, vdso};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use corank_abi::auxiliary;
 use corank_abi::page::{DEFAULT_LEVEL, PROCESS_PAGE, SYSTEM_PAGE};
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use spin::{Mutex, Once};
 
 /// How many threads a process may have.
@@ -83,10 +84,12 @@ impl Process {
             ending: None,
             ended: false,
         };
+        let pid = table::new_pid();
         Ok(Arc::new(Process {
-            pid: table::new_pid(),
+            pid,
             space_id: table::new_space().ok_or(OutOfMemory)?,
             name: Mutex::new(name),
+            directory: Mutex::new(String::from("/")),
             memory: Mutex::new(None),
             page,
             granted: u64::MAX,
@@ -94,6 +97,7 @@ impl Process {
             waits_by_yielding: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             state: Mutex::new(state),
+            group: AtomicUsize::new(pid),
             ring: Mutex::new(None),
             children: WaitQueue::new(),
             threads: WaitQueue::new(),
@@ -107,31 +111,39 @@ impl Process {
     pub(crate) fn load(&self, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
         let mut space = AddressSpace::new(self.space_id)?;
         let entry = elf_loader::load(file, &mut space)?;
+        vdso::map_private(&mut space)?;
         self.map_pages(&mut space)?;
-        let mut top = space.map_stack(0)?;
-        // The strings, then the pointers to them and a null pointer.
-        let mut pointers = Vec::with_capacity(arguments.len() + 1);
+        let mut stack = space.map_stack(0)?;
+        // From the top down: the strings, then what points to them (see `corank_abi::auxiliary`).
+        let mut words = Vec::with_capacity(arguments.len() + 9);
+        words.push(arguments.len());
         for argument in arguments {
-            top -= argument.len() + 1;
-            space.write(top, argument).map_err(|_| OutOfMemory)?;
+            stack -= argument.len() + 1;
+            space.write(stack, argument).map_err(|_| OutOfMemory)?;
             space
-                .write(top + argument.len(), &[0])
+                .write(stack + argument.len(), &[0])
                 .map_err(|_| OutOfMemory)?;
-            pointers.push(top);
+            words.push(stack);
         }
-        pointers.push(0);
-        let vector = (top - pointers.len() * 8) & !15;
-        for (at, pointer) in pointers.iter().enumerate() {
+        const END_OF_ARGUMENTS: usize = 0;
+        const NO_ENVIRONMENT: usize = 0;
+        words.extend([END_OF_ARGUMENTS, NO_ENVIRONMENT]);
+        words.extend([auxiliary::PAGE_SIZE, PAGE_SIZE]);
+        words.extend([auxiliary::SYSINFO_EHDR, corank_abi::vdso::BASE]);
+        words.extend([auxiliary::END, 0]);
+        stack = (stack - words.len() * 8) & !15;
+        for (at, word) in words.iter().enumerate() {
             space
-                .write(vector + 8 * at, &pointer.to_le_bytes())
+                .write(stack + 8 * at, &word.to_le_bytes())
                 .map_err(|_| OutOfMemory)?;
         }
-        let mut context = Context::new(entry, vector);
+        let mut context = Context::new(entry, stack);
         context.x[10] = arguments.len();
-        context.x[11] = vector;
+        context.x[11] = stack + 8;
         // The page says nothing yet of the new program's coroutines.
         let page = self.page();
         page.executors.store(0, Ordering::Relaxed);
+        page.coroutines.store(0, Ordering::Relaxed);
         for levels in [&page.ready, &page.running, &page.arriving] {
             levels.store(0, Ordering::Relaxed);
         }
@@ -169,7 +181,8 @@ impl Process {
             SYSTEM_PAGE,
             clock::system_page_address(),
             Flags::READ | Flags::USER,
-        )
+        )?;
+        vdso::map_shared(space)
     }
 
     /// Whether only the main thread is left.
@@ -201,6 +214,10 @@ impl Process {
             .running
             .store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
         child.set_wait_mode(self.wait_mode());
+        child
+            .group
+            .store(self.group.load(Ordering::Relaxed), Ordering::Relaxed);
+        *child.directory.lock() = self.directory.lock().clone();
         child.level.store(self.level(), Ordering::Relaxed);
         child.state.lock().files = self.state.lock().files.clone();
         table::insert(child.clone());
@@ -343,7 +360,7 @@ impl Process {
         table::remove(self);
         let first = FIRST.get();
         if first.is_some_and(|first| first.pid == self.pid) {
-            power::off(self.state.lock().ending.unwrap_or(0));
+            power::shut_down(self.state.lock().ending.unwrap_or(0));
         }
         self.state.lock().ended = true;
         if let Some(first) = first {

@@ -7,11 +7,13 @@
 //! hart, memory and files go back and the parent learns the exit code.
 mod level;
 mod life;
+mod records;
 mod table;
 
 pub(crate) use level::{priority, publish_levels};
 pub(crate) use life::start_first;
-pub(crate) use table::find;
+pub(crate) use records::records;
+pub(crate) use table::{count, find};
 
 use crate::file::File;
 use crate::memory::address_space::AddressSpace;
@@ -25,7 +27,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank::Remote;
 use corank_abi::page::ProcessPage;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use spin::Mutex;
 
 /// How many files a process may have open.
@@ -41,6 +43,8 @@ pub(crate) struct Process {
     /// Tells its address space from others in the harts' translation buffers.
     space_id: u16,
     name: Mutex<String>,
+    /// Where paths begin that don't begin with `/`: an absolute path.
+    pub directory: Mutex<String>,
     /// `None` when the process has ended.
     memory: Mutex<Option<AddressSpace>>,
     /// What the process says of its coroutines; a [`ProcessPage`].
@@ -53,6 +57,8 @@ pub(crate) struct Process {
     /// [`State::ending`] is set.
     is_ending: AtomicBool,
     state: Mutex<State>,
+    /// The number of the group that it belongs to: what the console ends together.
+    pub group: AtomicUsize,
     /// The process's rings, once it has set them up.
     pub ring: Mutex<Option<Arc<Ring>>>,
     /// Woken when a child has ended.
@@ -111,6 +117,20 @@ pub(crate) enum Waited {
     Running,
     /// It has ended and is forgotten now: its number and exit code.
     Ended(usize, i32),
+}
+
+/// Ends all processes of a group.
+pub(crate) fn end_group(group: usize, code: i32) {
+    let mut members = Vec::new();
+    table::for_each(|process| {
+        if process.group.load(Ordering::Relaxed) == group {
+            members.push(process.clone());
+        }
+    });
+    // Ending one comes back to the table.
+    for process in members {
+        process.end(code);
+    }
 }
 
 impl Process {
@@ -183,10 +203,9 @@ impl Process {
         }
     }
 
-    /// Closes a descriptor. The file goes when nothing uses it any more.
-    pub(crate) fn close(&self, descriptor: usize) -> bool {
-        let file = self.state.lock().close(descriptor);
-        file.is_some()
+    /// Closes a descriptor and returns its file, which goes when nothing uses it any more.
+    pub(crate) fn close(&self, descriptor: usize) -> Option<File> {
+        self.state.lock().close(descriptor)
     }
 
     /// Adds a semaphore of this kind and returns its number; `None` when there is no memory for it.

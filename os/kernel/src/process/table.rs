@@ -25,6 +25,11 @@ pub(crate) fn find(pid: usize) -> Option<Arc<Process>> {
     TABLE.lock().processes.get(&pid).cloned()
 }
 
+/// How many processes have not ended.
+pub(crate) fn count() -> usize {
+    TABLE.lock().processes.len()
+}
+
 /// Calls `visit` with every process that has not ended.
 pub(super) fn for_each(visit: impl FnMut(&Arc<Process>)) {
     TABLE.lock().processes.values().for_each(visit);

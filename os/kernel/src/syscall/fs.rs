@@ -1,19 +1,14 @@
-//! Files.
+//! Files: what is read and written, and pipes. Calls on the file system are in `files`.
 use super::Result;
-use crate::file::{File, Transferred, pipe, stored::Stored};
+use crate::file::{File, Transferred, pipe};
 use crate::memory::user::UserBuffer;
 use crate::process::Process;
-use crate::programs;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use corank_abi::call::FAILED;
 
-/// The longest name of a file, in bytes.
-pub(super) const MAX_NAME: usize = 255;
-
 fn number(transferred: Transferred) -> Result {
-    transferred.map(|bytes| bytes.map_or(FAILED, |bytes| bytes as isize))
+    transferred.map(|bytes| bytes.map_or_else(|failure| failure.0, |bytes| bytes as isize))
 }
 
 pub(super) fn read_at_once(
@@ -69,24 +64,24 @@ pub(super) fn dup(process: &Process, descriptor: usize) -> isize {
         .map_or(FAILED, |descriptor| descriptor as isize)
 }
 
-/// Files are those of the archive, for reading.
-#[inline(never)]
-pub(super) fn open(process: &Process, path: usize, flags: usize) -> Result {
-    let mut name = Vec::new();
-    let complete = process.with_memory(
-        |space| space.read_string(path, MAX_NAME + 1, &mut name),
-        Ok(false),
-    )?;
-    let file = core::str::from_utf8(&name)
-        .ok()
-        .and_then(programs::find)
-        .filter(|_| complete && flags == 0);
-    let descriptor = file.and_then(|data| process.open(File::Stored(Arc::new(Stored::new(data)))));
-    Ok(descriptor.map_or(FAILED, |descriptor| descriptor as isize))
+/// Closes a descriptor if that is done without waiting; `None` for a file on the disk that nobody else has open.
+pub(super) fn close_at_once(process: &Process, descriptor: usize) -> Option<isize> {
+    if let Some(File::Disk(_)) = process.file(descriptor) {
+        return None;
+    }
+    Some(process.close(descriptor).map_or(FAILED, |_| 0))
 }
 
-pub(super) fn close(process: &Process, descriptor: usize) -> isize {
-    if process.close(descriptor) { 0 } else { FAILED }
+pub(super) async fn close(process: &Process, descriptor: usize) -> isize {
+    let file = match process.close(descriptor) {
+        None => return FAILED,
+        Some(File::Disk(file)) => Arc::into_inner(file),
+        Some(_) => None,
+    };
+    match file {
+        Some(file) => file.close().await.map_or_else(|failure| failure.0, |()| 0),
+        None => 0,
+    }
 }
 
 #[inline(never)]

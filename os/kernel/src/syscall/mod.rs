@@ -2,7 +2,9 @@
 //!
 //! A call comes from a thread ([`serve`]) or from a process's submission ring ([`at_once`], then [`wait`]). What a call does
 //! is written once: what it does without waiting in `at_once`, and waiting in `wait`.
+mod files;
 mod fs;
+mod information;
 mod process;
 mod sync;
 mod thread;
@@ -49,7 +51,7 @@ pub(crate) async fn serve(
         WAIT_THREAD => wait(process, process.wait_mode(), number, arguments).await?,
         THREAD_CREATE => thread::create(process, first, second),
         FORK => process::fork(process, context),
-        EXEC => process::exec(thread, context, first, second)?,
+        EXEC => process::exec(thread, context, first, second).await?,
         RING_SETUP => thread::ring_setup(process, first),
         RING_ENTER => {
             let ring = process.ring.lock().clone();
@@ -59,7 +61,10 @@ pub(crate) async fn serve(
             }
         }
         WAIT_MODE => thread::wait_mode(process, first),
-        _ => at_once(process, number, arguments).unwrap_or(Ok(FAILED))?,
+        _ => match at_once(process, number, arguments) {
+            Some(result) => result?,
+            None => wait(process, process.wait_mode(), number, arguments).await?,
+        },
     })
 }
 
@@ -83,8 +88,17 @@ pub(crate) fn at_once(
         WAIT_PROCESS => return process::wait_at_once(process, first, second),
         WAIT_THREAD => return thread::wait_at_once(process, first).map(Ok),
         DUP => Ok(fs::dup(process, first)),
-        OPEN => fs::open(process, first, second),
-        CLOSE => Ok(fs::close(process, first)),
+        CLOSE => return fs::close_at_once(process, first).map(Ok),
+        OPEN | FILE_OPEN | FILE_SEEK | UNLINKAT | FSTAT => return None,
+        DIRECTORY_MAKE..=DIRECTORY_CHANGE | SPACE => return None,
+        DIRECTORY_CURRENT => files::current_directory(
+            process,
+            UserBuffer {
+                address: first,
+                length: second,
+            },
+        ),
+        LINKAT => Ok(FAILED),
         PIPE => fs::pipe(process, first),
         KILL => Ok(process::kill(first, second)),
         GET_TIME => Ok(clock::milliseconds() as isize),
@@ -97,6 +111,10 @@ pub(crate) fn at_once(
         MUTEX_UNLOCK | SEMAPHORE_UP | CONDVAR_SIGNAL => Ok(sync::up(process, number, first)),
         SBRK => Ok(process::sbrk(process, first as isize)),
         FRAMES_FREE => Ok(frame::free() as isize),
+        PROCESS_LIST => information::process_list(process, first, second),
+        SYSTEM_STATUS => information::system_status(process, first),
+        GROUP_SET => Ok(information::set_group(process, first, second)),
+        FOREGROUND => Ok(information::set_foreground(first)),
         _ => Ok(NOT_IMPLEMENTED),
     })
 }
@@ -127,6 +145,11 @@ pub(crate) async fn wait(
         }
         WAIT_PROCESS => process::wait(process, mode, first, second).await,
         WAIT_THREAD => Ok(thread::wait(process, mode, first).await),
+        CLOSE => Ok(fs::close(process, first).await),
+        OPEN | FILE_OPEN | FILE_SEEK | UNLINKAT | FSTAT => {
+            files::serve(process, number, arguments).await
+        }
+        DIRECTORY_MAKE..=DIRECTORY_CHANGE | SPACE => files::serve(process, number, arguments).await,
         _ => at_once(process, number, arguments).unwrap_or(Ok(FAILED)),
     }
 }

@@ -1,11 +1,12 @@
 //! Processes.
-use super::Result;
-use super::fs::MAX_NAME;
+use super::{Result, files};
+use crate::fs::{self, Operation, Reply, path};
 use crate::process::{self, Process, Waited};
 use crate::programs;
 use crate::thread::Thread;
 use crate::trap::Context;
 use crate::wait::{WaitMode, until};
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::call::FAILED;
@@ -15,8 +16,22 @@ use core::task::Poll;
 const MAX_ARGUMENTS: usize = 256;
 const MAX_ARGUMENT_BYTES: usize = 32 << 10;
 
+/// The largest program on the disk that can be run, in bytes.
+const MAX_PROGRAM: usize = 8 << 20;
+
 /// The signals end a process; the number tells with which exit code.
 const SIGNALS: core::ops::RangeInclusive<usize> = 1..=31;
+
+/// The signal that `kill` is asked for. rCore-Tutorial-v3 counts signals up to its chapter 7 and passes a mask with one bit from
+/// chapter 8 on: what is no number is such a mask.
+fn signal(asked: usize) -> Option<i32> {
+    let number = if asked > *SIGNALS.end() && asked.is_power_of_two() {
+        asked.trailing_zeros() as usize
+    } else {
+        asked
+    };
+    SIGNALS.contains(&number).then_some(number as i32)
+}
 
 #[inline(never)]
 pub(super) fn fork(process: &Arc<Process>, context: &Context) -> isize {
@@ -30,34 +45,45 @@ pub(super) fn fork(process: &Arc<Process>, context: &Context) -> isize {
         .map_or(FAILED, |child| child.pid as isize)
 }
 
-#[inline(never)]
-pub(super) fn exec(thread: &Thread, context: &mut Context, path: usize, vector: usize) -> Result {
+pub(super) async fn exec(
+    thread: &Thread,
+    context: &mut Context,
+    path: usize,
+    vector: usize,
+) -> Result {
     let process = &thread.process;
     if thread.tid != 0 || !process.has_one_thread() {
         return Ok(FAILED);
     }
-    let mut name = Vec::new();
-    let complete = process.with_memory(
-        |space| space.read_string(path, MAX_NAME + 1, &mut name),
-        Ok(false),
-    )?;
+    let path = files::text_at(process, path)?;
     let Some(arguments) = read_arguments(process, vector)? else {
         return Ok(FAILED);
     };
+    let Ok(path) = path else { return Ok(FAILED) };
+    let Some(program) = find_program(process, &path).await else {
+        return Ok(FAILED);
+    };
     let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-    let Some(name) = core::str::from_utf8(&name).ok().filter(|_| complete) else {
-        return Ok(FAILED);
-    };
-    let Some(file) = programs::find(name) else {
-        return Ok(FAILED);
-    };
-    Ok(match process.exec(name, file, &arguments) {
+    let name = path.rsplit('/').next().unwrap_or(&path);
+    Ok(match process.exec(name, &program, &arguments) {
         Ok(fresh) => {
             *context = fresh;
             arguments.len() as isize
         }
         Err(_) => FAILED,
     })
+}
+
+/// The program that a path means: a plain name is first looked for in the archive, whatever the current directory is.
+async fn find_program(process: &Process, path: &str) -> Option<Cow<'static, [u8]>> {
+    if let Some(program) = programs::find(path) {
+        return Some(Cow::Borrowed(program));
+    }
+    let absolute = path::absolute(&process.directory.lock(), path);
+    match fs::perform(Operation::ReadAll(absolute, MAX_PROGRAM)).await {
+        Ok(Reply::Data(program)) => Some(Cow::Owned(program)),
+        _ => None,
+    }
 }
 
 /// The strings that `vector` points to, up to a null pointer; `None` when they are too many or too long. A null vector is empty.
@@ -87,13 +113,13 @@ fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>
 }
 
 #[inline(never)]
-pub(super) fn kill(pid: usize, signal: usize) -> isize {
-    match process::find(pid) {
-        Some(process) if SIGNALS.contains(&signal) => {
-            process.end(-(signal as i32));
+pub(super) fn kill(pid: usize, asked: usize) -> isize {
+    match (process::find(pid), signal(asked)) {
+        (Some(process), Some(signal)) => {
+            process.end(-signal);
             0
         }
-        Some(_) if signal == 0 => 0,
+        (Some(_), None) if asked == 0 => 0,
         _ => FAILED,
     }
 }

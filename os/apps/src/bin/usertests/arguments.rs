@@ -188,7 +188,7 @@ fn signals_and_processes_that_do_not_exist() {
         process::kill(process::id(), 0).is_ok(),
         "signal 0 asks whether the process is there"
     );
-    assert!(process::kill(process::id(), 32).is_err());
+    assert!(process::kill(process::id(), 33).is_err());
     assert!(process::kill(process::id(), u32::MAX).is_err());
 }
 

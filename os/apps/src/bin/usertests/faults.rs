@@ -4,7 +4,7 @@ use core::arch::asm;
 use corank_user::{page, thread};
 
 use crate::support::{
-    BAD_ADDRESS, BAD_INSTRUCTION, KERNEL, UNMAPPED, exit_code, expect_end, tests,
+    ABORTED, BAD_ADDRESS, BAD_INSTRUCTION, KERNEL, UNMAPPED, exit_code, expect_end, tests,
 };
 
 tests![
@@ -125,7 +125,7 @@ fn illegal_instruction() {
 }
 
 fn breakpoint() {
-    expect_end(BAD_INSTRUCTION, instruction!("ebreak"));
+    expect_end(ABORTED, instruction!("ebreak"));
 }
 
 fn a_fault_in_a_thread_ends_the_process() {

@@ -12,6 +12,8 @@ mod arguments;
 mod asynchronous;
 mod coroutines;
 mod faults;
+mod files;
+mod image;
 mod memory;
 mod pipes;
 mod processes;
@@ -29,11 +31,13 @@ corank_user::main!(main);
 const GROUPS: &[(&str, &[Test])] = &[
     ("arguments", arguments::TESTS),
     ("faults", faults::TESTS),
+    ("image", image::TESTS),
     ("processes", processes::TESTS),
     ("pipes", pipes::TESTS),
     ("threads", threads::TESTS),
     ("synchronisation", synchronisation::TESTS),
     ("memory", memory::TESTS),
+    ("files", files::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
     ("coroutines", coroutines::TESTS),

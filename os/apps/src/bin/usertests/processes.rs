@@ -329,6 +329,12 @@ fn kill_oneself() {
         0
     });
     assert_eq!(code, -15);
+    // By number, and by mask.
+    for (asked, code) in [(6, -6), (1 << 6, -6), (1 << 11, -11), (1 << 5, -5)] {
+        support::expect_end(code, || {
+            let _ = process::kill(process::id(), asked);
+        });
+    }
 }
 
 fn fork_with_threads_is_refused() {

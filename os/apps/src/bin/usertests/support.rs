@@ -20,9 +20,11 @@ macro_rules! tests {
 pub(crate) use tests;
 
 /// Exit code of a process that touched or passed an address that isn't its own (as in rCore-Tutorial-v3).
-pub(crate) const BAD_ADDRESS: i32 = -2;
+pub(crate) const BAD_ADDRESS: i32 = -11;
 /// Exit code of a process that executed an instruction that it may not.
-pub(crate) const BAD_INSTRUCTION: i32 = -3;
+pub(crate) const BAD_INSTRUCTION: i32 = -4;
+/// Exit code of a process that met any other exception, or gave up by signal 6.
+pub(crate) const ABORTED: i32 = -6;
 /// Signal number and, negative, exit code of a process that was killed.
 pub(crate) const KILL: u32 = 9;
 

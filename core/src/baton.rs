@@ -1,0 +1,116 @@
+//! The lock of a scheduler that several workers share: whoever holds it is the owner for that long.
+//!
+//! It is held for a pick, a change of the queues or of a few links, never across code of the user's; so spinning for it
+//! is short. Someone who must not wait (an interrupt handler) [rings](Baton::ring) instead: either the baton is free, then it has it,
+//! or whoever holds it learns of the ring when it puts the baton down.
+//!
+//! ```text
+//!   pick_up: free → held           ring: free → held (the one who rings has it)
+//!   put_down: held → free                held → rung
+//!             rung → free, and it says so
+//! ```
+
+use crate::atomic::{AtomicU32, Ordering};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// Held, and somebody has rung since it was picked up.
+const RUNG: u32 = 3;
+
+/// See the module's documentation.
+pub(crate) struct Baton {
+    word: AtomicU32,
+    /// Stands for all that the baton guards: loom reports two who touch it at once.
+    #[cfg(loom)]
+    guarded: loom::cell::UnsafeCell<()>,
+}
+
+impl Baton {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: AtomicU32::new(FREE),
+            #[cfg(loom)]
+            guarded: loom::cell::UnsafeCell::new(()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pick_up(&self) {
+        // Acquire: what the holder before did is visible.
+        while self
+            .word
+            .compare_exchange_weak(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            self.spin();
+        }
+        self.touch();
+    }
+
+    #[cold]
+    fn spin(&self) {
+        let mut rounds = 0;
+        while self.word.load(Ordering::Relaxed) != FREE {
+            pause(rounds);
+            rounds += 1;
+        }
+    }
+
+    /// Puts the baton down; true if somebody rang since it was picked up.
+    #[inline]
+    #[must_use]
+    pub(crate) fn put_down(&self) -> bool {
+        self.touch();
+        // One operation, so that a ring comes before it and is seen here, or after it and finds the baton free.
+        self.word.swap(FREE, Ordering::AcqRel) == RUNG
+    }
+
+    /// True if the baton was free: the caller holds it. Else its holder is told.
+    pub(crate) fn ring(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let free = word == FREE;
+            let after = if free { HELD } else { RUNG };
+            // Even where the word would not change it is written: that orders what the caller did before what the holder sees.
+            match (self.word).compare_exchange_weak(
+                word,
+                after,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) if free => {
+                    self.touch();
+                    return true;
+                }
+                Ok(_) => return false,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    #[inline]
+    fn touch(&self) {
+        #[cfg(loom)]
+        self.guarded.with_mut(|_| ());
+    }
+}
+
+/// Between two looks at a word that another worker is about to change. Where there are threads, the holder may have lost its
+/// processor.
+pub(crate) fn pause(rounds: u32) {
+    #[cfg(loom)]
+    {
+        let _ = rounds;
+        loom::thread::yield_now();
+    }
+    #[cfg(all(feature = "std", not(loom)))]
+    if rounds >= 64 {
+        std::thread::yield_now();
+        return;
+    }
+    #[cfg(not(loom))]
+    {
+        let _ = rounds;
+        core::hint::spin_loop();
+    }
+}

@@ -1,0 +1,91 @@
+//! Urgency on loan to what is outside the executor (rule I9): a system call, a device, a peer.
+
+use core::fmt;
+use core::pin::Pin;
+use core::task::Context;
+
+use crate::block::State;
+use crate::here;
+use crate::id::CoroutineId;
+use crate::priority::Priority;
+use crate::waiter::Waiter;
+
+/// Told that the effective level of the coroutine that waits is another one now. Called in the middle of whatever changed it, so
+/// it must not call back into the executor (see [`Follower::new`]).
+pub type Changed = fn(&Follower, Priority);
+
+/// One coroutine's wait for something outside its executor: whom to wake when that is done, and how urgent the wait is *now*.
+///
+/// It is the same edge by which a coroutine lends its level to another one that it awaits or whose lock it wants, with the
+/// outside in place of the borrower: whenever the coroutine's effective level changes, by re-prioritisation or because
+/// somebody more urgent began to wait for it, `changed` learns of it at the same moment, and what works outside can follow.
+///
+/// It lives inside the future that waits, pinned with it, and belongs to the executor's thread. Dropping it ends the wait. Costs a
+/// few stores to begin and to end a wait, no allocation and no reference count; nothing where it is not used.
+#[repr(transparent)]
+pub struct Follower(Waiter);
+
+impl Follower {
+    /// Follows nobody yet.
+    ///
+    /// # Safety
+    /// `changed` calls nothing of this crate: it runs while the lists of who waits for whom are being read, and so it must not wake
+    /// or cancel anybody, drop a future or end a wait. Entering a kernel, sending a message and noting the level are all right.
+    #[must_use]
+    pub const unsafe fn new(changed: Changed) -> Self {
+        Self(Waiter::of_follower(Some(changed)))
+    }
+
+    /// Whoever polls waits from now on. To be called in each poll that ends pending: the waker may be another one each time.
+    pub fn wait(self: Pin<&Self>, cx: &Context<'_>) {
+        self.waiter().wait(cx, None);
+    }
+
+    /// The coroutine `id` of the executor that runs here waits from now on, whoever polls. False if it has exited; then nobody waits.
+    pub fn wait_as(self: Pin<&Self>, id: CoroutineId) -> bool {
+        let lives = here::on(id, |_, block| {
+            let lender = (block.state.get() != State::Exited).then_some(block);
+            self.waiter().wait_as(lender, None);
+            lender.is_some()
+        });
+        if lives.is_none() {
+            self.waiter().wait_as(None, None);
+        }
+        lives == Some(true)
+    }
+
+    /// The live level of whoever waits; [`Priority::DEFAULT`] for what is no coroutine.
+    #[must_use]
+    pub fn level(&self) -> Priority {
+        self.0.level()
+    }
+
+    /// Wakes whoever waits. Call it on the executor's thread, from code that runs in it (see
+    /// [`Executor::within`](crate::Executor::within)), and last: the waker may run anyone's code, which may drop the follower.
+    pub fn wake(&self) {
+        self.0.take_wakeup().wake();
+    }
+
+    /// Nobody waits any more.
+    pub fn end(&self) {
+        self.0.end();
+    }
+
+    pub(crate) fn of(waiter: Pin<&Waiter>) -> &Self {
+        // SAFETY: the type is transparent, and whoever calls has asked whether the waiter is part of a follower.
+        unsafe { &*core::ptr::from_ref(waiter.get_ref()).cast() }
+    }
+
+    fn waiter(self: Pin<&Self>) -> Pin<&Waiter> {
+        // SAFETY: pinned with the follower, whose only field it is.
+        unsafe { self.map_unchecked(|follower| &follower.0) }
+    }
+}
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follower")
+            .field("level", &self.level())
+            .finish_non_exhaustive()
+    }
+}

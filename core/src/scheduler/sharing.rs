@@ -1,0 +1,243 @@
+//! Several workers: who is the owner now, and who is called when there is more to do (rules H1 to H9).
+
+use core::ptr::NonNull;
+
+use super::Scheduler;
+use crate::block::NONE;
+use crate::context::{self, Entered};
+#[cfg(feature = "alloc")]
+use crate::executor::{Step, SystemView};
+use crate::priority::Levels;
+use crate::seat::{Calling, Seat};
+
+impl Scheduler {
+    /// Around every operation that someone asks for: runs `act` as the owner. Where `SHARED`, what `self.shared` says, is known
+    /// at compile time, an executor of one thread does not even ask.
+    #[inline(always)]
+    pub(crate) fn owned<const SHARED: bool, R>(&self, act: impl FnOnce() -> R) -> R {
+        if SHARED { self.take_turn(act) } else { act() }
+    }
+
+    /// As [`owned`](Self::owned), where it is not known. `act` should be a call rather than code: it is compiled twice.
+    #[inline(always)]
+    pub(crate) fn held<R>(&self, act: impl FnOnce() -> R) -> R {
+        if self.shared {
+            self.take_turn(act)
+        } else {
+            act()
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_turn<R>(&self, act: impl FnOnce() -> R) -> R {
+        match context::seat_of(self) {
+            Some(seat) if seat.holds.get() => act(),
+            Some(seat) => {
+                let _held = Held::new(self, seat);
+                act()
+            }
+            None => {
+                let seat = Seat::new(self);
+                let _entered = Entered::new(&seat);
+                let _held = Held::new(self, &seat);
+                act()
+            }
+        }
+    }
+
+    /// Around every piece of code of the user's: lets others be the owner meanwhile.
+    #[inline(always)]
+    pub(crate) fn aside<R>(&self, act: impl FnOnce() -> R) -> R {
+        if self.shared {
+            self.step_aside(act)
+        } else {
+            act()
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn step_aside<R>(&self, act: impl FnOnce() -> R) -> R {
+        let seat = context::seat_of(self).filter(|seat| seat.holds.get());
+        let _aside = seat.map(|seat| Aside::new(self, seat));
+        act()
+    }
+
+    /// Whoever changes the queues is the owner.
+    #[inline(always)]
+    pub(crate) fn assert_owned(&self) {
+        #[cfg(any(loom, debug_assertions))]
+        assert!(
+            !self.shared || context::seat_of(self).is_some_and(|seat| seat.holds.get()),
+            "a shared scheduler was changed without its baton"
+        );
+    }
+
+    /// The baton, unless it is held from this seat already.
+    #[inline]
+    pub(super) fn pick_up(&self, seat: &Seat) {
+        if !seat.holds.get() {
+            self.baton.pick_up();
+            seat.holds.set(true);
+        }
+    }
+
+    /// Puts the baton down. If a worker should know of what is ready now, it is called.
+    #[inline]
+    pub(super) fn put_down(&self, seat: &Seat) {
+        loop {
+            let worker = self.choose_worker();
+            seat.holds.set(false);
+            let rung = self.baton.put_down();
+            if let Some(worker) = worker {
+                // SAFETY: it was announced, so its seat waits for the call to return.
+                unsafe { worker.as_ref() }.call();
+            }
+            if !rung || !self.baton.ring() {
+                return;
+            }
+            // Somebody rang, and nobody else has looked for a worker since.
+            seat.holds.set(true);
+        }
+    }
+
+    /// Something was announced by someone who is not the owner, and who must not wait to be.
+    pub(super) fn ring(&self) {
+        if self.baton.ring() {
+            let seat = Seat::new(self);
+            seat.holds.set(true);
+            self.put_down(&seat);
+        }
+    }
+
+    /// Who is to look at the most urgent that waits: one that is idle; else the one that polls the least urgent coroutine, if
+    /// that is strictly less urgent and a call interrupts it. One at a time: whoever comes finds what else there is, and
+    /// passes the call on when it puts the baton down.
+    fn choose_worker(&self) -> Option<NonNull<Calling>> {
+        let waiting = self.ready.get().union(self.published().arriving());
+        let mut least = waiting.most_urgent()?;
+        let mut chosen = None;
+        for seat in self.seats() {
+            let Some(worker) = &seat.worker else { continue };
+            if worker.called.get() {
+                continue;
+            }
+            if worker.idle.get() {
+                chosen = Some(worker);
+                break;
+            }
+            if let Some(level) = seat.running.get()
+                && worker.interruptible
+                && least.is_more_urgent_than(level)
+            {
+                least = level;
+                chosen = Some(worker);
+            }
+        }
+        let chosen = chosen?;
+        chosen.announce();
+        Some(NonNull::from(chosen))
+    }
+
+    /// The seats from which coroutines are run.
+    pub(super) fn seats(&self) -> impl Iterator<Item = &Seat> {
+        let mut next = self.seats.get();
+        core::iter::from_fn(move || {
+            // SAFETY: a seat in the list is in its place, and leaves the list before it goes.
+            let seat = unsafe { next?.as_ref() };
+            next = seat.next.get();
+            Some(seat)
+        })
+    }
+
+    #[cold]
+    pub(super) fn all_running(&self) -> Levels {
+        self.seats().fold(Levels::NONE, |levels, seat| {
+            levels.union(Levels::of(seat.running.get()))
+        })
+    }
+
+    /// A worker looks what there is to do; it holds the baton.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn run_worker(
+        &self,
+        seat: &Seat,
+        view: &impl SystemView,
+        limit: u64,
+    ) -> (Step, u64) {
+        let ran = self.run_by_clock::<true>(seat, view, limit);
+        if let Some(worker) = &seat.worker {
+            // Before the baton is put down: whoever makes something ready after this calls.
+            worker.idle.set(ran.0 == Step::Idle);
+        }
+        ran
+    }
+
+    /// A worker comes: its seat stays where it is until it [leaves](Self::leave).
+    #[cfg(feature = "alloc")]
+    pub(crate) fn enter(&self, seat: NonNull<Seat>) {
+        // SAFETY: the caller's seat is in its place.
+        let this = unsafe { seat.as_ref() };
+        self.held(|| this.next.set(self.seats.replace(Some(seat))));
+    }
+
+    /// A worker goes.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn leave(&self, seat: &Seat) {
+        let this = Some(NonNull::from(seat));
+        self.held(
+            || match self.seats().find(|other| other.next.get() == this) {
+                Some(before) => before.next.set(seat.next.get()),
+                None => self.seats.set(seat.next.get()),
+            },
+        );
+        if let Some(worker) = &seat.worker {
+            worker.settle();
+        }
+    }
+
+    /// Whether someone has taken signals from the inbox and was not done when it stepped aside.
+    #[inline]
+    pub(super) fn has_taken(&self) -> bool {
+        self.taken.get() != NONE
+    }
+}
+
+/// The baton is held from a seat until this is dropped.
+pub(crate) struct Held<'a> {
+    scheduler: &'a Scheduler,
+    seat: &'a Seat,
+}
+
+impl<'a> Held<'a> {
+    pub(crate) fn new(scheduler: &'a Scheduler, seat: &'a Seat) -> Self {
+        scheduler.pick_up(seat);
+        Self { scheduler, seat }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.scheduler.put_down(self.seat);
+    }
+}
+
+/// The baton is not held from a seat until this is dropped.
+struct Aside<'a> {
+    scheduler: &'a Scheduler,
+    seat: &'a Seat,
+}
+
+impl<'a> Aside<'a> {
+    fn new(scheduler: &'a Scheduler, seat: &'a Seat) -> Self {
+        scheduler.put_down(seat);
+        Self { scheduler, seat }
+    }
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        self.scheduler.pick_up(self.seat);
+    }
+}

@@ -1,0 +1,130 @@
+//! A *seat*: the place from which one thread or hart runs a scheduler. The context slot points to it.
+//!
+//! An [`Executor`](crate::Executor) has one seat. A shared one has a seat for each worker, and a passing one for
+//! whoever acts on it from elsewhere (see [`crate::scheduler`], "Several workers").
+
+use core::cell::Cell;
+use core::ptr::{self, NonNull};
+use core::task::Waker;
+
+use crate::atomic::{AtomicU32, Ordering};
+#[cfg(feature = "alloc")]
+use crate::baton::pause;
+use crate::block::BlockRef;
+use crate::priority::LevelCell;
+use crate::scheduler::Scheduler;
+
+/// See the module's documentation. The cells are touched by the seat's own thread; those that say so also by others,
+/// under the baton.
+pub(crate) struct Seat {
+    scheduler: Cell<*const Scheduler>,
+    /// The coroutine that is being polled from here. Read by others.
+    pub(crate) current: Cell<Option<BlockRef>>,
+    /// The level that is published as running from here. Read and written by others.
+    pub(crate) running: LevelCell,
+    /// Whether the baton is held from here.
+    pub(crate) holds: Cell<bool>,
+    pub(crate) worker: Option<Calling>,
+    /// The next seat of the scheduler. Written by others.
+    pub(crate) next: Cell<Option<NonNull<Seat>>>,
+}
+
+/// How a worker is called when there is something for it to do.
+pub(crate) struct Calling {
+    waker: Waker,
+    /// Whether a call also reaches it while it polls: then it is called for what is more urgent.
+    pub(crate) interruptible: bool,
+    /// Its last step found nothing to do. Read by others.
+    pub(crate) idle: Cell<bool>,
+    /// It was called and has not looked since. Read and written by others.
+    pub(crate) called: Cell<bool>,
+    /// Calls that are under way: the seat stays until there are none.
+    pending: AtomicU32,
+    /// Loom reports a call to a seat that is gone.
+    #[cfg(loom)]
+    alive: loom::cell::UnsafeCell<()>,
+}
+
+impl Seat {
+    /// A passing seat, or the only one of an executor of one thread.
+    pub(crate) fn new(scheduler: *const Scheduler) -> Self {
+        Self {
+            scheduler: Cell::new(scheduler),
+            current: Cell::new(None),
+            running: LevelCell::new(),
+            holds: Cell::new(false),
+            worker: None,
+            next: Cell::new(None),
+        }
+    }
+
+    /// A worker's seat.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn of_worker(
+        scheduler: *const Scheduler,
+        waker: Waker,
+        interruptible: bool,
+    ) -> Self {
+        Self {
+            worker: Some(Calling {
+                waker,
+                interruptible,
+                idle: Cell::new(false),
+                called: Cell::new(false),
+                pending: AtomicU32::new(0),
+                #[cfg(loom)]
+                alive: loom::cell::UnsafeCell::new(()),
+            }),
+            ..Self::new(scheduler)
+        }
+    }
+
+    /// For a seat whose scheduler is not in its place yet.
+    pub(crate) const NOWHERE: *const Scheduler = ptr::null();
+
+    pub(crate) fn place(&self, scheduler: *const Scheduler) {
+        self.scheduler.set(scheduler);
+    }
+
+    /// Under the baton: the worker looks what there is to do, whether it was called or not.
+    #[inline]
+    pub(crate) fn look(&self) {
+        if let Some(worker) = &self.worker {
+            worker.idle.set(false);
+            worker.called.set(false);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn scheduler(&self) -> *const Scheduler {
+        self.scheduler.get()
+    }
+}
+
+impl Calling {
+    /// Under the baton: the worker is going to be called by [`call`](Self::call).
+    pub(crate) fn announce(&self) {
+        self.called.set(true);
+        self.pending.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// After the baton was put down. The seat may be gone when this returns.
+    pub(crate) fn call(&self) {
+        #[cfg(loom)]
+        self.alive.with(|_| ());
+        self.waker.wake_by_ref();
+        self.pending.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Waits until nobody calls any more. Nobody begins to: the seat is not in the list.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn settle(&self) {
+        let mut rounds = 0;
+        while self.pending.load(Ordering::Acquire) > 0 {
+            pause(rounds);
+            rounds += 1;
+        }
+        #[cfg(loom)]
+        self.alive.with_mut(|_| ());
+    }
+}

@@ -1,0 +1,297 @@
+//! One scheduler, several workers: threads or harts that always run the globally most urgent coroutine (rules H1 to H9).
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::task::Waker;
+
+use crate::block::State;
+use crate::context::Entered;
+use crate::executor::{Config, Relaxed, SpawnError, Step, SystemView};
+use crate::id::CoroutineId;
+use crate::join::JoinHandle;
+use crate::priority::{Levels, Priority};
+use crate::published::Published;
+use crate::scheduler::{Held, Scheduler};
+use crate::seat::Seat;
+
+/// An executor that any number of threads or harts serve, each through a [`Worker`].
+///
+/// There is one set of ready queues, and each pick is made under one lock, the *baton*; no code of the user's runs
+/// under it. So a coroutine that is ready never waits while a worker picks a less urgent one. The rules are those of
+/// an [`Executor`](crate::Executor), and the same code; rules H1 to H9 say what several workers add.
+///
+/// Cost: a poll puts the baton down and picks it up again, two atomic read-modify-writes more than in an `Executor`; so does
+/// every operation from inside a coroutine or from elsewhere. Whoever puts the baton down while something is ready also looks at each
+/// worker, a few instructions for one. It is made for a handful of workers whose polls are not much shorter than a
+/// microsecond.
+///
+/// Coroutines are `Send`. The futures of [`crate::sync`], [`crate::time`] and [`crate::key`] belong to executors of one thread; here one uses
+/// any crate whose futures are `Send`.
+///
+/// ```
+/// # #[cfg(all(feature = "std", not(loom)))] {
+/// use std::task::Waker;
+/// use corank::{Priority, SharedExecutor};
+///
+/// let executor = SharedExecutor::new();
+/// let sum = executor.spawn(Priority::DEFAULT, async { 1 + 1 })?;
+/// std::thread::scope(|scope| {
+///     for _ in 0..2 {
+///         // A worker that sleeps while it is idle gives a waker that ends its sleep.
+///         scope.spawn(|| executor.worker(Waker::noop().clone()).run_until_idle());
+///     }
+/// });
+/// assert_eq!(sum.try_join().unwrap().unwrap(), 2);
+/// # }
+/// # Ok::<(), corank::SpawnError>(())
+/// ```
+pub struct SharedExecutor {
+    scheduler: NonNull<Scheduler>,
+}
+
+// SAFETY: the scheduler is shared: each method holds the baton while it touches more than atomics, and coroutines and
+// their outputs are `Send`.
+unsafe impl Send for SharedExecutor {}
+// SAFETY: as above.
+unsafe impl Sync for SharedExecutor {}
+
+impl SharedExecutor {
+    /// An executor without workers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(Config::new())
+    }
+
+    /// An executor without workers. Of the configuration, `notify` is called besides the workers for what comes from outside, and
+    /// the clock and an observer must not wait for another worker, because they are called under the baton.
+    #[must_use]
+    pub fn with(mut config: Config) -> Self {
+        config.shared = true;
+        Self {
+            scheduler: crate::storage::heap_scheduler(config),
+        }
+    }
+
+    fn scheduler(&self) -> &Scheduler {
+        // SAFETY: the executor's anchor keeps it until `drop`.
+        unsafe { self.scheduler.as_ref() }
+    }
+
+    fn own<R>(&self, act: impl FnOnce(&Scheduler) -> R) -> R {
+        let scheduler = self.scheduler();
+        scheduler.owned::<true, R>(|| act(scheduler))
+    }
+
+    /// One more worker, for the thread or hart that calls this.
+    ///
+    /// `call` is woken when the worker should look: it is idle and something is ready that nobody else was called for. It
+    /// is called at most once until the worker [steps](Worker::step) again, from any worker or thread and without the baton;
+    /// a call that comes before the worker has gone to sleep must not be lost, as with `std::thread::park`.
+    pub fn worker(&self, call: Waker) -> Worker<'_> {
+        self.make_worker(call, false)
+    }
+
+    /// As [`worker`](Self::worker), for one that can be interrupted: it is also called when it polls a coroutine that is strictly
+    /// less urgent than one that is ready, and no other worker is idle or polls something less urgent still. The home then ends that
+    /// poll as soon as it can.
+    pub fn interruptible_worker(&self, call: Waker) -> Worker<'_> {
+        self.make_worker(call, true)
+    }
+
+    fn make_worker(&self, call: Waker, interruptible: bool) -> Worker<'_> {
+        let seat = Seat::of_worker(self.scheduler.as_ptr(), call, interruptible);
+        let seat = NonNull::from(Box::leak(Box::new(seat)));
+        self.scheduler().enter(seat);
+        Worker {
+            executor: self,
+            seat,
+            _local: PhantomData,
+        }
+    }
+
+    /// Adds a coroutine, ready at the tail of its level.
+    ///
+    /// # Errors
+    /// A full table and exhausted memory are errors, and change nothing.
+    pub fn spawn<F>(
+        &self,
+        priority: Priority,
+        future: F,
+    ) -> Result<SharedHandle<F::Output>, SpawnError>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let block = self.scheduler().spawn::<F, true>(priority, future)?;
+        Ok(JoinHandle::new(block))
+    }
+
+    /// Wakes a coroutine (rules W1 to W3). False if the identifier is stale.
+    pub fn wake(&self, id: CoroutineId) -> bool {
+        self.own(|scheduler| scheduler.wake_by_id(id))
+    }
+
+    /// Gives a coroutine another base priority, at once (rules R1 to R4, H6). False if it has exited.
+    pub fn reprioritize(&self, id: CoroutineId, priority: Priority) -> bool {
+        self.own(|scheduler| {
+            scheduler
+                .on(id, |block| scheduler.reprioritize(block, priority))
+                .unwrap_or(false)
+        })
+    }
+
+    /// Cancels a coroutine: unless it is running, its future is dropped here before this returns (rules X1 to X4, H5).
+    /// False if it was too late.
+    pub fn cancel(&self, id: CoroutineId) -> bool {
+        self.own(|scheduler| {
+            scheduler
+                .on(id, |block| scheduler.cancel(block))
+                .unwrap_or(false)
+        })
+    }
+
+    /// Where a coroutine is in its life; `None` if the identifier is stale.
+    pub fn state(&self, id: CoroutineId) -> Option<State> {
+        self.own(|scheduler| scheduler.on(id, |block| block.state.get()))
+    }
+
+    /// A coroutine's effective priority: its own, or a more urgent one that it has inherited.
+    pub fn priority(&self, id: CoroutineId) -> Option<Priority> {
+        self.own(|scheduler| scheduler.on(id, |block| block.level()))
+    }
+
+    /// The priority that a coroutine has by itself.
+    pub fn base_priority(&self, id: CoroutineId) -> Option<Priority> {
+        self.own(|scheduler| scheduler.on(id, |block| block.base()))
+    }
+
+    /// What sort of coroutine it is; see [`Executor::kind`](crate::Executor::kind).
+    pub fn kind(&self, id: CoroutineId) -> Option<u8> {
+        self.own(|scheduler| scheduler.on(id, |block| block.kind.get()))
+    }
+
+    /// Levels with ready coroutines that no worker serves; what has arrived from outside is taken in first.
+    pub fn ready(&self) -> Levels {
+        self.own(|scheduler| {
+            scheduler.drain_inbox();
+            scheduler.ready()
+        })
+    }
+
+    /// How many coroutines have not exited.
+    pub fn live(&self) -> usize {
+        self.own(|scheduler| scheduler.live())
+    }
+
+    /// What the executor shows to others: `ready` and `arriving` are what no worker serves, `running` has a level for each
+    /// worker that polls.
+    pub fn published(&self) -> &Published {
+        self.scheduler().published()
+    }
+
+    /// It is `now`; see [`Executor::advance`](crate::Executor::advance).
+    pub fn advance(&self, now: u64) -> usize {
+        self.own(|scheduler| scheduler.fire_timers(now))
+    }
+
+    /// When the next timer is due, in nanoseconds; `None` if there is none.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.own(|scheduler| scheduler.timers.next_deadline())
+    }
+
+    /// Gives memory of futures that are gone back to the allocator; see [`Executor::trim`](crate::Executor::trim).
+    pub fn trim(&self) {
+        self.own(|scheduler| scheduler.storage().trim());
+    }
+}
+
+impl Default for SharedExecutor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Drops every coroutine that is left, on this thread. All workers have gone before: they borrow the executor.
+impl Drop for SharedExecutor {
+    fn drop(&mut self) {
+        Scheduler::close(self.scheduler);
+    }
+}
+
+impl fmt::Debug for SharedExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedExecutor")
+            .field("live", &self.live())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One of those who serve a [`SharedExecutor`]: stays on its thread or hart.
+pub struct Worker<'e> {
+    executor: &'e SharedExecutor,
+    /// In the executor's list of seats until `drop`.
+    seat: NonNull<Seat>,
+    _local: PhantomData<*const ()>,
+}
+
+impl Worker<'_> {
+    fn seat(&self) -> &Seat {
+        // SAFETY: made by `make_worker`, freed by `drop`.
+        unsafe { self.seat.as_ref() }
+    }
+
+    /// Picks the most urgent coroutine that no worker serves, and polls it once.
+    pub fn step(&self) -> Step {
+        self.step_under(&Relaxed)
+    }
+
+    /// As [`step`](Self::step), but gives way if `view` knows of something more urgent. The view is asked under the baton.
+    pub fn step_under(&self, view: &impl SystemView) -> Step {
+        self.run(view, 1).0
+    }
+
+    /// Steps until no coroutine is ready; returns how many polls that took. Others may still be polling: what they make ready
+    /// calls this worker.
+    pub fn run_until_idle(&self) -> u64 {
+        self.run(&Relaxed, u64::MAX).1
+    }
+
+    /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how many polls it took.
+    pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
+        self.run(view, u64::MAX)
+    }
+
+    fn run(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
+        let (scheduler, seat) = (self.executor.scheduler(), self.seat());
+        // Entered before anything is held: whoever holds can be found.
+        let _entered = Entered::new(seat);
+        let _held = Held::new(scheduler, seat);
+        scheduler.run_worker(seat, view, limit)
+    }
+
+    /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready queues. For a home that
+    /// takes in events itself between two steps.
+    pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
+        let _entered = Entered::new(self.seat());
+        take_in()
+    }
+}
+
+/// The worker goes. Not to be done from inside a coroutine that it polls.
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        self.executor.scheduler().leave(self.seat());
+        // SAFETY: `make_worker` leaked the box; nobody refers to it after `leave`.
+        drop(unsafe { Box::from_raw(self.seat.as_ptr()) });
+    }
+}
+
+impl fmt::Debug for Worker<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").finish_non_exhaustive()
+    }
+}
+
+/// The [`JoinHandle`] of a coroutine that several workers serve: the same, and `Send`.
+pub type SharedHandle<T> = JoinHandle<T, true>;

@@ -1,0 +1,401 @@
+//! Every interleaving of the workers of one shared executor, explored by loom.
+//!
+//! Run it with `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom_shared --target-dir target/loom`.
+//!
+//! What loom watches without being told: two who hold the baton at once or without an order between them (`cfg(loom)` in
+//! `core/src/baton.rs`), data races on the coroutines' own memory, a worker that sleeps for ever, and a table that is freed never or
+//! twice.
+//!
+//! The tests were seen to fail when the protocol is broken in any of these ways:
+//!
+//! | what is broken | test that fails |
+//! |---|---|
+//! | picking the baton up, or putting it down, is relaxed | all |
+//! | put down in two steps; a ring leaves no mark, or is ignored; nobody rings; what arrives does not count | `wake_from_outside_reaches_an_idle_worker` |
+//! | an idle worker is not noted | `idle_worker_is_called` |
+//! | a wake, a cancellation, or a re-prioritisation without the baton | the test of that name |
+//! | who awaits does not look again after its waker was cloned | `exit_races_with_join_from_outside` |
+//! | a handle is dropped without the baton | `exit_races_with_join`, `cancel_while_it_runs_elsewhere` |
+//! | a seat goes while it is called | `worker_leaves_while_it_is_called` |
+//! | the baton is down for a moment between pick and poll | `cancel_while_it_runs_elsewhere` |
+//!
+#![cfg(loom)]
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use corank::{JoinError, Priority, SharedExecutor, State, Step, Worker, yield_now};
+use loom::cell::UnsafeCell;
+use loom::sync::Notify;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+/// Explores all interleavings with at most this many preemptions of threads that could go on.
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(preemptions);
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+fn level(level: u8) -> Priority {
+    Priority::new(level).unwrap()
+}
+
+/// Memory of a coroutine: loom fails the test when two of its polls are not ordered.
+struct Payload(UnsafeCell<u32>);
+
+// SAFETY: loom fails the test when two accesses are not ordered.
+unsafe impl Sync for Payload {}
+// SAFETY: as above.
+unsafe impl Send for Payload {}
+
+impl Payload {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(UnsafeCell::new(0)))
+    }
+
+    fn add(&self) {
+        // SAFETY: as above.
+        self.0.with_mut(|payload| unsafe { *payload += 1 });
+    }
+
+    fn read(&self) -> u32 {
+        // SAFETY: as above.
+        self.0.with(|payload| unsafe { *payload })
+    }
+}
+
+/// Lets an idle worker sleep.
+struct Park(Notify);
+
+impl Park {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Notify::new()))
+    }
+}
+
+impl Wake for Park {
+    fn wake(self: Arc<Self>) {
+        self.0.notify();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+/// Serves the executor until `over`, asleep while nothing is ready. Loom reports a deadlock if a call is missing.
+fn serve(executor: &SharedExecutor, over: impl Fn() -> bool) {
+    let park = Park::new();
+    let worker = executor.worker(Waker::from(park.clone()));
+    while !over() {
+        if worker.step() == Step::Idle && !over() {
+            park.0.wait();
+        }
+    }
+}
+
+/// Runs what a worker finds.
+fn run(executor: &SharedExecutor) {
+    executor.worker(Waker::noop().clone()).run_until_idle();
+}
+
+/// Two workers, several coroutines: each poll is made once, by one worker, and sees what the poll before it did.
+#[test]
+fn two_workers_share_what_is_ready() {
+    explore(2, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let payload = Payload::new();
+        let ours = payload.clone();
+        let twice = executor
+            .spawn(level(1), async move {
+                ours.add();
+                yield_now().await;
+                ours.add();
+            })
+            .unwrap();
+        let once = executor.spawn(level(2), async { 7 }).unwrap();
+        let theirs = executor.clone();
+        let other = thread::spawn(move || run(&theirs));
+        run(&executor);
+        other.join().unwrap();
+        assert_eq!(executor.live(), 0);
+        assert!(matches!(twice.try_join(), Ok(Ok(()))));
+        assert!(matches!(once.try_join(), Ok(Ok(7))));
+        assert_eq!(payload.read(), 2);
+        assert!(executor.published().urgency().is_empty());
+    });
+}
+
+/// Nobody polls while something more urgent is ready: of two coroutines that are ready from the beginning, the less
+/// urgent one is never polled first.
+#[test]
+fn no_worker_picks_past_a_more_urgent_one() {
+    explore(3, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let order = Arc::new(AtomicUsize::new(0));
+        // Picked is what counts, and that is seen under the baton: the level that is published at the poll's begin.
+        let first = order.clone();
+        executor
+            .spawn(level(5), async move { first.store(1, Ordering::SeqCst) })
+            .unwrap();
+        let seen = executor.clone();
+        let second = order.clone();
+        executor
+            .spawn(level(9), async move {
+                let published = seen.published();
+                // The more urgent one runs now, or has run.
+                assert!(
+                    published.running().contains(level(5)) || second.load(Ordering::SeqCst) == 1
+                );
+                assert!(!published.ready().contains(level(5)));
+            })
+            .unwrap();
+        let theirs = executor.clone();
+        let other = thread::spawn(move || {
+            theirs.worker(Waker::noop().clone()).step();
+        });
+        run(&executor);
+        other.join().unwrap();
+        run(&executor);
+        assert_eq!(executor.live(), 0);
+    });
+}
+
+/// A coroutine is woken from another worker's poll while it still polls, returns, or is blocked: one more poll, which
+/// sees what was written before the wake.
+#[test]
+fn wake_while_it_runs_elsewhere() {
+    explore(3, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let payload = Payload::new();
+        let (spawner, written, mut polls) = (executor.clone(), payload.clone(), 0);
+        let sleeper = executor
+            .spawn(
+                level(1),
+                poll_fn(move |cx| {
+                    polls += 1;
+                    if polls == 2 {
+                        return Poll::Ready(payload.read());
+                    }
+                    // From here on another worker may run this one.
+                    let (waker, written) = (cx.waker().clone(), written.clone());
+                    let wakes = async move {
+                        written.add();
+                        waker.wake();
+                    };
+                    drop(spawner.spawn(level(2), wakes).unwrap());
+                    Poll::Pending
+                }),
+            )
+            .unwrap();
+        let theirs = executor.clone();
+        let other = thread::spawn(move || run(&theirs));
+        run(&executor);
+        other.join().unwrap();
+        assert!(matches!(sleeper.try_join(), Ok(Ok(1))));
+        assert_eq!(executor.live(), 0);
+    });
+}
+
+/// Cancelled from another thread at any point of its life: the future is dropped once, and the handle says how it ended.
+#[test]
+fn cancel_while_it_runs_elsewhere() {
+    struct Dropped(Arc<AtomicUsize>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    explore(3, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let drops = Arc::new(AtomicUsize::new(0));
+        let reached = Arc::new(AtomicUsize::new(0));
+        let (guard, end) = (Dropped(drops.clone()), reached.clone());
+        let handle = executor
+            .spawn(level(1), async move {
+                yield_now().await;
+                end.store(1, Ordering::SeqCst);
+                drop(guard);
+            })
+            .unwrap();
+        let theirs = executor.clone();
+        let other = thread::spawn(move || run(&theirs));
+        let first = handle.cancel();
+        let again = handle.cancel();
+        assert!(!again, "a second cancel does nothing");
+        other.join().unwrap();
+        assert_eq!(drops.load(Ordering::SeqCst), 1);
+        match handle.try_join().unwrap() {
+            Ok(()) => assert_eq!(reached.load(Ordering::SeqCst), 1),
+            Err(JoinError::Cancelled) => assert!(first && reached.load(Ordering::SeqCst) == 0),
+            Err(other) => panic!("{other:?}"),
+        }
+        assert_eq!(executor.live(), 0);
+    });
+}
+
+/// Re-prioritised from another thread while a worker picks, polls and puts it back: the level counts from then on, and the
+/// queues and bits stay in order.
+#[test]
+fn reprioritize_while_it_runs_elsewhere() {
+    explore(3, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let handle = executor.spawn(level(9), yield_now()).unwrap();
+        let theirs = executor.clone();
+        let other = thread::spawn(move || {
+            let worker = theirs.worker(Waker::noop().clone());
+            worker.step()
+        });
+        assert!(handle.reprioritize(level(3)));
+        assert_eq!(executor.priority(handle.id()), Some(level(3)));
+        other.join().unwrap();
+        assert_eq!(executor.state(handle.id()), Some(State::Ready));
+        assert_eq!(executor.ready().most_urgent(), Some(level(3)));
+        run(&executor);
+        assert_eq!(executor.live(), 0);
+        assert!(executor.published().urgency().is_empty());
+    });
+}
+
+/// A coroutine exits on one worker while another begins to await it: the joiner gets the output, and its urgency is not
+/// lent for ever.
+#[test]
+fn exit_races_with_join() {
+    explore(2, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let one = executor.spawn(level(9), async { 7 }).unwrap();
+        let joiner = executor
+            .spawn(level(1), async move { one.await.unwrap() })
+            .unwrap();
+        let theirs = executor.clone();
+        let other = thread::spawn(move || run(&theirs));
+        run(&executor);
+        other.join().unwrap();
+        run(&executor);
+        assert_eq!(joiner.try_join().unwrap().unwrap(), 7);
+        assert_eq!(executor.live(), 0);
+        assert!(executor.published().urgency().is_empty());
+    });
+}
+
+/// The same from a thread that is no worker, by a waker of its own: it does not sleep for ever.
+#[test]
+fn exit_races_with_join_from_outside() {
+    explore(3, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let handle = executor.spawn(level(9), async { 7 }).unwrap();
+        let theirs = executor.clone();
+        let other = thread::spawn(move || run(&theirs));
+        let (park, mut handle) = (Park::new(), Box::pin(handle));
+        let waker = Waker::from(park.clone());
+        let mut cx = Context::from_waker(&waker);
+        let output = loop {
+            match handle.as_mut().poll(&mut cx) {
+                Poll::Ready(output) => break output.unwrap(),
+                Poll::Pending => park.0.wait(),
+            }
+        };
+        assert_eq!(output, 7);
+        other.join().unwrap();
+        assert_eq!(executor.live(), 0);
+    });
+}
+
+/// A handle is dropped while its coroutine exits on another worker: the output is dropped once, and the slot comes back.
+#[test]
+fn exit_races_with_detach() {
+    struct Dropped(Arc<AtomicUsize>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    explore(3, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let drops = Arc::new(AtomicUsize::new(0));
+        let output = Dropped(drops.clone());
+        let handle = executor.spawn(level(1), async move { output }).unwrap();
+        let theirs = executor.clone();
+        let other = thread::spawn(move || run(&theirs));
+        drop(handle);
+        other.join().unwrap();
+        assert_eq!(drops.load(Ordering::SeqCst), 1);
+        let indices = [(); 2].map(|()| {
+            let handle = executor.spawn(level(1), async {}).unwrap();
+            handle.id().to_bits() as u32
+        });
+        assert_eq!(
+            indices.iter().sum::<u32>(),
+            1,
+            "both slots of the table are free"
+        );
+    });
+}
+
+/// A worker falls asleep while another's poll makes something ready: somebody is called.
+#[test]
+fn idle_worker_is_called() {
+    explore(2, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let done = Arc::new(AtomicUsize::new(0));
+        let (theirs, over) = (executor.clone(), done.clone());
+        let other = thread::spawn(move || serve(&theirs, || over.load(Ordering::SeqCst) == 1));
+        // No worker runs here: whoever sleeps has to be called.
+        let end = done.clone();
+        executor
+            .spawn(level(1), async move { end.store(1, Ordering::SeqCst) })
+            .unwrap();
+        other.join().unwrap();
+        assert_eq!(executor.live(), 0);
+    });
+}
+
+/// A wake from a thread that is no worker goes through the inbox and rings: the idle worker hears of it.
+#[test]
+fn wake_from_outside_reaches_an_idle_worker() {
+    explore(3, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let done = Arc::new(AtomicUsize::new(0));
+        let (end, mut polls) = (done.clone(), 0);
+        let handle = executor
+            .spawn(
+                level(1),
+                poll_fn(move |_| {
+                    polls += 1;
+                    if polls == 1 {
+                        return Poll::Pending;
+                    }
+                    end.store(1, Ordering::SeqCst);
+                    Poll::Ready(())
+                }),
+            )
+            .unwrap();
+        run(&executor);
+        let remote = handle.remote();
+        let (theirs, over) = (executor.clone(), done.clone());
+        let other = thread::spawn(move || serve(&theirs, || over.load(Ordering::SeqCst) == 1));
+        assert!(remote.wake());
+        other.join().unwrap();
+        assert_eq!(executor.live(), 0);
+    });
+}
+
+/// A worker leaves while it is being called: its place is not used afterwards.
+#[test]
+fn worker_leaves_while_it_is_called() {
+    explore(3, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let theirs = executor.clone();
+        let other = thread::spawn(move || {
+            let worker: Worker<'_> = theirs.worker(Waker::from(Park::new()));
+            worker.run_until_idle();
+        });
+        executor.spawn(level(1), async {}).unwrap();
+        other.join().unwrap();
+        run(&executor);
+        assert_eq!(executor.live(), 0);
+    });
+}

@@ -1,0 +1,529 @@
+//! Several workers (rules H1 to H9): what is deterministic, against a small oracle; what is not, by exact counts.
+//!
+//! A worker that steps inside a poll of another one stands for a second thread: so "while it runs elsewhere" happens
+//! when the test says, and in an order that is known.
+
+#![cfg(feature = "std")]
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use common::level;
+use common::served::OnOneThread;
+use corank::{
+    CoroutineId, JoinError, Levels, SharedExecutor, SharedHandle, SpawnError, State, Step, Worker,
+    yield_now,
+};
+use proptest::prelude::*;
+
+fn worker(executor: &SharedExecutor) -> Worker<'_> {
+    executor.worker(Waker::noop().clone())
+}
+
+/// Counts how often a worker is called.
+#[derive(Default)]
+struct Calls(AtomicUsize);
+
+impl Calls {
+    fn take(&self) -> usize {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn levels(of: &[u8]) -> Levels {
+    of.iter()
+        .fold(Levels::NONE, |levels, &one| levels.with(level(one)))
+}
+
+/// Spawns a coroutine that runs `during` in its first poll and is ready in its second.
+fn spawn_around(
+    executor: &Rc<SharedExecutor>,
+    at: u8,
+    during: impl FnOnce(&SharedExecutor) + 'static,
+) -> (SharedHandle<()>, Rc<Cell<u32>>) {
+    let (inside, polls) = (executor.clone(), Rc::new(Cell::new(0)));
+    let (count, mut during) = (polls.clone(), Some(during));
+    let future = poll_fn(move |_| {
+        count.set(count.get() + 1);
+        match during.take() {
+            Some(during) => {
+                during(&inside);
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        }
+    });
+    let handle = executor.spawn(level(at), OnOneThread(future)).unwrap();
+    (handle, polls)
+}
+
+/// H2: the second worker gets what is most urgent of the rest. H7: both levels are shown, and what is ready is what nobody
+/// serves.
+#[test]
+fn each_worker_picks_the_most_urgent_of_the_rest() {
+    let executor = Rc::new(SharedExecutor::new());
+    let order = Rc::new(RefCell::new(Vec::new()));
+    let (outer, inner, seen) = (order.clone(), order.clone(), executor.clone());
+    drop(spawn_around(&executor, 3, move |executor| {
+        outer.borrow_mut().push(3);
+        assert_eq!(worker(executor).step(), Step::Ran);
+        outer.borrow_mut().push(33);
+        assert_eq!(executor.published().running(), levels(&[3]));
+    }));
+    drop(spawn_around(&executor, 9, |_| unreachable!("polled last")));
+    drop(spawn_around(&executor, 5, move |_| {
+        inner.borrow_mut().push(5);
+        assert_eq!(seen.published().running(), levels(&[3, 5]));
+        assert_eq!(seen.ready(), levels(&[9]));
+    }));
+    assert_eq!(worker(&executor).step(), Step::Ran);
+    assert_eq!(*order.borrow(), [3, 5, 33]);
+    assert!(executor.published().running().is_empty());
+}
+
+/// H3 with W3: woken several times while it runs elsewhere, it is polled once more.
+#[test]
+fn a_wake_while_it_runs_elsewhere_is_kept_once() {
+    let executor = Rc::new(SharedExecutor::new());
+    let (handle, polls) = spawn_around(&executor, 3, |executor| {
+        assert_eq!(worker(executor).step(), Step::Ran, "the one that wakes");
+    });
+    let (id, inside) = (handle.id(), executor.clone());
+    drop(spawn_around(&executor, 9, move |_| {
+        assert_eq!(inside.state(id), Some(State::Running));
+        assert!(inside.wake(id) && corank::wake(id));
+        assert_eq!(worker(&inside).step(), Step::Idle, "it is in no queue (O4)");
+    }));
+    let one = worker(&executor);
+    assert_eq!(one.step(), Step::Ran);
+    assert_eq!((one.step(), polls.get()), (Step::Ran, 2));
+    assert_eq!(one.step(), Step::Idle);
+    assert!(handle.has_exited());
+}
+
+/// H4 with X2 and X3: cancelled while it runs elsewhere, it ends with its poll, by the worker that runs it.
+#[test]
+fn a_cancel_while_it_runs_elsewhere_waits_for_the_poll() {
+    let executor = Rc::new(SharedExecutor::new());
+    let drops = common::Counter::new();
+    let guard = drops.guard();
+    let counted = drops.clone();
+    let (handle, polls) = spawn_around(&executor, 3, move |executor| {
+        let _dropped_with_this = guard;
+        assert_eq!(worker(executor).step(), Step::Ran);
+        assert_eq!(counted.count(), 0);
+    });
+    let (id, inside) = (handle.id(), executor.clone());
+    drop(spawn_around(&executor, 9, move |_| {
+        assert!(inside.cancel(id));
+        assert!(!inside.cancel(id), "X4");
+        assert_eq!(inside.state(id), Some(State::Running));
+    }));
+    assert_eq!(worker(&executor).step(), Step::Ran);
+    assert_eq!((drops.count(), polls.get()), (1, 1));
+    assert!(matches!(handle.try_join(), Ok(Err(JoinError::Cancelled))));
+}
+
+/// H5: the future of a coroutine that nobody runs is dropped by whoever cancels; for others it runs until that is done.
+#[test]
+fn a_cancelled_future_is_dropped_by_who_cancels() {
+    struct Looks(Rc<SharedExecutor>, Rc<Cell<Option<CoroutineId>>>);
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            let id = self.1.get().unwrap();
+            assert_eq!(self.0.state(id), Some(State::Running));
+            assert!(!self.0.cancel(id));
+            assert_eq!(worker(&self.0).step(), Step::Ran, "others go on meanwhile");
+        }
+    }
+    let executor = Rc::new(SharedExecutor::new());
+    let id = Rc::new(Cell::new(None));
+    let looks = Looks(executor.clone(), id.clone());
+    let (handle, _) = spawn_around(&executor, 3, move |_| drop(looks));
+    let (_other, polls) = spawn_around(&executor, 9, |_| {});
+    id.set(Some(handle.id()));
+    assert!(executor.cancel(handle.id()));
+    assert_eq!(polls.get(), 1);
+    assert!(handle.has_exited());
+}
+
+/// H6 with R4: re-prioritised while it runs elsewhere, it shows its new level at once.
+#[test]
+fn a_new_level_is_shown_while_it_runs_elsewhere() {
+    let executor = Rc::new(SharedExecutor::new());
+    let (handle, _) = spawn_around(&executor, 3, |executor| {
+        assert_eq!(worker(executor).step(), Step::Ran);
+        assert_eq!(executor.published().running(), levels(&[7]));
+    });
+    let (id, inside) = (handle.id(), executor.clone());
+    drop(spawn_around(&executor, 9, move |_| {
+        assert!(inside.reprioritize(id, level(7)));
+        assert_eq!(inside.published().running(), levels(&[7, 9]));
+    }));
+    assert_eq!(worker(&executor).step(), Step::Ran);
+}
+
+/// H8: an idle worker is called when something is ready that nobody was called for; once, until it looks again.
+#[test]
+fn an_idle_worker_is_called_once() {
+    let executor = Rc::new(SharedExecutor::new());
+    let calls = [(); 2].map(|()| Arc::new(Calls::default()));
+    let workers = [&calls[0], &calls[1]].map(|calls| executor.worker(calls.clone().into()));
+    let taken = || [calls[0].take(), calls[1].take()];
+    drop(spawn_around(&executor, 3, |_| {}));
+    assert_eq!(taken(), [0, 0], "nobody has said that it is idle");
+    assert_eq!(workers[0].run_until_idle(), 1);
+    assert_eq!(workers[1].run_until_idle(), 0);
+    drop(spawn_around(&executor, 3, |_| {}));
+    drop(spawn_around(&executor, 3, |_| {}));
+    let (first, second) = (taken(), taken());
+    assert_eq!(
+        (first, second),
+        ([1, 1], [0, 0]),
+        "one for each that is ready"
+    );
+    drop(spawn_around(&executor, 3, |_| {}));
+    assert_eq!(taken(), [0, 0], "both know already");
+    assert_eq!(workers[0].run_until_idle(), 3);
+    assert_eq!(workers[1].step(), Step::Idle);
+    drop(workers);
+    drop(spawn_around(&executor, 3, |_| {}));
+    assert_eq!(taken(), [0, 0], "those who have left are not called");
+}
+
+/// H9: with nobody idle, the worker that polls the least urgent is called if it can be interrupted and what waits is
+/// strictly more urgent.
+#[test]
+fn the_least_urgent_worker_is_interrupted() {
+    let executor = Rc::new(SharedExecutor::new());
+    let calls: Vec<_> = (0..3).map(|_| Arc::new(Calls::default())).collect();
+    let taken = {
+        let calls = calls.clone();
+        move || calls.iter().map(|calls| calls.take()).collect::<Vec<_>>()
+    };
+    let (theirs, deeper) = (executor.clone(), executor.clone());
+    let (inner, innermost) = (calls[1].clone(), calls[2].clone());
+    drop(spawn_around(&executor, 20, move |_| {
+        let second = theirs.interruptible_worker(inner.into());
+        assert_eq!(second.step(), Step::Ran);
+    }));
+    drop(spawn_around(&executor, 40, move |_| {
+        // This one cannot be interrupted.
+        let third = deeper.worker(innermost.into());
+        let (last, asked) = (deeper.clone(), taken);
+        drop(spawn_around(&deeper, 60, move |_| {
+            assert_eq!(asked(), [0, 0, 0]);
+            drop(spawn_around(&last, 40, |_| {}));
+            assert_eq!(asked(), [0, 0, 0], "as urgent is not more urgent");
+            drop(spawn_around(&last, 39, |_| {}));
+            assert_eq!(asked(), [0, 1, 0], "40 is less urgent than 20");
+            drop(spawn_around(&last, 10, |_| {}));
+            assert_eq!(asked(), [1, 0, 0], "the next: it has not looked yet");
+        }));
+        assert_eq!(third.step(), Step::Ran);
+    }));
+    let first = executor.interruptible_worker(calls[0].clone().into());
+    assert_eq!(first.step(), Step::Ran);
+}
+
+/// What one worker took from the inbox is everybody's: while it drops a cancelled future, others see the rest.
+#[test]
+fn the_rest_of_the_inbox_does_not_wait() {
+    struct Looks(Rc<SharedExecutor>, Rc<Cell<bool>>);
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            assert_eq!(worker(&self.0).step(), Step::Ran);
+            self.1.set(true);
+        }
+    }
+    let executor = Rc::new(SharedExecutor::new());
+    let (looked, (woken, polls)) = (Rc::default(), spawn_around(&executor, 9, |_| {}));
+    assert_eq!(worker(&executor).step(), Step::Ran);
+    let looks = Looks(executor.clone(), Rc::clone(&looked));
+    let (cancelled, _) = spawn_around(&executor, 3, move |_| drop(looks));
+    assert!(cancelled.remote().cancel() && woken.remote().wake());
+    assert_eq!(worker(&executor).step(), Step::Idle);
+    assert!(looked.get());
+    assert_eq!(polls.get(), 2);
+}
+
+/// Without `Send` nothing is spawned by a coroutine that any worker may run.
+#[test]
+fn spawn_asks_for_send() {
+    let executor = SharedExecutor::new();
+    let tried = executor
+        .spawn(level(3), async { corank::spawn(level(3), async {}).err() })
+        .unwrap();
+    worker(&executor).run_until_idle();
+    assert_eq!(tried.try_join().unwrap().unwrap(), Some(SpawnError::Shared));
+}
+
+/// A panic ends one coroutine, whichever worker runs it, and the baton is free again.
+#[test]
+fn a_panic_ends_alone() {
+    let executor = SharedExecutor::new();
+    let bad = executor
+        .spawn(level(3), async {
+            std::panic::resume_unwind(Box::new("on purpose"))
+        })
+        .unwrap();
+    let good = executor.spawn(level(9), async { 1 }).unwrap();
+    assert_eq!(worker(&executor).run_until_idle(), 2);
+    let bad: Result<(), JoinError> = bad.try_join().unwrap();
+    assert!(matches!(bad, Err(JoinError::Panicked(_))));
+    assert_eq!(good.try_join().unwrap().unwrap(), 1);
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Threads: every coroutine is polled as often as it must, every output is joined once.
+#[test]
+fn threads_poll_everything_exactly() {
+    const THREADS: usize = 3;
+    const COROUTINES: usize = 300;
+    let executor = Arc::new(SharedExecutor::new());
+    let polls = Arc::new(AtomicUsize::new(0));
+    let handles: Vec<_> = (0..COROUTINES)
+        .map(|number| {
+            let (polls, theirs) = (polls.clone(), executor.clone());
+            let future = async move {
+                for _ in 0..number % 7 {
+                    polls.fetch_add(1, Ordering::Relaxed);
+                    yield_now().await;
+                }
+                // Joined across workers, with urgency on loan.
+                let at = level((number * 5 % 64) as u8);
+                let child = theirs.spawn(at, async move { number }).unwrap();
+                child.await.unwrap()
+            };
+            executor.spawn(level((number % 64) as u8), future).unwrap()
+        })
+        .collect();
+    let asleep = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let thread = thread::current();
+                asleep.lock().unwrap().push(thread.clone());
+                let worker = executor.worker(Arc::new(Unpark(thread)).into());
+                while executor.live() > 0 {
+                    if worker.step() == Step::Idle && executor.live() > 0 {
+                        thread::park();
+                    }
+                }
+                // Nobody calls for nothing: the others may sleep.
+                for thread in &*asleep.lock().unwrap() {
+                    thread.unpark();
+                }
+            });
+        }
+    });
+    let sum: usize = handles
+        .into_iter()
+        .map(|handle| handle.try_join().unwrap().unwrap())
+        .sum();
+    assert_eq!(sum, COROUTINES * (COROUTINES - 1) / 2);
+    let yields: usize = (0..COROUTINES).map(|number| number % 7).sum();
+    assert_eq!(polls.load(Ordering::Relaxed), yields);
+    assert!(executor.published().urgency().is_empty());
+}
+
+/// What the contract says of one coroutine of the scene, in plain data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Model {
+    state: State,
+    level: u8,
+    /// When it became ready at its level.
+    since: u64,
+    woken: bool,
+    cancelled: bool,
+    id: CoroutineId,
+}
+
+/// A scene: random operations, from inside polls that are nested as deep as there are workers.
+struct Scene {
+    executor: SharedExecutor,
+    coroutines: RefCell<Vec<Model>>,
+    handles: RefCell<Vec<SharedHandle<()>>>,
+    numbers: RefCell<std::vec::IntoIter<(u8, u8, u8)>>,
+    clock: Cell<u64>,
+    depth: Cell<usize>,
+}
+
+const WORKERS: usize = 3;
+
+impl Scene {
+    fn tick(&self) -> u64 {
+        self.clock.set(self.clock.get() + 1);
+        self.clock.get()
+    }
+
+    /// O1 and O2: the most urgent, and of those the one that has been ready for longest.
+    fn expected(&self) -> Option<usize> {
+        let coroutines = self.coroutines.borrow();
+        (0..coroutines.len())
+            .filter(|&at| coroutines[at].state == State::Ready)
+            .min_by_key(|&at| (coroutines[at].level, coroutines[at].since))
+    }
+
+    fn make_ready(&self, at: usize) {
+        let since = self.tick();
+        let one = &mut self.coroutines.borrow_mut()[at];
+        (one.state, one.since, one.woken) = (State::Ready, since, false);
+    }
+
+    fn spawn(self: &Rc<Self>, priority: u8) {
+        let (scene, me) = (self.clone(), self.coroutines.borrow().len());
+        let future = poll_fn(move |_| scene.poll(me));
+        let handle = self
+            .executor
+            .spawn(level(priority), OnOneThread(future))
+            .unwrap();
+        self.coroutines.borrow_mut().push(Model {
+            state: State::Ready,
+            level: priority,
+            since: self.tick(),
+            woken: false,
+            cancelled: false,
+            id: handle.id(),
+        });
+        self.handles.borrow_mut().push(handle);
+    }
+
+    fn poll(self: &Rc<Self>, me: usize) -> Poll<()> {
+        assert_eq!(self.expected(), Some(me), "picked out of order");
+        self.coroutines.borrow_mut()[me].state = State::Running;
+        self.depth.set(self.depth.get() + 1);
+        let finished = self.play();
+        self.depth.set(self.depth.get() - 1);
+        // What the executor does when this returns; nothing comes in between on one thread.
+        let one = self.coroutines.borrow()[me];
+        if finished || one.cancelled {
+            self.coroutines.borrow_mut()[me].state = State::Exited;
+        } else if one.woken {
+            self.make_ready(me);
+        } else {
+            self.coroutines.borrow_mut()[me].state = State::Blocked;
+        }
+        if finished {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
+    /// Operations until the poll ends, or the scene; whether the poll ends with the output.
+    fn play(self: &Rc<Self>) -> bool {
+        loop {
+            let next = self.numbers.borrow_mut().next();
+            let Some((op, which, number)) = next else {
+                return true;
+            };
+            let count = self.coroutines.borrow().len();
+            let at = usize::from(which) % count.max(1);
+            let priority = number % 6;
+            match op % 9 {
+                0 | 1 => self.spawn(priority),
+                2 | 3 if self.depth.get() < WORKERS => {
+                    let expected = self.expected();
+                    let step = worker(&self.executor).step();
+                    assert_eq!(step == Step::Ran, expected.is_some());
+                }
+                4 | 5 if count > 0 => {
+                    let one = self.coroutines.borrow()[at];
+                    assert_eq!(self.executor.wake(one.id), one.state != State::Exited);
+                    match one.state {
+                        State::Blocked => self.make_ready(at),
+                        State::Running => self.coroutines.borrow_mut()[at].woken = true,
+                        _ => {}
+                    }
+                }
+                6 if count > 0 => {
+                    let one = self.coroutines.borrow()[at];
+                    let done = self.executor.reprioritize(one.id, level(priority));
+                    assert_eq!(done, one.state != State::Exited);
+                    if done && one.level != priority {
+                        self.coroutines.borrow_mut()[at].level = priority;
+                        if one.state == State::Ready {
+                            self.make_ready(at);
+                        }
+                    }
+                }
+                7 if count > 0 => {
+                    let one = self.coroutines.borrow()[at];
+                    let done = self.executor.cancel(one.id);
+                    assert_eq!(done, one.state != State::Exited && !one.cancelled);
+                    let one = &mut self.coroutines.borrow_mut()[at];
+                    one.cancelled |= done;
+                    if done && one.state != State::Running {
+                        one.state = State::Exited;
+                    }
+                }
+                8 if self.depth.get() > 0 => return which % 4 == 0,
+                _ => {}
+            }
+            self.check();
+        }
+    }
+
+    /// Every state, every level, both words.
+    fn check(&self) {
+        let (mut ready, mut running) = (Levels::NONE, Levels::NONE);
+        for one in self.coroutines.borrow().iter() {
+            assert_eq!(self.executor.state(one.id), Some(one.state));
+            match one.state {
+                State::Ready => ready = ready.with(level(one.level)),
+                State::Running => running = running.with(level(one.level)),
+                _ => {}
+            }
+        }
+        assert_eq!(self.executor.ready(), ready);
+        assert_eq!(self.executor.published().running(), running);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Three workers, one inside a poll of the other: every pick, state and level is as the contract says.
+    #[test]
+    fn workers_and_oracle_agree(numbers in proptest::collection::vec(any::<(u8, u8, u8)>(), 0..200)) {
+        let scene = Rc::new(Scene {
+            executor: SharedExecutor::new(),
+            coroutines: RefCell::default(),
+            handles: RefCell::default(),
+            numbers: RefCell::new(numbers.into_iter()),
+            clock: Cell::new(0),
+            depth: Cell::new(0),
+        });
+        scene.play();
+        // The coroutines own the scene.
+        for handle in scene.handles.take() {
+            handle.cancel();
+        }
+        assert_eq!(scene.executor.live(), 0);
+    }
+}

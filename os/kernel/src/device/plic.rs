@@ -1,0 +1,75 @@
+//! The interrupt controller for devices (PLIC). The interrupts of all devices go to the supervisor mode of the hart that boots.
+use crate::boot::Machine;
+use spin::Once;
+
+/// How many interrupts the controller can tell apart, at most, as far as this kernel cares. QEMU's `virt` has 96.
+const MAX_INTERRUPTS: usize = 128;
+
+static CONTROLLER: Once<Controller> = Once::new();
+
+/// What serves each interrupt.
+static HANDLERS: [Once<fn()>; MAX_INTERRUPTS] = [const { Once::new() }; MAX_INTERRUPTS];
+
+/// Where the registers lie.
+struct Controller {
+    base: usize,
+    /// The supervisor mode of the hart that serves the interrupts: each hart has two contexts, the machine's first.
+    context: usize,
+}
+
+/// Finds the controller.
+pub(crate) fn init(machine: &Machine) {
+    if let Some(registers) = &machine.interrupts {
+        let controller = CONTROLLER.call_once(|| Controller {
+            base: registers.start,
+            context: 2 * machine.boot_hart + 1,
+        });
+        // Every priority above 0 gets through.
+        controller.write(0x20_0000 + 0x1000 * controller.context, 0);
+    }
+}
+
+/// Switches an interrupt on: from now on [`serve`] calls `handler` for it. Without a controller nothing happens.
+///
+/// # Panics
+/// If the interrupt has a number that no controller has.
+pub(crate) fn enable(interrupt: u32, handler: fn()) {
+    let Some(controller) = CONTROLLER.get() else {
+        return;
+    };
+    let interrupt = interrupt as usize;
+    HANDLERS[interrupt].call_once(|| handler);
+    controller.write(4 * interrupt, 1);
+    let enabled = 0x2000 + 0x80 * controller.context + 4 * (interrupt / 32);
+    controller.write(enabled, controller.read(enabled) | 1 << (interrupt % 32));
+}
+
+/// Serves the interrupts that are pending.
+pub(crate) fn serve() {
+    let Some(controller) = CONTROLLER.get() else {
+        return;
+    };
+    let claim = 0x20_0004 + 0x1000 * controller.context;
+    loop {
+        let interrupt = controller.read(claim);
+        if interrupt == 0 {
+            break;
+        }
+        if let Some(handler) = HANDLERS.get(interrupt as usize).and_then(Once::get) {
+            handler();
+        }
+        controller.write(claim, interrupt);
+    }
+}
+
+impl Controller {
+    fn read(&self, offset: usize) -> u32 {
+        // SAFETY: the device tree says that a PLIC lies there, and it is mapped.
+        unsafe { ((self.base + offset) as *const u32).read_volatile() }
+    }
+
+    fn write(&self, offset: usize, value: u32) {
+        // SAFETY: as in `read`.
+        unsafe { ((self.base + offset) as *mut u32).write_volatile(value) }
+    }
+}

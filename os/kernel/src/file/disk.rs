@@ -1,0 +1,164 @@
+//! Open files on the disk.
+use super::{NOT_ALLOWED, Transferred};
+use crate::fs::{self, Failure, Opening, Operation, Reply};
+use crate::memory::user::UserBuffer;
+use crate::process::Process;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use corank_abi::error::{BAD_DESCRIPTOR, INVALID, NO_MEMORY};
+use corank_abi::file::{FROM_END, FROM_HERE, FROM_START, FileStatus};
+use hadris_fs::NodeId;
+use spin::Mutex;
+
+/// The most bytes of one operation: what is read or written passes through the kernel's heap.
+const LARGEST: usize = 128 << 10;
+
+/// The lengths of the operations that make up a read or write of this length.
+fn chunks(length: usize) -> impl Iterator<Item = usize> {
+    (0..length)
+        .step_by(LARGEST)
+        .map(move |start| LARGEST.min(length - start))
+}
+
+/// An open file of the file system. It is closed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct DiskFile {
+    /// How the file system's driver knows it.
+    pub node: NodeId,
+    /// Where the next read or write begins. The file system's service moves it.
+    pub position: Mutex<u64>,
+    /// Writes go to the end.
+    pub append: bool,
+    read: bool,
+    write: bool,
+}
+
+impl DiskFile {
+    /// The file that the driver has opened as `node`.
+    pub(crate) fn new(node: NodeId, how: Opening) -> DiskFile {
+        DiskFile {
+            node,
+            position: Mutex::new(0),
+            append: how.append,
+            read: how.read,
+            write: how.write,
+        }
+    }
+
+    /// Reads up to the buffer's length or the file's end. Returns the number of bytes.
+    ///
+    /// # Errors
+    /// A bad address ends the process; the inner ones are the file system's, if nothing has been read.
+    pub(crate) async fn read(
+        self: Arc<DiskFile>,
+        process: &Process,
+        mut buffer: UserBuffer,
+    ) -> Transferred {
+        if !self.read {
+            return Ok(Err(NOT_ALLOWED));
+        }
+        let mut count = 0;
+        for length in chunks(buffer.length) {
+            let data = match fs::perform(Operation::Read(self.clone(), length)).await {
+                Ok(Reply::Data(data)) => data,
+                Err(failure) if count == 0 => return Ok(Err(failure)),
+                _ => break,
+            };
+            process.with_memory(|space| space.write(buffer.address, &data), Ok(()))?;
+            buffer.advance(data.len());
+            count += data.len();
+            if data.len() < length {
+                break;
+            }
+        }
+        Ok(Ok(count))
+    }
+
+    /// Writes the buffer. Returns the number of bytes, which is smaller when the file system has failed in between.
+    ///
+    /// # Errors
+    /// As [`DiskFile::read`].
+    pub(crate) async fn write(
+        self: Arc<DiskFile>,
+        process: &Process,
+        mut buffer: UserBuffer,
+    ) -> Transferred {
+        if !self.write {
+            return Ok(Err(NOT_ALLOWED));
+        }
+        let mut count = 0;
+        for length in chunks(buffer.length) {
+            let mut data = Vec::new();
+            if data.try_reserve_exact(length).is_err() {
+                return Ok(Err(Failure(NO_MEMORY)));
+            }
+            data.resize(length, 0);
+            process.with_memory(|space| space.read(buffer.address, &mut data), Ok(()))?;
+            buffer.advance(length);
+            match fs::perform(Operation::Write(self.clone(), data)).await {
+                Ok(Reply::Count(written)) => count += written,
+                Err(failure) if count == 0 => return Ok(Err(failure)),
+                _ => break,
+            }
+        }
+        Ok(Ok(count))
+    }
+
+    /// Moves the position, and returns it.
+    ///
+    /// # Errors
+    /// For a position in front of the file, and for a `from` that does not exist.
+    pub(crate) async fn seek(self: Arc<DiskFile>, offset: isize, from: usize) -> fs::Result<u64> {
+        let start = match from {
+            FROM_START => 0,
+            FROM_HERE => *self.position.lock(),
+            FROM_END => self.clone().status().await?.size,
+            _ => return Err(Failure(INVALID)),
+        };
+        let position = start
+            .checked_add_signed(offset as i64)
+            .ok_or(Failure(INVALID))?;
+        *self.position.lock() = position;
+        Ok(position)
+    }
+
+    /// What is known of it.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub(crate) async fn status(self: Arc<DiskFile>) -> fs::Result<FileStatus> {
+        match fs::perform(Operation::StatusOf(self)).await? {
+            Reply::Status(status) => Ok(status),
+            _ => Err(Failure(INVALID)),
+        }
+    }
+
+    /// Cuts it off, or extends it by zeros.
+    ///
+    /// # Errors
+    /// When it is not open for writing, and what the file system says.
+    pub(crate) async fn truncate(self: Arc<DiskFile>, size: u64) -> fs::Result<()> {
+        if !self.write {
+            return Err(Failure(BAD_DESCRIPTOR));
+        }
+        fs::perform(Operation::Truncate(self, size))
+            .await
+            .map(|_| ())
+    }
+
+    /// Closes it, and waits for what has been written.
+    ///
+    /// # Errors
+    /// What the file system says; it is closed all the same.
+    pub(crate) async fn close(self) -> fs::Result<()> {
+        let operation = Operation::Close(self.node, self.write);
+        core::mem::forget(self);
+        fs::perform(operation).await.map(|_| ())
+    }
+}
+
+impl Drop for DiskFile {
+    fn drop(&mut self) {
+        fs::close(self.node, self.write);
+    }
+}

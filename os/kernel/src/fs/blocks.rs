@@ -1,0 +1,143 @@
+//! The disk as the file system's driver sees it.
+use crate::device::disk::{Answer, Disk, DiskError, Operation, SECTOR};
+use alloc::vec::Vec;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use hadris_io::{Error, ErrorType};
+use hadris_storage::async_::BlockDevice;
+use hadris_storage::{BlockIndex, BlockSize};
+
+/// The most bytes of one request. A longer read or write is as many requests as it takes, all under way at once.
+const LARGEST: usize = 32 << 10;
+
+/// A disk as a row of sectors.
+pub(super) struct Blocks(pub &'static Disk);
+
+/// A read, write or flush under way.
+#[derive(Default)]
+pub(super) struct Transfer {
+    started: bool,
+    /// In the order of their sectors.
+    requests: Vec<Answer>,
+    /// The answers to the first of them.
+    answers: Vec<Result<Vec<u8>, DiskError>>,
+}
+
+type Outcome = Result<(), Error<DiskError>>;
+
+impl Transfer {
+    /// Makes the requests, once: one for each piece. There are none behind one that finds no memory.
+    fn start<'a>(
+        &mut self,
+        disk: &Disk,
+        operation: Operation,
+        first: BlockIndex,
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) {
+        if core::mem::replace(&mut self.started, true) {
+            return;
+        }
+        let mut sector = first.get();
+        for piece in pieces {
+            let Ok(data) = buffer(piece, operation) else {
+                self.answers.push(Err(DiskError::NoMemory));
+                break;
+            };
+            self.requests.push(disk.submit(operation, sector, data));
+            sector += (piece.len() / SECTOR) as u64;
+        }
+    }
+
+    /// Waits until no request is under way any more. The answers then are those of all requests, and no memory counts as one.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while let Some(request) = self.requests.first_mut() {
+            let answer = ready!(Pin::new(request).poll(context));
+            self.requests.remove(0);
+            self.answers.push(answer);
+        }
+        Poll::Ready(())
+    }
+}
+
+/// The request's data: a copy, or room.
+fn buffer(piece: &[u8], operation: Operation) -> Result<Vec<u8>, DiskError> {
+    let mut buffer = Vec::new();
+    buffer
+        .try_reserve_exact(piece.len())
+        .map_err(|_| DiskError::NoMemory)?;
+    if operation == Operation::Write {
+        buffer.extend_from_slice(piece);
+    } else {
+        buffer.resize(piece.len(), 0);
+    }
+    Ok(buffer)
+}
+
+fn failed(error: DiskError) -> Error<DiskError> {
+    Error::device(error, "the disk has failed")
+}
+
+impl ErrorType for Blocks {
+    type Error = DiskError;
+}
+
+impl BlockDevice for Blocks {
+    type State = Transfer;
+
+    fn block_size(&self) -> BlockSize {
+        const { BlockSize::new(SECTOR as u32).expect("a sector has a size") }
+    }
+
+    fn block_count(&self) -> u64 {
+        self.0.sectors
+    }
+
+    fn writable(&self) -> bool {
+        self.0.writable
+    }
+
+    fn poll_read_blocks(
+        &mut self,
+        transfer: &mut Transfer,
+        context: &mut Context<'_>,
+        first: BlockIndex,
+        buf: &mut [u8],
+    ) -> Poll<Outcome> {
+        transfer.start(self.0, Operation::Read, first, buf.chunks(LARGEST));
+        ready!(transfer.poll(context));
+        for (piece, answer) in buf.chunks_mut(LARGEST).zip(transfer.answers.drain(..)) {
+            piece.copy_from_slice(&answer.map_err(failed)?);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write_blocks(
+        &mut self,
+        transfer: &mut Transfer,
+        context: &mut Context<'_>,
+        first: BlockIndex,
+        buf: &[u8],
+    ) -> Poll<Outcome> {
+        transfer.start(self.0, Operation::Write, first, buf.chunks(LARGEST));
+        ready!(transfer.poll(context));
+        let failure = transfer.answers.drain(..).find_map(Result::err);
+        Poll::Ready(failure.map_or(Ok(()), |error| Err(failed(error))))
+    }
+
+    fn poll_flush(&mut self, transfer: &mut Transfer, context: &mut Context<'_>) -> Poll<Outcome> {
+        let nothing: [&[u8]; 1] = [&[]];
+        transfer.start(
+            self.0,
+            Operation::Flush,
+            BlockIndex::new(0),
+            nothing.into_iter(),
+        );
+        ready!(transfer.poll(context));
+        let failure = transfer.answers.drain(..).find_map(Result::err);
+        Poll::Ready(failure.map_or(Ok(()), |error| Err(failed(error))))
+    }
+
+    fn cancel(&mut self, _: &mut Transfer) {
+        // The requests own their memory and are served to their end. The file system's service never gives one up.
+    }
+}

@@ -1,0 +1,265 @@
+//! The file system: FAT on the disk.
+//!
+//! One coroutine, the *service*, owns the volume and performs one operation after the other. Whoever needs one leaves it in a queue
+//! and waits for the reply. So an operation is performed to its end even when its process is killed meanwhile, and no directory
+//! is left half changed; and the memory of the process is touched only by the process's own coroutine.
+//!
+//! The most urgent operation is next. While one waits, the service runs at the level of the most urgent of those who wait, so
+//! nothing urgent waits behind what is not. Only files that nobody has open any more come first: they are closed before anyone
+//! can see them busy.
+mod blocks;
+pub(crate) mod path;
+mod volume;
+
+use crate::device::disk;
+use crate::file::disk::DiskFile;
+use crate::hart;
+use crate::process::priority;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use corank::{Priority, Remote};
+use corank_abi::error::{INPUT_OUTPUT, NO_DEVICE};
+use corank_abi::file::{DirectoryEntry, FileStatus, Space};
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+use hadris_fs::NodeId;
+use spin::Mutex;
+use volume::Volume;
+
+/// Why an operation failed: a negative number from [`corank_abi::error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failure(pub isize);
+
+/// What an operation returns.
+pub(crate) type Result<T> = core::result::Result<T, Failure>;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opening {
+    /// It may be read.
+    pub read: bool,
+    /// It may be written.
+    pub write: bool,
+    /// What is written goes to the end.
+    pub append: bool,
+    /// It is emptied first.
+    pub truncate: bool,
+    /// It is made if it is not there.
+    pub create: bool,
+    /// It must not be there.
+    pub exclusive: bool,
+}
+
+/// What the service can do. Paths are absolute, without `.` and `..`.
+#[derive(Debug)]
+pub(crate) enum Operation {
+    /// Gives [`Reply::File`].
+    Open(String, Opening),
+    /// Reads from the file's position on, which it moves. Gives [`Reply::Data`], empty at the end.
+    Read(Arc<DiskFile>, usize),
+    /// Writes at the file's position, which it moves. Gives [`Reply::Count`].
+    Write(Arc<DiskFile>, Vec<u8>),
+    /// Shortens the file, or extends it by zeros.
+    Truncate(Arc<DiskFile>, u64),
+    /// Gives [`Reply::Status`].
+    Status(String),
+    /// Gives [`Reply::Status`].
+    StatusOf(Arc<DiskFile>),
+    /// Gives [`Reply::Data`]: all of a file.
+    ReadAll(String, usize),
+    /// Gives [`Reply::Entry`]: the entry of a directory at a place, 0 for the first.
+    Entry(String, u64),
+    /// Makes a directory.
+    MakeDirectory(String),
+    /// Removes a file, or an empty directory.
+    Remove(String, bool),
+    /// Moves the first to the second, and replaces that.
+    Rename(String, String),
+    /// Closes a file that was open for writing or not.
+    Close(NodeId, bool),
+    /// Makes everything durable.
+    Sync,
+    /// Gives [`Reply::Space`].
+    Space,
+}
+
+/// What came of an operation.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// Nothing to say.
+    Done,
+    /// An open file.
+    File(DiskFile),
+    /// Bytes.
+    Data(Vec<u8>),
+    /// How many bytes.
+    Count(usize),
+    /// What is known of a file.
+    Status(FileStatus),
+    /// An entry of a directory; `None` behind the last.
+    Entry(Option<alloc::boxed::Box<DirectoryEntry>>),
+    /// How much room there is.
+    Space(Space),
+}
+
+/// Where a reply is left.
+#[derive(Debug, Default)]
+struct Waiting {
+    reply: Option<Result<Reply>>,
+    waker: Option<Waker>,
+}
+
+struct Request {
+    operation: Operation,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+struct Queue {
+    /// By level, then in the order in which they came.
+    requests: BTreeMap<(u8, u64), Request>,
+    last: u64,
+    /// Files that nobody has open any more, and whether they were open for writing.
+    closing: VecDeque<(NodeId, bool)>,
+    service: Option<Remote>,
+    /// The level of the operation that the service performs; that of the most urgent one that waits, if that is more urgent.
+    level: u8,
+    /// Wakes the service if it waits for something to do.
+    idle: Option<Waker>,
+}
+
+static QUEUE: Mutex<Queue> = Mutex::new(Queue {
+    requests: BTreeMap::new(),
+    last: 0,
+    closing: VecDeque::new(),
+    service: None,
+    level: 63,
+    idle: None,
+});
+
+/// Starts the service if there is a disk.
+///
+/// # Panics
+/// When there is no memory for it.
+pub(crate) fn init() {
+    let Some(disk) = disk::get() else { return };
+    let service = hart::executor()
+        .spawn(Priority::MOST_URGENT, serve(disk))
+        .expect("there is memory for the file system");
+    QUEUE.lock().service = Some(service.remote());
+}
+
+/// Whether there is a disk, with or without a file system that can be read.
+pub(crate) fn is_there() -> bool {
+    disk::get().is_some()
+}
+
+/// Performs an operation at the level of the coroutine that calls this.
+///
+/// # Errors
+/// As the operation; [`NO_DEVICE`] without a disk.
+pub(crate) async fn perform(operation: Operation) -> Result<Reply> {
+    let waiting = Arc::new(Mutex::new(Waiting::default()));
+    let request = Request {
+        operation,
+        waiting: waiting.clone(),
+    };
+    QUEUE.lock().add(request, current_level())?;
+    poll_fn(|context| {
+        let mut waiting = waiting.lock();
+        match waiting.reply.take() {
+            Some(reply) => Poll::Ready(reply),
+            None => {
+                waiting.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// Closes a file that nobody has open any more.
+pub(crate) fn close(node: NodeId, was_written: bool) {
+    let mut queue = QUEUE.lock();
+    queue.closing.push_back((node, was_written));
+    queue.wake();
+}
+
+/// Writes everything to the disk, for the end of the system.
+pub(crate) async fn shut_down() {
+    if is_there() && perform(Operation::Sync).await.is_err() {
+        crate::println!("corank: the file system could not be written to its end");
+    }
+}
+
+fn current_level() -> u8 {
+    corank::current()
+        .and_then(|coroutine| hart::executor().priority(coroutine))
+        .unwrap_or_default()
+        .level()
+}
+
+impl Queue {
+    fn add(&mut self, request: Request, level: u8) -> Result<()> {
+        let Some(service) = &self.service else {
+            return Err(Failure(NO_DEVICE));
+        };
+        if level < self.level {
+            self.level = level;
+            service.reprioritize(priority(level));
+        }
+        self.last += 1;
+        self.requests.insert((level, self.last), request);
+        self.wake();
+        Ok(())
+    }
+
+    fn wake(&mut self) {
+        if let Some(service) = self.idle.take() {
+            service.wake();
+        }
+    }
+
+    /// What is next, if anything is. The service takes on its level.
+    fn next(&mut self) -> Option<Request> {
+        if let Some((node, was_written)) = self.closing.pop_front() {
+            return Some(Request {
+                operation: Operation::Close(node, was_written),
+                waiting: Arc::default(),
+            });
+        }
+        let ((level, _), request) = self.requests.pop_first()?;
+        if let Some(service) = self.service.as_ref().filter(|_| level != self.level) {
+            service.reprioritize(priority(level));
+            self.level = level;
+        }
+        Some(request)
+    }
+}
+
+async fn serve(disk: &'static disk::Disk) {
+    let mut volume = Volume::mount(disk).await;
+    loop {
+        let request = poll_fn(|context| {
+            let mut queue = QUEUE.lock();
+            match queue.next() {
+                Some(request) => Poll::Ready(request),
+                None => {
+                    queue.idle = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+        let reply = match &mut volume {
+            Some(volume) => volume.perform(request.operation).await,
+            None => Err(Failure(INPUT_OUTPUT)),
+        };
+        let mut waiting = request.waiting.lock();
+        waiting.reply = Some(reply);
+        if let Some(waker) = waiting.waker.take() {
+            waker.wake();
+        }
+    }
+}

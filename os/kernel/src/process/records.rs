@@ -1,0 +1,76 @@
+//! What `ps` shows of processes.
+use super::{Process, Slot, State, table};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use corank_abi::information::{ENDED, ENDING, NAME_SIZE, ProcessRecord, RUNNING};
+use core::sync::atomic::Ordering;
+
+/// A record of each process, in the order of their numbers; behind them those that have ended and not been waited for.
+pub(crate) fn records() -> Vec<ProcessRecord> {
+    let mut processes = Vec::new();
+    table::for_each(|process| processes.push(process.clone()));
+    let mut ended = Vec::new();
+    let mut records: Vec<_> = processes
+        .iter()
+        .map(|process| process.record(&mut ended))
+        .collect();
+    // Between the two looks a process may have ended.
+    ended.sort_by_key(|process| process.pid);
+    let ended = ended
+        .iter()
+        .filter(|ended| processes.iter().all(|process| process.pid != ended.pid));
+    records.extend(ended.map(|process| process.record(&mut Vec::new())));
+    records
+}
+
+impl Process {
+    /// What is known of it now. Adds its children that have ended to `children`.
+    fn record(&self, children: &mut Vec<Arc<Process>>) -> ProcessRecord {
+        let page = self.page();
+        let mut record = ProcessRecord {
+            pid: self.pid as u64,
+            group: self.group.load(Ordering::Relaxed) as u64,
+            level: self.level().into(),
+            granted: self.granted,
+            ready: page.ready.load(Ordering::Relaxed),
+            running: page.running.load(Ordering::Relaxed),
+            arriving: page.arriving.load(Ordering::Relaxed),
+            coroutines: page.coroutines.load(Ordering::Relaxed) as u64,
+            pages: self.with_memory(|space| space.pages() as u64, 0),
+            calls: self
+                .ring
+                .lock()
+                .as_ref()
+                .map_or(0, |ring| ring.under_way() as u64),
+            ..ProcessRecord::default()
+        };
+        for (place, byte) in record.name[..NAME_SIZE]
+            .iter_mut()
+            .zip(self.name.lock().bytes())
+        {
+            *place = byte;
+        }
+        let parent = {
+            let state = self.state.lock();
+            fill(&mut record, &state);
+            children.extend(state.children.iter().cloned());
+            state.parent.upgrade()
+        };
+        children.retain(|child| child.state.lock().ended);
+        record.parent = parent.map_or(0, |parent| parent.pid as u64);
+        record
+    }
+}
+
+/// What the process's own lock guards.
+fn fill(record: &mut ProcessRecord, state: &State) {
+    let live = |slot: &&Slot| matches!(slot, Slot::Live(_) | Slot::Starting);
+    record.threads = state.threads.iter().filter(live).count() as u64;
+    record.files = state.files.iter().flatten().count() as u64;
+    record.state = match state.ending {
+        None => RUNNING,
+        Some(_) if !state.ended => ENDING,
+        Some(_) => ENDED,
+    };
+    record.exit_code = state.ending.unwrap_or(0).into();
+}
