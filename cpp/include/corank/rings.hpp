@@ -42,21 +42,22 @@ class rings {
   // The head goes to the tail. One store, so an interrupt handler may add to the ring at any moment: it comes before the old head or behind it.
   [[gnu::always_inline]] void turn(unsigned level, block* head) { poke(heads_[level], peek(head->next)); }
 
-  // Adds at the tail (rule O3). Masked.
-  void push(block* added) {
+  // Adds at the tail (rule O3); true if the ring was empty. Masked.
+  bool push(block* added) {
     const unsigned level = added->level;
     block* const head = heads_[level];
     if (!has(level)) {
       added->next = added->previous = added;
       poke(heads_[level], added);
       poke(words_[level / 32], words_[level / 32] | bit(level));
-      return;
+      return true;
     }
     block* const tail = head->previous;
     added->next = head;
     added->previous = tail;
     poke(tail->next, added);
     head->previous = added;
+    return false;
   }
 
   // Takes a block out of the ring of `level`, wherever in it it stands. Masked.

@@ -24,7 +24,11 @@ class scheduler {
 
   // Polls the most urgent coroutine, until nothing is ready.
   [[gnu::noinline]] void run_until_idle() {
-    for (unsigned level; (level = rings_.most_urgent()) != detail::rings::none;) poll(level);
+    for (unsigned level; (level = rings_.most_urgent()) != detail::rings::none;) {
+      // While nothing but yields happens, the most urgent level stays the same.
+      while (poll(level)) {
+      }
+    }
     detail::poke<detail::block*>(current_, nullptr);
   }
 
@@ -152,7 +156,7 @@ class scheduler {
       }
     } else if (block->where() == detail::phase::queued) {
       rings_.remove(block, old);
-      rings_.push(block);
+      add(block);
     }
   }
 
@@ -195,18 +199,22 @@ class scheduler {
   static void destroy(detail::block* block) { std::coroutine_handle<>::from_address(block->frame()).destroy(); }
 
  private:
-  // How the present poll ends. The lowest byte says whether a wake is remembered; the others hold what makes the end of the poll an uncommon one.
-  enum ending : uint32_t { woken = 0x0001, moved = 0x0100, cancelled = 0x0200, done = 0x0400 };
+  // How the present poll ends. The lowest byte says whether a wake is remembered; the others hold what makes the end of the poll an uncommon one: that a level
+  // has become ready, and the next pick may be from another level, is one of these.
+  enum ending : uint32_t { woken = 0x0001, moved = 0x0100, cancelled = 0x0200, done = 0x0400, level_added = 0x0800 };
   static constexpr unsigned woken_byte = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 3;
 
-  [[gnu::always_inline]] void poll(unsigned level) {
+  // One poll of the head of a level; true if it ended in the common way: by a yield, and no other level has become ready meanwhile. That look is also the
+  // moment at which the next pick is decided.
+  [[gnu::always_inline]] bool poll(unsigned level) {
     detail::block* const block = pick(level);
     std::coroutine_handle<>::from_address(block->leaf).resume();
     if (detail::peek(ending_) == woken && !port::parallel) [[likely]] {
       rings_.turn(level, block);
-    } else {
-      end_poll(block, level);
+      return true;
     }
+    end_poll(block, level);
+    return false;
   }
 
   [[gnu::always_inline]] detail::block* pick(unsigned level) {
@@ -232,10 +240,10 @@ class scheduler {
       critical masked;
       how = ending_;
       ending_ = 0;
-      if ((how & ~moved) == woken) {
+      if ((how & ~(moved | level_added)) == woken) {
         if ((how & moved) == 0) return rings_.turn(level, block);
         rings_.remove(block, level);
-        return rings_.push(block);
+        return add(block);
       }
       rings_.remove(block, level);
       // Once it is blocked and handlers may come, one may have made it ready again: no look at it after that.
@@ -253,8 +261,12 @@ class scheduler {
 
   void enqueue(detail::block* block) {
     block->go(detail::phase::queued);
-    rings_.push(block);
+    add(block);
     port::poke();
+  }
+
+  void add(detail::block* block) {
+    if (rings_.push(block)) ending_ = ending_ | level_added;
   }
 
   unsigned ring_of_current() const { return (ending_ & moved) != 0 ? ring_before_move_ : current_->level; }

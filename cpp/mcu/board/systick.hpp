@@ -39,8 +39,11 @@ inline void count() {
   at().reload = top;
   at().current = 0;
   at().control = enable | core_clock;
+  while (at().current == 0) {
+  }
 }
 
+// Ticks since count(); it goes round after 2^24.
 inline uint32_t now() { return top - at().current; }
 
 }  // namespace systick

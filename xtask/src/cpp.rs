@@ -1,0 +1,63 @@
+//! Building the C++ library's tests and firmware in `cpp/` with CMake, and running firmware in QEMU.
+
+pub(crate) mod frames;
+
+use crate::process;
+use crate::progress::Progress;
+use crate::repository;
+use anyhow::{Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The library's folder.
+pub(crate) const HOME: &str = "cpp";
+
+/// No configuration takes longer to build.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Configures and builds one target of a preset (`cpp/CMakePresets.json`); returns the build's folder.
+///
+/// # Errors
+/// With the end of what the failing step said.
+pub(crate) fn build(preset: &str, target: &str, progress: &mut Progress) -> Result<PathBuf> {
+    let mut configure = Command::new("cmake");
+    configure.args(["--preset", preset]);
+    let mut build = Command::new("cmake");
+    build.args(["--build", "--preset", preset, "--target", target]);
+    for command in [&mut configure, &mut build] {
+        command.current_dir(repository::path(HOME));
+        progress.say(&process::describe(command));
+        let finished = process::capture(command, LIMIT, |line| progress.say(line))?;
+        ensure!(
+            finished.success(),
+            "`{}` failed:\n{}",
+            process::describe(command),
+            finished.tail(30)
+        );
+    }
+    Ok(repository::path("target/cpp").join(preset))
+}
+
+/// How much of its clock an instruction takes, for [`qemu`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// One nanosecond: the core's timer, at 168 MHz, counts 168 for 1000 instructions.
+    Counting,
+    /// Eight nanoseconds: more than one tick of the core's timer, so that it can fire at every instruction.
+    EveryInstruction,
+}
+
+/// The board with this firmware.
+pub(crate) fn qemu(firmware: &Path, pace: Pace) -> Command {
+    let shift = match pace {
+        Pace::Counting => "shift=0",
+        Pace::EveryInstruction => "shift=3",
+    };
+    let mut command = Command::new("qemu-system-arm");
+    command.args(["-M", "netduinoplus2", "-nographic", "-icount", shift]);
+    command
+        .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
+        .arg(firmware);
+    command
+}
