@@ -8,6 +8,7 @@
 
 #include "coroutine.hpp"
 #include "meta.hpp"
+#include "port.hpp"
 #include "priority.hpp"
 
 namespace corank {
@@ -36,11 +37,13 @@ struct frame_head {
 //   (a call: it        │ cancel              │ finish, panic, cancel            │ cancel
 //   stays fresh)       ▼                     ▼                                  ▼
 //                     exited, and free when nobody holds its handle or its frame any more
-enum class phase : uint8_t { free, fresh, queued, blocked, exited };
+// Those in which it lives have the bit 2 in common.
+enum class phase : uint8_t { free = 0, fresh = 1, queued = 2, blocked = 3, exited = 4 };
 
 // Beside the phase in `block::flags`.
 enum mark : uint8_t {
   phase_mask = 0x07,
+  alive = 0x02,     // the bit that queued and blocked have in common
   held = 0x08,      // a task or join_handle exists
   framed = 0x10,    // the frame exists
   finished = 0x20,  // exited by co_return
@@ -57,13 +60,13 @@ struct block {
   uint8_t flags;
   // The effective level: the ring that it is in while queued.
   uint8_t level;
-  uint16_t base : 6;
-  // A generation comes again after 1024 coroutines in the same place.
-  uint16_t generation : 10;
+  uint8_t base;
+  // Comes again after 256 coroutines in the same place (rule C4).
+  uint8_t generation;
 
   phase where() const { return static_cast<phase>(peek(flags) & phase_mask); }
   bool has(mark what) const { return (peek(flags) & what) != 0; }
-  bool lives() const { return where() == phase::queued || where() == phase::blocked; }
+  bool lives() const { return has(alive); }
 
   // Masked, while the coroutine lives: a handler that wakes it changes the same byte.
   void go(phase to) { poke(flags, static_cast<uint8_t>((flags & ~phase_mask) | static_cast<uint8_t>(to))); }
@@ -73,11 +76,23 @@ struct block {
   void* frame() { return this + 1; }
   static block* of_frame(void* frame) { return static_cast<block*>(frame) - 1; }
 
-  // The frame has gone, or the handle has: the place is free when both have (rule C5). Masked.
-  void release() {
-    if (has(held) || has(framed) || lives()) return;
-    poke(flags, static_cast<uint8_t>(phase::free));
-    generation = static_cast<uint16_t>(generation + 1) & 0x3ff;
+  // Takes the place for a frame, which is returned, and a handle to it; null if it is taken.
+  [[gnu::noinline]] void* occupy() {
+    if (flags != static_cast<uint8_t>(phase::free)) return nullptr;
+    flags = static_cast<uint8_t>(phase::fresh) | held | framed;
+    return frame();
+  }
+
+  // The frame has gone, or the handle has: the place is free when both have (rule C5). Returns what is left.
+  [[gnu::noinline]] uint8_t give_up(mark what) {
+    critical masked;
+    uint8_t left = flags & static_cast<uint8_t>(~what);
+    if ((left & (held | framed)) == 0) {
+      left = static_cast<uint8_t>(phase::free);
+      ++generation;
+    }
+    poke(flags, left);
+    return left;
   }
 };
 
@@ -100,7 +115,7 @@ class coroutine_id {
 
  private:
   detail::block* block_ = nullptr;
-  uint16_t generation_ = 0;
+  uint8_t generation_ = 0;
 };
 
 }  // namespace corank

@@ -67,9 +67,7 @@ class [[nodiscard]] generator {
   end_type end() const { return {}; }
 
  private:
-  explicit generator(detail::block* block) : block_(block) {
-    if (block != nullptr) block->add(detail::held);
-  }
+  explicit generator(detail::block* block) : block_(block) {}
   detail::block* block_;
 };
 

@@ -59,16 +59,6 @@ template <class T>
   return old;
 }
 
-// Reads and writes of what an interrupt handler changes as well: never torn, never invented by the compiler.
-template <class T>
-[[gnu::always_inline]] inline T peek(const T& place) {
-  return __atomic_load_n(&place, __ATOMIC_RELAXED);
-}
-template <class T>
-[[gnu::always_inline]] inline void poke(T& place, T value) {
-  __atomic_store_n(&place, value, __ATOMIC_RELAXED);
-}
-
 // A `T` in an operand that is not evaluated.
 template <class T> T& instance() noexcept;
 

@@ -19,13 +19,8 @@ template <size_t Room>
 struct slot {
   static constexpr size_t room = (Room + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
 
-  // Room for a control block and its frame; null while a coroutine is there. From thread mode.
-  detail::block* take() {
-    if (head_.where() != detail::phase::free) return nullptr;
-    head_.go(detail::phase::fresh);
-    head_.add(detail::framed);
-    return &head_;
-  }
+  // Room for a frame, behind a control block; null while a coroutine is there. From thread mode.
+  void* take() { return head_.occupy(); }
 
   // Cancels what lives here. It must not be running.
   void clear() {
@@ -45,9 +40,9 @@ template <size_t Room, size_t Count>
 struct pool {
   static constexpr size_t room = slot<Room>::room;
 
-  detail::block* take() {
+  void* take() {
     for (slot<Room>& each : slots_)
-      if (detail::block* const block = each.take()) return block;
+      if (void* const frame = each.take()) return frame;
     return nullptr;
   }
 
@@ -71,7 +66,7 @@ struct pool {
 template <auto& Place>
 struct in {
   static constexpr size_t room = Place.room;
-  static detail::block* take() { return Place.take(); }
+  static void* take() { return Place.take(); }
 };
 
 namespace detail {
@@ -105,9 +100,7 @@ template <class P>
   // Without optimisation the compiler does not know the size while it compiles. Then it is checked when the coroutine is created, and spawn says what is wrong.
   if (size > P::room) return nullptr;
 #endif
-  block* const head = place.take();
-  if (head == nullptr) return nullptr;
-  void* frame = head->frame();
+  void* frame = place.take();
   // From here on a piece of memory of its own for the compiler, as an allocator's would be; else both compilers warn of a `delete` of a variable.
   asm("" : "+r"(frame));
   return frame;

@@ -34,4 +34,27 @@ class critical {
   port::saved saved_;
 };
 
+namespace detail {
+
+// Reads and writes of what an interrupt handler changes as well: never torn, never invented by the compiler. Where threads wake, they are atomic; elsewhere
+// volatile says as much, and compiles to shorter code.
+template <class T>
+[[gnu::always_inline]] inline T peek(const T& place) {
+  if constexpr (port::parallel) {
+    return __atomic_load_n(&place, __ATOMIC_RELAXED);
+  } else {
+    return const_cast<const volatile T&>(place);
+  }
+}
+template <class T>
+[[gnu::always_inline]] inline void poke(T& place, T value) {
+  if constexpr (port::parallel) {
+    __atomic_store_n(&place, value, __ATOMIC_RELAXED);
+  } else {
+    const_cast<volatile T&>(place) = value;
+  }
+}
+
+}  // namespace detail
+
 }  // namespace corank

@@ -9,6 +9,9 @@
 namespace corank::detail {
 
 class rings {
+  // First, so that a head is found with the level as an index and nothing to add.
+  block* heads_[levels_count]{};
+
  public:
   // The level that no ring has.
   static constexpr unsigned none = levels_count;
@@ -42,26 +45,27 @@ class rings {
   // The head goes to the tail. One store, so an interrupt handler may add to the ring at any moment: it comes before the old head or behind it.
   [[gnu::always_inline]] void turn(unsigned level, block* head) { poke(heads_[level], peek(head->next)); }
 
-  // Adds at the tail (rule O3); true if the ring was empty. Masked.
-  bool push(block* added) {
+  // Adds at the tail (rule O3). Masked.
+  [[gnu::noinline]] void push(block* added) {
     const unsigned level = added->level;
     block* const head = heads_[level];
-    if (!has(level)) {
+    const uint32_t word = words_[level / 32];
+    if ((word & bit(level)) == 0) {
       added->next = added->previous = added;
       poke(heads_[level], added);
-      poke(words_[level / 32], words_[level / 32] | bit(level));
-      return true;
+      poke(words_[level / 32], word | bit(level));
+      notes = notes | level_added;
+      return;
     }
     block* const tail = head->previous;
     added->next = head;
     added->previous = tail;
     poke(tail->next, added);
     head->previous = added;
-    return false;
   }
 
   // Takes a block out of the ring of `level`, wherever in it it stands. Masked.
-  void remove(block* removed, unsigned level) {
+  [[gnu::noinline]] void remove(block* removed, unsigned level) {
     block* const next = removed->next;
     if (next == removed) {
       poke(words_[level / 32], words_[level / 32] & ~bit(level));
@@ -73,11 +77,13 @@ class rings {
     if (heads_[level] == removed) poke(heads_[level], next);
   }
 
+  // What the scheduler notes of the present poll, and one note of the rings' own: that a level has become ready.
+  static constexpr uint32_t level_added = 0x0800;
+  uint32_t notes = 0;
+
  private:
   static constexpr uint32_t bit(unsigned level) { return uint32_t{1} << (31 - level % 32); }
 
-  // First, so that a head is found with the level as an index and nothing to add.
-  block* heads_[levels_count]{};
   uint32_t words_[2]{};
 };
 

@@ -101,7 +101,7 @@ class scheduler {
   bool reprioritize(coroutine_id id, priority level) {
     detail::block* const block = id.find();
     if (block == nullptr) return false;
-    block->base = level.level() & 0x3f;
+    block->base = static_cast<uint8_t>(level.level());
     detail::refresh_level(block);
     return true;
   }
@@ -116,19 +116,22 @@ class scheduler {
   [[nodiscard]] unsigned live() const { return live_; }
 
   // At most so many may live; one more is refused by spawn (rule C6). Without it, their places are the limit.
-  void limit(unsigned coroutines) { limit_ = coroutines; }
-  [[nodiscard]] bool is_full() const { return live_ >= limit_; }
+  void limit(unsigned coroutines) { beyond_limit_ = ~coroutines; }
 
   // ---- for the library's own parts ----
 
-  // A new coroutine becomes ready (rule S2).
-  void start(detail::block* block, priority level) {
-    block->base = level.level() & 0x3f;
-    block->level = static_cast<uint8_t>(level.level());
-    block->leaf = block->frame();
+  // A new coroutine becomes ready (rule S2), unless there are too many.
+  [[gnu::noinline]] bool start(detail::block* block, unsigned level) {
+    if (live_ >= ~beyond_limit_) return false;
     ++live_;
+    block->leaf = block->frame();
+    detail::poke(block->base, static_cast<uint8_t>(level));
+    detail::poke(block->level, static_cast<uint8_t>(level));
     critical masked;
-    enqueue(block);
+    detail::poke(block->flags, static_cast<uint8_t>(static_cast<uint8_t>(detail::phase::queued) | detail::held | detail::framed));
+    rings_.push(block);
+    port::poke();
+    return true;
   }
 
   void wake_masked(detail::block* block) {
@@ -140,48 +143,48 @@ class scheduler {
   }
 
   // The wake of the running coroutine by itself or by a handler (rule W3).
-  [[gnu::always_inline]] void remember_wake() {
-    // A byte of its own: one store, which no interrupt handler can come between.
-    __atomic_store_n(reinterpret_cast<unsigned char*>(&ending_) + woken_byte, 1, __ATOMIC_RELAXED);
-  }
+  [[gnu::always_inline]] void remember_wake() { note_wake(1); }
 
   void set_level(detail::block* block, unsigned level) {
     critical masked;
     const uint8_t old = block->level;
     block->level = static_cast<uint8_t>(level);
     if (block == current_) {
-      if ((ending_ & moved) == 0) {
+      if ((rings_.notes & moved) == 0) {
         ring_before_move_ = old;
-        ending_ = ending_ | moved;
+        rings_.notes = rings_.notes | moved;
       }
     } else if (block->where() == detail::phase::queued) {
       rings_.remove(block, old);
-      add(block);
+      rings_.push(block);
     }
   }
 
   bool cancel_living(detail::block* block) {
     if (block == current_) {
       critical masked;
-      const bool first = (ending_ & cancelled) == 0;
-      ending_ = ending_ | cancelled;
+      const bool first = (rings_.notes & cancelled) == 0;
+      rings_.notes = rings_.notes | cancelled;
+      cancel_at_end_ = [](scheduler& self, detail::block* stopped) { self.drop_future(stopped, self.ring_of_current()); };
       return first;
     }
-    {
-      critical masked;
-      if (block->where() == detail::phase::queued) rings_.remove(block, block->level);
-      block->go(detail::phase::exited);
-    }
-    --live_;
-    destroy(block);
+    drop_future(block, block->level);
     return true;
   }
 
-  // The running coroutine has come to its end.
+  // The running coroutine has come to its end, and is suspended for the last time.
   void finish(detail::mark how) {
-    critical masked;
-    current_->add(how);
-    ending_ = ending_ | done;
+    detail::block* const block = current_;
+    {
+      critical masked;
+      // Finishing counts, even after a cancel (rule X3).
+      rings_.remove(block, ring_of_current());
+      rings_.notes = done;
+      block->flags = static_cast<uint8_t>((block->flags & detail::held) | detail::framed | how | static_cast<uint8_t>(detail::phase::exited));
+    }
+    --live_;
+    if (detail::promise_of(block).waiters != nullptr) detail::end_waiters(block);
+    if (!block->has(detail::held)) destroy(block);
   }
 
   // What the scheduler resumes next time: `leaf`, instead of what it has just resumed.
@@ -199,17 +202,22 @@ class scheduler {
   static void destroy(detail::block* block) { std::coroutine_handle<>::from_address(block->frame()).destroy(); }
 
  private:
-  // How the present poll ends. The lowest byte says whether a wake is remembered; the others hold what makes the end of the poll an uncommon one: that a level
-  // has become ready, and the next pick may be from another level, is one of these.
-  enum ending : uint32_t { woken = 0x0001, moved = 0x0100, cancelled = 0x0200, done = 0x0400, level_added = 0x0800 };
+  // What is noted of the present poll. The lowest byte says whether a wake is remembered; the others hold what makes the end of the poll an uncommon one, of
+  // which rings::level_added is one: the next pick may be from another level.
+  enum note : uint32_t { woken = 0x0001, moved = 0x0100, cancelled = 0x0200, done = 0x0400 };
   static constexpr unsigned woken_byte = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 3;
+
+  // A byte of its own: one store, which no interrupt handler can come between.
+  [[gnu::always_inline]] void note_wake(unsigned char woken_or_not) {
+    detail::poke(reinterpret_cast<unsigned char*>(&rings_.notes)[woken_byte], woken_or_not);
+  }
 
   // One poll of the head of a level; true if it ended in the common way: by a yield, and no other level has become ready meanwhile. That look is also the
   // moment at which the next pick is decided.
   [[gnu::always_inline]] bool poll(unsigned level) {
     detail::block* const block = pick(level);
     std::coroutine_handle<>::from_address(block->leaf).resume();
-    if (detail::peek(ending_) == woken && !port::parallel) [[likely]] {
+    if (detail::peek(rings_.notes) == woken && !port::parallel) [[likely]] {
       rings_.turn(level, block);
       return true;
     }
@@ -230,7 +238,7 @@ class scheduler {
     detail::block* const block = rings_.head(level);
     detail::poke(current_, block);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    __atomic_store_n(reinterpret_cast<unsigned char*>(&ending_) + woken_byte, 0, __ATOMIC_RELAXED);
+    note_wake(0);
     return block;
   }
 
@@ -238,49 +246,50 @@ class scheduler {
     uint32_t how;
     {
       critical masked;
-      how = ending_;
-      ending_ = 0;
-      if ((how & ~(moved | level_added)) == woken) {
-        if ((how & moved) == 0) return rings_.turn(level, block);
+      how = rings_.notes;
+      if ((how & (cancelled | done)) == 0) {
         rings_.remove(block, level);
-        return add(block);
+        // Once it is blocked and handlers may come, one may make it ready again: no look at it after that.
+        (how & woken) != 0 ? rings_.push(block) : block->go(detail::phase::blocked);
+        rings_.notes = 0;
+        return;
       }
-      rings_.remove(block, level);
-      // Once it is blocked and handlers may come, one may have made it ready again: no look at it after that.
-      if ((how & (cancelled | done)) == 0) return block->go(detail::phase::blocked);
+    }
+    if ((how & done) == 0) cancel_at_end_(*this, block);
+    rings_.notes = 0;
+  }
+
+  // A living coroutine exits without an output, and its future is dropped.
+  [[gnu::noinline]] void drop_future(detail::block* block, unsigned level) {
+    {
+      critical masked;
+      if (block->where() == detail::phase::queued) rings_.remove(block, level);
       block->go(detail::phase::exited);
     }
     --live_;
-    // Finishing counts, even after a cancel (rule X3).
-    if ((how & done) != 0) {
-      if (detail::promise_of(block).waiters != nullptr) detail::end_waiters(block);
-      if (block->has(detail::held)) return;
-    }
     destroy(block);
   }
 
   void enqueue(detail::block* block) {
     block->go(detail::phase::queued);
-    add(block);
+    rings_.push(block);
     port::poke();
   }
 
-  void add(detail::block* block) {
-    if (rings_.push(block)) ending_ = ending_ | level_added;
-  }
-
-  unsigned ring_of_current() const { return (ending_ & moved) != 0 ? ring_before_move_ : current_->level; }
+  unsigned ring_of_current() const { return (rings_.notes & moved) != 0 ? ring_before_move_ : current_->level; }
 
   // First: see rings.
   detail::rings rings_;
   // At the head of its ring while it runs. Null while the scheduler isn't in a loop; what ran last, between two polls of a loop.
   detail::block* current_ = nullptr;
-  uint32_t ending_ = 0;
   uint8_t ring_before_move_ = 0;
+  // Drops the running coroutine's future; set by whoever cancels it, so that a program without cancelling carries no code for it.
+  void (*cancel_at_end_)(scheduler&, detail::block*) = nullptr;
   // Where the leaf of what runs is kept; null for the running block's own.
   void** leaf_place_ = nullptr;
   unsigned live_ = 0;
-  unsigned limit_ = ~0u;
+  // The complement of the limit: no limit is 0, so that the scheduler begins as zeros and takes no room in flash.
+  unsigned beyond_limit_ = 0;
 };
 
 // The program's scheduler.

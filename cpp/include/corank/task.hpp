@@ -59,9 +59,7 @@ struct promise_root : promise_base {
   [[gnu::noinline]] static void operator delete(void* frame, size_t) noexcept {
     block* const head = block::of_frame(frame);
     if (promise_of(head).waiters != nullptr) end_waiters(head);
-    critical masked;
-    head->remove(framed);
-    head->release();
+    head->give_up(framed);
   }
 
   std::suspend_always initial_suspend() const noexcept { return {}; }
@@ -87,6 +85,7 @@ struct promise_root : promise_base {
     static constinit frame_head nobody{[](frame_head*) {}, [](frame_head*) {}};
     const mark how = left->has(panicked) ? panicked : finished;
     if (left->where() == phase::queued) {
+      // Nothing of the frame is looked at after this: it may be gone.
       executor.finish(how);
     } else {
       left->add(how);
@@ -108,14 +107,8 @@ struct promise_root : promise_base {
 
   // Drops the last reference of a task or handle.
   [[gnu::noinline]] static void drop(block* held_one) {
-    {
-      critical masked;
-      held_one->remove(held);
-      held_one->release();
-      // It goes on, detached (rule X7); or nothing is left of it.
-      if (held_one->lives() || !held_one->has(framed)) return;
-    }
-    scheduler::destroy(held_one);
+    // If it lives it goes on, detached (rule X7).
+    if ((held_one->give_up(held) & (framed | alive)) == framed) scheduler::destroy(held_one);
   }
 };
 
@@ -205,9 +198,7 @@ class [[nodiscard("a coroutine does nothing unless it is awaited or spawned")]] 
   template <class U>
   friend result<join_handle<U>, spawn_error> spawn(priority level, task<U> work);
 
-  explicit task(detail::block* block) : block_(block) {
-    if (block != nullptr) block->add(detail::held);
-  }
+  explicit task(detail::block* block) : block_(block) {}
 
   detail::block* block_;
 };
@@ -345,9 +336,8 @@ template <class T>
 [[gnu::always_inline]] inline result<join_handle<T>, spawn_error> spawn(priority level, task<T> work) {
   detail::block* const block = work.block_;
   if (block == nullptr) return failure{spawn_error::no_place};
-  if (executor.is_full()) return failure{spawn_error::table_full};
+  if (!executor.start(block, level.level())) return failure{spawn_error::table_full};
   work.block_ = nullptr;
-  executor.start(block, level);
   return join_handle<T>(block);
 }
 
