@@ -21,10 +21,29 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// # Errors
 /// With the end of what the failing step said.
 pub(crate) fn build(preset: &str, target: &str, progress: &mut Progress) -> Result<PathBuf> {
+    build_in(preset, preset, &[], target, progress)
+}
+
+/// As [`build`], in the folder `target/cpp/NAME`, and with more options for CMake.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn build_in(
+    name: &str,
+    preset: &str,
+    options: &[String],
+    target: &str,
+    progress: &mut Progress,
+) -> Result<PathBuf> {
+    let folder = repository::path("target/cpp").join(name);
     let mut configure = Command::new("cmake");
-    configure.args(["--preset", preset]);
+    configure
+        .args(["--preset", preset, "-B"])
+        .arg(&folder)
+        .arg(format!("-DCORANK_FRAMES={};frames", std::env::current_exe()?.display()))
+        .args(options);
     let mut build = Command::new("cmake");
-    build.args(["--build", "--preset", preset, "--target", target]);
+    build.arg("--build").arg(&folder).args(["--target", target]);
     for command in [&mut configure, &mut build] {
         command.current_dir(repository::path(HOME));
         progress.say(&process::describe(command));
@@ -36,7 +55,7 @@ pub(crate) fn build(preset: &str, target: &str, progress: &mut Progress) -> Resu
             finished.tail(30)
         );
     }
-    Ok(repository::path("target/cpp").join(preset))
+    Ok(folder)
 }
 
 /// How much of its clock an instruction takes, for [`qemu`].

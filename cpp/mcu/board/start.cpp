@@ -39,6 +39,7 @@ CORANK_HANDLER(hard_fault_handler);
 CORANK_HANDLER(svc_handler);
 CORANK_HANDLER(pendsv_handler);
 CORANK_HANDLER(systick_handler);
+#ifndef CORANK_CORE_VECTORS_ONLY
 #define CORANK_IRQ(number) CORANK_HANDLER(irq##number##_handler)
 #define CORANK_TEN(ten)                                                                                                              \
   CORANK_IRQ(ten##0); CORANK_IRQ(ten##1); CORANK_IRQ(ten##2); CORANK_IRQ(ten##3); CORANK_IRQ(ten##4); CORANK_IRQ(ten##5); CORANK_IRQ(ten##6); \
@@ -51,15 +52,20 @@ CORANK_TEN(4);
 CORANK_TEN(5);
 CORANK_TEN(6);
 CORANK_TEN(7);
+#endif
 
 #define CORANK_TEN_NAMES(ten)                                                                                                           \
   irq##ten##0_handler, irq##ten##1_handler, irq##ten##2_handler, irq##ten##3_handler, irq##ten##4_handler, irq##ten##5_handler, irq##ten##6_handler, \
       irq##ten##7_handler, irq##ten##8_handler, irq##ten##9_handler
 
 using handler = void (*)();
-[[gnu::section(".vectors"), gnu::used]] const handler vectors[16 + 80] = {
+// The core's sixteen, and those of the devices; a firmware without device interrupts can do without the latter.
+[[gnu::section(".vectors"), gnu::used]] const handler vectors[] = {
     reinterpret_cast<handler>(_stack_top), reset_handler, nmi_handler, hard_fault_handler, default_handler, default_handler, default_handler,
     nullptr, nullptr, nullptr, nullptr, svc_handler, default_handler, nullptr, pendsv_handler, systick_handler,
+#ifndef CORANK_CORE_VECTORS_ONLY
     CORANK_TEN_NAMES(), CORANK_TEN_NAMES(1), CORANK_TEN_NAMES(2), CORANK_TEN_NAMES(3), CORANK_TEN_NAMES(4), CORANK_TEN_NAMES(5),
-    CORANK_TEN_NAMES(6), CORANK_TEN_NAMES(7)};
+    CORANK_TEN_NAMES(6), CORANK_TEN_NAMES(7),
+#endif
+};
 }
