@@ -28,6 +28,10 @@ pub enum State {
     Running,
     /// Waiting for a wake.
     Blocked,
+    /// Preempted in the middle of a poll: it goes on when nothing strictly more urgent is ready (rules S8 to S10).
+    ReadyWithStack,
+    /// As above, but what it does in the poll waits, for instance a blocking system call.
+    BlockedWithStack,
     /// Finished, cancelled or panicked; its handle may still hold the result.
     Exited,
 }

@@ -236,8 +236,25 @@ impl Executor {
     where
         F: Future + 'static,
     {
+        self.spawn_with(priority, move || future)
+    }
+
+    /// As [`spawn`](Self::spawn), but `make` builds the future where it will stay: large ones are not moved. `make` does nothing
+    /// else; it is dropped, and not called, if there is no place for the future.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    #[inline]
+    pub fn spawn_with<F>(
+        &self,
+        priority: Priority,
+        make: impl FnOnce() -> F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        F: Future + 'static,
+    {
         self.scheduler()
-            .spawn::<F, false>(priority, future)
+            .spawn::<F, false>(priority, make)
             .map(JoinHandle::new)
     }
 

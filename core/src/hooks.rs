@@ -53,6 +53,16 @@ pub trait Observer: Sync {
         let _ = id;
     }
 
+    /// The poll of this coroutine is interrupted: others are polled in the middle of it (rule S8).
+    fn preempted(&self, id: CoroutineId) {
+        let _ = id;
+    }
+
+    /// The poll of a preempted coroutine goes on, at this effective priority (rule S9).
+    fn resumed(&self, id: CoroutineId, priority: Priority) {
+        let _ = (id, priority);
+    }
+
     /// A coroutine's effective priority has changed: its own, or what it inherits.
     fn reprioritized(&self, id: CoroutineId, from: Priority, to: Priority) {
         let _ = (id, from, to);

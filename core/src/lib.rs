@@ -71,7 +71,7 @@ pub use executor::{Config, Executor, Relaxed, SpawnError, Step, SystemView};
 pub use follower::{Changed, Follower};
 #[cfg(feature = "std")]
 pub use here::coroutine_run;
-pub use here::{YieldNow, cancel, current, reprioritize, spawn, wake, yield_now};
+pub use here::{YieldNow, cancel, current, reprioritize, spawn, spawn_with, wake, yield_now};
 #[cfg(feature = "hooks")]
 pub use hooks::{Exit, Observer};
 pub use id::CoroutineId;
@@ -79,6 +79,7 @@ pub use join::{JoinError, JoinHandle};
 pub use policy::Policy;
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
 pub use published::Published;
+pub use scheduler::{Interrupted, Preempted};
 #[cfg(feature = "alloc")]
 pub use shared::{SharedExecutor, SharedHandle, Worker};
 #[cfg(feature = "stats")]

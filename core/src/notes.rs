@@ -92,6 +92,24 @@ impl Scheduler {
         self.tell(|observer| observer.poll_ended(block.id()));
     }
 
+    /// A poll is interrupted: what is more urgent runs in the middle of it.
+    #[inline(always)]
+    pub(crate) fn note_preempted(&self, block: BlockRef) {
+        #[cfg(feature = "stats")]
+        (block.tally.stats).poll_ended(self.timers.now(), &self.notes.levels);
+        #[cfg(feature = "hooks")]
+        self.tell(|observer| observer.preempted(block.id()));
+    }
+
+    /// An interrupted poll goes on.
+    #[inline(always)]
+    pub(crate) fn note_resumed(&self, block: BlockRef) {
+        #[cfg(feature = "stats")]
+        (block.tally.stats).poll_resumed(self.timers.now(), &self.notes.levels);
+        #[cfg(feature = "hooks")]
+        self.tell(|observer| observer.resumed(block.id(), block.level()));
+    }
+
     /// The effective level has changed, from `from`.
     #[inline(always)]
     pub(crate) fn note_reprioritized(&self, block: BlockRef, from: Priority) {

@@ -40,6 +40,8 @@ pub(crate) struct Chooser {
     picks: Cell<u32>,
     /// Where the next reserved pick starts to look.
     cursor: Cell<u8>,
+    /// Picks are strict for the time being.
+    paused: Cell<bool>,
 }
 
 impl Chooser {
@@ -48,7 +50,18 @@ impl Chooser {
             policy,
             picks: Cell::new(0),
             cursor: Cell::new(0),
+            paused: Cell::new(false),
         }
+    }
+
+    /// Makes all picks strict until `paused` is false again; they are not counted.
+    pub(crate) fn pause(&self, paused: bool) {
+        self.paused.set(paused);
+    }
+
+    /// Whether picks are strict for the time being.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.get()
     }
 
     /// The level that the next pick takes from: one of `ready`, whose most urgent one is given. Counts a pick.
@@ -57,6 +70,9 @@ impl Chooser {
         let Policy::Bounded { every } = self.policy else {
             return most_urgent;
         };
+        if self.paused.get() {
+            return most_urgent;
+        }
         let picks = self.picks.get() + 1;
         if picks < every.get() {
             self.picks.set(picks);

@@ -16,6 +16,7 @@
 //! - `queues`: who is ready, in which order;
 //! - `operations`: spawn, wake, re-prioritise, cancel;
 //! - `run`: pick, poll, exit;
+//! - `preempt`: what runs in the middle of a poll;
 //! - `slots`: the table;
 //! - `outside`: what other threads do;
 //! - `sharing`: the baton, and calling workers.
@@ -39,11 +40,13 @@ use crate::timers::Timers;
 
 mod operations;
 mod outside;
+mod preempt;
 mod queues;
 mod run;
 mod sharing;
 mod slots;
 
+pub use preempt::{Interrupted, Preempted};
 use queues::Queue;
 #[cfg(feature = "alloc")]
 pub(crate) use sharing::Held;
@@ -55,6 +58,10 @@ pub(crate) struct Scheduler {
     most_urgent: LevelCell,
     queues: [Queue; LEVELS],
     chooser: Chooser,
+    /// Coroutines that were preempted, the latest first; the others follow by `Block::next`.
+    preempted: Cell<Link>,
+    /// Levels of those of them that are ready with stack.
+    with_stack: Cell<Levels>,
     /// Where the one owner runs. Not used if the scheduler is shared.
     pub(crate) seat: Seat,
     /// Every seat from which coroutines are run: the one above, or those of the workers.
@@ -101,6 +108,8 @@ impl Scheduler {
             most_urgent: LevelCell::new(),
             queues: [const { Queue::new() }; LEVELS],
             chooser: Chooser::new(config.policy),
+            preempted: Cell::new(Link::NONE),
+            with_stack: Cell::new(Levels::NONE),
             seat: Seat::new(Seat::NOWHERE),
             seats: Cell::new(None),
             shared: config.shared,

@@ -123,7 +123,24 @@ impl SharedExecutor {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let block = self.scheduler().spawn::<F, true>(priority, future)?;
+        self.spawn_with(priority, move || future)
+    }
+
+    /// As [`spawn`](Self::spawn), but `make` builds the future where it will stay: large ones are not moved. `make` does nothing
+    /// else: the other workers wait meanwhile. It is dropped, and not called, if there is no place for the future.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    #[inline]
+    pub fn spawn_with<F>(
+        &self,
+        priority: Priority,
+        make: impl FnOnce() -> F,
+    ) -> Result<SharedHandle<F::Output>, SpawnError>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let block = self.scheduler().spawn::<F, true>(priority, make)?;
         Ok(JoinHandle::new(block))
     }
 

@@ -25,9 +25,9 @@ use crate::priority::{LEVELS, Priority};
 pub struct Stats {
     /// Polls that have begun.
     pub polls: u64,
-    /// Time in polls that have ended.
+    /// Time in polls that have ended; that of a preempted coroutine in the parts that have.
     pub run_time: u64,
-    /// Time from becoming ready to being polled, over all polls.
+    /// Time from becoming ready to being polled, over all polls, and from being preempted to going on.
     pub wait_time: u64,
     /// The longest such time.
     pub longest_wait: u64,
@@ -35,7 +35,6 @@ pub struct Stats {
 
 impl Stats {
     fn waited(&mut self, time: u64) {
-        self.polls += 1;
         self.wait_time += time;
         self.longest_wait = self.longest_wait.max(time);
     }
@@ -78,6 +77,17 @@ impl BlockStats {
         let waited = now.saturating_sub(self.since.replace(now));
         self.level.set(level);
         for stats in [&self.stats, levels.at(level)] {
+            update(stats, |stats| {
+                stats.polls += 1;
+                stats.waited(waited);
+            });
+        }
+    }
+
+    /// A preempted poll goes on. It has waited for that.
+    pub(crate) fn poll_resumed(&self, now: u64, levels: &ByLevel) {
+        let waited = now.saturating_sub(self.since.replace(now));
+        for stats in [&self.stats, levels.at(self.level.get())] {
             update(stats, |stats| stats.waited(waited));
         }
     }

@@ -4,6 +4,14 @@
  * gcc: -O2 -DNFAIR=4 -DVECTORSZ=512
  * pan: -a -f -m200000
  * pan: -noclaim -m200000
+ * broken: -DLATE_CLEAR
+ * broken: -DPUSH_FIRST
+ * broken: -DNO_NOTIFY
+ * broken: -DNO_ANCHOR
+ * broken: -DRECLAIM_REFERENCED
+ * broken: -DRETIRE_QUEUED
+ * broken: -DANNOUNCE_CLOSED
+ * broken: -DDRAIN_INBOX_ONLY
  *
  * One slot of the table, its owner, and OUTSIDERS threads (or interrupt handlers) that hold references to it: they wake,
  * cancel, clone and drop, in every order. The owner polls, parks, lets the coroutine exit, uses the slot for a second
@@ -25,7 +33,7 @@
  * followed by a poll, an exit or the end of the executor; a slot that nobody refers to any more is reclaimed; a level that
  * was announced does not stay announced.
  *
- * The checks can fail: README.md lists the -D options that break the protocol, and what spin finds.
+ * The checks can fail: README.md says what each of the -D options above breaks, and what spin finds.
  */
 
 #ifndef OUTSIDERS

@@ -40,7 +40,10 @@ pub(crate) fn build_in(
     configure
         .args(["--preset", preset, "-B"])
         .arg(&folder)
-        .arg(format!("-DCORANK_FRAMES={};frames", std::env::current_exe()?.display()))
+        .arg(format!(
+            "-DCORANK_FRAMES={};frames",
+            std::env::current_exe()?.display()
+        ))
         .args(options);
     let mut build = Command::new("cmake");
     build.arg("--build").arg(&folder).args(["--target", target]);

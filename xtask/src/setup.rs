@@ -41,6 +41,16 @@ const TOOLS: &[Tool] = &[
         purpose: "copies files to and from the operating system's disk",
     },
     Tool {
+        program: "clang-19",
+        package: "clang-19",
+        purpose: "compiles programs from outside for the operating system",
+    },
+    Tool {
+        program: "ld.lld-19",
+        package: "lld-19",
+        purpose: "links programs from outside for the operating system",
+    },
+    Tool {
         program: "spin",
         package: "spin",
         purpose: "checks the model of the wake-up protocol",

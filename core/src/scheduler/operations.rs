@@ -1,7 +1,5 @@
 //! The operations of the contract, for the owner: spawn, wake, re-prioritise, cancel.
 
-use core::mem::ManuallyDrop;
-
 use super::Scheduler;
 use crate::block::{BlockRef, Flags, State};
 use crate::executor::SpawnError;
@@ -25,27 +23,28 @@ impl Scheduler {
         (block.vtable.get().is_some() && block.generation.get() == id.generation).then_some(block)
     }
 
-    /// *create*: a new coroutine, ready at the tail of its level. Of a shared scheduler, the future and its output are
-    /// `Send`; the caller sees to that.
+    /// *create*: a new coroutine, ready at the tail of its level. `make` builds its future where it will stay, so that it is never
+    /// moved; it calls nothing of the scheduler's, and is dropped if there is no place. Of a shared scheduler, the future and
+    /// its output are `Send`; the caller sees to that.
+    #[inline]
     pub(crate) fn spawn<F: Future + 'static, const SHARED: bool>(
         &self,
         priority: Priority,
-        future: F,
+        make: impl FnOnce() -> F,
     ) -> Result<BlockRef, SpawnError> {
-        let mut future = ManuallyDrop::new(future);
-        let spawned = self.owned::<SHARED, _>(|| self.admit(priority, &mut future));
-        if spawned.is_err() {
-            // Now that nothing is held: its destructor is the user's code.
-            drop(ManuallyDrop::into_inner(future));
-        }
+        let mut make = Some(make);
+        let spawned = self.owned::<SHARED, _>(|| self.admit(priority, &mut make));
+        // Now that nothing is held: if it is still there, its destructor is the user's code.
+        drop(make);
         spawned
     }
 
-    /// Moves the future out, unless it is refused.
+    /// Takes `make`, unless the coroutine is refused.
+    #[inline]
     fn admit<F: Future + 'static>(
         &self,
         priority: Priority,
-        future: &mut ManuallyDrop<F>,
+        make: &mut Option<impl FnOnce() -> F>,
     ) -> Result<BlockRef, SpawnError> {
         if self.closing.get() {
             return Err(SpawnError::Closed);
@@ -64,11 +63,9 @@ impl Scheduler {
                 return Err(error);
             }
         };
-        // SAFETY: the memory fits the layout of the stage, and nobody else knows of it; the future is taken once, and the
-        // caller does not use it after that.
-        unsafe {
-            let future = ManuallyDrop::take(future);
-            memory.cast::<Stage<F>>().write(Stage::new(future));
+        if let Some(make) = make.take() {
+            // SAFETY: the memory fits the layout of the stage, and nobody else knows of it.
+            unsafe { memory.cast::<Stage<F>>().write(Stage::new(make())) };
         }
         block.occupy(priority, memory, Stage::<F>::VTABLE);
         self.handles.set(self.handles.get() + 1);
@@ -86,7 +83,9 @@ impl Scheduler {
                 self.enqueue(block);
                 self.note_woken(block);
             }
-            State::Running => block.insert(Flags::WOKEN),
+            State::Running | State::ReadyWithStack | State::BlockedWithStack => {
+                block.insert(Flags::WOKEN)
+            }
             State::Ready | State::Exited => {}
         }
     }
@@ -112,7 +111,7 @@ impl Scheduler {
     /// *cancel* (rules X1 to X4).
     pub(crate) fn cancel(&self, block: BlockRef) -> bool {
         match block.state.get() {
-            State::Running => {
+            State::Running | State::ReadyWithStack | State::BlockedWithStack => {
                 let first = !block.has(Flags::CANCELLED);
                 block.insert(Flags::CANCELLED);
                 return first;

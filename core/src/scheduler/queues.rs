@@ -40,7 +40,8 @@ impl Scheduler {
     pub(super) fn set_ready(&self, ready: Levels) {
         self.ready.set(ready);
         self.most_urgent.set(ready.most_urgent());
-        self.published().set_ready(ready);
+        self.published()
+            .set_ready(ready.union(self.with_stack.get()));
     }
 
     /// Publishes the level that runs at `seat`, if it is another one than before.
@@ -132,7 +133,11 @@ impl Scheduler {
                     self.show_running(seat, Some(level));
                 }
             }
-            State::Blocked | State::Exited => block.set_level(level),
+            State::ReadyWithStack => {
+                block.set_level(level);
+                self.show_with_stack();
+            }
+            State::Blocked | State::BlockedWithStack | State::Exited => block.set_level(level),
         }
         self.note_reprioritized(block, from);
     }

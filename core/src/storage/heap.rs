@@ -12,10 +12,10 @@ use crate::executor::{Config, SpawnError};
 use crate::scheduler::Scheduler;
 use crate::storage::{Directory, Storage};
 
-/// Slots in a chunk: small enough for an executor with a handful of coroutines, large enough that the directory is
-/// 0.2 % of the table.
+/// Slots in a chunk: few, for executors with a handful of coroutines, and so that a block mostly shares a page of memory with its
+/// chunk's header, which a waker reads; enough that header and directory stay below 2 % of the table.
 #[cfg(not(loom))]
-const SLOTS: usize = 64;
+const SLOTS: usize = 16;
 /// Few, so that loom has few atomics to keep account of.
 #[cfg(loom)]
 const SLOTS: usize = 2;

@@ -87,7 +87,8 @@ pub const SBRK: usize = 214;
 /// 1 to 4096. Once per process; [`FAILED`] the second time.
 pub const RING_SETUP: usize = 4000;
 /// `ring_enter(wait_for: usize) -> completions that are ready`. Serves every entry of the submission ring, then blocks until
-/// at least `wait_for` completions are ready (0: never blocks) or the deadline in the ring's header has passed.
+/// at least `wait_for` completions are ready (0: never blocks), the deadline in the ring's header has passed, or a user-level
+/// interrupt is due.
 pub const RING_ENTER: usize = 4001;
 /// `wait_mode(mode: usize) -> the mode before`: how this process's threads wait inside blocking calls: [`WAIT_BLOCK`] or
 /// [`WAIT_YIELD`].
@@ -99,6 +100,38 @@ pub const WAIT_PROCESS: usize = 4004;
 /// `frames_free() -> free 4 KiB frames of physical memory`
 pub const FRAMES_FREE: usize = 4005;
 
+/// `ring_cancel(key) -> `[`RING_CANCELLED`] or [`RING_COMPLETED`]: ends the asynchronous call that was submitted under `key`. When it
+/// returns, the kernel does not touch the call's buffer any more. [`FAILED`] if no such call is under way: it has
+/// completed, or is still in the submission ring.
+///
+/// - [`RING_CANCELLED`]: it has done nothing, and no completion comes: a read has taken no byte, a lock is not held, a signal
+///   of a condition variable went to another waiter if it had come already. A wait for a condition variable has
+///   unlocked its mutex and does not hold it.
+/// - [`RING_COMPLETED`]: it was done, and its completion is in the ring; or it had transferred a part of its bytes, and the
+///   completion says how many.
+///
+/// A call that works on the disk is not interrupted: it completes. What is linked behind the call goes on. Only for threads: not in a submission ring.
+pub const RING_CANCEL: usize = 4010;
+/// `ring_reprioritize(key, level) -> 0`: from now on the kernel serves the call that was submitted under `key` at this level
+/// (64 and more: 63). [`FAILED`] as in [`RING_CANCEL`]. In a submission ring as well, where it takes effect with the next
+/// [`RING_ENTER`].
+pub const RING_REPRIORITIZE: usize = 4011;
+
+/// Result of [`RING_CANCEL`]: the call has done nothing.
+pub const RING_CANCELLED: isize = 0;
+/// Result of [`RING_CANCEL`]: the call has completed.
+pub const RING_COMPLETED: isize = 1;
+
+/// `upcall_setup(handler, block) -> 0`: from now on the calling thread takes the process's user-level interrupts (see
+/// [`crate::upcall`]), at `handler`; `block` is the address of its [`Block`](crate::upcall::Block). A `handler` of 0 ends that.
+/// [`FAILED`] while another thread takes them. The addresses are used when an interrupt comes: bad ones end the process then.
+pub const UPCALL_SETUP: usize = 4020;
+/// `upcall_return(frame)`: the registers become those of the [`Frame`](crate::upcall::Frame) and interrupts are unmasked, in one
+/// step. If one was deferred, the handler is entered again first.
+pub const UPCALL_RETURN: usize = 4021;
+/// `upcall_raise() -> 0`: interrupts the thread that takes the process's interrupts, or ends its wait in [`RING_ENTER`]. For whoever
+/// was told so by [`Flag::raise`](crate::upcall::Flag::raise). [`FAILED`] if no thread takes them.
+pub const UPCALL_RAISE: usize = 4022;
 /// `process_list(records: *mut` [`ProcessRecord`](crate::information::ProcessRecord)`, room) -> how many processes there are`. As many
 /// records are written as there is room for, in the order of their numbers; those that have ended come behind the others.
 pub const PROCESS_LIST: usize = 4040;

@@ -34,6 +34,8 @@ pub struct ProcessRecord {
     pub running: u64,
     /// Levels that something has arrived for.
     pub arriving: u64,
+    /// Executors that run in it, as it says.
+    pub executors: u64,
     /// What it says of the number of its coroutines, as of its last entry into the kernel.
     pub coroutines: u64,
     /// Threads that have not ended.

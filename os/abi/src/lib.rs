@@ -14,4 +14,5 @@ pub mod file;
 pub mod information;
 pub mod page;
 pub mod ring;
+pub mod upcall;
 pub mod vdso;

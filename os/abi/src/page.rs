@@ -1,6 +1,8 @@
 //! The pages that kernel and processes share.
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
+use crate::upcall::Flag;
+
 /// Size of a page in bytes.
 pub const PAGE_SIZE: usize = 4096;
 
@@ -32,6 +34,13 @@ pub struct ProcessPage {
     pub executors: AtomicUsize,
     /// How many coroutines live in the process's executors, as of its last entry into the kernel. Only shown, by `ps`.
     pub coroutines: AtomicUsize,
+    /// Whether an arrival has to interrupt; see [`crate::upcall`].
+    pub flag: Flag,
+    /// When the next timer of the process is due, in ticks of the `time` register; 0: there is none. At the first clock tick from
+    /// then on the kernel raises the flag. Written by the process alone.
+    pub deadline: AtomicU64,
+    /// How many stacks hold a preempted coroutine: see [`crate::upcall::STACK_COUNT`]. Only shown.
+    pub stacks: AtomicUsize,
 }
 
 /// What the kernel says to everyone.

@@ -3,7 +3,8 @@
 //! | program | what it is |
 //! |---|---|
 //! | `hello`, `hello-async` | the first program, plain and with coroutines |
-//! | `sh` | a small shell for the console |
+//! | `sh` | the shell |
+//! | `tools` | small programs for the shell under one roof: `ls`, `cat`, `cp`, `ps`, `top` and others |
 //! | `experiment-a`, `experiment-b` | the papers' experiments (seed 003, section 3): coroutines against threads |
 //! | `usertests` | tests of the whole system from a program's point of view |
 //! | `rcore-…` | programs that use rCore-Tutorial-v3's interface alone, without this project's library |

@@ -83,32 +83,34 @@ fn interrupt() {
             .as_mut()
             .and_then(|port| port.try_receive_byte().ok())
         {
-            if console.foreground == 0 {
-                console.push(Some(byte));
-                console.complete = console.input.len();
-            } else if byte == INTERRUPT {
-                interrupted = Some(console.foreground);
-                console.put(b"^C\n");
-                console.input.clear();
-                console.complete = 0;
-            } else {
-                console.edit(byte);
-            }
+            interrupted = console.typed(byte).or(interrupted);
         }
     }
     READERS.wake_all();
-    // Not under the lock: what ends may print.
+    end(interrupted);
+}
+
+/// Gives the console to a group of processes, or to nobody; see [`corank_abi::call::FOREGROUND`]. What was typed ahead counts as if
+/// it were typed now.
+pub(crate) fn set_foreground(group: usize) {
+    let mut interrupted = None;
+    {
+        let mut console = CONSOLE.lock();
+        console.foreground = group;
+        console.complete = 0;
+        for byte in core::mem::take(&mut console.input).into_iter().flatten() {
+            interrupted = console.typed(byte).or(interrupted);
+        }
+    }
+    READERS.wake_all();
+    end(interrupted);
+}
+
+/// Ends the group that was interrupted. Not under the console's lock: what ends may print.
+fn end(interrupted: Option<usize>) {
     if let Some(group) = interrupted {
         process::end_group(group, INTERRUPTED);
     }
-}
-
-/// Gives the console to a group of processes, or to nobody; see [`corank_abi::call::FOREGROUND`].
-pub(crate) fn set_foreground(group: usize) {
-    let mut console = CONSOLE.lock();
-    console.foreground = group;
-    // A line that was begun is not finished in the other way.
-    console.complete = console.input.len();
 }
 
 impl Console {
@@ -116,6 +118,22 @@ impl Console {
         if self.input.len() < TYPED_AHEAD {
             self.input.push_back(byte);
         }
+    }
+
+    /// Takes what is typed. Returns the group of processes that it ends.
+    fn typed(&mut self, byte: u8) -> Option<usize> {
+        if self.foreground == 0 {
+            self.push(Some(byte));
+            self.complete = self.input.len();
+        } else if byte == INTERRUPT {
+            self.put(b"^C\n");
+            self.input.clear();
+            self.complete = 0;
+            return Some(self.foreground);
+        } else {
+            self.edit(byte);
+        }
+        None
     }
 
     /// Takes what is typed into the line, and shows it.

@@ -6,7 +6,7 @@
 //! on the same hart waits for.
 use crate::memory::kernel_space;
 use crate::{clock, device, trap};
-use corank::Executor;
+use corank::{Executor, Priority};
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
@@ -90,6 +90,13 @@ pub(crate) fn index() -> usize {
 /// The executor of this hart.
 pub(crate) fn executor() -> &'static Executor {
     &this().executor
+}
+
+/// Whether anything strictly more urgent than `priority` is ready on this hart.
+#[inline]
+pub(crate) fn is_more_urgent_ready(priority: Priority) -> bool {
+    let ready = executor().published().ready().most_urgent();
+    ready.is_some_and(|ready| ready.is_more_urgent_than(priority))
 }
 
 corank::context_slot! {

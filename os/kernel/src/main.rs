@@ -27,5 +27,6 @@ mod semaphore;
 mod syscall;
 mod thread;
 mod trap;
+mod upcall;
 mod vdso;
 mod wait;

@@ -3,11 +3,13 @@
 //! A thread's coroutine is the switching coroutine of seed 002 (section 3.3): it never holds the hart for longer than up to
 //! the next clock tick, and its priority is that of the most urgent coroutine of its process.
 use crate::memory::user::BadAddress;
-use crate::process::Process;
+use crate::process::{Process, priority};
 use crate::trap::{self, Context, Trap};
-use crate::{clock, device, hart, println, syscall};
+use crate::{clock, device, hart, println, syscall, upcall};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
+use core::pin::Pin;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 /// What a thread's coroutine owns. When it is dropped, the thread has ended.
@@ -18,6 +20,8 @@ pub(crate) struct Thread {
     /// Its number in the process; 0 is the main thread.
     pub tid: usize,
     exit_code: AtomicI32,
+    /// It stands for the thread in a handler beside a system call that waits, and its end is not the thread's.
+    is_beside: bool,
 }
 
 impl Thread {
@@ -27,24 +31,33 @@ impl Thread {
             process,
             tid,
             exit_code: AtomicI32::new(-1),
+            is_beside: false,
         }
     }
 }
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        self.process
-            .thread_gone(self.tid, self.exit_code.load(Ordering::Relaxed));
+        if !self.is_beside {
+            self.process
+                .thread_gone(self.tid, self.exit_code.load(Ordering::Relaxed));
+        }
     }
 }
 
-/// Why a thread ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a thread does not go on behind its system call.
+#[derive(Debug)]
 pub(crate) enum End {
     /// It called `exit`.
     Exit(i32),
     /// It passed the kernel an address that is not its own.
     BadPointer(BadAddress),
+    /// It runs another program, from these registers.
+    Program(Box<Context>),
+    /// It returns from a handler of user-level interrupts, to the frame at this address.
+    Handler(usize),
+    /// It has ended with this code, and all is said.
+    Done(i32),
 }
 
 impl From<BadAddress> for End {
@@ -53,15 +66,71 @@ impl From<BadAddress> for End {
     }
 }
 
-/// The thread's coroutine: user mode, a trap, what the trap asks for, again.
-pub(crate) async fn run(thread: Thread, mut context: Context) {
+/// Runs a handler of user-level interrupts, up to its return to `frame`, while a system call of the thread waits.
+///
+/// # Errors
+/// When the thread ends instead, or runs another program.
+pub(crate) fn run_handler(
+    thread: &Thread,
+    context: Context,
+    frame: usize,
+) -> Pin<Box<dyn Future<Output = Result<(), End>>>> {
+    let beside = Thread {
+        process: thread.process.clone(),
+        tid: thread.tid,
+        exit_code: AtomicI32::new(-1),
+        is_beside: true,
+    };
+    Box::pin(run(beside, context, Some(frame)))
+}
+
+/// The thread's coroutine: user mode, a trap, what the trap asks for, again. Beside a system
+/// call that waits, up to the return from a handler to the frame `until`.
+///
+/// # Errors
+/// [`End::Done`] when the thread ends before; without `until` there is no other end.
+pub(crate) async fn run(
+    thread: Thread,
+    mut context: Context,
+    until: Option<usize>,
+) -> Result<(), End> {
+    let (thread, context) = (&thread, &mut context);
     while !thread.process.is_ending() {
-        match run_until_trap(&thread.process, &mut context) {
+        if thread.process.upcalls.are_raised()
+            && let Err(bad) = upcall::deliver(thread, context)
+        {
+            return fail(
+                thread,
+                context,
+                MEMORY_FAULT,
+                format_args!("bad address for a user-level interrupt: {bad}"),
+            );
+        }
+        match run_until_trap(&thread.process, context) {
             Trap::Call => {
                 context.pc += 4;
-                match syscall::serve(&thread, &mut context).await {
-                    Ok(result) => context.set_result(result),
-                    Err(end) => return finish(&thread, &context, end),
+                match syscall::serve(thread, context).await {
+                    Ok(result) => {
+                        context.set_result(result);
+                        // What the call has made ready may be more urgent than this process (seed 002, section 3.3).
+                        if hart::is_more_urgent_ready(priority(thread.process.level())) {
+                            corank::yield_now().await;
+                        }
+                    }
+                    Err(End::Handler(frame)) => match leave_handler(thread, context, frame) {
+                        Ok(()) if until == Some(frame) => return Ok(()),
+                        Ok(()) => {}
+                        Err(bad) => {
+                            return fail(
+                                thread,
+                                context,
+                                MEMORY_FAULT,
+                                format_args!("bad address for a user-level interrupt: {bad}"),
+                            );
+                        }
+                    },
+                    Err(End::Program(fresh)) if until.is_none() => *context = *fresh,
+                    Err(end) => return finish(thread, context, end),
                 }
             }
             Trap::Timer => {
@@ -79,26 +148,37 @@ pub(crate) async fn run(thread: Thread, mut context: Context) {
                     .process
                     .with_memory(|space| space.translate(address, access).err(), None);
                 if let Some(bad) = fault {
-                    return fail(
-                        &thread,
-                        &context,
-                        MEMORY_FAULT,
-                        format_args!("page fault: {bad}"),
-                    );
+                    let what = format_args!("page fault: {bad}");
+                    return fail(thread, context, MEMORY_FAULT, what);
                 }
             }
             Trap::Illegal(instruction) => {
                 if !context.enable_float() {
                     let what = format_args!("illegal instruction {instruction:#x}");
-                    return fail(&thread, &context, ILLEGAL_INSTRUCTION, what);
+                    return fail(thread, context, ILLEGAL_INSTRUCTION, what);
                 }
             }
             Trap::Other(cause, value) => {
                 let what = format_args!("exception {cause} with value {value:#x}");
-                return fail(&thread, &context, ABORTED, what);
+                return fail(thread, context, ABORTED, what);
             }
         }
     }
+    Err(End::Done(thread.exit_code.load(Ordering::Relaxed)))
+}
+
+/// Serves `upcall_return`.
+///
+/// # Errors
+/// When the program has named bad addresses.
+#[cold]
+fn leave_handler(thread: &Thread, context: &mut Context, frame: usize) -> Result<(), BadAddress> {
+    let registers = upcall::read_frame(thread, frame)?;
+    upcall::unmask(thread)?;
+    context.restore(&registers);
+    // It has run what was more urgent than what it goes back to.
+    thread.process.follow_level();
+    Ok(())
 }
 
 fn run_until_trap(process: &Process, context: &mut Context) -> Trap {
@@ -120,35 +200,44 @@ fn run_until_trap(process: &Process, context: &mut Context) -> Trap {
     unsafe { trap::run_user(context, satp) }
 }
 
+/// Ends the thread, unless it goes on with another program.
 #[cold]
-fn finish(thread: &Thread, context: &Context, end: End) {
+fn finish(thread: &Thread, context: &Context, end: End) -> Result<(), End> {
     match end {
         End::Exit(code) => {
             thread.exit_code.store(code, Ordering::Relaxed);
             if thread.tid == 0 {
                 thread.process.end(code);
             }
+            Err(End::Done(code))
         }
         End::BadPointer(bad) => {
-            fail(
-                thread,
-                context,
-                MEMORY_FAULT,
-                format_args!("bad pointer in system call {}: {bad}", context.call().0),
-            );
+            let what = format_args!("bad pointer in system call {}: {bad}", context.call().0);
+            fail(thread, context, MEMORY_FAULT, what)
         }
+        End::Done(code) => {
+            thread.exit_code.store(code, Ordering::Relaxed);
+            Err(end)
+        }
+        End::Program(_) | End::Handler(_) => Err(end),
     }
 }
 
 /// Ends the process with a message.
 #[cold]
-fn fail(thread: &Thread, context: &Context, code: i32, what: core::fmt::Arguments<'_>) {
+fn fail(
+    thread: &Thread,
+    context: &Context,
+    code: i32,
+    what: core::fmt::Arguments<'_>,
+) -> Result<(), End> {
     fail_process(
         &thread.process,
         code,
         format_args!("{what}, at pc {:#x} of thread {}", context.pc, thread.tid),
     );
     thread.exit_code.store(code, Ordering::Relaxed);
+    Err(End::Done(code))
 }
 
 /// Ends the process with a message that names the cause.

@@ -6,6 +6,7 @@ use crate::hart;
 use crate::memory::kernel_space::{TRAMPOLINE, trampoline_address};
 use crate::memory::user::Access;
 use alloc::boxed::Box;
+use corank_abi::upcall::Frame;
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU64, Ordering};
 use riscv::register::sstatus::{self, FS};
@@ -94,6 +95,50 @@ impl Context {
             pc: self.pc,
             float,
         }
+    }
+
+    /// The registers, for a handler of user-level interrupts.
+    pub(crate) fn frame(&self) -> Frame {
+        let (f, fcsr) = match &self.float {
+            Some(float) => (float.f, float.control),
+            None => ([0; 32], 0),
+        };
+        Frame {
+            x: self.x,
+            pc: self.pc,
+            f,
+            fcsr,
+        }
+    }
+
+    /// Goes on with the registers of a frame. A thread that has never used the floating-point registers does not get any by that.
+    pub(crate) fn restore(&mut self, frame: &Frame) {
+        self.x = frame.x;
+        self.pc = frame.pc;
+        if let Some(float) = &mut self.float {
+            float.f = frame.f;
+            float.control = frame.fcsr;
+            // What a hart holds of it is not true any more.
+            float.owner = next_owner();
+        }
+    }
+
+    /// Goes on at the begin of a handler, whose arguments are the address of its frame, which is also where its stack begins, and
+    /// whether a system call waits.
+    pub(crate) fn enter_handler(&mut self, handler: usize, frame: usize, call_waits: bool) {
+        self.pc = handler;
+        self.x[2] = frame;
+        self.x[10] = frame;
+        self.x[11] = usize::from(call_waits);
+    }
+
+    /// The registers at the begin of a handler that runs beside this context.
+    pub(crate) fn of_handler(&self, handler: usize, frame: usize) -> Context {
+        let mut context = Context::new(handler, frame);
+        // gp and tp are the thread's.
+        context.x[3..=4].copy_from_slice(&self.x[3..=4]);
+        context.enter_handler(handler, frame, true);
+        context
     }
 
     /// Gives the thread floating-point registers; false if it had them already.

@@ -4,12 +4,15 @@ use core::ops::Deref;
 
 use corank_abi::call;
 
+use crate::calls;
 use crate::raw::{self, Error, check, number_call};
 
 /// The console's input.
 pub const STDIN: Fd = Fd(0);
 /// The console's output.
 pub const STDOUT: Fd = Fd(1);
+/// Where messages go that are no results: the console as well, unless the shell says otherwise.
+pub const STDERR: Fd = Fd(2);
 
 /// A number that the kernel knows an open file of this process by.
 ///
@@ -37,17 +40,7 @@ impl Fd {
     /// # Errors
     /// The descriptor isn't open for reading.
     pub fn read(self, buffer: &mut [u8]) -> Result<usize, Error> {
-        // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`, which we hold exclusively during the call.
-        check(unsafe {
-            raw::system_call(
-                call::READ,
-                [
-                    self.0,
-                    buffer.as_mut_ptr().expose_provenance(),
-                    buffer.len(),
-                ],
-            )
-        })
+        calls::read(self.0, buffer)
     }
 
     /// Reads into `buffer`, from its start and up to its capacity, and sets its length to the bytes that came; otherwise as
@@ -74,13 +67,7 @@ impl Fd {
     /// # Errors
     /// The descriptor isn't open for writing, or a pipe has no read end any more.
     pub fn write(self, data: &[u8]) -> Result<usize, Error> {
-        // SAFETY: the kernel only reads `data`.
-        check(unsafe {
-            raw::system_call(
-                call::WRITE,
-                [self.0, data.as_ptr().expose_provenance(), data.len()],
-            )
-        })
+        calls::write(self.0, data)
     }
 
     /// Another descriptor for the same file.

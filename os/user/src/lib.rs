@@ -23,11 +23,13 @@
 
 extern crate alloc;
 
-mod bell;
+pub mod calls;
 pub mod console;
 pub mod entry;
 pub mod fs;
 mod heap;
+pub mod information;
+pub mod interrupt;
 pub mod io;
 mod local;
 pub mod page;
@@ -40,7 +42,7 @@ pub mod thread;
 pub mod time;
 pub mod vdso;
 
-pub use corank::{self, JoinError, JoinHandle, Priority, SpawnError, spawn, yield_now};
+pub use corank::{self, JoinError, JoinHandle, Priority, SpawnError, spawn, spawn_with, yield_now};
 pub use entry::arguments;
 pub use raw::Error;
 pub use runtime::block_on;

@@ -4,17 +4,27 @@
 //! the other registers at each switch, so it can hold a pointer to the running thread's block: the entry code sets it for the
 //! main thread, the trampoline in [`crate::thread`] for the others, each before any other code of this crate runs.
 use core::cell::Cell;
-use core::ptr;
+use core::ptr::{self, NonNull};
+
+use corank_abi::upcall;
 
 use crate::ring::Ring;
+use crate::runtime::Runtime;
 
 /// One thread's own variables. Never shared between threads: that is why cells suffice.
 #[derive(Debug)]
 pub(crate) struct ThreadBlock {
     /// The executor that runs on this thread, in the core's own terms.
-    context: Cell<*const ()>,
+    pub(crate) context: Cell<*const ()>,
     /// The rings, on the thread that set them up.
     pub(crate) ring: Cell<Option<&'static Ring>>,
+    /// What the kernel and this thread tell each other about interrupts; see [`crate::interrupt`].
+    pub(crate) interrupts: upcall::Block,
+    /// The innermost executor whose coroutines can be preempted here.
+    pub(crate) runtime: Cell<Option<NonNull<Runtime>>>,
+    /// How many stacks hold a preempted coroutine, and how many ever did.
+    pub(crate) stacks: Cell<usize>,
+    pub(crate) most_stacks: Cell<usize>,
 }
 
 impl ThreadBlock {
@@ -22,6 +32,10 @@ impl ThreadBlock {
         Self {
             context: Cell::new(ptr::null()),
             ring: Cell::new(None),
+            interrupts: upcall::Block::new(),
+            runtime: Cell::new(None),
+            stacks: Cell::new(0),
+            most_stacks: Cell::new(0),
         }
     }
 

@@ -3,7 +3,7 @@ use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::ptr;
 
-use corank_abi::call;
+use corank_abi::{call, exit_code};
 
 use crate::local;
 use crate::raw::{self, Error, check, number_call};
@@ -30,7 +30,9 @@ pub enum Fork {
 pub fn fork() -> Result<Fork, Error> {
     Ok(match number_call(call::FORK, [0; 3])? {
         0 => {
-            local::block().ring.set(None);
+            let block = local::block();
+            block.ring.set(None);
+            block.runtime.set(None);
             Fork::Child
         }
         pid => Fork::Parent(pid),
@@ -136,6 +138,35 @@ pub fn id() -> Pid {
 /// There is no such process, or no such signal.
 pub fn kill(pid: Pid, signal: u32) -> Result<(), Error> {
     number_call(call::KILL, [pid, signal as usize, 0]).map(|_| ())
+}
+
+/// Makes a process part of a group, which its children inherit. 0 as the pid is this process, as the group the process's own number.
+///
+/// # Errors
+/// There is no such process.
+pub fn set_group(pid: Pid, group: Pid) -> Result<(), Error> {
+    number_call(call::GROUP_SET, [pid, group, 0]).map(|_| ())
+}
+
+/// Gives the console to a group of processes: Ctrl-C ends them, and their input comes in lines. 0 is nobody: then each byte comes as it
+/// was typed, Ctrl-C as well.
+pub fn set_foreground(group: Pid) {
+    let _ = number_call(call::FOREGROUND, [group, 0, 0]);
+}
+
+/// What an exit code means with which the kernel has ended a process; `None` for one that the process may have chosen itself.
+#[must_use]
+pub fn cause(code: i32) -> Option<&'static str> {
+    Some(match code {
+        -2 => "interrupted",
+        exit_code::ILLEGAL_INSTRUCTION => "illegal instruction",
+        exit_code::ABORTED => "aborted",
+        -9 => "killed",
+        exit_code::MEMORY_FAULT => "memory fault",
+        -15 => "terminated",
+        -31..=-1 => "ended by a signal",
+        _ => return None,
+    })
 }
 
 /// Ends the calling thread with `code`; from the main thread, the process.

@@ -8,11 +8,16 @@
 //! - after [`PATIENCE`] polls in which nothing new was submitted, so that coroutines that yield for ever delay nobody's call,
 //! - when the submission ring is full,
 //! - and when nothing is ready: then it waits there.
+//!
+//! # When it is interrupted
+//! While one of its coroutines is inside [`preemptible`](crate::interrupt::preemptible), and while it waits in the kernel, if another
+//! thread may wake a coroutine. Both begin by opening the flag of [`corank_abi::upcall`] and looking once more.
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
-use corank::{Config, Executor, Levels, Priority, Published, Step, SystemView};
+use corank::{Config, Executor, Interrupted, Levels, Priority, Published, Step, SystemView};
 
-use crate::bell::Bell;
+use crate::interrupt::{self, Present};
 use crate::ring::Ring;
 use crate::{local, page, thread, time};
 
@@ -49,23 +54,24 @@ pub fn run<T: 'static>(
     main: impl Future<Output = T> + 'static,
 ) -> T {
     let presence = Presence::new();
-    Ring::try_here();
-    let bell = Bell::new();
-    let mut config = Config::new().clock(time::nanoseconds).notify(bell.waker());
+    let ring = Ring::try_here();
+    let mut config = (Config::new().clock(time::nanoseconds)).notify(interrupt::waker());
     if let Some(published) = presence.published() {
         config = config.publish_to(published);
     }
-    let executor = Executor::with(config);
-    let main = executor
+    let runtime = Runtime {
+        executor: Executor::with(config),
+        global,
+        patience: Cell::new(PATIENCE),
+        submitted: Cell::new(0),
+        ring,
+    };
+    // SAFETY: the runtime was made before it, so it goes after it.
+    let _present = unsafe { Present::new(&runtime) };
+    let main = runtime
+        .executor
         .spawn(priority, main)
         .expect("memory for the main coroutine");
-    let mut runtime = Runtime {
-        executor: &executor,
-        bell: &bell,
-        global,
-        patience: PATIENCE,
-        submitted: 0,
-    };
     runtime.run_while(&|| !main.has_exited());
     match main.try_join() {
         Ok(Ok(output)) => output,
@@ -100,51 +106,98 @@ impl Drop for Presence {
     }
 }
 
-struct Runtime<'a> {
-    executor: &'a Executor,
-    bell: &'a Bell,
+/// An executor and how it runs.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    executor: Executor,
     global: Global,
     /// Polls that are left until waiting submissions are handed over.
-    patience: u32,
+    patience: Cell<u32>,
     /// Number of the last submission that was seen.
-    submitted: u32,
+    submitted: Cell<u32>,
+    /// The rings, if they could be had.
+    ring: Option<&'static Ring>,
 }
 
-impl Runtime<'_> {
+impl Runtime {
     /// One function for whatever the main coroutine returns: it is the program's innermost loop, and lies beside what it calls.
     #[inline(never)]
-    fn run_while(&mut self, unfinished: &dyn Fn() -> bool) {
+    fn run_while(&self, unfinished: &dyn Fn() -> bool) {
         loop {
             let ring = local::block().ring.get();
             if let Some(ring) = ring.filter(|ring| ring.has_completions()) {
                 self.executor.within(|| ring.take_completions());
             }
-            let elsewhere = Elsewhere {
-                ring,
-                global: self.global,
-            };
-            match self.executor.step_under(&elsewhere) {
+            match self.executor.step_under(&self.elsewhere(ring)) {
                 Step::Ran if !unfinished() => return,
                 Step::Ran => self.lose_patience(ring),
-                Step::Elsewhere => elsewhere.give_way(),
+                Step::Elsewhere => self.elsewhere(ring).give_way(),
                 Step::Idle => self.wait(),
             }
         }
     }
 
+    /// For the handler of interrupts: runs what is more urgent than the interrupted coroutine, hands over what that has submitted, and
+    /// opens the flag.
+    #[cold]
+    pub(crate) fn run_more_urgent(&self, interrupted: Interrupted) {
+        let ring = self.ring;
+        let run = || {
+            self.executor.preempt(interrupted, |preempted| {
+                loop {
+                    if let Some(ring) = ring.filter(|ring| ring.has_completions()) {
+                        self.executor.within(|| ring.take_completions());
+                    }
+                    match preempted.step_under(&self.elsewhere(ring)) {
+                        Step::Ran => self.lose_patience(ring),
+                        Step::Elsewhere => self.elsewhere(ring).give_way(),
+                        Step::Idle => match ring {
+                            // Nobody else comes to enter the kernel while the interrupted one computes.
+                            Some(ring) if ring.queued_levels() != 0 => ring.enter(0, 0),
+                            _ => break,
+                        },
+                    }
+                }
+            });
+            let due = self.executor.next_deadline().map_or(0, time::ticks_at);
+            page::process().deadline.store(due, Ordering::Relaxed);
+        };
+        page::process()
+            .flag
+            .open_when_quiet(run, || self.has_arrivals());
+    }
+
+    /// Whether something has arrived that the executor has not taken in.
+    fn has_arrivals(&self) -> bool {
+        !self.executor.published().arriving().is_empty()
+            || self.ring.is_some_and(Ring::has_completions)
+    }
+
+    /// The rings of the executor's thread.
+    pub(crate) fn ring(&self) -> Option<&'static Ring> {
+        self.ring
+    }
+
+    fn elsewhere(&self, ring: Option<&'static Ring>) -> Elsewhere {
+        Elsewhere {
+            ring,
+            global: self.global,
+        }
+    }
+
     /// Hands submissions over that have waited for too many polls.
-    fn lose_patience(&mut self, ring: Option<&Ring>) {
+    fn lose_patience(&self, ring: Option<&Ring>) {
         let Some(ring) = ring else { return };
-        if ring.queued_levels() == 0 || ring.submitted() != self.submitted {
-            self.submitted = ring.submitted();
-            self.patience = PATIENCE;
-        } else if self.patience == 0 {
+        if ring.queued_levels() == 0 || ring.submitted() != self.submitted.get() {
+            self.submitted.set(ring.submitted());
+            self.patience.set(PATIENCE);
+        } else if self.patience.get() == 0 {
             let live = self.executor.live();
             page::process().coroutines.store(live, Ordering::Relaxed);
             ring.enter(0, 0);
-            self.patience = PATIENCE;
+            self.patience.set(PATIENCE);
         } else {
-            self.patience -= 1;
+            self.patience.set(self.patience.get() - 1);
         }
     }
 
@@ -153,10 +206,6 @@ impl Runtime<'_> {
         let live = self.executor.live();
         page::process().coroutines.store(live, Ordering::Relaxed);
         let others = thread::others_started();
-        if others && !self.bell.arm() {
-            // Rung since the last step: there may be something to run.
-            return;
-        }
         let deadline = self
             .executor
             .next_deadline()
@@ -166,7 +215,17 @@ impl Runtime<'_> {
             others || deadline != u64::MAX || ring.is_some_and(Ring::busy),
             "every coroutine waits, and nothing is under way that could wake one"
         );
-        Ring::here().enter(1, deadline);
+        let flag = &page::process().flag;
+        if others {
+            flag.open();
+        }
+        // With the flag open, look once more.
+        if !(others && self.has_arrivals()) {
+            Ring::here().enter(1, deadline);
+        }
+        if others {
+            flag.close();
+        }
     }
 }
 

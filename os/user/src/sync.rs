@@ -6,6 +6,8 @@ use core::ops::{Deref, DerefMut};
 
 use corank_abi::call;
 
+use crate::calls;
+use crate::interrupt::Masked;
 use crate::raw::{Error, number_call};
 
 /// A counting semaphore of the kernel.
@@ -25,7 +27,15 @@ impl Semaphore {
 
     /// Takes a permit; waits for one.
     pub fn down(&self) {
-        let _ = number_call(call::SEMAPHORE_DOWN, [self.id, 0, 0]);
+        let _ = calls::semaphore_down(self.id);
+    }
+
+    /// [`down`](Self::down) for a coroutine. Dropped, it has taken none.
+    ///
+    /// # Errors
+    /// The kernel has no memory for another asynchronous call.
+    pub async fn down_async(&self) -> Result<(), Error> {
+        calls::semaphore_down_async(self.id).await.map(|_| ())
     }
 
     /// Gives a permit.
@@ -74,16 +84,36 @@ impl<T> Mutex<T> {
     /// # Panics
     /// If the kernel refuses: it has lost the mutex.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        number_call(call::MUTEX_LOCK, [self.id, 0, 0]).expect("the kernel knows this mutex");
-        MutexGuard { mutex: self }
+        let masked = Masked::new();
+        calls::mutex_lock(self.id).expect("the kernel knows this mutex");
+        MutexGuard {
+            mutex: self,
+            _masked: Some(masked),
+        }
+    }
+
+    /// [`lock`](Self::lock) for a coroutine. Dropped, it does not hold the mutex.
+    ///
+    /// # Errors
+    /// The kernel has no memory for another asynchronous call.
+    pub async fn lock_async(&self) -> Result<MutexGuard<'_, T>, Error> {
+        calls::mutex_lock_async(self.id).await?;
+        Ok(MutexGuard {
+            mutex: self,
+            _masked: None,
+        })
     }
 }
 
-/// The right to use what is under a [`Mutex`]; unlocks when dropped.
+/// The right to use what is under a [`Mutex`]; unlocks when dropped. Between [`lock`](Mutex::lock) and
+/// that no coroutine is [preempted](crate::interrupt) on this thread.
 #[derive(Debug)]
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
+    /// A more urgent coroutine of this thread would wait for a lock that its own thread holds. Unlocked first, see `drop`. A
+    /// coroutine that waits for the lock asynchronously needs none: those that compete with it wait in the same way.
+    _masked: Option<Masked>,
 }
 
 impl<T> Deref for MutexGuard<'_, T> {
@@ -131,7 +161,31 @@ impl Condvar {
     /// Unlocks the mutex, waits for a signal, and locks it again.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         // The kernel unlocks and locks again itself; the guard stands for "locked" before and after.
-        let _ = number_call(call::CONDVAR_WAIT, [self.id, guard.mutex.id, 0]);
+        let _ = calls::condvar_wait(self.id, guard.mutex.id);
         guard
+    }
+
+    /// [`wait`](Self::wait) for a coroutine. Dropped, it does not hold the mutex, and a signal that came for it goes to another waiter.
+    ///
+    /// # Errors
+    /// The kernel has no memory for another asynchronous call. The mutex is unlocked then.
+    pub async fn wait_async<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+    ) -> Result<MutexGuard<'a, T>, Error> {
+        let mutex = guard.mutex;
+        let waiting = calls::condvar_wait_async(self.id, mutex.id);
+        // From its first poll on the call answers for the mutex.
+        core::mem::forget(guard);
+        match waiting.await {
+            Ok(_) => Ok(MutexGuard {
+                mutex,
+                _masked: None,
+            }),
+            Err(error) => {
+                let _ = number_call(call::MUTEX_UNLOCK, [mutex.id, 0, 0]);
+                Err(error)
+            }
+        }
     }
 }

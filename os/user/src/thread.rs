@@ -117,7 +117,7 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// It ended without one.
     pub fn join(self) -> Result<T, NoResult> {
-        let code = number_call(call::WAIT_THREAD, [self.tid, 0, 0]);
+        let code = crate::calls::waittid(self.tid);
         self.result(code)
     }
 

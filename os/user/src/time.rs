@@ -53,7 +53,7 @@ pub(crate) fn ticks_at(nanoseconds: u64) -> u64 {
 pub fn sleep(duration: Duration) {
     let milliseconds =
         usize::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(usize::MAX);
-    let _ = number_call(call::SLEEP, [milliseconds, 0, 0]);
+    let _ = crate::calls::sleep(milliseconds);
 }
 
 /// Milliseconds since boot, by the kernel's account.

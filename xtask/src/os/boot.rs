@@ -5,8 +5,8 @@ use super::disk::Disk;
 use super::{quote, transcript::Transcript};
 use crate::process;
 use anyhow::{Context, Result, bail};
-use std::io::Read;
-use std::process::{Command, Stdio};
+use std::io::{Read, Write};
+use std::process::{ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Memory of the machine where nothing else is asked for.
@@ -21,6 +21,18 @@ pub(crate) enum Input {
     None,
     /// Our own standard input: a terminal or a pipe.
     Inherited,
+    /// What is typed when something has been printed.
+    Dialogue(Vec<Line>),
+}
+
+/// One turn of a dialogue with the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Line {
+    /// Waits until this has been printed, behind what earlier lines have waited for.
+    pub(crate) after: String,
+    /// Then types this.
+    pub(crate) r#type: String,
 }
 
 /// A machine and the program that it runs.
@@ -55,8 +67,13 @@ impl Boot {
         command.stdin(match self.input {
             Input::None => Stdio::null(),
             Input::Inherited => Stdio::inherit(),
+            Input::Dialogue(_) => Stdio::piped(),
         });
         let mut child = command.spawn().context("can't start QEMU")?;
+        let mut dialogue = match &self.input {
+            Input::Dialogue(lines) => Some(Dialogue::new(lines, child.stdin.take())),
+            _ => None,
+        };
         let mut console = child.stdout.take().expect("the console is piped");
         let mut transcript = Transcript::default();
         let mut buffer = [0; 4096];
@@ -68,6 +85,9 @@ impl Boot {
             let bytes = transcript.feed(&buffer[..length]);
             if !bytes.is_empty() {
                 output(bytes);
+            }
+            if let Some(dialogue) = &mut dialogue {
+                dialogue.hear(bytes)?;
             }
         }
         let status = child.wait()?;
@@ -115,5 +135,46 @@ impl Boot {
             .arg("-append")
             .arg(quote::command_line(&self.command));
         command
+    }
+}
+
+/// The other side of a dialogue with the machine.
+struct Dialogue<'a> {
+    /// What is still to be typed.
+    lines: &'a [Line],
+    /// What has been printed since the last line was typed.
+    heard: Vec<u8>,
+    keyboard: Option<ChildStdin>,
+}
+
+impl<'a> Dialogue<'a> {
+    fn new(lines: &'a [Line], keyboard: Option<ChildStdin>) -> Self {
+        Self {
+            lines,
+            heard: Vec::new(),
+            keyboard,
+        }
+    }
+
+    /// Takes what the machine has printed, and types what is due.
+    fn hear(&mut self, bytes: &[u8]) -> Result<()> {
+        self.heard
+            .extend(bytes.iter().filter(|byte| **byte != b'\r'));
+        while let Some((line, rest)) = self.lines.split_first() {
+            let wanted = line.after.as_bytes();
+            let found = self
+                .heard
+                .windows(wanted.len().max(1))
+                .position(|heard| heard == wanted);
+            let Some(at) = found else { break };
+            self.heard.drain(..at + wanted.len());
+            if let Some(keyboard) = &mut self.keyboard {
+                keyboard
+                    .write_all(line.r#type.as_bytes())
+                    .context("the machine does not read what is typed")?;
+            }
+            self.lines = rest;
+        }
+        Ok(())
     }
 }

@@ -17,6 +17,15 @@ const KERNEL: &str = "corank-kernel";
 /// The package whose binaries are the system's programs.
 const APPS: &str = "corank-apps";
 
+/// A program of many names, as `os/apps/src/bin/tools` lists them: it lies in the archive under each of them.
+const TOOLS: (&str, &[&str]) = (
+    "tools",
+    &[
+        "cat", "cp", "df", "echo", "false", "kill", "ls", "mkdir", "mv", "ps", "rm", "rmdir",
+        "sleep", "sync", "top", "true", "wc",
+    ],
+);
+
 /// No build takes longer.
 const LIMIT: Duration = Duration::from_secs(1200);
 /// How many lines of a failing build are shown.
@@ -48,6 +57,10 @@ pub(crate) fn build(
     let mut entries: Vec<(String, &Path)> = Vec::new();
     for binary in binaries.iter().filter(|binary| binary.package == APPS) {
         entries.push((binary.name.clone(), &binary.path));
+        if binary.name == TOOLS.0 {
+            let named = |name: &&str| (name.to_string(), binary.path.as_path());
+            entries.extend(TOOLS.1.iter().map(named));
+        }
     }
     for program in programs {
         let name = program

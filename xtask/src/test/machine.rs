@@ -4,10 +4,9 @@ use super::Context;
 use super::disk::TestDisk;
 use super::outcome::Outcome;
 use crate::firmware;
-use crate::os::boot::{Boot, DEFAULT_MEMORY, Input};
+use crate::os::boot::{Boot, DEFAULT_MEMORY, Input, Line};
 use crate::os::build::{self, Image};
 use crate::os::disk::Disk;
-use crate::progress::Progress;
 use crate::repository;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
@@ -50,9 +49,11 @@ pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
 /// One program that is run in the operating system, as a file in `os/tests/`.
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct ProgramTest {
+pub(super) struct ProgramTest {
     /// The program and its arguments, with spaces between.
     run: String,
+    /// The same as a list, for arguments with spaces inside.
+    command: Option<Vec<String>>,
     /// Harts of the machine.
     smp: u32,
     /// Memory of the machine.
@@ -67,12 +68,17 @@ struct ProgramTest {
     reject: Vec<String>,
     /// An ELF file to add to the system's programs, from the repository's root.
     program: Option<PathBuf>,
+    /// Whether the machine has a disk, which must be whole afterwards.
+    disk: bool,
+    /// What is typed, and when.
+    dialogue: Vec<Line>,
 }
 
 impl Default for ProgramTest {
     fn default() -> Self {
         Self {
             run: String::new(),
+            command: None,
             smp: 1,
             memory: DEFAULT_MEMORY.to_string(),
             limit: 30,
@@ -80,11 +86,59 @@ impl Default for ProgramTest {
             expect: Vec::new(),
             reject: vec!["panicked".to_string()],
             program: None,
+            disk: false,
+            dialogue: Vec::new(),
         }
     }
 }
 
 impl ProgramTest {
+    /// A program with its arguments, its exit code, and what it must print.
+    pub(super) fn expecting(run: &str, exit: u8, expect: &[&str]) -> Self {
+        Self {
+            run: run.to_string(),
+            exit,
+            expect: expect.iter().map(|text| text.to_string()).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// A script for the shell, its exit code, and what it must print.
+    pub(super) fn script(script: &str, exit: u8, expect: &[&str]) -> Self {
+        Self {
+            command: Some(["sh", "-c", script].map(str::to_string).to_vec()),
+            ..Self::expecting(script, exit, expect)
+        }
+    }
+
+    /// The same test, in which this must not be printed.
+    pub(super) fn rejecting(mut self, text: &str) -> Self {
+        self.reject.push(text.to_string());
+        self
+    }
+
+    /// Runs it; says so if it does not do what is expected.
+    pub(super) fn judge(
+        &self,
+        image: &Image,
+        disk: Option<Disk>,
+        context: &mut Context,
+    ) -> Result<Outcome> {
+        context.progress.say(&self.run);
+        let (output, code) = self.boot(image, disk)?;
+        Ok(match self.complaint(&output, code) {
+            None => Outcome::passed(),
+            Some(complaint) => {
+                context.show(&format!(
+                    "`{}` {complaint}; it printed:\n{}",
+                    self.run,
+                    tail(&output)
+                ));
+                Outcome::failed()
+            }
+        })
+    }
+
     /// Output and exit code.
     fn boot(&self, image: &Image, disk: Option<Disk>) -> Result<(String, u8)> {
         let boot = Boot {
@@ -92,8 +146,15 @@ impl ProgramTest {
             memory: self.memory.clone(),
             limit: Some(Duration::from_secs(self.limit)),
             disk,
-            input: Input::None,
-            command: self.run.split_whitespace().map(str::to_string).collect(),
+            input: if self.dialogue.is_empty() {
+                Input::None
+            } else {
+                Input::Dialogue(self.dialogue.clone())
+            },
+            command: self
+                .command
+                .clone()
+                .unwrap_or_else(|| self.run.split_whitespace().map(str::to_string).collect()),
         };
         let mut output = Vec::new();
         let ended = boot.run(image, |bytes| output.extend_from_slice(bytes));
@@ -143,8 +204,7 @@ pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for file in files {
         context.progress.say(&file.display().to_string());
-        let complaint = program(&file, &mut context.progress)
-            .unwrap_or_else(|error| Some(format!("{error:#}")));
+        let complaint = program(&file, context).unwrap_or_else(|error| Some(format!("{error:#}")));
         outcome.add(match complaint {
             None => Outcome::passed(),
             Some(complaint) => {
@@ -156,11 +216,21 @@ pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn program(file: &Path, progress: &mut Progress) -> Result<Option<String>> {
+fn program(file: &Path, context: &mut Context) -> Result<Option<String>> {
     let test: ProgramTest =
         toml::from_str(&std::fs::read_to_string(file)?).context("not a test")?;
     let outside: Vec<PathBuf> = test.program.iter().map(repository::path).collect();
-    let (output, code) = test.boot(&build::build(&outside, None, progress)?, None)?;
+    let image = build::build(&outside, None, &mut context.progress)?;
+    let disk = match test.disk {
+        true => Some(TestDisk::new("program", DISK_SIZE)?),
+        false => None,
+    };
+    let (output, code) = test.boot(&image, disk.as_ref().map(TestDisk::attached))?;
+    if let Some(disk) = &disk
+        && disk.check(context)?.failed > 0
+    {
+        return Ok(Some("the disk is not whole".to_string()));
+    }
     Ok(test
         .complaint(&output, code)
         .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))

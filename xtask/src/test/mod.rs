@@ -8,7 +8,9 @@ mod disk;
 mod machine;
 mod model;
 mod outcome;
+mod outside;
 mod stages;
+mod storage;
 
 use crate::process;
 use crate::progress::Progress;

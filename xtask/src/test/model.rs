@@ -1,7 +1,8 @@
 //! Checking Promela models with spin: every interleaving of the modelled protocol, exhaustively.
 //!
 //! The first comment of a model says how: a line `spin:` and a line `gcc:` with the options of each, and a line `pan:` for each
-//! run of the verifier. Each run is one test.
+//! run of the verifier. A line `broken:` names options for spin that take something out of the protocol: then the first run has to
+//! find an error. Each run is one test.
 
 use super::Context;
 use super::outcome::Outcome;
@@ -49,6 +50,8 @@ struct Recipe {
     gcc: Vec<String>,
     /// One run of the verifier each.
     pan: Vec<Vec<String>>,
+    /// Options with which the model is wrong.
+    broken: Vec<Vec<String>>,
 }
 
 impl Recipe {
@@ -69,28 +72,22 @@ impl Recipe {
             spin: lines("spin").concat(),
             gcc: lines("gcc").concat(),
             pan: lines("pan"),
+            broken: lines("broken"),
         };
         (!recipe.pan.is_empty()).then_some(recipe)
     }
 
-    /// Makes the verifier, compiles it, and runs it as often as the model asks.
+    /// Makes the verifier, compiles it, and runs it as often as the model asks; then the same for each way to break the model.
     fn check(&self, context: &mut Context, model: &Path) -> Result<Outcome> {
         let folder =
             repository::path("target/spin").join(model.file_stem().context("a model has a name")?);
         std::fs::create_dir_all(&folder)?;
-        let command = |program: &str, options: &[String], last: &[&OsStr]| {
-            let mut command = Command::new(program);
-            command.args(options).args(last).current_dir(&folder);
-            command
-        };
-        let spin = command("spin", &self.spin, &[model.as_os_str()]);
-        let gcc = command("gcc", &self.gcc, &["-o", "pan", "pan.c"].map(OsStr::new));
-        if !context.command(&spin)?.success() || !context.command(&gcc)?.success() {
+        let mut outcome = Outcome::default();
+        if !self.compile(context, model, &folder, &[])? {
             return Ok(Outcome::failed());
         }
-        let mut outcome = Outcome::default();
         for options in &self.pan {
-            let finished = context.command(&command("./pan", options, &[]))?;
+            let finished = context.command(&command(&folder, "./pan", options, &[]))?;
             let holds = finished.success() && is_proof(&finished.output);
             if finished.success() && !holds {
                 let how = options.join(" ");
@@ -105,21 +102,62 @@ impl Recipe {
                 Outcome::failed()
             });
         }
+        for options in &self.broken {
+            if !self.compile(context, model, &folder, options)? {
+                outcome.add(Outcome::failed());
+                continue;
+            }
+            let pan = command(&folder, "./pan", &self.pan[0], &[]);
+            let found = errors(&context.command(&pan)?.output);
+            outcome.add(if found.is_some_and(|found| found > 0) {
+                Outcome::passed()
+            } else {
+                let how = options.join(" ");
+                context.show(&format!("{}: no error with {how}", model.display()));
+                Outcome::failed()
+            });
+        }
         Ok(outcome)
     }
+
+    /// Makes and compiles the verifier, with more options for spin. False if that fails.
+    fn compile(
+        &self,
+        context: &mut Context,
+        model: &Path,
+        folder: &Path,
+        more: &[String],
+    ) -> Result<bool> {
+        let spin = [&self.spin, more].concat();
+        let spin = command(folder, "spin", &spin, &[model.as_os_str()]);
+        let pan = ["-o", "pan", "pan.c"].map(OsStr::new);
+        let gcc = command(folder, "gcc", &self.gcc, &pan);
+        Ok(context.command(&spin)?.success() && context.command(&gcc)?.success())
+    }
+}
+
+fn command(folder: &Path, program: &str, options: &[String], last: &[&OsStr]) -> Command {
+    let mut command = Command::new(program);
+    command.args(options).args(last).current_dir(folder);
+    command
+}
+
+/// How many errors the verifier has found, if it says so.
+fn errors(output: &str) -> Option<u32> {
+    let count = output
+        .lines()
+        .find_map(|line| line.split("errors: ").nth(1));
+    count?.trim().parse().ok()
 }
 
 /// Whether the verifier searched everything and found no error. It ends with status 0 in other cases as well.
 fn is_proof(output: &str) -> bool {
-    let errors = output
-        .lines()
-        .find_map(|line| line.split("errors: ").nth(1));
     let cut_short = [
         "max search depth too small",
         "Search not completed",
         "out of memory",
     ];
-    errors.map(str::trim) == Some("0") && !cut_short.iter().any(|words| output.contains(words))
+    errors(output) == Some(0) && !cut_short.iter().any(|words| output.contains(words))
 }
 
 #[cfg(test)]
@@ -128,11 +166,12 @@ mod tests {
 
     #[test]
     fn the_first_comment_is_the_recipe() {
-        let model = "/* A protocol.\n *\n * spin: -a\n * gcc: -O2 -DNFAIR=4\n * pan: -a -f\n * pan: -noclaim\n */\n/* pan: -x */";
+        let model = "/* A protocol.\n *\n * spin: -a\n * gcc: -O2 -DNFAIR=4\n * pan: -a -f\n * pan: -noclaim\n * broken: -DX\n */\n/* pan: -x */";
         let recipe = Recipe::of(model).unwrap();
         assert_eq!(recipe.spin, ["-a"]);
         assert_eq!(recipe.gcc, ["-O2", "-DNFAIR=4"]);
         assert_eq!(recipe.pan, [vec!["-a", "-f"], vec!["-noclaim"]]);
+        assert_eq!(recipe.broken, [vec!["-DX"]]);
         assert_eq!(Recipe::of("/* A protocol. */"), None);
     }
 

@@ -1,7 +1,7 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, cpp, machine, model};
+use super::{Context, cpp, machine, model, outside, storage};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -83,14 +83,14 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "loom",
-        about: "all interleavings of the core's races, under loom",
+        about: "all interleavings of the core's races and of the interrupts' flag, under loom",
         home: Home::Search(|| !loom_tests().is_empty()),
         limit: minutes(15),
         run: loom,
     },
     Stage {
         name: "model",
-        about: "the wake-up protocol, under spin",
+        about: "the protocols of wakes and of interrupts, under spin; broken ones must fail",
         home: Home::Search(model::exist),
         limit: minutes(5),
         run: model::check,
@@ -150,6 +150,20 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path(machine::PROGRAM_TESTS),
         limit: minutes(5),
         run: machine::programs,
+    },
+    Stage {
+        name: "storage",
+        about: "the operating system's disk from both sides, and disks that fail",
+        home: Home::Path("os/kernel/src/fs"),
+        limit: minutes(3),
+        run: storage::test,
+    },
+    Stage {
+        name: "outside",
+        about: "a C program built without this project, and ELF files that must be refused",
+        home: Home::Path(outside::SOURCE),
+        limit: minutes(3),
+        run: outside::test,
     },
 ];
 
@@ -239,7 +253,16 @@ fn loom(context: &mut Context) -> Result<Outcome> {
         .env("CARGO_TARGET_DIR", repository::path("target/loom"))
         // Most of the time goes into building loom, and nobody debugs it.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
-    Ok(Outcome::of_cargo_test(&context.command(&command)?))
+    let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
+    // The flag of user-level interrupts belongs to another workspace, which is built for the host here.
+    let mut flag = host_command(&["test", "--release", "--manifest-path", "os/Cargo.toml"]);
+    flag.args(["--package", "corank-abi", "--test", "loom"]);
+    for (name, value) in command.get_envs() {
+        flag.env(name, value.unwrap_or_default());
+    }
+    flag.env("CARGO_PROFILE_RELEASE_LTO", "off");
+    outcome.add(Outcome::of_cargo_test(&context.command(&flag)?));
+    Ok(outcome)
 }
 
 fn sanitizer(context: &mut Context) -> Result<Outcome> {

@@ -38,7 +38,8 @@ pub(crate) const NOT_ALLOWED: Failure = Failure(FAILED);
 pub(crate) type Transferred = Result<Result<usize, Failure>, BadAddress>;
 
 impl File {
-    /// Reads into the program's memory; waits where there is nothing yet.
+    /// Reads into the program's memory; waits where there is nothing yet. Dropped early, it leaves the buffer as far advanced
+    /// as bytes have been taken.
     ///
     /// # Errors
     /// [`BadAddress`] ends the process; a [`Failure`] does not.
@@ -46,18 +47,19 @@ impl File {
         &self,
         process: &Process,
         mode: WaitMode,
-        buffer: UserBuffer,
+        buffer: &mut UserBuffer,
     ) -> Transferred {
         match self {
-            File::ConsoleInput => console::read(process, mode, buffer).await.map(Ok),
-            File::Stored(file) => file.read(process, buffer).map(Ok),
-            File::Disk(file) => file.clone().read(process, buffer).await,
+            File::ConsoleInput => console::read(process, mode, *buffer).await.map(Ok),
+            File::Stored(file) => file.read(process, *buffer).map(Ok),
+            File::Disk(file) => file.clone().read(process, *buffer).await,
             File::PipeRead(end) => end.read(process, mode, buffer).await.map(Ok),
             File::ConsoleOutput | File::PipeWrite(_) => Ok(Err(NOT_ALLOWED)),
         }
     }
 
-    /// Writes from the program's memory; waits where there is no room.
+    /// Writes from the program's memory; waits where there is no room. Dropped early, it leaves the buffer as far advanced as
+    /// bytes have been given.
     ///
     /// # Errors
     /// As [`File::read`].
@@ -65,11 +67,11 @@ impl File {
         &self,
         process: &Process,
         mode: WaitMode,
-        buffer: UserBuffer,
+        buffer: &mut UserBuffer,
     ) -> Transferred {
         match self {
-            File::ConsoleOutput => console::write(process, buffer).map(Ok),
-            File::Disk(file) => file.clone().write(process, buffer).await,
+            File::ConsoleOutput => console::write(process, *buffer).map(Ok),
+            File::Disk(file) => file.clone().write(process, *buffer).await,
             File::PipeWrite(end) => end.write(process, mode, buffer).await,
             File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Ok(Err(NOT_ALLOWED)),
         }

@@ -138,7 +138,8 @@ impl State {
 }
 
 impl ReadEnd {
-    /// Fills the buffer; returns earlier, with fewer bytes, only when nobody can write any more.
+    /// Fills the buffer; returns earlier, with fewer bytes, only when nobody can write any more. Takes bytes when it has as many
+    /// as it wants, or when the pipe is full: so a read of up to [`CAPACITY`] bytes that is cancelled has taken none.
     ///
     /// # Errors
     /// When the buffer is not the program's to write.
@@ -146,13 +147,13 @@ impl ReadEnd {
         &self,
         process: &Process,
         mode: WaitMode,
-        mut buffer: UserBuffer,
+        buffer: &mut UserBuffer,
     ) -> Result<usize, BadAddress> {
         let wanted = buffer.length;
         until(&self.0.readers, mode, |turn| {
             let mut state = self.0.state.lock();
-            if state.length() > 0 {
-                state.take(process, &mut buffer)?;
+            if state.length() >= buffer.length.min(CAPACITY) || !self.0.is_written() {
+                state.take(process, buffer)?;
                 self.0.writers.wake_all();
             }
             if buffer.length > 0 && self.0.is_written() {
@@ -190,7 +191,7 @@ impl WriteEnd {
         &self,
         process: &Process,
         mode: WaitMode,
-        mut buffer: UserBuffer,
+        buffer: &mut UserBuffer,
     ) -> Transferred {
         let wanted = buffer.length;
         until(&self.0.writers, mode, |turn| {
@@ -199,7 +200,7 @@ impl WriteEnd {
                 return Poll::Ready(Ok(Err(NOT_ALLOWED)));
             }
             if state.room() > 0 {
-                let found_frames = state.put(process, &mut buffer)?;
+                let found_frames = state.put(process, buffer)?;
                 self.0.readers.wake_all();
                 if !found_frames {
                     return Poll::Ready(Ok(Err(NOT_ALLOWED)));

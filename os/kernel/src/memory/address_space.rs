@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! 0x0000_1000 …              the program's segments, then its heap
+//! 0x1f_fe00_0000 + n·64K     the stacks for user-level interrupts, likewise
 //! 0x1f_ff00_0000             the main thread's stack: 1 MiB, the first page of it a guard
 //! 0x20_0000_0000 + tid·64K   the stacks of the other threads: 64 KiB each, the first page of each a guard
 //! 0x3f_0000_0000             process page, system page, the scheduler's image, rings
@@ -15,6 +16,7 @@ use super::user::{Access, BadAddress};
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use corank_abi::upcall;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,6 +25,8 @@ pub(crate) const PROGRAM: Range<usize> = PAGE_SIZE..0x10_0000_0000;
 const MAIN_STACK: Range<usize> = 0x1f_ff00_0000..0x1f_ff10_0000;
 const THREAD_STACKS: Range<usize> = 0x20_0000_0000..0x3f_0000_0000;
 const THREAD_STACK: usize = 64 << 10;
+const UPCALL_STACKS: Range<usize> =
+    upcall::STACKS..upcall::STACKS + upcall::STACK_COUNT * upcall::STACK_SIZE;
 /// How much of a stack is mapped when its thread begins, in bytes.
 pub(crate) const EAGER_STACK: usize = 2 * PAGE_SIZE;
 
@@ -58,6 +62,8 @@ fn is_in_stack(address: usize) -> bool {
         address - MAIN_STACK.start
     } else if THREAD_STACKS.contains(&address) {
         (address - THREAD_STACKS.start) % THREAD_STACK
+    } else if UPCALL_STACKS.contains(&address) {
+        (address - UPCALL_STACKS.start) % upcall::STACK_SIZE
     } else {
         return false;
     };

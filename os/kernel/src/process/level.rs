@@ -1,6 +1,6 @@
 //! Which level a process runs at: relaxed global priority (seed 003, section 2.3.2.2).
 use super::{Process, Slot, table};
-use crate::{clock, hart};
+use crate::{clock, hart, upcall};
 use corank::Priority;
 use corank_abi::page::DEFAULT_LEVEL;
 use core::sync::atomic::Ordering;
@@ -73,12 +73,15 @@ impl Process {
     }
 }
 
-/// Forms the system bitmap from what the processes say and the kernel's own coroutines, and lets each process follow.
+/// Forms the system bitmap from what the processes say and the kernel's own coroutines, lets each process follow, and interrupts
+/// those that have a timer that is due.
 pub(crate) fn publish_levels() {
+    let now = clock::now();
     let mut system = hart::executor().published().urgency().bits();
     table::for_each(|process| {
         system |= process.claimed().unwrap_or(0);
         process.follow_level();
+        upcall::notify_if_due(process, now);
     });
     clock::system_page().ready.store(system, Ordering::Release);
 }

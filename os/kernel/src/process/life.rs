@@ -9,6 +9,7 @@ use crate::memory::page_table::Flags;
 use crate::memory::{OutOfMemory, PAGE_SIZE, heap};
 use crate::thread::{self, Thread};
 use crate::trap::Context;
+use crate::upcall::Upcalls;
 use crate::wait::WaitQueue;
 use crate::{clock, hart, power, println, programs, vdso};
 use alloc::string::String;
@@ -53,7 +54,7 @@ fn names() -> String {
 }
 
 fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, LoadError> {
-    let process = Process::new(String::from(name), Weak::new())?;
+    let process = Process::new(String::from(name), Weak::new(), Upcalls::default())?;
     {
         let mut state = process.state.lock();
         state.files = [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput]
@@ -68,7 +69,11 @@ fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, L
 
 impl Process {
     /// A process without memory, files or threads.
-    fn new(name: String, parent: Weak<Process>) -> Result<Arc<Process>, OutOfMemory> {
+    fn new(
+        name: String,
+        parent: Weak<Process>,
+        upcalls: Upcalls,
+    ) -> Result<Arc<Process>, OutOfMemory> {
         let page = Frame::zeroed()?;
         let state = State {
             parent,
@@ -99,6 +104,7 @@ impl Process {
             state: Mutex::new(state),
             group: AtomicUsize::new(pid),
             ring: Mutex::new(None),
+            upcalls,
             children: WaitQueue::new(),
             threads: WaitQueue::new(),
         }))
@@ -143,10 +149,14 @@ impl Process {
         // The page says nothing yet of the new program's coroutines.
         let page = self.page();
         page.executors.store(0, Ordering::Relaxed);
-        page.coroutines.store(0, Ordering::Relaxed);
-        for levels in [&page.ready, &page.running, &page.arriving] {
-            levels.store(0, Ordering::Relaxed);
+        for words in [&page.coroutines, &page.stacks] {
+            words.store(0, Ordering::Relaxed);
         }
+        for words in [&page.ready, &page.running, &page.arriving, &page.deadline] {
+            words.store(0, Ordering::Relaxed);
+        }
+        page.flag.open();
+        self.upcalls.forget(0);
         *self.memory.lock() = Some(space);
         Ok(context)
     }
@@ -199,7 +209,7 @@ impl Process {
         if !heap::has_room() {
             return Err(OutOfMemory);
         }
-        let child = Process::new(self.name(), Arc::downgrade(self))?;
+        let child = Process::new(self.name(), Arc::downgrade(self), self.upcalls.fork())?;
         let mut space = self.with_memory(|space| space.copy(child.space_id), Err(OutOfMemory))?;
         child.map_pages(&mut space)?;
         *child.memory.lock() = Some(space);
@@ -268,7 +278,7 @@ impl Process {
         let started = context(tid).and_then(|context| {
             let thread = Thread::new(self.clone(), tid);
             hart::executor()
-                .spawn(priority(self.level()), thread::run(thread, context))
+                .spawn(priority(self.level()), thread::run(thread, context, None))
                 .map_err(|_| OutOfMemory)
         });
         let mut state = self.state.lock();
@@ -323,6 +333,7 @@ impl Process {
     /// A thread's coroutine is gone.
     pub(crate) fn thread_gone(&self, tid: usize, code: i32) {
         let last = {
+            self.upcalls.forget(tid);
             let mut state = self.state.lock();
             state.threads[tid] = Slot::Exited(code);
             state.live -= 1;

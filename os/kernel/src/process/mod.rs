@@ -21,6 +21,7 @@ use crate::memory::frame::Frame;
 use crate::memory::heap;
 use crate::ring::Ring;
 use crate::semaphore::Semaphore;
+use crate::upcall::Upcalls;
 use crate::wait::{WaitMode, WaitQueue};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
@@ -61,6 +62,8 @@ pub(crate) struct Process {
     pub group: AtomicUsize,
     /// The process's rings, once it has set them up.
     pub ring: Mutex<Option<Arc<Ring>>>,
+    /// User-level interrupts.
+    pub upcalls: Upcalls,
     /// Woken when a child has ended.
     pub children: WaitQueue,
     /// Woken when a thread has ended.
@@ -143,6 +146,13 @@ impl Process {
     pub(crate) fn page(&self) -> &ProcessPage {
         // SAFETY: the frame was full of zeros, which is a valid `ProcessPage`; all of it is atomic; the process shares it.
         unsafe { &*(self.page.address() as *const ProcessPage) }
+    }
+
+    /// Wakes the thread's coroutine, whatever it waits for.
+    pub(crate) fn wake_thread(&self, tid: usize) {
+        if let Some(Slot::Live(coroutine)) = self.state.lock().threads.get(tid) {
+            coroutine.wake();
+        }
     }
 
     /// How its threads wait.

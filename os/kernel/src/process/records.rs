@@ -35,6 +35,7 @@ impl Process {
             ready: page.ready.load(Ordering::Relaxed),
             running: page.running.load(Ordering::Relaxed),
             arriving: page.arriving.load(Ordering::Relaxed),
+            executors: page.executors.load(Ordering::Relaxed) as u64,
             coroutines: page.coroutines.load(Ordering::Relaxed) as u64,
             pages: self.with_memory(|space| space.pages() as u64, 0),
             calls: self

@@ -37,7 +37,7 @@ pub(super) async fn read(
     process: &Process,
     mode: WaitMode,
     descriptor: usize,
-    buffer: UserBuffer,
+    buffer: &mut UserBuffer,
 ) -> Result {
     let Some(file) = process.file(descriptor) else {
         return Ok(FAILED);
@@ -49,7 +49,7 @@ pub(super) async fn write(
     process: &Process,
     mode: WaitMode,
     descriptor: usize,
-    buffer: UserBuffer,
+    buffer: &mut UserBuffer,
 ) -> Result {
     let Some(file) = process.file(descriptor) else {
         return Ok(FAILED);

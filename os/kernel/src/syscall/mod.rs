@@ -10,14 +10,18 @@ mod sync;
 mod thread;
 
 use crate::clock;
+use crate::file::File;
 use crate::memory::frame;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, publish_levels};
 use crate::thread::{End, Thread};
 use crate::trap::Context;
+use crate::upcall;
 use crate::wait::WaitMode;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::call::*;
+use core::pin::Pin;
 
 /// What a call returns; a bad pointer ends the process.
 pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
@@ -25,17 +29,17 @@ pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
 /// Serves the system call that the thread's registers describe.
 ///
 /// # Errors
-/// When the thread ends by it.
-pub(crate) async fn serve(
-    thread: &Thread,
-    context: &mut Context,
-) -> core::result::Result<isize, End> {
+/// When the thread ends by it, or goes on elsewhere.
+pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::Result<isize, End> {
     let (number, arguments) = context.call();
     let [first, second, _] = arguments;
     let process = &thread.process;
     Ok(match number {
-        READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS => {
-            wait(process, process.wait_mode(), number, arguments).await?
+        WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
+        READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
+        | WAIT_THREAD => {
+            let call = block(process, number, arguments);
+            upcall::interruptible(thread, context, call).await?
         }
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
@@ -47,25 +51,56 @@ pub(crate) async fn serve(
             0
         }
         GETTID => thread.tid as isize,
-        WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
-        WAIT_THREAD => wait(process, process.wait_mode(), number, arguments).await?,
         THREAD_CREATE => thread::create(process, first, second),
         FORK => process::fork(process, context),
-        EXEC => process::exec(thread, context, first, second).await?,
+        EXEC => apart(process::exec(thread, first, second)).await?,
         RING_SETUP => thread::ring_setup(process, first),
         RING_ENTER => {
             let ring = process.ring.lock().clone();
             match ring {
-                Some(ring) => ring.enter(process, first).await?,
+                Some(ring) => ring.enter(thread, first).await?,
                 None => FAILED,
             }
         }
+        RING_CANCEL => {
+            let ring = process.ring.lock().clone();
+            match ring {
+                Some(ring) => ring.cancel(process, first as u64).await,
+                None => FAILED,
+            }
+        }
+        RING_REPRIORITIZE => {
+            let ring = process.ring.lock().clone();
+            ring.map_or(FAILED, |ring| {
+                ring.reprioritize(process, first as u64, second)
+            })
+        }
+        UPCALL_SETUP if upcall::set_up(thread, first, second) => 0,
+        UPCALL_SETUP => FAILED,
+        UPCALL_RETURN => return Err(End::Handler(first)),
+        UPCALL_RAISE if upcall::raise(process) => 0,
+        UPCALL_RAISE => FAILED,
         WAIT_MODE => thread::wait_mode(process, first),
         _ => match at_once(process, number, arguments) {
             Some(result) => result?,
-            None => wait(process, process.wait_mode(), number, arguments).await?,
+            None => {
+                let call = block(process, number, arguments);
+                upcall::interruptible(thread, context, call).await?
+            }
         },
     })
+}
+
+/// Serves a thread's call that may have to wait, in the way in which the process's threads wait.
+async fn block(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> Result {
+    let [_, address, length] = arguments;
+    let mut buffer = UserBuffer { address, length };
+    wait(process, process.wait_mode(), number, arguments, &mut buffer).await
+}
+
+/// A rare call's future in a place of its own: neither its size nor its code is part of what every call goes through.
+fn apart<'a, T>(future: impl Future<Output = T> + 'a) -> Pin<Box<dyn Future<Output = T> + 'a>> {
+    Box::pin(future)
 }
 
 /// Serves a call if that is done without waiting; `None` if [`wait`] has to. A call that makes sense only for a thread does
@@ -119,7 +154,18 @@ pub(crate) fn at_once(
     })
 }
 
-/// Serves a call, and waits in the given way where it has to.
+/// Whether a call that waits can be dropped and has then done nothing but what its buffer tells. One that the file system's service
+/// works on can't: it is done in bounded time.
+pub(crate) fn can_be_dropped(process: &Process, number: usize, first: usize) -> bool {
+    match number {
+        READ | WRITE => !matches!(process.file(first), Some(File::Disk(_))),
+        SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS | WAIT_THREAD => true,
+        _ => false,
+    }
+}
+
+/// Serves a call, and waits in the given way where it has to. `buffer` is the program's memory that the last two arguments name:
+/// a call that is dropped leaves it as far advanced as bytes have been transferred.
 ///
 /// # Errors
 /// When the call passes a bad pointer.
@@ -128,12 +174,9 @@ pub(crate) async fn wait(
     mode: WaitMode,
     number: usize,
     arguments: [usize; 3],
+    buffer: &mut UserBuffer,
 ) -> Result {
-    let [first, second, third] = arguments;
-    let buffer = UserBuffer {
-        address: second,
-        length: third,
-    };
+    let [first, second, _] = arguments;
     match number {
         READ => fs::read(process, mode, first, buffer).await,
         WRITE => fs::write(process, mode, first, buffer).await,
@@ -147,9 +190,11 @@ pub(crate) async fn wait(
         WAIT_THREAD => Ok(thread::wait(process, mode, first).await),
         CLOSE => Ok(fs::close(process, first).await),
         OPEN | FILE_OPEN | FILE_SEEK | UNLINKAT | FSTAT => {
-            files::serve(process, number, arguments).await
+            apart(files::serve(process, number, arguments)).await
         }
-        DIRECTORY_MAKE..=DIRECTORY_CHANGE | SPACE => files::serve(process, number, arguments).await,
+        DIRECTORY_MAKE..=DIRECTORY_CHANGE | SPACE => {
+            apart(files::serve(process, number, arguments)).await
+        }
         _ => at_once(process, number, arguments).unwrap_or(Ok(FAILED)),
     }
 }

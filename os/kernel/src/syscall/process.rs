@@ -3,10 +3,11 @@ use super::{Result, files};
 use crate::fs::{self, Operation, Reply, path};
 use crate::process::{self, Process, Waited};
 use crate::programs;
-use crate::thread::Thread;
+use crate::thread::{End, Thread};
 use crate::trap::Context;
 use crate::wait::{WaitMode, until};
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::call::FAILED;
@@ -47,10 +48,9 @@ pub(super) fn fork(process: &Arc<Process>, context: &Context) -> isize {
 
 pub(super) async fn exec(
     thread: &Thread,
-    context: &mut Context,
     path: usize,
     vector: usize,
-) -> Result {
+) -> core::result::Result<isize, End> {
     let process = &thread.process;
     if thread.tid != 0 || !process.has_one_thread() {
         return Ok(FAILED);
@@ -66,10 +66,7 @@ pub(super) async fn exec(
     let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
     let name = path.rsplit('/').next().unwrap_or(&path);
     Ok(match process.exec(name, &program, &arguments) {
-        Ok(fresh) => {
-            *context = fresh;
-            arguments.len() as isize
-        }
+        Ok(fresh) => return Err(End::Program(Box::new(fresh))),
         Err(_) => FAILED,
     })
 }

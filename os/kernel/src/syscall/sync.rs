@@ -1,5 +1,6 @@
 //! Semaphores, mutexes and condition variables.
 use crate::process::{Kind, Process};
+use crate::semaphore::Semaphore;
 use crate::wait::WaitMode;
 use corank_abi::call::{
     CONDVAR_CREATE, CONDVAR_SIGNAL, FAILED, MUTEX_CREATE, MUTEX_LOCK, MUTEX_UNLOCK,
@@ -78,6 +79,18 @@ pub(super) async fn wait_condition(
     if !unlocked {
         return FAILED;
     }
+    // Cancelled from here on, the call has had a signal and makes no use of it.
+    let signal = Signal(&condition);
     mutex.down(mode).await;
+    core::mem::forget(signal);
     0
+}
+
+/// A condition variable's signal that nobody has made use of: when dropped, it goes to another waiter, if there is one.
+struct Signal<'a>(&'a Semaphore);
+
+impl Drop for Signal<'_> {
+    fn drop(&mut self) {
+        self.0.up_if_awaited();
+    }
 }

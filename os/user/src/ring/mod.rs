@@ -8,85 +8,62 @@
 //! process one pair of rings.
 //!
 //! # Buffers
-//! The kernel writes into a buffer whenever it completes the call, so the buffer has to stay until then, even when the future
-//! that waits is dropped. A borrowed buffer can't promise that: a future may be leaked, and then no destructor runs that could
-//! wait. So buffers are passed in by value and handed back with the result, as in io_uring libraries. A dropped future leaves its
-//! buffer behind in the table of calls until the kernel is done with it.
+//! A call owns the buffer that it works on, and gives it back with the result. It can't borrow one: a future may be leaked, and then no
+//! destructor runs that could take the buffer back from the kernel. One that is leaked keeps its buffer, so the kernel never
+//! writes into memory that is somebody else's by then.
 //!
 //! # Cancelling
-//! Dropping a future before the executor has entered the kernel takes the call back. Later the call goes on without anyone
-//! waiting: a read that was abandoned still takes bytes out of its pipe.
+//! Dropping a future cancels its call. When the drop returns, the kernel doesn't touch the buffer any more. A call that the kernel
+//! hasn't seen is taken back without a kernel entry, any other with one. Then the call
+//!
+//! - has done nothing: a read of up to 64 KiB from a pipe has taken no byte, a lock isn't held, a signal went to someone else;
+//! - or it had been done before: a lock is given free again, and what else it did is lost with its result, as when any future is
+//!   dropped after it was ready. [`AsyncCall::cancel`] returns that result instead.
+//!
+//! # Urgency
+//! The kernel serves a call at the live level of the coroutine that waits (rule I9). If that changes, the kernel learns
+//! of a more urgent level at once, and of a less urgent one when it is entered next.
+mod call;
+mod node;
+mod payload;
 mod shared;
 
 use alloc::vec::Vec;
-use core::pin::Pin;
-use core::task::{Context, Poll};
 
-use corank_abi::call;
+use corank_abi::call::PIPE;
 
+pub use call::{AsyncCall, Ended, NamedCall};
+pub use payload::{Code, Data, Fill, Payload, Plain, Signal, Undo};
 pub use shared::ENTRIES;
-pub(crate) use shared::{Operation, Request, Ring};
+pub(crate) use shared::Ring;
 
+use crate::calls;
 use crate::io::{OwnedFd, Pipe};
 use crate::process::{Exited, Pid};
-use crate::raw::{Error, check};
+use crate::raw::Error;
+use payload::Ends;
 
 /// What a call on a buffer comes to: how many bytes, and the buffer.
 pub type Transferred = (Result<usize, Error>, Vec<u8>);
-
-/// A future of a call's bare result and its buffer.
-struct Call(Operation);
-
-impl Future for Call {
-    type Output = (isize, Vec<u8>);
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(context)
-    }
-}
-
-fn call(number: usize, arguments: [usize; 3], then: Option<Request>, buffer: Vec<u8>) -> Call {
-    Call(Operation::new(
-        Request {
-            call: number,
-            arguments,
-        },
-        then,
-        buffer,
-    ))
-}
-
-fn request_to_close(file: OwnedFd) -> Request {
-    Request {
-        call: call::CLOSE,
-        arguments: [file.into_number(), 0, 0],
-    }
-}
 
 /// Creates many pipes with few kernel entries: one for each [`ENTRIES`] of them.
 ///
 /// # Errors
 /// The process has too many descriptors, or the kernel no memory. Those that were made are closed again.
 pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
-    /// Bytes that the kernel writes for each pipe.
-    const ENDS: usize = size_of::<[usize; 2]>();
     let mut pipes = Vec::with_capacity(count);
     while pipes.len() < count {
         let batch = (count - pipes.len()).min(ENTRIES as usize);
-        let mut ends = alloc::vec![0; batch * ENDS];
-        let request = Request {
-            call: call::PIPE,
-            arguments: [ends.as_mut_ptr().expose_provenance(), 0, 0],
-        };
-        let (result, ends) = Call(Operation::repeated(request, batch as u32, ENDS, ends)).await;
-        let (numbers, _) = ends.as_chunks().0.as_chunks();
+        let ends = Ends(alloc::vec![[0; 2]; batch]);
+        let made = AsyncCall::new(PIPE, [0; 3], ends).repeated(batch as u32);
+        let (result, ends) = made.await;
         // No pipe has descriptor 0 at both ends: where the kernel has written none, it has made none.
-        let made = numbers
-            .iter()
-            .map(|ends| ends.map(usize::from_le_bytes))
-            .filter(|ends| *ends != [0, 0]);
-        pipes.extend(made.map(Pipe::from_numbers));
-        check(result)?;
+        pipes.extend(
+            ends.into_iter()
+                .filter(|ends| *ends != [0, 0])
+                .map(Pipe::from_numbers),
+        );
+        result?;
     }
     Ok(pipes)
 }
@@ -96,26 +73,16 @@ pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
 ///
 /// # Errors
 /// The descriptor isn't open for reading.
-pub async fn read(file: &OwnedFd, mut buffer: Vec<u8>) -> Transferred {
-    buffer.clear();
-    let arguments = [
-        file.number(),
-        buffer.as_mut_ptr().expose_provenance(),
-        buffer.capacity(),
-    ];
-    let (result, mut buffer) = call(call::READ, arguments, None, buffer).await;
-    let result = check(result);
-    // SAFETY: the kernel has written so many bytes, and never more than the capacity that it was told.
-    unsafe { buffer.set_len(result.unwrap_or(0)) };
-    (result, buffer)
+pub fn read(file: &OwnedFd, buffer: Vec<u8>) -> impl Future<Output = Transferred> {
+    calls::read_async(file.number(), buffer)
 }
 
-/// Writes `data`. Waits while a pipe is full.
+/// Writes `data`. Waits while a pipe is full. Dropped, it may have written a part.
 ///
 /// # Errors
 /// The descriptor isn't open for writing, or a pipe has no read end any more.
-pub async fn write(file: &OwnedFd, data: Vec<u8>) -> Transferred {
-    write_then(file.number(), data, None).await
+pub fn write(file: &OwnedFd, data: Vec<u8>) -> impl Future<Output = Transferred> {
+    calls::write_async(file.number(), data)
 }
 
 /// Writes `data` and then closes the file, in one submission. Returns when the data is written; whether the kernel has closed the
@@ -123,22 +90,14 @@ pub async fn write(file: &OwnedFd, data: Vec<u8>) -> Transferred {
 ///
 /// # Errors
 /// As [`write`](fn@write).
-pub async fn write_and_close(file: OwnedFd, data: Vec<u8>) -> Transferred {
-    // From here to the submission nothing can suspend or fail, so the descriptor isn't lost.
-    let number = file.number();
-    write_then(number, data, Some(request_to_close(file))).await
-}
-
-async fn write_then(file: usize, data: Vec<u8>, then: Option<Request>) -> Transferred {
-    let arguments = [file, data.as_ptr().expose_provenance(), data.len()];
-    let (result, data) = call(call::WRITE, arguments, then, data).await;
-    (check(result), data)
+pub fn write_and_close(file: OwnedFd, data: Vec<u8>) -> impl Future<Output = Transferred> {
+    calls::write_async(file.into_number(), data).then_close()
 }
 
 /// Asks the kernel to close the file the next time that it is entered. Dropping an [`OwnedFd`] closes it at once, with a kernel
 /// entry of its own.
 pub fn close(file: OwnedFd) {
-    Ring::here().submit_silent(request_to_close(file));
+    Ring::here().submit_silent(shared::request_to_close(file.into_number()));
 }
 
 /// Waits until the child `pid` has ended.
@@ -146,13 +105,7 @@ pub fn close(file: OwnedFd) {
 /// # Errors
 /// There is no such child, or it has been waited for already.
 pub async fn wait_process(pid: Pid) -> Result<Exited, Error> {
-    let mut buffer = alloc::vec![0; size_of::<i32>()];
-    let arguments = [pid, buffer.as_mut_ptr().expose_provenance(), 0];
-    let (result, buffer) = call(call::WAIT_PROCESS, arguments, None, buffer).await;
-    let pid = check(result)?;
-    let code = buffer
-        .first_chunk()
-        .map_or(0, |bytes| i32::from_le_bytes(*bytes));
+    let (pid, code) = calls::waitpid_async(pid).await?;
     Ok(Exited { pid, code })
 }
 
@@ -161,6 +114,17 @@ pub async fn wait_process(pid: Pid) -> Result<Exited, Error> {
 /// # Errors
 /// There is no such thread, or it has been waited for already.
 pub async fn wait_thread(tid: crate::thread::Tid) -> Result<isize, Error> {
-    let (result, _) = call(call::WAIT_THREAD, [tid, 0, 0], None, Vec::new()).await;
-    check(result).map(|code| code as isize)
+    let code = calls::waittid_async(tid).await?;
+    Ok(code as isize)
+}
+
+/// Sleeps at least this long, in whole milliseconds, in the kernel. [`corank::time::sleep`] sleeps in the
+/// executor, without a call.
+///
+/// # Errors
+/// The kernel has no memory for another asynchronous call.
+pub async fn sleep(duration: core::time::Duration) -> Result<(), Error> {
+    let milliseconds = duration.as_nanos().div_ceil(1_000_000);
+    let milliseconds = usize::try_from(milliseconds).unwrap_or(usize::MAX);
+    calls::sleep_async(milliseconds).await.map(|_| ())
 }

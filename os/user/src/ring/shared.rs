@@ -1,23 +1,17 @@
-//! The rings themselves, and the table of calls that are under way.
-//!
-//! ```text
-//!           submit                       the kernel completes it                poll
-//!  (new) ──────────▶ Waiting(waker) ────────────────────────────▶ Done(result) ──────▶ (gone)
-//!                        │ future dropped                                               ▲
-//!                        │   entry not taken yet: it becomes a call that does nothing ──┤
-//!                        └─▶ entry taken: Abandoned(buffer) ──── the kernel completes ──┘
-//! ```
+//! The rings themselves. What is known of each call lies in its node: see [`super::node`].
 use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::collections::BTreeMap;
 use core::cell::{Cell, RefCell};
-use core::mem;
-use core::sync::atomic::Ordering;
-use core::task::{Context, Poll, Waker};
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use corank_abi::call::{RING_ENTER, RING_SETUP};
+use corank::Priority;
+use corank_abi::call::{
+    CLOSE, RING_CANCEL, RING_CANCELLED, RING_ENTER, RING_REPRIORITIZE, RING_SETUP,
+};
 use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
-use slab::Slab;
 
+use super::call::{Ended, Request};
+use super::node::{Node, Pool};
 use crate::local;
 use crate::raw::{Error, number_call};
 
@@ -30,16 +24,30 @@ const _: () = {
     assert!(SUBMISSIONS + ENTRIES as usize * entry <= crate::page::PAGE_SIZE);
 };
 
-/// Key of calls that nobody waits for.
-const NOBODY: u64 = u64::MAX;
+/// How many rings this process and those that it was forked from have set up.
+static EPOCHS: AtomicU32 = AtomicU32::new(0);
+
+/// Bytes that a repeated call works on each time: two descriptors.
+pub(super) const STRIDE: usize = size_of::<[usize; 2]>();
 
 /// Number of a call that does nothing: the kernel knows none with this number.
 const NOTHING: u32 = 0;
+
+/// What the kernel knows a call by that the program has named. Other keys are addresses, which are even.
+const fn wire_key(key: u64) -> u64 {
+    key << 1 | 1
+}
+
+const fn is_named(key: u64) -> bool {
+    key & 1 != 0
+}
 
 /// This process's rings, as the thread that set them up sees them. They exist until the process ends.
 #[derive(Debug)]
 pub(crate) struct Ring {
     header: &'static RingHeader,
+    /// Tells these rings from those of the process that this one was forked from.
+    epoch: u32,
     submissions: *mut Submission,
     completions: *const Completion,
     /// Our copies of the two counters that only we write.
@@ -47,29 +55,11 @@ pub(crate) struct Ring {
     completion_head: Cell<u32>,
     /// Levels of the submissions that the kernel hasn't taken yet.
     queued_levels: Cell<u64>,
-    /// Calls that the kernel will complete, by key.
-    calls: RefCell<Slab<Call>>,
-}
-
-/// What is known of one call; see the module's drawing.
-#[derive(Debug)]
-enum Call {
-    Waiting(Waker),
-    Done(isize),
-    Abandoned {
-        #[expect(
-            dead_code,
-            reason = "it is here to stay alive until the kernel is done with it"
-        )]
-        buffer: Vec<u8>,
-    },
-}
-
-/// What the kernel shall do.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
-    pub(crate) call: usize,
-    pub(crate) arguments: [usize; 3],
+    /// Calls that the kernel will complete.
+    under_way: Cell<usize>,
+    nodes: Pool,
+    /// The nodes of calls that the program has named, by the kernel's keys.
+    named: RefCell<BTreeMap<u64, &'static Node>>,
 }
 
 impl Ring {
@@ -77,7 +67,11 @@ impl Ring {
     ///
     /// # Panics
     /// If another thread of the process has the rings, or the kernel has no memory for them.
+    #[inline]
     pub(crate) fn here() -> &'static Self {
+        if let Some(ring) = local::block().ring.get() {
+            return ring;
+        }
         Self::try_here().expect(
             "asynchronous calls belong to one thread, and the kernel needs memory for its rings",
         )
@@ -102,18 +96,21 @@ impl Ring {
         let header = unsafe { &*header };
         Ok(Box::leak(Box::new(Self {
             header,
+            epoch: EPOCHS.fetch_add(1, Ordering::Relaxed),
             submissions,
             completions: core::ptr::with_exposed_provenance(completions),
             submission_tail: Cell::new(header.submission_tail.load(Ordering::Relaxed)),
             completion_head: Cell::new(header.completion_head.load(Ordering::Relaxed)),
             queued_levels: Cell::new(0),
-            calls: RefCell::new(Slab::new()),
+            under_way: Cell::new(0),
+            nodes: Pool::new(),
+            named: RefCell::new(BTreeMap::new()),
         })))
     }
 
     /// Whether anything is left for the kernel to do, or for us to hear of.
     pub(crate) fn busy(&self) -> bool {
-        self.queued_levels.get() != 0 || !self.calls.borrow().is_empty()
+        self.queued_levels.get() != 0 || self.under_way.get() != 0
     }
 
     /// Levels of the coroutines whose submissions the kernel hasn't seen yet, one bit each.
@@ -140,17 +137,12 @@ impl Ring {
     }
 
     /// Writes one entry for the kernel. There must be room.
-    fn push(&self, request: Request, key: u64, flags: u8) -> u32 {
+    fn push(&self, request: Request, key: u64, flags: u8, level: Priority) -> u32 {
         let tail = self.submission_tail.get();
-        let level = crate::page::process()
-            .running
-            .load(Ordering::Relaxed)
-            .trailing_zeros()
-            .min(63);
         let submission = Submission {
             key,
-            call: request.call as u32,
-            level: level as u8,
+            call: request.call,
+            level: level.level(),
             flags,
             reserved: 0,
             arguments: request.arguments.map(|argument| argument as u64),
@@ -166,82 +158,146 @@ impl Ring {
             .submission_tail
             .store(tail.wrapping_add(1), Ordering::Release);
         self.queued_levels
-            .set(self.queued_levels.get() | 1 << level);
+            .set(self.queued_levels.get() | 1 << level.level());
         tail
     }
 
-    /// Submits the calls of an operation, linked; the completion of the one that counts wakes `waker`.
-    fn submit(&self, operation: &Operation, waker: Waker) -> Pending {
-        let Operation {
-            mut request,
-            times,
-            stride,
-            then,
-            ..
-        } = *operation;
-        self.make_room(times + u32::from(then.is_some()));
+    /// A node for a call that shall be submitted, under its own address as key or one of the program's; `None` if another call has
+    /// that key.
+    #[inline]
+    pub(super) fn node(&self, name: Option<u64>) -> Option<&'static Node> {
+        match name {
+            None => Some(self.nodes.take(self.epoch)),
+            Some(name) => self.named_node(wire_key(name)),
+        }
+    }
+
+    fn named_node(&self, key: u64) -> Option<&'static Node> {
+        let mut named = self.named.borrow_mut();
+        if named.contains_key(&key) {
+            return None;
+        }
+        let node = self.nodes.take(self.epoch);
+        node.key.set(key);
+        named.insert(key, node);
+        Some(node)
+    }
+
+    /// The rings that a node belongs to, if they are still those of this process.
+    #[inline]
+    pub(super) fn of(node: &Node) -> Option<&'static Self> {
+        let ring = local::block().ring.get()?;
+        (node.epoch() == ring.epoch).then_some(ring)
+    }
+
+    /// The call is over: nobody asks for its node any more.
+    #[inline]
+    pub(super) fn forget(&self, node: &'static Node) {
+        let key = node.key.get();
+        if is_named(key) {
+            self.named.borrow_mut().remove(&key);
+        }
+        self.nodes.give(node);
+    }
+
+    /// Submits the call of a node: `times` times, each with memory of its own, and then a descriptor to close.
+    pub(super) fn submit(
+        &self,
+        node: &Node,
+        mut request: Request,
+        times: u32,
+        closes: Option<usize>,
+    ) {
+        self.make_room(times + u32::from(closes.is_some()));
+        let level = node.live_level();
         for _ in 1..times {
-            self.push(request, NOBODY, LINK | SILENT);
-            request.arguments[0] += stride;
+            self.push(request, 0, LINK | SILENT, level);
+            request.arguments[0] += STRIDE;
         }
-        let key = self.calls.borrow_mut().insert(Call::Waiting(waker));
-        let number = self.push(request, key as u64, if then.is_some() { LINK } else { 0 });
-        if let Some(then) = then {
-            self.push(then, NOBODY, SILENT);
+        let link = if closes.is_some() { LINK } else { 0 };
+        node.number
+            .set(self.push(request, node.key.get(), link, level));
+        node.level.set(level);
+        self.under_way.set(self.under_way.get() + 1);
+        if let Some(file) = closes {
+            self.push(request_to_close(file), 0, SILENT, level);
         }
-        Pending { key, number, times }
     }
 
     /// Submits a call whose result nobody wants.
-    pub(crate) fn submit_silent(&self, request: Request) {
+    pub(super) fn submit_silent(&self, request: Request) {
         self.make_room(1);
-        self.push(request, NOBODY, SILENT);
+        let level = crate::page::process().running.load(Ordering::Relaxed);
+        let level = Priority::new(level.trailing_zeros() as u8).unwrap_or_default();
+        self.push(request, 0, SILENT, level);
     }
 
-    fn poll(&self, key: usize, context: &Context<'_>) -> Poll<isize> {
-        let mut calls = self.calls.borrow_mut();
-        match &mut calls[key] {
-            Call::Waiting(waker) => {
-                if !waker.will_wake(context.waker()) {
-                    *waker = context.waker().clone();
+    /// The entry of a node in the submission ring, if the kernel hasn't taken it. The kernel takes entries only when we enter it,
+    /// so until then they are ours to change.
+    fn entry(&self, number: u32) -> Option<*mut Submission> {
+        let taken = self.header.submission_head.load(Ordering::Acquire);
+        let queued = (number.wrapping_sub(taken) as i32) >= 0;
+        // SAFETY: the place is inside the ring.
+        queued.then(|| unsafe { self.submissions.add((number % ENTRIES) as usize) })
+    }
+
+    /// Takes a call back: from the submission ring if it is still there, else from the kernel. When this returns, the kernel
+    /// doesn't touch the call's memory any more.
+    pub(super) fn withdraw(&self, node: &Node, times: u32) -> Ended {
+        let number = node.number.get();
+        if self.entry(number).is_some() {
+            self.under_way.set(self.under_way.get() - 1);
+            // What is linked to them follows: a descriptor is closed all the same.
+            for earlier in 0..times {
+                if let Some(entry) = self.entry(number.wrapping_sub(earlier)) {
+                    // SAFETY: between head and tail, and the kernel isn't looking (see `entry`).
+                    unsafe {
+                        (*entry).call = NOTHING;
+                        (*entry).flags |= SILENT;
+                    }
                 }
-                Poll::Pending
             }
-            Call::Done(_) => match calls.remove(key) {
-                Call::Done(result) => Poll::Ready(result),
-                _ => unreachable!("it was done a moment ago"),
-            },
-            Call::Abandoned { .. } => unreachable!("only a future that is gone abandons its call"),
+            return Ended::Unseen;
+        }
+        let cancelled = number_call(RING_CANCEL, [node.key.get() as usize, 0, 0]);
+        if cancelled == Ok(RING_CANCELLED as usize) {
+            self.under_way.set(self.under_way.get() - 1);
+            return Ended::Cancelled;
+        }
+        // Its completion is in the ring, or kept by the kernel until there is room.
+        loop {
+            self.take_completions();
+            if let Some(result) = node.result() {
+                return Ended::Completed(result);
+            }
+            self.enter(0, u64::MAX);
         }
     }
 
-    /// Nobody waits any more. `buffer` is what the kernel may still write to or read from.
-    fn abandon(&self, pending: Pending, buffer: Vec<u8>) {
-        let Pending { key, number, times } = pending;
-        let mut calls = self.calls.borrow_mut();
-        let taken = self.header.submission_head.load(Ordering::Acquire);
-        let not_taken = (number.wrapping_sub(taken) as i32) >= 0;
-        let old = if not_taken && matches!(calls[key], Call::Waiting(_)) {
-            // The kernel takes entries only when we enter it, so they are still ours to change. What is linked to them follows.
-            for number in (0..times).map(|earlier| number.wrapping_sub(earlier)) {
-                let place = (number % ENTRIES) as usize;
-                // SAFETY: inside the ring, between head and tail, and the kernel isn't looking (see above).
-                unsafe {
-                    let submission = self.submissions.add(place);
-                    (*submission).call = NOTHING;
-                    (*submission).flags |= SILENT;
-                    (*submission).key = NOBODY;
-                }
-            }
-            calls.remove(key)
-        } else if matches!(calls[key], Call::Waiting(_)) {
-            mem::replace(&mut calls[key], Call::Abandoned { buffer })
-        } else {
-            calls.remove(key)
+    /// Tells the kernel that the one who waits for a call has another level. More urgent: at once, with a kernel entry. Less
+    /// urgent: with the next entry, because until then nobody waits longer by it than it would have anyway.
+    pub(super) fn follow(&self, node: &Node, level: Priority) {
+        let before = node.level.replace(level);
+        if node.result().is_some() || before == level {
+            return;
+        }
+        if let Some(entry) = self.entry(node.number.get()) {
+            // SAFETY: as in `withdraw`.
+            unsafe { (*entry).level = level.level() };
+            self.queued_levels
+                .set(self.queued_levels.get() | 1 << level.level());
+            return;
+        }
+        self.make_room(1);
+        let request = Request {
+            call: RING_REPRIORITIZE as u32,
+            arguments: [node.key.get() as usize, level.level().into(), 0],
         };
-        drop(calls);
-        // A waker's destructor may call back into us.
-        drop(old);
+        // Through the ring in both cases, so that changes keep their order.
+        self.push(request, 0, SILENT, level);
+        if level.is_more_urgent_than(before) {
+            self.enter(0, u64::MAX);
+        }
     }
 
     /// Enters the kernel: it serves every submission and returns when `wait_for` completions are ready or `deadline` (in
@@ -260,6 +316,7 @@ impl Ring {
 
     /// Takes in what the kernel has completed, and wakes those who wait for it. The executor clears the process page's
     /// `arriving` levels when it runs next.
+    #[inline(always)]
     pub(crate) fn take_completions(&self) {
         while self.completion_head.get() != self.header.completion_tail.load(Ordering::Acquire) {
             let head = self.completion_head.get();
@@ -273,93 +330,27 @@ impl Ring {
         }
     }
 
+    #[inline]
     fn complete(&self, completion: Completion) {
-        let key = completion.key as usize;
-        let mut calls = self.calls.borrow_mut();
-        match calls.get_mut(key) {
-            Some(call @ Call::Waiting(_)) => {
-                let Call::Waiting(waker) =
-                    mem::replace(call, Call::Done(completion.result as isize))
-                else {
-                    return;
-                };
-                drop(calls);
-                waker.wake();
-            }
-            Some(Call::Abandoned { .. }) => drop(calls.remove(key)),
-            // The kernel completes each call once, and silent ones never.
-            Some(Call::Done(_)) | None => {}
-        }
-    }
-}
-
-/// A call that was submitted.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    key: usize,
-    /// Number of its entry in the submission ring, the last of `times`.
-    number: u32,
-    times: u32,
-}
-
-/// One asynchronous call, or several of a kind, and the buffer that they work on.
-#[derive(Debug)]
-pub(crate) struct Operation {
-    request: Request,
-    /// How many times the request is made; the last one counts.
-    times: u32,
-    /// By how much the first argument grows each time.
-    stride: usize,
-    /// What follows silently.
-    then: Option<Request>,
-    buffer: Vec<u8>,
-    pending: Option<(&'static Ring, Pending)>,
-}
-
-impl Operation {
-    /// A call that is submitted when it is first polled. The kernel may use `buffer`, and no other memory, until then.
-    pub(crate) fn new(request: Request, then: Option<Request>, buffer: Vec<u8>) -> Self {
-        Self {
-            request,
-            times: 1,
-            stride: 0,
-            then,
-            buffer,
-            pending: None,
-        }
-    }
-
-    /// The same call made `times` times, from 1 to [`ENTRIES`], the first argument growing by `stride`. Completes when all have;
-    /// the result is the last one's.
-    pub(crate) fn repeated(request: Request, times: u32, stride: usize, buffer: Vec<u8>) -> Self {
-        Self {
-            request,
-            times,
-            stride,
-            then: None,
-            buffer,
-            pending: None,
-        }
-    }
-
-    /// What the call returned, and the buffer.
-    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<(isize, Vec<u8>)> {
-        let Some((ring, pending)) = self.pending else {
-            let ring = Ring::here();
-            self.pending = Some((ring, ring.submit(self, context.waker().clone())));
-            return Poll::Pending;
+        let Completion { key, result } = completion;
+        let node = if is_named(key) {
+            let Some(node) = self.named.borrow().get(&key).copied() else {
+                return;
+            };
+            node
+        } else {
+            // SAFETY: what the kernel completes was submitted under the address of a node.
+            unsafe { Node::at(key as usize) }
         };
-        ring.poll(pending.key, context).map(|result| {
-            self.pending = None;
-            (result, mem::take(&mut self.buffer))
-        })
+        self.under_way.set(self.under_way.get() - 1);
+        node.complete(result as isize);
     }
 }
 
-impl Drop for Operation {
-    fn drop(&mut self) {
-        if let Some((ring, pending)) = self.pending.take() {
-            ring.abandon(pending, mem::take(&mut self.buffer));
-        }
+/// Closes a descriptor.
+pub(super) fn request_to_close(file: usize) -> Request {
+    Request {
+        call: CLOSE as u32,
+        arguments: [file, 0, 0],
     }
 }

@@ -10,17 +10,22 @@ extern crate alloc;
 
 mod arguments;
 mod asynchronous;
+mod calls;
+mod cancel;
 mod coroutines;
 mod faults;
 mod files;
 mod image;
+mod inheritance;
 mod memory;
 mod pipes;
+mod preemption;
 mod processes;
 mod rings;
 mod support;
 mod synchronisation;
 mod threads;
+mod upcalls;
 mod urgency;
 
 use corank_user::{println, process};
@@ -40,8 +45,13 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("files", files::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
+    ("calls", calls::TESTS),
+    ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
+    ("inheritance", inheritance::TESTS),
+    ("upcalls", upcalls::TESTS),
+    ("preemption", preemption::TESTS),
 ];
 
 fn main() -> i32 {

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 use corank_abi::call::*;
 use corank_abi::page::RING_BASE;
 use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
+use corank_user::io::OwnedFd;
 use corank_user::{process, time};
 
 use crate::support::{BAD_ADDRESS, KERNEL, UNMAPPED, call, exit_code, expect_end, pipe, tests};
@@ -30,6 +31,14 @@ tests![
     exec_with_calls_pending,
     a_child_has_no_rings,
     numbers_wrap_around,
+    cancelling_by_key,
+    cancelling_what_is_linked,
+    calls_with_the_same_key,
+    keys_are_found_among_many,
+    cancelling_without_rings_fails,
+    a_call_follows_its_new_level,
+    a_linked_call_follows_its_new_level,
+    levels_that_dont_exist,
 ];
 
 /// The rings, handled without the library.
@@ -409,4 +418,181 @@ fn numbers_wrap_around() {
         assert_eq!(rings.enter(1), 1);
         assert_eq!(rings.completion(), Some((key, process::id() as i64)));
     }
+}
+
+fn cancel(key: u64) -> isize {
+    call(RING_CANCEL, [key as usize, 0, 0])
+}
+
+/// Asks the kernel to fill a buffer that stays until the process ends.
+fn read_of(key: u64, file: &OwnedFd, length: usize, flags: u8) -> Submission {
+    let buffer = Vec::leak(alloc::vec![0_u8; length]);
+    let address = buffer.as_mut_ptr().expose_provenance();
+    submission(key, READ, [file.number(), address, length], flags)
+}
+
+fn cancelling_by_key() {
+    let rings = Rings::new(8);
+    let (reader, writer) = pipe();
+    assert_eq!(cancel(7), FAILED, "there is no such call");
+    rings.submit(read_of(7, &reader, 2, 0));
+    assert_eq!(cancel(7), FAILED, "the kernel has not taken it");
+    assert_eq!(rings.enter(0), 0);
+    assert_eq!(cancel(8), FAILED);
+    assert_eq!(cancel(7), RING_CANCELLED);
+    assert_eq!(cancel(7), FAILED, "it is over");
+    assert_eq!(rings.enter(0), 0, "no completion comes");
+    rings.submit(read_of(7, &reader, 2, 0));
+    rings.enter(0);
+    writer.write(b"ab").expect("room");
+    // Its coroutine may have run since or not: the call has two bytes, and is done in both cases.
+    assert_ne!(cancel(7), RING_CANCELLED);
+    assert_eq!(rings.enter(1), 1);
+    assert_eq!(rings.completions(), [(7, 2)]);
+    assert_eq!(cancel(7), FAILED);
+}
+
+/// What is linked behind a cancelled call goes on; a call that waits behind another is taken out.
+fn cancelling_what_is_linked() {
+    let rings = Rings::new(8);
+    let (reader, _writer) = pipe();
+    rings.submit(read_of(1, &reader, 1, LINK));
+    rings.submit(submission(2, GETPID, [0; 3], LINK));
+    rings.submit(submission(3, GET_TIME, [0; 3], LINK));
+    rings.submit(read_of(4, &reader, 1, 0));
+    assert_eq!(rings.enter(0), 0);
+    assert_eq!(cancel(3), RING_CANCELLED);
+    assert_eq!(cancel(3), FAILED);
+    assert_eq!(cancel(1), RING_CANCELLED);
+    assert_eq!(rings.enter(1), 1);
+    assert_eq!(rings.completions(), [(2, process::id() as i64)]);
+    assert_eq!(cancel(4), RING_CANCELLED, "it has begun by now");
+    assert_eq!(rings.enter(0), 0);
+}
+
+fn calls_with_the_same_key() {
+    let rings = Rings::new(8);
+    let (reader, _writer) = pipe();
+    for _ in 0..3 {
+        rings.submit(read_of(9, &reader, 1, 0));
+    }
+    rings.submit(read_of(9, &reader, 1, SILENT));
+    rings.enter(0);
+    assert_eq!([(); 4].map(|()| cancel(9)), [0, 0, 0, FAILED]);
+    assert_eq!(rings.enter(0), 0);
+}
+
+fn keys_are_found_among_many() {
+    const COUNT: u64 = 1000;
+    let rings = Rings::new(64);
+    let (reader, _writer) = pipe();
+    // Small numbers, and numbers that differ in their upper bits alone.
+    let key = |number: u64| {
+        if number.is_multiple_of(2) {
+            number
+        } else {
+            number << 48
+        }
+    };
+    for number in 0..COUNT {
+        rings.submit(read_of(key(number), &reader, 1, 0));
+        if number % 64 == 63 {
+            rings.enter(0);
+        }
+    }
+    rings.enter(0);
+    // 387 and 1000 have no common factor: every number once.
+    for number in (0..COUNT).map(|turn| turn * 387 % COUNT) {
+        assert_eq!(cancel(key(number)), RING_CANCELLED, "call {number}");
+        assert_eq!(cancel(key(number)), FAILED, "call {number}");
+    }
+}
+
+fn cancelling_without_rings_fails() {
+    assert_eq!(cancel(0), FAILED);
+    assert_eq!(call(RING_REPRIORITIZE, [0, 0, 0]), FAILED);
+}
+
+/// Two reads get their bytes in one kernel entry, the less urgent one first. Returns in which order they complete.
+fn order_of_completion(rings: &Rings, change: impl FnOnce()) -> [u64; 2] {
+    let (first, second) = (pipe(), pipe());
+    rings.submit(Submission {
+        level: 40,
+        ..read_of(1, &first.0, 1, 0)
+    });
+    rings.submit(Submission {
+        level: 41,
+        ..read_of(2, &second.0, 1, 0)
+    });
+    assert_eq!(rings.enter(0), 0);
+    change();
+    for (_, writer) in [&second, &first] {
+        let byte = c"x".as_ptr().expose_provenance();
+        rings.submit(submission(0, WRITE, [writer.number(), byte, 1], SILENT));
+    }
+    assert_eq!(rings.enter(2), 2);
+    let completions = rings.completions();
+    [completions[0].0, completions[1].0]
+}
+
+fn a_call_follows_its_new_level() {
+    let rings = Rings::new(8);
+    let to = |key: usize, level: usize| call(RING_REPRIORITIZE, [key, level, 0]);
+    assert_eq!(order_of_completion(&rings, || ()), [1, 2]);
+    let more_urgent = || assert_eq!(to(2, 39), 0);
+    assert_eq!(order_of_completion(&rings, more_urgent), [2, 1]);
+    let less_urgent = || assert_eq!(to(1, 63), 0);
+    assert_eq!(order_of_completion(&rings, less_urgent), [2, 1]);
+    let there_and_back = || assert_eq!([to(1, 63), to(1, 0)], [0, 0]);
+    assert_eq!(order_of_completion(&rings, there_and_back), [1, 2]);
+    let through_the_ring = || {
+        rings.submit(submission(3, RING_REPRIORITIZE, [2, 39, 0], 0));
+        assert_eq!(rings.enter(1), 1);
+        assert_eq!(rings.completions(), [(3, 0)]);
+    };
+    assert_eq!(order_of_completion(&rings, through_the_ring), [2, 1]);
+    assert_eq!(to(1, 5), FAILED, "it is over");
+}
+
+fn a_linked_call_follows_its_new_level() {
+    let rings = Rings::new(8);
+    let order = |change: &dyn Fn()| {
+        let (first, second, gate) = (pipe(), pipe(), pipe());
+        rings.submit(read_of(9, &gate.0, 1, LINK));
+        rings.submit(Submission {
+            level: 41,
+            ..read_of(2, &second.0, 1, 0)
+        });
+        rings.submit(Submission {
+            level: 40,
+            ..read_of(1, &first.0, 1, 0)
+        });
+        rings.enter(0);
+        change();
+        gate.1.write(b"x").expect("room");
+        assert_eq!(rings.enter(1), 1);
+        assert_eq!(rings.completions(), [(9, 1)]);
+        // The linked read has its turn to find its pipe empty before there is something in it.
+        rings.enter(0);
+        for (_, writer) in [&second, &first] {
+            let byte = c"x".as_ptr().expose_provenance();
+            rings.submit(submission(0, WRITE, [writer.number(), byte, 1], SILENT));
+        }
+        assert_eq!(rings.enter(2), 2);
+        rings
+            .completions()
+            .iter()
+            .map(|done| done.0)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(order(&|| ()), [1, 2]);
+    let change = || assert_eq!(call(RING_REPRIORITIZE, [2, 39, 0]), 0);
+    assert_eq!(order(&change), [2, 1]);
+}
+
+fn levels_that_dont_exist() {
+    let rings = Rings::new(8);
+    let to = |level: usize| call(RING_REPRIORITIZE, [1, level, 0]);
+    let change = || assert_eq!([to(64), to(usize::MAX)], [0, 0]);
+    assert_eq!(order_of_completion(&rings, change), [2, 1]);
 }

@@ -1,0 +1,340 @@
+//! Every call that can wait, in each of its forms (seed 002, section 4.3.1): all give the same result.
+use alloc::vec::Vec;
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
+use core::time::Duration;
+
+use corank_user::corank::{self, CoroutineId};
+use corank_user::sync::{Condvar, Mutex, Semaphore};
+use corank_user::{
+    Priority, block_on, condvar_wait, mutex_lock, process, read, ring, semaphore_down, sleep,
+    spawn, thread, time, waitpid, waittid, write, yield_now,
+};
+
+use crate::support::{call, pipe, tests};
+
+tests![
+    reading,
+    writing,
+    sleeping,
+    waiting_for_a_process,
+    waiting_for_a_thread,
+    locking,
+    taking_a_permit,
+    waiting_for_a_signal,
+    failures_are_the_same,
+    a_key_is_for_one_call_at_a_time,
+    keys_and_unnamed_calls_mix,
+    another_coroutine_is_woken,
+];
+
+/// The coroutine that runs.
+fn this() -> CoroutineId {
+    corank::current().expect("a coroutine runs")
+}
+
+fn reading() {
+    let (reader, writer) = pipe();
+    for _ in 0..4 {
+        writer.write(b"abc").expect("room");
+    }
+    let file = reader.number();
+    let mut bytes = [0; 3];
+    assert_eq!(read!(file, &mut bytes), Ok(3));
+    assert_eq!(&bytes, b"abc");
+    block_on(async move {
+        let expected = (Ok(3), b"abc".to_vec());
+        assert_eq!(
+            read!(file, Vec::with_capacity(3), 7, this()).await,
+            expected
+        );
+        assert_eq!(
+            corank_user::calls::read_async(file, Vec::with_capacity(3)).await,
+            expected
+        );
+        assert_eq!(ring::read(&reader, Vec::with_capacity(3)).await, expected);
+    });
+}
+
+fn writing() {
+    let (reader, writer) = pipe();
+    let file = writer.number();
+    assert_eq!(write!(file, b"a"), Ok(1));
+    block_on(async move {
+        assert_eq!(
+            write!(file, b"b".to_vec(), 7, this()).await,
+            (Ok(1), b"b".to_vec())
+        );
+        assert_eq!(
+            ring::write(&writer, b"c".to_vec()).await,
+            (Ok(1), b"c".to_vec())
+        );
+        assert_eq!(ring::write_and_close(writer, b"d".to_vec()).await.0, Ok(1));
+        let (count, bytes) = ring::read(&reader, Vec::with_capacity(9)).await;
+        assert_eq!((count, &bytes[..]), (Ok(4), &b"abcd"[..]));
+    });
+}
+
+fn sleeping() {
+    let slept = |start: u64| time::duration(time::ticks() - start);
+    let least = Duration::from_millis(3);
+    let start = time::ticks();
+    assert_eq!(sleep!(3), Ok(0));
+    assert!(slept(start) >= least);
+    block_on(async move {
+        let start = time::ticks();
+        assert_eq!(sleep!(3, 1, this()).await, Ok(0));
+        assert!(slept(start) >= least);
+        let start = time::ticks();
+        assert_eq!(ring::sleep(least).await, Ok(()));
+        assert!(slept(start) >= least);
+    });
+}
+
+fn waiting_for_a_process() {
+    let child = |code: i32| {
+        process::spawn(move || {
+            thread::yield_now();
+            code
+        })
+        .expect("a process")
+    };
+    let first = child(1);
+    let mut code = 0;
+    assert_eq!(waitpid!(first, &mut code), Ok(first));
+    assert_eq!(code, 1);
+    let (second, third) = (child(2), child(3));
+    block_on(async move {
+        assert_eq!(waitpid!(second, 1, this()).await, Ok((second, 2)));
+        assert_eq!(
+            ring::wait_process(third).await,
+            Ok(process::Exited {
+                pid: third,
+                code: 3
+            })
+        );
+    });
+}
+
+fn waiting_for_a_thread() {
+    let exits_with = |code: i32| {
+        thread::spawn(move || {
+            thread::yield_now();
+            process::exit(code)
+        })
+        .expect("a thread")
+        .id()
+    };
+    assert_eq!(waittid!(exits_with(1)), Ok(1));
+    let (second, third) = (exits_with(2), exits_with(3));
+    block_on(async move {
+        assert_eq!(waittid!(second, 1, this()).await, Ok(2));
+        assert_eq!(ring::wait_thread(third).await, Ok(3));
+    });
+}
+
+/// A mutex of the kernel by its number.
+fn mutex() -> usize {
+    call(corank_abi::call::MUTEX_CREATE, [1, 0, 0]) as usize
+}
+
+fn unlock(mutex: usize) -> isize {
+    call(corank_abi::call::MUTEX_UNLOCK, [mutex, 0, 0])
+}
+
+/// Polls a future once and then the coroutines that are ready, until the kernel has taken the call.
+async fn submit<T>(future: core::pin::Pin<&mut impl Future<Output = T>>) {
+    let mut future = future;
+    poll_fn(|context| {
+        assert!(future.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+    // Calls are taken in order: this one was taken after it.
+    sleep!(0, 99, this()).await.expect("memory");
+}
+
+fn locking() {
+    let mutex = mutex();
+    assert_eq!(mutex_lock!(mutex), Ok(0));
+    block_on(async move {
+        let mut lock = pin!(mutex_lock!(mutex, 1, this()));
+        submit(lock.as_mut()).await;
+        assert_eq!(unlock(mutex), 0);
+        assert_eq!(lock.await, Ok(0));
+        assert_eq!(unlock(mutex), 0, "it was locked");
+        assert_eq!(mutex_lock!(mutex, 1, this()).await, Ok(0), "nobody has it");
+        assert_eq!(unlock(mutex), 0);
+    });
+    let counter = Mutex::new(0).expect("a mutex");
+    block_on(async move {
+        *counter.lock_async().await.expect("memory") += 1;
+        *counter.lock() += 1;
+        assert_eq!(*counter.lock_async().await.expect("memory"), 2);
+    });
+}
+
+fn taking_a_permit() {
+    let semaphore = call(corank_abi::call::SEMAPHORE_CREATE, [1, 0, 0]) as usize;
+    let up = move || call(corank_abi::call::SEMAPHORE_UP, [semaphore, 0, 0]);
+    assert_eq!(semaphore_down!(semaphore), Ok(0));
+    block_on(async move {
+        let mut down = pin!(semaphore_down!(semaphore, 1, this()));
+        submit(down.as_mut()).await;
+        assert_eq!(up(), 0);
+        assert_eq!(down.await, Ok(0));
+        let semaphore = Semaphore::new(0).expect("a semaphore");
+        let mut down = pin!(semaphore.down_async());
+        submit(down.as_mut()).await;
+        semaphore.up();
+        assert_eq!(down.await, Ok(()));
+    });
+}
+
+fn waiting_for_a_signal() {
+    let mutex = mutex();
+    let condition = call(corank_abi::call::CONDVAR_CREATE, [0; 3]) as usize;
+    let signal = move || call(corank_abi::call::CONDVAR_SIGNAL, [condition, 0, 0]);
+    assert_eq!(mutex_lock!(mutex), Ok(0));
+    let other = thread::spawn(move || {
+        mutex_lock!(mutex).expect("it is there");
+        signal();
+        unlock(mutex);
+    })
+    .expect("a thread");
+    assert_eq!(condvar_wait!(condition, mutex), Ok(0));
+    other.join().expect("it ends");
+    block_on(async move {
+        let mut wait = pin!(condvar_wait!(condition, mutex, 1, this()));
+        submit(wait.as_mut()).await;
+        assert_eq!(
+            mutex_lock!(mutex),
+            Ok(0),
+            "the one who waits has unlocked it"
+        );
+        assert_eq!(signal(), 0);
+        assert_eq!(unlock(mutex), 0);
+        assert_eq!(wait.await, Ok(0));
+        assert_eq!(unlock(mutex), 0, "and locked it again");
+
+        let (mutex, condvar) = (Mutex::new(1).expect("one"), Condvar::new().expect("one"));
+        let guard = mutex.lock_async().await.expect("memory");
+        let mut wait = pin!(condvar.wait_async(guard));
+        submit(wait.as_mut()).await;
+        *mutex.lock() += 1;
+        condvar.signal();
+        assert_eq!(*wait.await.expect("memory"), 2);
+    });
+}
+
+/// Calls that the kernel refuses: no such file, child, thread, mutex, semaphore or condition variable.
+fn failures_are_the_same() {
+    const WRONG: usize = 77;
+    let mut code = 0;
+    let errors = [
+        read!(WRONG, &mut [0; 4]).map(|_| ()),
+        write!(WRONG, b"x").map(|_| ()),
+        waitpid!(WRONG, &mut code).map(|_| ()),
+        waittid!(WRONG).map(|_| ()),
+        mutex_lock!(WRONG).map(|_| ()),
+        semaphore_down!(WRONG).map(|_| ()),
+        condvar_wait!(WRONG, WRONG).map(|_| ()),
+    ];
+    block_on(async move {
+        let same = [
+            read!(WRONG, Vec::with_capacity(4), 1, this())
+                .await
+                .0
+                .map(|_| ()),
+            write!(WRONG, b"x".to_vec(), 1, this()).await.0.map(|_| ()),
+            waitpid!(WRONG, 1, this()).await.map(|_| ()),
+            waittid!(WRONG, 1, this()).await.map(|_| ()),
+            mutex_lock!(WRONG, 1, this()).await.map(|_| ()),
+            semaphore_down!(WRONG, 1, this()).await.map(|_| ()),
+            condvar_wait!(WRONG, WRONG, 1, this()).await.map(|_| ()),
+        ];
+        for (number, (one, other)) in errors.iter().zip(&same).enumerate() {
+            assert!(one.is_err(), "call {number}");
+            assert_eq!(one, other, "call {number}");
+        }
+    });
+}
+
+fn a_key_is_for_one_call_at_a_time() {
+    block_on(async {
+        let (reader, writer) = pipe();
+        let file = reader.number();
+        {
+            let mut first = pin!(read!(file, Vec::with_capacity(1), 5, this()));
+            submit(first.as_mut()).await;
+            let (refused, buffer) = read!(file, Vec::with_capacity(10), 5, this()).await;
+            assert!(refused.is_err());
+            assert_eq!(buffer.capacity(), 10, "the buffer comes back");
+            writer.write(b"a").expect("room");
+            assert_eq!(first.await, (Ok(1), b"a".to_vec()));
+        }
+        writer.write(b"b").expect("room");
+        let (count, _) = read!(file, Vec::with_capacity(1), 5, this()).await;
+        assert_eq!(count, Ok(1), "the key is free again");
+        {
+            let mut dropped = pin!(read!(file, Vec::with_capacity(1), 5, this()));
+            submit(dropped.as_mut()).await;
+        }
+        writer.write(b"c").expect("room");
+        let (count, bytes) = read!(file, Vec::with_capacity(1), 5, this()).await;
+        assert_eq!((count, &bytes[..]), (Ok(1), &b"c"[..]), "and after a drop");
+    });
+}
+
+fn keys_and_unnamed_calls_mix() {
+    block_on(async {
+        let tasks: Vec<_> = (0..200_u32)
+            .map(|number| {
+                let (reader, writer) = pipe();
+                let task = async move {
+                    let buffer = Vec::with_capacity(4);
+                    let (count, bytes) = if number % 2 == 0 {
+                        let key = u64::from(number) << 32;
+                        read!(reader.number(), buffer, key, this()).await
+                    } else {
+                        ring::read(&reader, buffer).await
+                    };
+                    assert_eq!((count, bytes), (Ok(4), number.to_le_bytes().to_vec()));
+                };
+                (spawn(Priority::DEFAULT, task).expect("memory"), writer)
+            })
+            .collect();
+        for (number, (task, writer)) in (0_u32..).zip(tasks).collect::<Vec<_>>().into_iter().rev() {
+            writer.write(&number.to_le_bytes()).expect("room");
+            task.await.expect("it ends");
+        }
+    });
+}
+
+/// `cid` need not be the one who polls: it is the one who is woken.
+fn another_coroutine_is_woken() {
+    block_on(async {
+        let (reader, writer) = pipe();
+        let file = reader.number();
+        let woken = spawn(Priority::DEFAULT, async {
+            let mut polls = 0;
+            poll_fn(|_| {
+                polls += 1;
+                if polls == 2 {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
+        })
+        .expect("memory");
+        yield_now().await;
+        let mut reading = pin!(read!(file, Vec::with_capacity(1), 5, woken.id()));
+        submit(reading.as_mut()).await;
+        writer.write(b"x").expect("room");
+        woken.await.expect("the call wakes it");
+        assert_eq!(reading.await, (Ok(1), b"x".to_vec()));
+    });
+}

@@ -1,0 +1,508 @@
+//! Cancelling asynchronous calls: when a drop returns, the kernel has let go of the buffer, and nothing is lost.
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::future::{Future, poll_fn};
+use core::pin::{Pin, pin};
+use core::task::Poll;
+
+use corank_abi::call::{
+    CONDVAR_CREATE, CONDVAR_SIGNAL, FAILED, MUTEX_CREATE, MUTEX_UNLOCK, SEMAPHORE_CREATE,
+    SEMAPHORE_UP,
+};
+use corank_user::{Priority, block_on, calls, process, ring, spawn, thread};
+
+use crate::support::{call, pipe, tests};
+
+tests![
+    a_read_takes_nothing,
+    a_read_beyond_the_capacity_says_what_it_took,
+    a_write_says_what_it_gave,
+    the_buffer_is_free_after_the_drop,
+    a_leaked_call_keeps_its_buffer,
+    a_read_that_is_done_gives_its_bytes,
+    a_lock_is_not_held,
+    a_lock_that_nobody_has_seen_is_given_back,
+    the_next_in_line_gets_the_lock,
+    a_permit_goes_on,
+    a_permit_that_nobody_has_seen_goes_back,
+    a_signal_goes_to_another,
+    a_signal_had_before_the_lock_goes_to_another,
+    a_wait_for_a_signal_gives_the_lock_up,
+    sleepers_and_those_who_wait_for_others,
+    a_child_stays_to_be_waited_for,
+    a_file_is_closed_with_a_cancelled_write,
+    calls_that_were_never_polled,
+    a_thousand_in_disorder,
+    an_executor_that_ends,
+    cancelling_twice,
+];
+
+/// The kernel has taken every call that was submitted before this.
+async fn kernel_sees() {
+    calls::sleep_async(0).await.expect("memory");
+}
+
+/// Polls a call for the first time.
+async fn submit<T>(mut future: Pin<&mut impl Future<Output = T>>) {
+    poll_fn(|context| {
+        assert!(future.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+}
+
+fn a_read_takes_nothing() {
+    block_on(async {
+        let (reader, writer) = pipe();
+        writer.write(b"a").expect("room");
+        {
+            let mut read = pin!(calls::read_async(reader.number(), Vec::with_capacity(2)));
+            submit(read.as_mut()).await;
+            kernel_sees().await;
+            assert_eq!(read.as_mut().cancel(), None);
+        }
+        let mut byte = [0];
+        assert_eq!(reader.read(&mut byte), Ok(1));
+        assert_eq!(&byte, b"a");
+    });
+}
+
+/// A pipe holds 64 KiB. A longer read takes them when the pipe is full, because nothing would move otherwise.
+fn a_read_beyond_the_capacity_says_what_it_took() {
+    const CAPACITY: usize = 64 << 10;
+    block_on(async {
+        let (reader, writer) = pipe();
+        let mut read = pin!(calls::read_async(
+            reader.number(),
+            Vec::with_capacity(2 * CAPACITY)
+        ));
+        submit(read.as_mut()).await;
+        let data: Vec<u8> = (0..CAPACITY + 10).map(|at| (at % 251) as u8).collect();
+        let written = ring::write(&writer, data.clone()).await;
+        assert_eq!(written.0, Ok(CAPACITY + 10));
+        let (count, bytes) = read.as_mut().cancel().expect("it has taken a part");
+        assert_eq!(count, Ok(CAPACITY));
+        assert_eq!(bytes, &data[..CAPACITY]);
+        let (count, bytes) = ring::read(&reader, Vec::with_capacity(10)).await;
+        assert_eq!(
+            (count, &bytes[..]),
+            (Ok(10), &data[CAPACITY..]),
+            "the rest follows"
+        );
+    });
+}
+
+fn a_write_says_what_it_gave() {
+    const CAPACITY: usize = 64 << 10;
+    block_on(async {
+        let (reader, writer) = pipe();
+        writer.write(&alloc::vec![1; CAPACITY - 4]).expect("room");
+        let mut write = pin!(calls::write_async(writer.number(), b"abcdefgh".to_vec()));
+        submit(write.as_mut()).await;
+        kernel_sees().await;
+        let (count, data) = write.as_mut().cancel().expect("it has written a part");
+        assert_eq!((count, &data[..]), (Ok(4), &b"abcdefgh"[..]));
+        let mut full = pin!(calls::write_async(writer.number(), b"ijk".to_vec()));
+        submit(full.as_mut()).await;
+        kernel_sees().await;
+        assert_eq!(full.as_mut().cancel(), None, "there was no room at all");
+        drop(writer);
+        let (count, bytes) = ring::read(&reader, Vec::with_capacity(2 * CAPACITY)).await;
+        assert_eq!(count, Ok(CAPACITY));
+        assert_eq!(&bytes[CAPACITY - 5..], b"\x01abcd");
+    });
+}
+
+fn the_buffer_is_free_after_the_drop() {
+    block_on(async {
+        let (reader, writer) = pipe();
+        let address = {
+            let buffer = Vec::with_capacity(2000);
+            let address = buffer.as_ptr();
+            let mut read = pin!(calls::read_async(reader.number(), buffer));
+            submit(read.as_mut()).await;
+            kernel_sees().await;
+            address
+        };
+        // The allocator gives the same memory again, and what comes now must not land in it.
+        let mut canaries: Vec<Vec<u8>> = Vec::new();
+        while !canaries
+            .iter()
+            .any(|canary| canary.as_ptr_range().contains(&address))
+        {
+            canaries.push(alloc::vec![7; 2000]);
+        }
+        ring::write(&writer, alloc::vec![1; 2000])
+            .await
+            .0
+            .expect("room");
+        kernel_sees().await;
+        assert!(canaries.iter().flatten().all(|byte| *byte == 7));
+        let (count, _) = ring::read(&reader, Vec::with_capacity(2000)).await;
+        assert_eq!(count, Ok(2000), "nothing was swallowed");
+    });
+}
+
+fn a_leaked_call_keeps_its_buffer() {
+    block_on(async {
+        let (reader, writer) = pipe();
+        let mut read =
+            alloc::boxed::Box::pin(calls::read_async(reader.number(), Vec::with_capacity(2000)));
+        submit(read.as_mut()).await;
+        core::mem::forget(read);
+        kernel_sees().await;
+        let canaries: Vec<Vec<u8>> = (0..50).map(|_| alloc::vec![7; 2000]).collect();
+        ring::write(&writer, alloc::vec![1; 2000])
+            .await
+            .0
+            .expect("room");
+        kernel_sees().await;
+        assert!(canaries.iter().flatten().all(|byte| *byte == 7));
+        drop(writer);
+        let (count, _) = ring::read(&reader, Vec::with_capacity(1)).await;
+        assert_eq!(count, Ok(0), "the leaked read has had them");
+    });
+}
+
+fn a_read_that_is_done_gives_its_bytes() {
+    block_on(async {
+        let (reader, writer) = pipe();
+        let mut read = pin!(calls::read_async(reader.number(), Vec::with_capacity(1)));
+        submit(read.as_mut()).await;
+        kernel_sees().await;
+        writer.write(b"a").expect("room");
+        kernel_sees().await;
+        assert_eq!(read.as_mut().cancel(), Some((Ok(1), b"a".to_vec())));
+        assert_eq!(read.as_mut().cancel(), None);
+    });
+}
+
+/// A mutex of the kernel.
+#[derive(Clone, Copy)]
+struct Lock(usize);
+
+impl Lock {
+    fn new() -> Self {
+        Self(call(MUTEX_CREATE, [1, 0, 0]) as usize)
+    }
+
+    fn lock(self) -> Self {
+        assert_eq!(calls::mutex_lock(self.0), Ok(0));
+        self
+    }
+
+    fn unlock(self) {
+        assert_eq!(call(MUTEX_UNLOCK, [self.0, 0, 0]), 0, "it is locked");
+    }
+
+    fn assert_free(self) {
+        assert_eq!(call(MUTEX_UNLOCK, [self.0, 0, 0]), FAILED, "it is free");
+    }
+}
+
+fn a_lock_is_not_held() {
+    block_on(async {
+        let lock = Lock::new().lock();
+        {
+            let mut locking = pin!(calls::mutex_lock_async(lock.0));
+            submit(locking.as_mut()).await;
+            kernel_sees().await;
+        }
+        lock.unlock();
+        kernel_sees().await;
+        lock.assert_free();
+    });
+}
+
+fn a_lock_that_nobody_has_seen_is_given_back() {
+    block_on(async {
+        let lock = Lock::new().lock();
+        {
+            let mut locking = pin!(calls::mutex_lock_async(lock.0));
+            submit(locking.as_mut()).await;
+            kernel_sees().await;
+            lock.unlock();
+            // The kernel hands it over, and the completion is taken in, while nobody polls.
+            kernel_sees().await;
+            kernel_sees().await;
+        }
+        lock.assert_free();
+    });
+}
+
+fn the_next_in_line_gets_the_lock() {
+    block_on(async {
+        let lock = Lock::new().lock();
+        let mut second = pin!(calls::mutex_lock_async(lock.0));
+        {
+            let mut first = pin!(calls::mutex_lock_async(lock.0));
+            submit(first.as_mut()).await;
+            submit(second.as_mut()).await;
+            kernel_sees().await;
+            lock.unlock();
+            // Handed to the first, whose coroutine in the kernel may not have run.
+        }
+        assert_eq!(second.await, Ok(0));
+        lock.unlock();
+        lock.assert_free();
+    });
+}
+
+fn a_permit_goes_on() {
+    block_on(async {
+        let semaphore = call(SEMAPHORE_CREATE, [0; 3]) as usize;
+        let mut second = pin!(calls::semaphore_down_async(semaphore));
+        {
+            let mut first = pin!(calls::semaphore_down_async(semaphore));
+            submit(first.as_mut()).await;
+            submit(second.as_mut()).await;
+            kernel_sees().await;
+            assert_eq!(call(SEMAPHORE_UP, [semaphore, 0, 0]), 0);
+        }
+        assert_eq!(second.await, Ok(0));
+    });
+}
+
+fn a_permit_that_nobody_has_seen_goes_back() {
+    block_on(async {
+        let semaphore = call(SEMAPHORE_CREATE, [0; 3]) as usize;
+        {
+            let mut down = pin!(calls::semaphore_down_async(semaphore));
+            submit(down.as_mut()).await;
+            kernel_sees().await;
+            assert_eq!(call(SEMAPHORE_UP, [semaphore, 0, 0]), 0);
+            kernel_sees().await;
+            kernel_sees().await;
+        }
+        assert_eq!(calls::semaphore_down_async(semaphore).await, Ok(0));
+    });
+}
+
+struct Condition(usize);
+
+impl Condition {
+    fn new() -> Self {
+        Self(call(CONDVAR_CREATE, [0; 3]) as usize)
+    }
+
+    fn signal(&self) {
+        assert_eq!(call(CONDVAR_SIGNAL, [self.0, 0, 0]), 0);
+    }
+}
+
+fn a_signal_goes_to_another() {
+    block_on(async {
+        let (lock, condition) = (Lock::new(), Condition::new());
+        let mut second = pin!(calls::condvar_wait_async(condition.0, lock.0));
+        {
+            let mut first = pin!(calls::condvar_wait_async(condition.0, lock.0));
+            lock.lock();
+            submit(first.as_mut()).await;
+            kernel_sees().await;
+            lock.lock();
+            submit(second.as_mut()).await;
+            kernel_sees().await;
+            condition.signal();
+        }
+        assert_eq!(second.await, Ok(0));
+        lock.unlock();
+        lock.assert_free();
+    });
+}
+
+/// The first has had its signal and waits for the lock when it is dropped.
+fn a_signal_had_before_the_lock_goes_to_another() {
+    block_on(async {
+        let (lock, condition) = (Lock::new(), Condition::new());
+        let mut second = pin!(calls::condvar_wait_async(condition.0, lock.0));
+        {
+            let mut first = pin!(calls::condvar_wait_async(condition.0, lock.0));
+            lock.lock();
+            submit(first.as_mut()).await;
+            kernel_sees().await;
+            lock.lock();
+            submit(second.as_mut()).await;
+            kernel_sees().await;
+            lock.lock();
+            condition.signal();
+            // The first stands in line for the lock now.
+            kernel_sees().await;
+            kernel_sees().await;
+        }
+        lock.unlock();
+        assert_eq!(second.await, Ok(0), "it has the signal that the first had");
+        lock.unlock();
+        lock.assert_free();
+    });
+}
+
+/// Whether the kernel has seen the call, has served it or not.
+fn a_wait_for_a_signal_gives_the_lock_up() {
+    block_on(async {
+        let (lock, condition) = (Lock::new(), Condition::new());
+        for seen in [false, true] {
+            for signalled in [false, true] {
+                lock.lock();
+                {
+                    let mut wait = pin!(calls::condvar_wait_async(condition.0, lock.0));
+                    submit(wait.as_mut()).await;
+                    if seen {
+                        kernel_sees().await;
+                    }
+                    if signalled && seen {
+                        condition.signal();
+                        kernel_sees().await;
+                        kernel_sees().await;
+                    }
+                }
+                lock.assert_free();
+            }
+        }
+    });
+}
+
+fn sleepers_and_those_who_wait_for_others() {
+    block_on(async {
+        let (reader, writer) = pipe();
+        let other = thread::spawn(move || {
+            let _ = reader.read(&mut [0]);
+            process::exit(6)
+        });
+        let tid = other.expect("a thread").id();
+        {
+            let mut sleep = pin!(calls::sleep_async(1_000_000));
+            let mut waittid = pin!(calls::waittid_async(tid));
+            submit(sleep.as_mut()).await;
+            submit(waittid.as_mut()).await;
+            kernel_sees().await;
+            assert_eq!(sleep.as_mut().cancel(), None);
+            assert_eq!(waittid.as_mut().cancel(), None);
+        }
+        writer.write(b"x").expect("room");
+        assert_eq!(calls::waittid(tid), Ok(6));
+    });
+}
+
+fn a_child_stays_to_be_waited_for() {
+    block_on(async {
+        let (reader, writer) = pipe();
+        let child = process::spawn(|| {
+            let _ = reader.read(&mut [0]);
+            5
+        })
+        .expect("a process");
+        {
+            let mut wait = pin!(calls::waitpid_async(child));
+            submit(wait.as_mut()).await;
+            kernel_sees().await;
+            assert_eq!(wait.as_mut().cancel(), None, "the child runs");
+        }
+        writer.write(b"x").expect("room");
+        assert_eq!(process::wait(child).expect("it is there").code, 5);
+    });
+}
+
+fn a_file_is_closed_with_a_cancelled_write() {
+    const CAPACITY: usize = 64 << 10;
+    block_on(async {
+        for seen in [false, true] {
+            let (reader, writer) = pipe();
+            writer.write(&alloc::vec![1; CAPACITY]).expect("room");
+            {
+                let mut write = pin!(ring::write_and_close(writer, b"x".to_vec()));
+                submit(write.as_mut()).await;
+                if seen {
+                    kernel_sees().await;
+                }
+            }
+            kernel_sees().await;
+            let (count, _) = ring::read(&reader, Vec::with_capacity(2 * CAPACITY)).await;
+            assert_eq!(count, Ok(CAPACITY), "the write end is closed");
+        }
+        let (reader, writer) = pipe();
+        drop(ring::write_and_close(writer, b"x".to_vec()));
+        assert_eq!(reader.read(&mut [0]), Ok(0), "never polled, and closed");
+    });
+}
+
+fn calls_that_were_never_polled() {
+    block_on(async {
+        let (reader, writer) = pipe();
+        writer.write(b"a").expect("room");
+        drop(calls::read_async(reader.number(), Vec::with_capacity(1)));
+        let lock = Lock::new().lock();
+        drop(calls::condvar_wait_async(Condition::new().0, lock.0));
+        lock.unlock();
+        kernel_sees().await;
+        assert_eq!(reader.read(&mut [0]), Ok(1));
+    });
+}
+
+/// More than the ring has entries, ended in an order that has nothing to do with that of their beginning, while others complete.
+fn a_thousand_in_disorder() {
+    const COUNT: usize = 1000;
+    block_on(async {
+        let pipes = ring::pipes(COUNT).await.expect("descriptors");
+        let done = Rc::new(Cell::new(0));
+        let mut reads = Vec::new();
+        for pipe in &pipes {
+            let (file, done) = (pipe.reader.number(), Rc::clone(&done));
+            let read = async move {
+                let (count, _) = calls::read_async(file, Vec::with_capacity(1)).await;
+                assert_eq!(count, Ok(1));
+                done.set(done.get() + 1);
+            };
+            reads.push(Some(spawn(Priority::DEFAULT, read).expect("memory")));
+        }
+        kernel_sees().await;
+        let mut place = 0;
+        for turn in 0..COUNT {
+            // 387 and 1000 have no common factor: every place once.
+            place = (place + 387) % COUNT;
+            let read = reads[place].take().expect("once each");
+            if turn % 3 == 0 {
+                pipes[place].writer.write(b"x").expect("room");
+                read.await.expect("it ends");
+            } else {
+                assert!(read.cancel());
+                pipes[place].writer.write(b"y").expect("room");
+                let mut byte = [0];
+                assert_eq!(pipes[place].reader.read(&mut byte), Ok(1));
+                assert_eq!(&byte, b"y");
+            }
+        }
+        assert_eq!(done.get(), COUNT.div_ceil(3));
+    });
+}
+
+/// Coroutines that are left are dropped with their executor, and their calls with them; the next executor has the same rings.
+fn an_executor_that_ends() {
+    let (reader, writer) = pipe();
+    let file = reader.number();
+    for _ in 0..3 {
+        block_on(async move {
+            for _ in 0..100 {
+                drop(spawn(
+                    Priority::DEFAULT,
+                    calls::read_async(file, Vec::with_capacity(1)),
+                ));
+            }
+            kernel_sees().await;
+        });
+    }
+    writer.write(b"a").expect("room");
+    assert_eq!(reader.read(&mut [0]), Ok(1));
+}
+
+fn cancelling_twice() {
+    block_on(async {
+        let (reader, _writer) = pipe();
+        let mut read = pin!(calls::read_async(reader.number(), Vec::with_capacity(1)));
+        assert_eq!(read.as_mut().cancel(), None, "before it was made");
+        let mut read = pin!(calls::read_async(reader.number(), Vec::with_capacity(1)));
+        submit(read.as_mut()).await;
+        assert_eq!(read.as_mut().cancel(), None);
+        assert_eq!(read.as_mut().cancel(), None);
+    });
+}

@@ -1,0 +1,314 @@
+//! The calls of a process that are under way, found by their key when the process cancels or re-prioritises them.
+//!
+//! ```text
+//!                begin                       finish, nothing linked behind
+//!  (submitted) ─────────▶ served by a coroutine ──────────────▶ (gone)
+//!                          │        ▲   │ finish: the next one
+//!                  cancel  │        └───┘ of the chain is served
+//!                          ▼
+//!                    to be cancelled ── its coroutine has seen it: finish ──▶ as above
+//! ```
+//! A call is cancelled by its own coroutine, between two polls of what serves it, whichever hart that is on. So nobody
+//! else ever drops what may be writing to the program's memory, and whoever cancels waits until that is over.
+use crate::wait::WaitQueue;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use corank::Remote;
+use corank_abi::call::{RING_CANCELLED, RING_COMPLETED};
+use corank_abi::ring::{SILENT, Submission};
+use core::sync::atomic::{AtomicIsize, Ordering};
+use slab::Slab;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    calls: Slab<Call>,
+    /// First call of each bucket, by a hash of the keys; the others follow by `Call::next`. As many as `calls` has room for, a
+    /// power of two. Keys are the program's: several calls may have the same.
+    buckets: Vec<u32>,
+    /// How many submissions that report back wait behind others.
+    linked: usize,
+    /// How many are to be cancelled.
+    cancels: usize,
+}
+
+/// The end of a bucket.
+const NONE: u32 = u32::MAX;
+
+/// One coroutine's work: a submission, and what is linked behind it.
+#[derive(Debug)]
+struct Call {
+    /// `None` while it is being made.
+    coroutine: Option<Remote>,
+    /// What is served now.
+    served: Tag,
+    /// Next in its bucket.
+    next: u32,
+    /// In reverse order.
+    rest: Vec<Submission>,
+    cancel: Option<Arc<Cancel>>,
+}
+
+/// What is kept of a submission that is served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tag {
+    pub(super) key: u64,
+    /// Live: it changes while the call is served.
+    pub(super) level: u8,
+    flags: u8,
+}
+
+impl Tag {
+    pub(super) fn of(submission: &Submission) -> Tag {
+        Tag {
+            key: submission.key,
+            level: submission.level,
+            flags: submission.flags,
+        }
+    }
+
+    /// Whether the process wants to hear of it.
+    pub(super) fn reports(self) -> bool {
+        self.flags & SILENT == 0
+    }
+}
+
+/// Somebody waits for the end of a call.
+#[derive(Debug)]
+pub(super) struct Cancel {
+    /// What [`RING_CANCEL`](corank_abi::call::RING_CANCEL) returns, or [`Cancel::PENDING`].
+    outcome: AtomicIsize,
+    pub(super) queue: WaitQueue,
+}
+
+impl Cancel {
+    const PENDING: isize = -1;
+
+    fn new() -> Cancel {
+        Cancel {
+            outcome: AtomicIsize::new(Cancel::PENDING),
+            queue: WaitQueue::new(),
+        }
+    }
+
+    /// What came of it, once that is known.
+    pub(super) fn outcome(&self) -> Option<isize> {
+        let outcome = self.outcome.load(Ordering::Acquire);
+        (outcome != Cancel::PENDING).then_some(outcome)
+    }
+
+    /// Tells whoever waits. After the completion, if there is one, has been put into the ring.
+    pub(super) fn settle(&self, completed: bool) {
+        let outcome = if completed {
+            RING_COMPLETED
+        } else {
+            RING_CANCELLED
+        };
+        self.outcome.store(outcome, Ordering::Release);
+        self.queue.wake_all();
+    }
+}
+
+/// What [`Calls::cancel`] found.
+pub(super) enum Found {
+    /// No such call.
+    Nothing,
+    /// It had not begun, and will not.
+    Removed,
+    /// Its coroutine will end it; the caller wakes that one and waits.
+    Served(Arc<Cancel>, Option<Remote>),
+}
+
+/// What [`Calls::finish`] found.
+pub(super) struct Finished {
+    pub(super) served: Tag,
+    /// What the coroutine serves next; without it the call is gone.
+    pub(super) next: Option<Submission>,
+    /// Whoever waits for the end of what was served.
+    pub(super) cancel: Option<Arc<Cancel>>,
+}
+
+impl Calls {
+    /// How many are under way.
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// How many are to be cancelled.
+    pub(super) fn cancels(&self) -> usize {
+        self.cancels
+    }
+
+    /// A call begins, with `rest` linked behind it, in reverse order. Returns its number.
+    pub(super) fn begin(&mut self, first: &Submission, rest: Vec<Submission>) -> usize {
+        self.linked += rest.iter().filter(|linked| reports(linked)).count();
+        let number = self.calls.insert(Call {
+            coroutine: None,
+            served: Tag::of(first),
+            next: NONE,
+            rest,
+            cancel: None,
+        });
+        if self.calls.len() > self.buckets.len() {
+            self.grow();
+        } else {
+            self.enter(number);
+        }
+        number
+    }
+
+    /// The coroutine that serves a call has been made.
+    pub(super) fn made(&mut self, number: usize, coroutine: Remote) {
+        if let Some(call) = self.calls.get_mut(number) {
+            call.coroutine = Some(coroutine);
+        }
+    }
+
+    /// Whether somebody wants what the call serves now to end.
+    pub(super) fn is_cancelled(&self, number: usize) -> bool {
+        let call = self.calls.get(number);
+        call.is_some_and(|call| call.cancel.is_some())
+    }
+
+    /// What the call served is done, or was cancelled. `None` when all calls of the process were cancelled.
+    pub(super) fn finish(&mut self, number: usize) -> Option<Finished> {
+        self.leave(number)?;
+        let call = &mut self.calls[number];
+        let served = call.served;
+        let cancel = call.cancel.take();
+        let next = call.rest.pop();
+        match &next {
+            Some(next) => {
+                self.linked -= usize::from(reports(next));
+                call.served = Tag::of(next);
+                self.enter(number);
+            }
+            None => drop(self.calls.remove(number)),
+        }
+        self.cancels -= usize::from(cancel.is_some());
+        Some(Finished {
+            served,
+            next,
+            cancel,
+        })
+    }
+
+    /// The coroutine of a call is gone before it was done, or was never made. Returns what was linked behind it, in reverse order.
+    pub(super) fn abandon(&mut self, number: usize) -> Vec<Submission> {
+        if self.leave(number).is_none() {
+            return Vec::new();
+        }
+        let call = self.calls.remove(number);
+        self.cancels -= usize::from(call.cancel.is_some());
+        self.linked -= call.rest.iter().filter(|linked| reports(linked)).count();
+        call.rest
+    }
+
+    /// Somebody wants the call with this key to end.
+    pub(super) fn cancel(&mut self, key: u64) -> Found {
+        if let Some(number) = self.find(key) {
+            let call = &mut self.calls[number];
+            let cancel = call.cancel.get_or_insert_with(|| {
+                self.cancels += 1;
+                Arc::new(Cancel::new())
+            });
+            return Found::Served(cancel.clone(), call.coroutine.clone());
+        }
+        let Some((number, place)) = self.find_linked(key) else {
+            return Found::Nothing;
+        };
+        self.calls[number].rest.remove(place);
+        self.linked -= 1;
+        Found::Removed
+    }
+
+    /// Sets the level at which the call with this key is served. Returns its coroutine, if it has begun; `None` without such a call.
+    pub(super) fn set_level(&mut self, key: u64, level: u8) -> Option<Option<Remote>> {
+        if let Some(number) = self.find(key) {
+            let call = &mut self.calls[number];
+            call.served.level = level;
+            return Some(call.coroutine.clone());
+        }
+        let (number, place) = self.find_linked(key)?;
+        self.calls[number].rest[place].level = level;
+        Some(None)
+    }
+
+    /// The coroutines of all calls.
+    pub(super) fn coroutines(&self) -> impl Iterator<Item = &Remote> {
+        self.calls
+            .iter()
+            .filter_map(|(_, call)| call.coroutine.as_ref())
+    }
+
+    fn find(&self, key: u64) -> Option<usize> {
+        let mut number = *self.buckets.get(self.bucket(key))?;
+        while let Some(call) = self.calls.get(number as usize) {
+            if call.served.key == key && call.served.reports() {
+                return Some(number as usize);
+            }
+            number = call.next;
+        }
+        None
+    }
+
+    /// A submission that waits behind another: the call, and the place in its `rest`. Costs a search, while there are such.
+    fn find_linked(&self, key: u64) -> Option<(usize, usize)> {
+        if self.linked == 0 {
+            return None;
+        }
+        let is_it = |linked: &Submission| linked.key == key && reports(linked);
+        self.calls
+            .iter()
+            .find_map(|(number, call)| Some((number, call.rest.iter().position(is_it)?)))
+    }
+
+    /// Keys are addresses or small numbers: a multiplication spreads them. A program that chooses its keys so that they collide
+    /// makes its own calls slow.
+    fn bucket(&self, key: u64) -> usize {
+        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        hash as usize & self.buckets.len().wrapping_sub(1)
+    }
+
+    /// Puts a call into its bucket.
+    fn enter(&mut self, number: usize) {
+        let bucket = self.bucket(self.calls[number].served.key);
+        self.calls[number].next = core::mem::replace(&mut self.buckets[bucket], number as u32);
+    }
+
+    /// Takes a call out of its bucket; `None` if there is no such call.
+    fn leave(&mut self, number: usize) -> Option<()> {
+        let call = self.calls.get(number)?;
+        let (next, bucket) = (call.next, self.bucket(call.served.key));
+        if self.buckets[bucket] == number as u32 {
+            self.buckets[bucket] = next;
+            return Some(());
+        }
+        let mut before = self.buckets[bucket] as usize;
+        while self.calls[before].next != number as u32 {
+            before = self.calls[before].next as usize;
+        }
+        self.calls[before].next = next;
+        Some(())
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let room = self.calls.capacity().next_power_of_two();
+        self.buckets.clear();
+        self.buckets.resize(room, NONE);
+        for number in 0..self.calls.capacity() {
+            if self.calls.contains(number) {
+                self.enter(number);
+            }
+        }
+    }
+}
+
+fn reports(submission: &Submission) -> bool {
+    submission.flags & SILENT == 0
+}

@@ -1,0 +1,90 @@
+//! The memory of the rings, which the process writes to as well.
+use crate::memory::{OutOfMemory, PAGE_SIZE, heap, page_up};
+use alloc::alloc::{alloc_zeroed, dealloc};
+use corank_abi::ring::{Completion, RingHeader, SUBMISSIONS, Submission};
+use core::alloc::Layout;
+use core::sync::atomic::Ordering;
+
+/// Whole pages of the kernel's heap that are mapped in a process as well.
+#[derive(Debug)]
+pub(super) struct Memory {
+    start: *mut u8,
+    layout: Layout,
+    /// Number of entries of each ring; a power of two.
+    pub(super) entries: u32,
+}
+
+// SAFETY: the memory belongs to the value; whoever writes to it holds the ring's lock or uses atomics.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Rings with this many entries each.
+    pub(super) fn new(entries: u32) -> Result<Memory, OutOfMemory> {
+        let size =
+            SUBMISSIONS + entries as usize * (size_of::<Submission>() + size_of::<Completion>());
+        let layout = Layout::from_size_align(page_up(size), PAGE_SIZE).map_err(|_| OutOfMemory)?;
+        if !heap::has_room() {
+            return Err(OutOfMemory);
+        }
+        // SAFETY: the size is not zero: a ring has a header.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            return Err(OutOfMemory);
+        }
+        let memory = Memory {
+            start,
+            layout,
+            entries,
+        };
+        memory.header().entries.store(entries, Ordering::Relaxed);
+        memory.header().deadline.store(u64::MAX, Ordering::Relaxed);
+        Ok(memory)
+    }
+
+    /// The physical addresses of its pages, in order.
+    pub(super) fn frames(&self) -> impl Iterator<Item = usize> {
+        let start = self.start as usize;
+        (start..start + self.layout.size()).step_by(PAGE_SIZE)
+    }
+
+    pub(super) fn header(&self) -> &RingHeader {
+        // SAFETY: the memory begins with a header, which is atomic but for padding that nobody reads.
+        unsafe { &*self.start.cast() }
+    }
+
+    /// A copy of a submission, whatever it is.
+    pub(super) fn submission(&self, number: u32) -> Submission {
+        let index = (number % self.entries) as usize;
+        // SAFETY: the index is below `entries`, for which there is room; every bit pattern is a submission. The program may be
+        // writing to it: then the copy is any bit pattern.
+        unsafe {
+            self.start
+                .add(SUBMISSIONS)
+                .cast::<Submission>()
+                .add(index)
+                .read_volatile()
+        }
+    }
+
+    pub(super) fn write_completion(&self, number: u32, completion: Completion) {
+        let index = (number % self.entries) as usize;
+        let offset = SUBMISSIONS + self.entries as usize * size_of::<Submission>();
+        // SAFETY: as in `submission`, with room for `entries` completions behind the submissions.
+        unsafe {
+            self.start
+                .add(offset)
+                .cast::<Completion>()
+                .add(index)
+                .write_volatile(completion)
+        };
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout; the process's mapping of it is gone.
+        unsafe { dealloc(self.start, self.layout) };
+    }
+}

@@ -1,0 +1,265 @@
+//! Asynchronous system calls: the kernel's side of [`corank_abi::ring`].
+//!
+//! A submission that can be served at once is served in place. Only one that has to wait becomes a kernel coroutine, at
+//! the live level of the coroutine that asked (rule I9). The memory is shared with the program, which may write anything into
+//! it at any time: the kernel keeps its own counters, copies an entry before it looks at it, and checks whatever it finds.
+//!
+//! - `memory`: what is shared with the program;
+//! - `calls`: who is under way, and how a call is cancelled;
+//! - `serve`: the coroutine that serves a call.
+mod calls;
+mod memory;
+mod serve;
+
+use crate::clock;
+use crate::memory::OutOfMemory;
+use crate::memory::user::BadAddress;
+use crate::process::{Process, priority};
+use crate::thread::Thread;
+use crate::wait::{WaitMode, WaitQueue, until};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use calls::{Calls, Found};
+use corank_abi::call::{FAILED, RING_CANCELLED};
+use corank_abi::ring::{Completion, Submission};
+use core::future::poll_fn;
+use core::pin::pin;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::Poll;
+use memory::Memory;
+use spin::Mutex;
+
+/// The most entries that a ring can have.
+pub(crate) const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
+const MAX_ENTRIES_U32: u32 = 4096;
+
+/// How many calls may be under way and completions be kept for one process. Further submissions stay in their ring.
+const MAX_PENDING: usize = 1 << 16;
+
+/// The least urgent level.
+const LAST_LEVEL: u8 = 63;
+
+/// A process's rings.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    memory: Memory,
+    state: Mutex<State>,
+    /// Woken when as many completions are there as someone waits for.
+    completed: WaitQueue,
+    /// How many calls are to be cancelled: while there are none, nobody looks whether it is one of them.
+    cancels: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    submission_head: u32,
+    completion_tail: u32,
+    /// Completions for which the ring had no room, oldest first.
+    kept: VecDeque<Completion>,
+    calls: Calls,
+    /// The smallest number of completions that someone waits for.
+    wanted: u32,
+    /// The process has ended or runs another program.
+    closed: bool,
+}
+
+impl Ring {
+    /// Rings with this many entries each; a power of two up to [`MAX_ENTRIES`].
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub(crate) fn new(entries: usize) -> Result<Arc<Ring>, OutOfMemory> {
+        Ok(Arc::new(Ring {
+            memory: Memory::new(entries as u32)?,
+            state: Mutex::new(State {
+                wanted: u32::MAX,
+                ..State::default()
+            }),
+            completed: WaitQueue::new(),
+            cancels: AtomicUsize::new(0),
+        }))
+    }
+
+    /// The physical addresses of its pages, in order.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = usize> {
+        self.memory.frames()
+    }
+
+    /// Serves the submissions that are there now, then waits for completions. Returns how many are there.
+    ///
+    /// # Errors
+    /// When a submission passes a bad pointer.
+    pub(crate) async fn enter(
+        self: Arc<Ring>,
+        thread: &Thread,
+        wait_for: usize,
+    ) -> Result<isize, BadAddress> {
+        let process = &thread.process;
+        let end = self.memory.header().submission_tail.load(Ordering::Acquire);
+        if end.wrapping_sub(self.state.lock().submission_head) > self.memory.entries {
+            return Ok(FAILED);
+        }
+        while let Some(submission) = self.next(end) {
+            self.serve(process, submission, end)?;
+        }
+        process.follow_level();
+        // What was just served may have woken other calls of this process. Let them go first: so their completions come with
+        // the same kernel entry.
+        if !self.state.lock().calls.is_empty() {
+            corank::yield_now().await;
+        }
+        let wanted = u32::try_from(wait_for)
+            .unwrap_or(u32::MAX)
+            .min(self.memory.entries);
+        let ready = self.state.lock().ready(&self.memory);
+        if ready >= wanted || process.upcalls.take(thread.tid) {
+            return Ok(ready as isize);
+        }
+        let deadline = self.memory.header().deadline.load(Ordering::Relaxed);
+        let mut completions = pin!(until(&self.completed, WaitMode::Block, |turn| {
+            let mut state = self.state.lock();
+            let ready = state.ready(&self.memory);
+            if ready >= wanted || process.upcalls.take(thread.tid) {
+                return Poll::Ready(ready);
+            }
+            state.wanted = state.wanted.min(wanted);
+            turn.wait();
+            Poll::Pending
+        }));
+        if deadline == u64::MAX {
+            return Ok(completions.await as isize);
+        }
+        let mut sleep = pin!(clock::sleep_until(deadline));
+        let ready = poll_fn(|context| match completions.as_mut().poll(context) {
+            Poll::Pending => sleep
+                .as_mut()
+                .poll(context)
+                .map(|()| self.state.lock().ready(&self.memory)),
+            ready => ready,
+        });
+        Ok(ready.await as isize)
+    }
+
+    /// Takes the next submission, up to the one with number `end`.
+    fn next(&self, end: u32) -> Option<Submission> {
+        let mut state = self.state.lock();
+        let number = state.submission_head;
+        // Another thread may have taken submissions meanwhile, up to a later end.
+        let has_room = state.calls.len() + state.kept.len() < MAX_PENDING;
+        if has_room && matches!(end.wrapping_sub(number), 1..=MAX_ENTRIES_U32) {
+            state.submission_head = number.wrapping_add(1);
+            self.memory
+                .header()
+                .submission_head
+                .store(state.submission_head, Ordering::Release);
+            return Some(self.memory.submission(number));
+        }
+        None
+    }
+
+    /// Ends the call with this key, and waits until the kernel does not touch its memory any more. Returns what
+    /// [`RING_CANCEL`](corank_abi::call::RING_CANCEL) does.
+    pub(crate) async fn cancel(self: Arc<Ring>, process: &Process, key: u64) -> isize {
+        let (cancel, coroutine) = {
+            let mut state = self.state.lock();
+            match state.calls.cancel(key) {
+                Found::Nothing => return FAILED,
+                Found::Removed => return RING_CANCELLED,
+                Found::Served(cancel, coroutine) => {
+                    self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
+                    (cancel, coroutine)
+                }
+            }
+        };
+        if let Some(coroutine) = coroutine {
+            // Whoever cancels waits for it, so it must not wait for anyone less urgent.
+            coroutine.reprioritize(priority(process.level()));
+            coroutine.wake();
+        }
+        until(&cancel.queue, WaitMode::Block, |turn| {
+            match cancel.outcome() {
+                Some(outcome) => Poll::Ready(outcome),
+                None => {
+                    turn.wait();
+                    // It may have been settled before we stood in the queue.
+                    cancel.outcome().map_or(Poll::Pending, Poll::Ready)
+                }
+            }
+        })
+        .await
+    }
+
+    /// Sets the level at which the call with this key is served. Returns what
+    /// [`RING_REPRIORITIZE`](corank_abi::call::RING_REPRIORITIZE) does.
+    pub(crate) fn reprioritize(&self, process: &Process, key: u64, level: usize) -> isize {
+        let level = level.min(LAST_LEVEL.into()) as u8;
+        let Some(coroutine) = self.state.lock().calls.set_level(key, level) else {
+            return FAILED;
+        };
+        if let Some(coroutine) = coroutine {
+            coroutine.reprioritize(priority(process.allowed(level)));
+        }
+        0
+    }
+
+    /// Lets whoever waits for completions look whether a user-level interrupt is due: it was raised before.
+    pub(crate) fn look_again(&self) {
+        // Under the lock, so that nobody looks before and waits after.
+        let mut state = self.state.lock();
+        state.wanted = u32::MAX;
+        self.completed.wake_all();
+    }
+
+    /// How many calls have been accepted and not completed.
+    pub(crate) fn under_way(&self) -> usize {
+        self.state.lock().calls.len()
+    }
+
+    /// Cancels the calls under way: the process ends or runs another program. Nothing is written to the rings any more.
+    pub(crate) fn cancel_all(&self) {
+        let calls = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            core::mem::take(&mut state.calls)
+        };
+        for coroutine in calls.coroutines() {
+            coroutine.cancel();
+        }
+    }
+}
+
+impl State {
+    /// Moves completions that were kept back into the ring as far as there is room. Returns how many there are, kept ones
+    /// included.
+    fn ready(&mut self, memory: &Memory) -> u32 {
+        while !self.kept.is_empty() && self.in_ring(memory) < memory.entries {
+            if let Some(completion) = self.kept.pop_front() {
+                self.publish(memory, completion);
+            }
+        }
+        self.in_ring(memory) + self.kept.len() as u32
+    }
+
+    fn add(&mut self, memory: &Memory, completion: Completion) {
+        if self.kept.is_empty() && self.in_ring(memory) < memory.entries {
+            self.publish(memory, completion);
+        } else {
+            self.kept.push_back(completion);
+        }
+    }
+
+    /// How many completions the program has not taken. A head that cannot be counts as a full ring.
+    fn in_ring(&self, memory: &Memory) -> u32 {
+        let head = memory.header().completion_head.load(Ordering::Acquire);
+        self.completion_tail.wrapping_sub(head).min(memory.entries)
+    }
+
+    fn publish(&mut self, memory: &Memory, completion: Completion) {
+        memory.write_completion(self.completion_tail, completion);
+        self.completion_tail = self.completion_tail.wrapping_add(1);
+        memory
+            .header()
+            .completion_tail
+            .store(self.completion_tail, Ordering::Release);
+    }
+}

@@ -1,0 +1,245 @@
+//! Serving a submission: in place if that is done without waiting, else by a coroutine.
+use super::calls::{Finished, Tag};
+use super::{LAST_LEVEL, Ring, State};
+use crate::hart;
+use crate::memory::heap;
+use crate::memory::user::{BadAddress, UserBuffer};
+use crate::process::{Process, priority};
+use crate::syscall;
+use crate::thread;
+use crate::upcall;
+use crate::wait::WaitMode;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use corank_abi::call::{FAILED, RING_REPRIORITIZE};
+use corank_abi::ring::{Completion, LINK, Submission};
+use core::cell::Cell;
+use core::future::poll_fn;
+use core::pin::pin;
+use core::sync::atomic::Ordering;
+use core::task::Poll;
+use spin::MutexGuard;
+
+impl Ring {
+    /// Serves a submission now if that can be done without waiting, which keeps linked ones in order as well. Else leaves it to a
+    /// coroutine, with all that is linked to it.
+    pub(super) fn serve(
+        self: &Arc<Ring>,
+        process: &Arc<Process>,
+        first: Submission,
+        end: u32,
+    ) -> Result<(), BadAddress> {
+        if first.call as usize == RING_REPRIORITIZE {
+            let [key, level, _] = first.arguments;
+            let result = self.reprioritize(process, key, level as usize);
+            self.complete(process, Tag::of(&first), result);
+            return Ok(());
+        }
+        if let Some(result) = syscall::at_once(process, first.call as usize, arguments(&first)) {
+            self.complete(process, Tag::of(&first), result?);
+            return Ok(());
+        }
+        let mut rest = Vec::new();
+        let mut flags = first.flags;
+        while flags & LINK != 0
+            && let Some(next) = self.next(end)
+        {
+            flags = next.flags;
+            rest.push(next);
+        }
+        rest.reverse();
+        // Without memory for a coroutine the call fails, and what is linked behind it goes on as after any failure.
+        for next in self.spawn(process, &first, rest).into_iter().rev() {
+            self.serve(
+                process,
+                Submission {
+                    flags: next.flags & !LINK,
+                    ..next
+                },
+                end,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Makes the coroutine that serves `first` and then `rest`, which is in reverse order. If that is not possible, `first` has failed, and `rest` comes back.
+    fn spawn(
+        self: &Arc<Ring>,
+        process: &Arc<Process>,
+        first: &Submission,
+        rest: Vec<Submission>,
+    ) -> Vec<Submission> {
+        let level = priority(process.allowed(first.level));
+        let number = {
+            let mut state = self.state.lock();
+            if state.closed {
+                return Vec::new();
+            }
+            state.calls.begin(first, rest)
+        };
+        let under_way = UnderWay {
+            ring: self.clone(),
+            number,
+            begun: Cell::new(false),
+        };
+        let spawned = if heap::has_room() {
+            let (process, first) = (process.clone(), *first);
+            hart::executor()
+                .spawn_with(level, || run(process, under_way, first))
+                .ok()
+        } else {
+            None
+        };
+        let mut state = self.state.lock();
+        if let Some(handle) = spawned {
+            state.calls.made(number, handle.remote());
+            return Vec::new();
+        }
+        let rest = state.calls.abandon(number);
+        drop(state);
+        self.complete(process, Tag::of(first), FAILED);
+        rest
+    }
+
+    /// Puts the result of what was served at once into the completion ring.
+    fn complete(&self, process: &Process, served: Tag, result: isize) {
+        if served.reports() {
+            let state = self.state.lock();
+            self.report(state, process, served, result);
+        }
+    }
+
+    /// What a call served is done with this result; `None`: it was cancelled, and has done nothing. Returns what to serve next.
+    fn finish(
+        &self,
+        process: &Process,
+        number: usize,
+        result: Option<isize>,
+    ) -> Option<Submission> {
+        let mut state = self.state.lock();
+        let Finished {
+            served,
+            next,
+            cancel,
+        } = state.calls.finish(number)?;
+        if cancel.is_some() {
+            self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
+        }
+        match result {
+            Some(result) if served.reports() => self.report(state, process, served, result),
+            _ => drop(state),
+        }
+        if let Some(cancel) = cancel {
+            cancel.settle(result.is_some());
+        }
+        next
+    }
+
+    /// Puts a result into the completion ring and wakes whoever waited for it.
+    fn report(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        process: &Process,
+        served: Tag,
+        result: isize,
+    ) {
+        if state.closed {
+            return;
+        }
+        state.add(
+            &self.memory,
+            Completion {
+                key: served.key,
+                result: result as i64,
+            },
+        );
+        let ready = state.ready(&self.memory);
+        let enough = ready >= state.wanted;
+        if enough {
+            state.wanted = u32::MAX;
+        }
+        drop(state);
+        process.arrived(served.level.min(LAST_LEVEL));
+        if enough {
+            self.completed.wake_all();
+        } else {
+            upcall::notify(process);
+        }
+    }
+
+    /// Whether somebody wants the call to end. Costs one load while nobody wants that of any call.
+    fn is_cancelled(&self, number: usize) -> bool {
+        self.cancels.load(Ordering::Relaxed) != 0 && self.state.lock().calls.is_cancelled(number)
+    }
+}
+
+fn arguments(submission: &Submission) -> [usize; 3] {
+    submission.arguments.map(|argument| argument as usize)
+}
+
+/// A call's place among those under way.
+struct UnderWay {
+    ring: Arc<Ring>,
+    number: usize,
+    /// Its coroutine has run, and is not done yet. Until then the place is that of whoever makes the coroutine.
+    begun: Cell<bool>,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.begun.get() {
+            // Killed in the middle. Not there any more when all calls of the process were cancelled.
+            self.ring.state.lock().calls.abandon(self.number);
+        }
+    }
+}
+
+/// The coroutine of calls that have to wait.
+async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
+    under_way.begun.set(true);
+    let mut served = first;
+    loop {
+        let [_, address, length] = arguments(&served);
+        let mut buffer = UserBuffer { address, length };
+        let result = {
+            let mut call = pin!(syscall::wait(
+                &process,
+                WaitMode::Block,
+                served.call as usize,
+                arguments(&served),
+                &mut buffer,
+            ));
+            poll_fn(|context| match call.as_mut().poll(context) {
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+                Poll::Pending
+                    if under_way.ring.is_cancelled(under_way.number)
+                        && syscall::can_be_dropped(
+                            &process,
+                            served.call as usize,
+                            served.arguments[0] as usize,
+                        ) =>
+                {
+                    Poll::Ready(None)
+                }
+                Poll::Pending => Poll::Pending,
+            })
+            .await
+        };
+        let result = match result {
+            Some(Ok(result)) => Some(result),
+            Some(Err(bad)) => return thread::fail_call(&process, served.call, bad),
+            // Cancelled, and what worked on the buffer is gone. What it has transferred by then counts as done.
+            None => Some(length - buffer.length)
+                .filter(|&moved| moved > 0)
+                .map(|moved| moved as isize),
+        };
+        match under_way.ring.finish(&process, under_way.number, result) {
+            Some(next) => served = next,
+            None => break,
+        }
+        if let Some(this) = corank::current() {
+            corank::reprioritize(this, priority(process.allowed(served.level)));
+        }
+    }
+    under_way.begun.set(false);
+}

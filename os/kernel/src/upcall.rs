@@ -1,0 +1,284 @@
+//! User-level interrupts: the kernel's side of [`corank_abi::upcall`], where the protocol is drawn.
+//!
+//! ```text
+//!               raise                     on the way to user mode: masked, or no stack
+//!   Quiet ───────────────▶ Raised ──────────────────────────────────────────────────────▶ Deferred
+//!     ▲                      │ ▲                                                             │
+//!     │   frame delivered,   │ └───── raise, or upcall_return finds `deferred` set ◀─────────┤
+//!     └─── or ring_enter ◀───┘                                                               │
+//!     └──────────────────────── ring_enter doesn't wait ◀────────────────────────────────────┘
+//! ```
+//! An interrupt that was deferred is the program's: it knows of it by `Block::deferred`. The kernel remembers it only for
+//! `ring_enter`, so that a thread that was told just before it went to wait does not wait.
+use crate::memory::user::BadAddress;
+use crate::process::Process;
+use crate::thread::{self, End, Thread};
+use crate::trap::Context;
+use corank_abi::upcall::{Block, Frame};
+use core::future::poll_fn;
+use core::mem::offset_of;
+use core::pin::pin;
+use core::sync::atomic::{AtomicU8, Ordering};
+use core::task::Poll;
+use spin::Mutex;
+
+/// A process's user-level interrupts.
+#[derive(Debug, Default)]
+pub(crate) struct Upcalls {
+    /// [`QUIET`], [`RAISED`] or [`DEFERRED`].
+    state: AtomicU8,
+    taker: Mutex<Option<Taker>>,
+}
+
+const QUIET: u8 = 0;
+const RAISED: u8 = 1;
+const DEFERRED: u8 = 2;
+
+/// The thread that takes them.
+#[derive(Clone, Copy, Debug)]
+struct Taker {
+    tid: usize,
+    handler: usize,
+    /// Address of its [`Block`] in user memory; not checked.
+    block: usize,
+}
+
+impl Upcalls {
+    /// Whether an interrupt waits for the thread to go to user mode.
+    #[inline]
+    pub(crate) fn are_raised(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == RAISED
+    }
+
+    /// Whether an interrupt was due that the thread `tid` takes and has not taken yet. It has then: it looks for what has arrived.
+    pub(crate) fn take(&self, tid: usize) -> bool {
+        self.state.load(Ordering::Relaxed) != QUIET
+            && self.taker.lock().is_some_and(|taker| taker.tid == tid)
+            && self.state.swap(QUIET, Ordering::Acquire) != QUIET
+    }
+
+    /// Nobody takes interrupts any more: the thread has ended, or the process runs another program.
+    pub(crate) fn forget(&self, tid: usize) {
+        let mut taker = self.taker.lock();
+        if taker.is_some_and(|taker| taker.tid == tid) {
+            *taker = None;
+            self.state.store(QUIET, Ordering::Relaxed);
+        }
+    }
+
+    /// A child's: its one thread goes on where this one was.
+    pub(crate) fn fork(&self) -> Upcalls {
+        Upcalls {
+            state: AtomicU8::new(QUIET),
+            taker: Mutex::new(*self.taker.lock()),
+        }
+    }
+}
+
+/// Serves `upcall_setup`. False if another thread takes the interrupts.
+pub(crate) fn set_up(thread: &Thread, handler: usize, block: usize) -> bool {
+    let mut taker = thread.process.upcalls.taker.lock();
+    if taker.is_some_and(|taker| taker.tid != thread.tid) {
+        return false;
+    }
+    *taker = (handler != 0).then_some(Taker {
+        tid: thread.tid,
+        handler,
+        block,
+    });
+    true
+}
+
+/// To be called after something was put where the process looks for it: interrupts it unless it looks anyway.
+#[inline]
+pub(crate) fn notify(process: &Process) {
+    if process.page().flag.raise() {
+        raise(process);
+    }
+}
+
+/// As [`notify`], if a timer of the process is due. At each clock tick.
+pub(crate) fn notify_if_due(process: &Process, now: u64) {
+    let deadline = process.page().deadline.load(Ordering::Relaxed);
+    if deadline != 0 && deadline <= now {
+        notify(process);
+    }
+}
+
+/// Interrupts the thread that takes the process's interrupts: in user mode, in a call that waits, or in `ring_enter`. False if
+/// there is none.
+#[cold]
+pub(crate) fn raise(process: &Process) -> bool {
+    let Some(Taker { tid, .. }) = *process.upcalls.taker.lock() else {
+        return false;
+    };
+    process.upcalls.state.store(RAISED, Ordering::Release);
+    let ring = process.ring.lock().clone();
+    if let Some(ring) = ring {
+        ring.look_again();
+    }
+    process.wake_thread(tid);
+    true
+}
+
+/// What is at the addresses that the thread has named.
+struct Place {
+    taker: Taker,
+    masked: usize,
+    stack: usize,
+}
+
+fn place(thread: &Thread) -> Result<Option<Place>, BadAddress> {
+    let process = &thread.process;
+    let taker = *process.upcalls.taker.lock();
+    let Some(taker) = taker.filter(|taker| taker.tid == thread.tid) else {
+        return Ok(None);
+    };
+    let word = |offset: usize| {
+        process.with_memory(
+            |space| space.read_word(taker.block.wrapping_add(offset)),
+            Ok(0),
+        )
+    };
+    Ok(Some(Place {
+        taker,
+        masked: word(offset_of!(Block, masked))?,
+        stack: word(offset_of!(Block, stack))?,
+    }))
+}
+
+fn write(thread: &Thread, address: usize, bytes: &[u8]) -> Result<(), BadAddress> {
+    (thread.process).with_memory(|space| space.write(address, bytes), Ok(()))
+}
+
+fn write_word(thread: &Thread, address: usize, word: usize) -> Result<(), BadAddress> {
+    write(thread, address, &word.to_le_bytes())
+}
+
+/// Takes a raised interrupt, for a thread whose next instruction is at `pc`: writes `frame` and returns where, or tells the thread
+/// that it was deferred.
+fn take(
+    thread: &Thread,
+    frame: impl FnOnce() -> Frame,
+    pc: usize,
+) -> Result<Option<(Taker, usize)>, BadAddress> {
+    let Some(Place {
+        taker,
+        masked,
+        stack,
+    }) = place(thread)?
+    else {
+        return Ok(None);
+    };
+    let state = &thread.process.upcalls.state;
+    if masked != 0 || stack == 0 {
+        state.store(DEFERRED, Ordering::Relaxed);
+        let deferred = taker.block.wrapping_add(offset_of!(Block, deferred));
+        write_word(thread, deferred, pc.max(1))?;
+        return Ok(None);
+    }
+    // Acquire: what was put before the interrupt was raised is what the handler finds.
+    state.swap(QUIET, Ordering::Acquire);
+    let address = stack.wrapping_sub(size_of::<Frame>());
+    write(thread, address, bytes_of(&frame()))?;
+    let masked = taker.block.wrapping_add(offset_of!(Block, masked));
+    write_word(thread, masked, 1)?;
+    Ok(Some((taker, address)))
+}
+
+fn bytes_of(frame: &Frame) -> &[u8; size_of::<Frame>()] {
+    const { assert!(size_of::<Frame>() == 8 * (32 + 1 + 32 + 1)) };
+    // SAFETY: a frame is 66 words without padding (see above).
+    unsafe { &*core::ptr::from_ref(frame).cast() }
+}
+
+/// Before the thread goes to user mode with these registers, while an interrupt is [raised](Upcalls::are_raised): the
+/// registers become those of the handler's begin, unless the interrupt has to wait.
+///
+/// # Errors
+/// When the program has named bad addresses.
+#[cold]
+pub(crate) fn deliver(thread: &Thread, context: &mut Context) -> Result<(), BadAddress> {
+    if let Some((taker, frame)) = take(thread, || context.frame(), context.pc)? {
+        context.enter_handler(taker.handler, frame, false);
+    }
+    Ok(())
+}
+
+/// Serves a system call, in which the thread may wait, and lets interrupts be taken meanwhile.
+///
+/// # Errors
+/// When the call passes a bad pointer, or the thread ends in the handler or goes on elsewhere.
+pub(crate) async fn interruptible(
+    thread: &Thread,
+    context: &Context,
+    call: impl Future<Output = Result<isize, BadAddress>>,
+) -> Result<isize, End> {
+    let mut call = pin!(call);
+    loop {
+        let result = poll_fn(|polled| match call.as_mut().poll(polled) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending if thread.process.upcalls.are_raised() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        match result.await {
+            Some(result) => return Ok(result?),
+            None => during_call(thread, context).await?,
+        }
+    }
+}
+
+/// While a call of the thread waits and an interrupt is raised: runs the handler meanwhile, unless the interrupt has to wait. The
+/// call goes on waiting beside it; the thread is blocked with stack (rule S8).
+///
+/// # Errors
+/// When the thread has ended in the handler, or the program has named bad addresses.
+#[cold]
+async fn during_call(thread: &Thread, context: &Context) -> Result<(), End> {
+    let interrupted = || {
+        let mut frame = context.frame();
+        frame.x[10] = corank_abi::call::FAILED as usize;
+        frame
+    };
+    match take(thread, interrupted, context.pc)? {
+        Some((taker, frame)) => {
+            let context = context.of_handler(taker.handler, frame);
+            thread::run_handler(thread, context, frame).await
+        }
+        None => Ok(()),
+    }
+}
+
+/// Serves `upcall_return` but for the registers: unmasks interrupts, and raises the one that was deferred, if one was.
+///
+/// # Errors
+/// When the program has named bad addresses.
+pub(crate) fn unmask(thread: &Thread) -> Result<(), BadAddress> {
+    let Some(Place { taker, .. }) = place(thread)? else {
+        return Ok(());
+    };
+    let masked = taker.block.wrapping_add(offset_of!(Block, masked));
+    let deferred = taker.block.wrapping_add(offset_of!(Block, deferred));
+    write_word(thread, masked, 0)?;
+    let pc = (thread.process).with_memory(|space| space.read_word(deferred), Ok(0))?;
+    if pc != 0 {
+        write_word(thread, deferred, 0)?;
+        thread
+            .process
+            .upcalls
+            .state
+            .store(RAISED, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// The registers that a handler returns to.
+///
+/// # Errors
+/// When there is no frame at the address.
+pub(crate) fn read_frame(thread: &Thread, address: usize) -> Result<Frame, BadAddress> {
+    let mut words = [0_u8; size_of::<Frame>()];
+    (thread.process).with_memory(|space| space.read(address, &mut words), Ok(()))?;
+    // SAFETY: every pattern of bits is a frame, and the sizes are the same.
+    Ok(unsafe { core::mem::transmute::<[u8; size_of::<Frame>()], Frame>(words) })
+}

@@ -1,0 +1,6 @@
+use corank_macros::async_fn;
+
+#[async_fn(READ)]
+pub fn read(file: usize);
+
+fn main() {}

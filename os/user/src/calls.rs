@@ -1,0 +1,85 @@
+//! The calls that can wait, each declared once for threads and for coroutines (seed 002, section 4.3.1).
+//!
+//! A declaration gives a function that blocks the thread, a function that returns a future, and a macro with both forms:
+//!
+//! ```no_run
+//! # async fn example(file: usize, mut buffer: Vec<u8>) {
+//! use corank_user::{corank, read};
+//!
+//! read!(file, &mut buffer).expect("it is open");
+//!
+//! let this = corank::current().expect("a coroutine");
+//! let (count, buffer) = read!(file, buffer, 7, this).await;
+//! # }
+//! ```
+//!
+//! `key` is the number by which the kernel and the process know the call: it may not be in use by another call of this form, and
+//! is below 2⁶³. The coroutine `cid` is woken when the call is done, and while it waits the kernel serves it at that one's
+//! live level; usually it is the one that awaits. [`crate::ring`], [`crate::time`] and [`crate::sync`] have the same futures in the form of Rust's libraries.
+//!
+//! `accept` comes here with sockets: a declaration like that of `wait_thread`.
+use corank_abi::call::{
+    CONDVAR_WAIT, MUTEX_LOCK, MUTEX_UNLOCK, READ, SEMAPHORE_DOWN, SEMAPHORE_UP, SLEEP,
+    WAIT_PROCESS, WAIT_THREAD, WRITE,
+};
+use corank_macros::async_fn;
+
+use crate::raw::Error;
+
+/// Reads into `buffer` from the file with this descriptor, and returns how many bytes came. On a pipe this waits until the buffer
+/// is full or every write end is closed.
+///
+/// # Errors
+/// The descriptor isn't open for reading.
+#[async_fn(READ)]
+pub fn read(file: usize, buffer: &mut [u8]) -> Result<usize, Error>;
+
+/// Writes `data` to the file with this descriptor, and returns how many bytes were taken. Waits while a pipe is full.
+///
+/// # Errors
+/// The descriptor isn't open for writing, or a pipe has no read end any more.
+#[async_fn(WRITE)]
+pub fn write(file: usize, data: &[u8]) -> Result<usize, Error>;
+
+/// Sleeps at least so many milliseconds.
+///
+/// # Errors
+/// The kernel has no memory for another asynchronous call.
+#[async_fn(SLEEP)]
+pub fn sleep(milliseconds: usize) -> Result<usize, Error>;
+
+/// Waits until the child `pid` has ended, and returns its number; `usize::MAX` is any child. Its exit code goes to `code`.
+///
+/// # Errors
+/// There is no such child, or it has been waited for already.
+#[async_fn(WAIT_PROCESS)]
+pub fn waitpid(pid: usize, code: &mut i32) -> Result<usize, Error>;
+
+/// Waits until the thread `tid` of this process has ended, and returns its exit code. A negative one comes back as an error.
+///
+/// # Errors
+/// There is no such thread, or it has been waited for already.
+#[async_fn(WAIT_THREAD)]
+pub fn waittid(tid: usize) -> Result<usize, Error>;
+
+/// Locks a mutex of the kernel.
+///
+/// # Errors
+/// There is no such mutex.
+#[async_fn(MUTEX_LOCK, undo = MUTEX_UNLOCK(mutex))]
+pub fn mutex_lock(mutex: usize) -> Result<usize, Error>;
+
+/// Takes a permit of a semaphore of the kernel.
+///
+/// # Errors
+/// There is no such semaphore.
+#[async_fn(SEMAPHORE_DOWN, undo = SEMAPHORE_UP(semaphore))]
+pub fn semaphore_down(semaphore: usize) -> Result<usize, Error>;
+
+/// Unlocks a mutex of the kernel, waits for a signal of a condition variable, and locks the mutex again. A future that is dropped
+/// after its first poll leaves the mutex unlocked, whatever it was waiting for; a signal that came goes to another waiter.
+///
+/// # Errors
+/// There is no such condition variable or mutex, or the mutex is not locked.
+#[async_fn(CONDVAR_WAIT, payload = crate::ring::Signal)]
+pub fn condvar_wait(condition: usize, mutex: usize) -> Result<usize, Error>;

@@ -1,0 +1,255 @@
+/* User-level interrupts: no arrival is lost between ring, flag, mask, upcall and the wait in the kernel.
+ *
+ * spin: -a
+ * gcc: -O2 -DNFAIR=3
+ * pan: -a -f -m100000
+ * pan: -noclaim -m100000
+ * broken: -DNO_LOOK
+ * broken: -DLOOK_FIRST
+ * broken: -DRAISE_TWO_STEPS
+ * broken: -DUNMASK_BLINDLY
+ * broken: -DRETURN_BLINDLY
+ * broken: -DCLEAR_LATE
+ * broken: -DFORGET_DEFERRED
+ * broken: -DSLEEP_TWO_STEPS
+ * broken: -DEXIT_OPEN
+ *
+ * One thread, whose executor takes in what has arrived, waits in the kernel, or runs a coroutine that computes for ever; a kernel
+ * coroutine that completes calls; another thread that wakes a coroutine. The thread's instructions are the steps of `Thread`; an
+ * interrupt may come between any two of them, also inside the handler. Each block is one function:
+ *
+ *   raise, open, close                        os/abi/src/upcall.rs, Flag
+ *   Completer                                 os/kernel/src/ring.rs, complete
+ *   Waker                                     os/user/src/interrupt.rs, interrupt
+ *   Kernel, ring_enter, upcall_return         os/kernel/src/upcall.rs; ring.rs, enter
+ *   unmask, take_deferred, serve, region      os/user/src/interrupt.rs
+ *   wait                                      os/user/src/runtime.rs
+ *
+ * Memory orders are not modelled: os/abi/tests/loom.rs looks after those.
+ *
+ * Checked: everything that arrives is taken in, also while the coroutine computes; nobody gets stuck; nobody interrupts an executor
+ * that looks by itself; the handler is entered only unmasked, on a stack that is free. The checks can fail: each `broken` above takes something out, and `cargo xtask test` expects
+ * spin to find the error. README.md says what is taken out.
+ */
+#define COMPLETIONS 1
+#define WAKES 2
+#define TOTAL (COMPLETIONS + WAKES)
+
+byte put;               /* what has arrived: completions and wakes alike */
+byte taken;             /* what the executor has taken in */
+bool flag_open;         /* the flag in the process's page; closed while the executor is at work */
+byte masked = 1;        /* Block::masked */
+bool deferred;          /* Block::deferred */
+bool stack_free = true; /* Block::stack is not 0 */
+
+mtype = { Quiet, Raised, Deferred };
+mtype kernel = Quiet;   /* Upcalls::state */
+bool asleep;            /* the thread waits in ring_enter */
+bool completes;         /* ring_enter waits for a completion */
+bool interrupted;       /* the handler runs, on top of `Thread` */
+bool at_work = true;    /* the executor looks by itself: nobody need disturb it */
+
+/* Upcalls::raise: the state, then whoever waits looks again */
+inline raise_in_kernel() {
+    kernel = Raised;
+    atomic { asleep = false; completes = false }
+}
+
+/* Flag::raise */
+inline raise(told) {
+#ifdef RAISE_TWO_STEPS
+    told = flag_open; assert(!told || !at_work); flag_open = false
+#else
+    atomic { told = flag_open; assert(!told || !at_work); flag_open = false }
+#endif
+}
+
+/* Ring::complete: who waits is woken; else the flag decides */
+proctype Completer() {
+    bool told; byte n;
+    for (n : 1 .. COMPLETIONS) {
+        atomic { put++; told = completes; if :: completes -> asleep = false; completes = false :: else fi }
+        if
+        :: told
+        :: else ->
+            raise(told);
+            if :: told -> raise_in_kernel() :: else fi
+        fi
+    }
+}
+
+/* A wake from another thread: the inbox, the flag, upcall_raise */
+proctype Waker() {
+    bool told; byte n;
+    for (n : 1 .. WAKES) {
+        put++;
+        raise(told);
+        if :: told -> raise_in_kernel() :: else fi
+    }
+}
+
+/* --------------------------------------------------------- the thread's own code --------------------------------------- */
+
+/* One instruction of `who`: of the thread while no handler runs on top of it, or of the handler. */
+#define AT(who) (interrupted == who)
+
+/* run_more_urgent, Flag::open_when_quiet */
+inline open_when_quiet(who) {
+    do
+    :: atomic { AT(who) -> taken = put }
+#ifdef LOOK_FIRST
+        if
+        :: atomic { AT(who) && (put == taken) } -> atomic { AT(who) -> flag_open = true; at_work = false } break
+        :: atomic { AT(who) && (put != taken) }
+        fi
+#else
+        atomic { AT(who) -> flag_open = true; at_work = false }
+#ifdef NO_LOOK
+        break
+#else
+        if
+        :: atomic { AT(who) && (put == taken) } -> break
+        :: atomic { AT(who) && (put != taken) -> flag_open = false; at_work = true }
+        fi
+#endif
+#endif
+    od
+}
+
+/* serve, with the next stack taken while it runs */
+inline serve(who) {
+    atomic { AT(who) -> assert(stack_free); stack_free = false }
+    open_when_quiet(who);
+    atomic { AT(who) -> stack_free = true }
+}
+
+inline take_deferred() {
+    do
+    :: atomic { AT(false) && !deferred } -> break
+    :: atomic { AT(false) && deferred -> masked++ }
+#ifndef CLEAR_LATE
+        atomic { AT(false) -> deferred = false }
+#endif
+        serve(false);
+#ifdef CLEAR_LATE
+        atomic { AT(false) -> deferred = false }
+#endif
+        atomic { AT(false) -> masked = 0 }
+    od
+}
+
+inline unmask() {
+    atomic { AT(false) -> masked-- }
+#ifndef UNMASK_BLINDLY
+    take_deferred()
+#endif
+}
+
+proctype Thread() {
+    bool wait;
+executor:
+    /* Between two polls: the flag is closed, the executor looks. */
+    atomic { AT(false) -> taken = put }
+    if
+    :: goto executor
+    :: goto park
+    :: goto region
+    fi;
+
+park:
+    /* Runtime::wait */
+    atomic { AT(false) -> flag_open = true; at_work = false }
+    if
+    :: atomic { AT(false) && (put != taken) }
+    :: atomic { AT(false) && (put == taken) } ->
+        /* ring_enter: the look and the sleep under the ring's lock */
+#ifdef SLEEP_TWO_STEPS
+        atomic { AT(false) -> wait = (kernel == Quiet); kernel = Quiet }
+        if :: wait -> atomic { asleep = true; completes = true } :: else fi;
+#else
+        atomic {
+            AT(false) ->
+#ifdef FORGET_DEFERRED
+            if :: kernel != Raised -> asleep = true; completes = true :: else fi;
+#else
+            if :: kernel == Quiet -> asleep = true; completes = true :: else fi;
+#endif
+            kernel = Quiet
+        }
+#endif
+end_park:
+        /* Woken: whoever raised meanwhile is heard here. */
+        atomic { !asleep -> kernel = (kernel == Raised -> Quiet : kernel) }
+    fi;
+    atomic { AT(false) -> flag_open = false; at_work = true }
+    goto executor;
+
+region:
+    /* Region::enter: as if an interrupt had come */
+    atomic { AT(false) -> deferred = true }
+    unmask();
+    do
+    :: atomic { AT(false) -> skip }
+    /* a lock in the library: masked for a moment */
+    :: atomic { AT(false) -> masked++ }
+        unmask()
+    /* a computation may end; the last one doesn't, so that nothing but interrupts helps */
+    :: atomic { AT(false) && (put < TOTAL) } -> break
+    od;
+    /* Region::drop */
+    atomic { AT(false) -> masked++ }
+    atomic {
+        AT(false) -> at_work = true;
+#ifndef EXIT_OPEN
+        flag_open = false
+#endif
+    }
+    atomic { AT(false) -> deferred = false }
+    goto executor
+}
+
+/* --------------------------------------------------------- the kernel --------------------------------------------------- */
+
+/* The way to user mode, between two instructions of the thread; then the handler, as its own instructions */
+proctype Kernel() {
+end_quiet:
+    do
+    :: atomic {
+        kernel == Raised && !asleep && !interrupted ->
+        if
+        :: masked > 0 || !stack_free -> deferred = true; kernel = Deferred
+        :: else -> kernel = Quiet; masked = 1; interrupted = true
+        fi
+    }
+    /* Also in the handler, where it is always masked. */
+    :: atomic { kernel == Raised && interrupted -> assert(masked > 0); deferred = true; kernel = Deferred }
+    od
+}
+
+proctype Handler() {
+end_not_called:
+    do
+    :: interrupted ->
+#ifndef CLEAR_LATE
+        deferred = false;
+#endif
+        serve(true);
+#ifdef CLEAR_LATE
+        deferred = false;
+#endif
+        /* upcall_return */
+        atomic {
+            masked = 0; interrupted = false;
+#ifndef RETURN_BLINDLY
+            if :: deferred -> deferred = false; kernel = Raised :: else fi
+#endif
+        }
+    od
+}
+
+init {
+    atomic { run Thread(); run Kernel(); run Handler(); run Completer(); run Waker() }
+}
+
+/* What has arrived is taken in, whatever the thread does meanwhile. */
+ltl all_is_taken { [] ((put > taken) -> <> (put == taken)) }
