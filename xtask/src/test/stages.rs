@@ -1,7 +1,7 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, machine, model, outside, storage};
+use super::{Context, cpp, machine, model, outside, storage};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -108,6 +108,27 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path("core/mcu/src/bin/tests.rs"),
         limit: minutes(5),
         run: machine::cortex_m4,
+    },
+    Stage {
+        name: "cpp-host",
+        about: "the C++ library on the host: both compilers, under Address-, UndefinedBehavior- and ThreadSanitizer",
+        home: Home::Path("cpp/tests/unit"),
+        limit: minutes(3),
+        run: cpp::host,
+    },
+    Stage {
+        name: "cpp-negative",
+        about: "C++ programs that must not compile, by their messages",
+        home: Home::Path(cpp::NEGATIVE),
+        limit: minutes(1),
+        run: cpp::negative,
+    },
+    Stage {
+        name: "cpp-device",
+        about: "the C++ library on a Cortex-M4 in QEMU, an interrupt at every instruction; no heap, no unwinder",
+        home: Home::Path("cpp/tests/device"),
+        limit: minutes(2),
+        run: cpp::device,
     },
     Stage {
         name: "os-lint",
