@@ -42,13 +42,13 @@ tests![
 ];
 
 /// The rings, handled without the library.
-struct Rings {
+pub(crate) struct Rings {
     header: &'static RingHeader,
     entries: u32,
 }
 
 impl Rings {
-    fn new(entries: u32) -> Self {
+    pub(crate) fn new(entries: u32) -> Self {
         assert_eq!(
             call(RING_SETUP, [entries as usize, 0, 0]),
             RING_BASE as isize
@@ -59,7 +59,7 @@ impl Rings {
         Self { header, entries }
     }
 
-    fn submit(&self, submission: Submission) {
+    pub(crate) fn submit(&self, submission: Submission) {
         let tail = self.header.submission_tail.load(Ordering::Relaxed);
         let first: *mut Submission =
             core::ptr::with_exposed_provenance_mut(RING_BASE + SUBMISSIONS);
@@ -70,7 +70,7 @@ impl Rings {
             .store(tail.wrapping_add(1), Ordering::Release);
     }
 
-    fn enter(&self, wait_for: usize) -> isize {
+    pub(crate) fn enter(&self, wait_for: usize) -> isize {
         call(RING_ENTER, [wait_for, 0, 0])
     }
 
@@ -89,12 +89,12 @@ impl Rings {
         Some((completion.key, completion.result))
     }
 
-    fn completions(&self) -> Vec<(u64, i64)> {
+    pub(crate) fn completions(&self) -> Vec<(u64, i64)> {
         core::iter::from_fn(|| self.completion()).collect()
     }
 }
 
-fn submission(key: u64, number: usize, arguments: [usize; 3], flags: u8) -> Submission {
+pub(crate) fn submission(key: u64, number: usize, arguments: [usize; 3], flags: u8) -> Submission {
     let arguments = arguments.map(|argument| argument as u64);
     Submission {
         key,
