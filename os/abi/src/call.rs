@@ -117,6 +117,19 @@ pub const RING_CANCEL: usize = 4010;
 /// [`RING_ENTER`].
 pub const RING_REPRIORITIZE: usize = 4011;
 
+/// `calls_made() -> how many system calls the process's threads have made`, this one included.
+pub const CALLS_MADE: usize = 4012;
+/// `fault(kind, step) -> steps that were left`: for tests. Something fails on purpose, at the `step`th time from now on at which it
+/// could; 0 is never. The result tells 0 when a fault that was asked for has happened. `kind` is [`FAULT_END`] or
+/// [`FAULT_MEMORY`]; [`FAILED`] for any other.
+pub const FAULT: usize = 4013;
+
+/// Kind of [`FAULT`]: the process ends with the exit code -9, before a step of the kernel's work for it: a system call, a submission, a
+/// poll of what serves an asynchronous call, a completion.
+pub const FAULT_END: usize = 0;
+/// Kind of [`FAULT`]: an allocation fails that the kernel makes for a program. Allocations for other programs count as well.
+pub const FAULT_MEMORY: usize = 1;
+
 /// Result of [`RING_CANCEL`]: the call has done nothing.
 pub const RING_CANCELLED: isize = 0;
 /// Result of [`RING_CANCEL`]: the call has completed.

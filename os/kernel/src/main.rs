@@ -15,6 +15,7 @@ mod clock;
 mod console;
 mod device;
 mod elf_loader;
+mod fault;
 mod file;
 mod fs;
 mod hart;

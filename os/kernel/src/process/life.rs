@@ -3,6 +3,7 @@ use super::level::priority;
 use super::table::SpaceId;
 use super::{Process, Slot, State, table};
 use crate::elf_loader::{self, LoadError};
+use crate::fault::{self, Countdown};
 use crate::file::File;
 use crate::memory::address_space::{AddressSpace, USER_DATA};
 use crate::memory::frame::Frame;
@@ -101,6 +102,8 @@ impl Process {
             granted: u64::MAX,
             level: AtomicU8::new(DEFAULT_LEVEL),
             waits_by_yielding: AtomicBool::new(false),
+            calls_made: AtomicUsize::new(0),
+            end_at: Countdown::new(),
             is_ending: AtomicBool::new(false),
             state: Mutex::new(state),
             group: AtomicUsize::new(pid),
@@ -364,6 +367,7 @@ impl Process {
 
     /// The last thread is gone: everything goes back, and the parent learns of it.
     fn finish(&self) {
+        fault::forget(self.pid);
         let (files, children, parent) = {
             let mut state = self.state.lock();
             state.semaphores.clear();

@@ -15,6 +15,7 @@ pub(crate) use life::start_first;
 pub(crate) use records::records;
 pub(crate) use table::{count, find};
 
+use crate::fault::Countdown;
 use crate::file::File;
 use crate::memory::address_space::AddressSpace;
 use crate::memory::frame::Frame;
@@ -27,6 +28,7 @@ use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank::Remote;
+use corank_abi::exit_code;
 use corank_abi::page::ProcessPage;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use spin::Mutex;
@@ -56,6 +58,10 @@ pub(crate) struct Process {
     /// The level at which its threads run now.
     level: AtomicU8,
     waits_by_yielding: AtomicBool,
+    /// System calls that its threads have made.
+    pub calls_made: AtomicUsize,
+    /// Ends the process at one of the kernel's steps for it, as a test asks.
+    pub end_at: Countdown,
     /// [`State::ending`] is set.
     is_ending: AtomicBool,
     state: Mutex<State>,
@@ -175,6 +181,14 @@ impl Process {
             WaitMode::Yield
         } else {
             WaitMode::Block
+        }
+    }
+
+    /// One step of the kernel's work for the process is about to be made: where a test may want the process to end.
+    #[inline]
+    pub(crate) fn step(&self) {
+        if self.end_at.is_due() {
+            self.end(exit_code::KILLED);
         }
     }
 

@@ -29,6 +29,7 @@ impl Ring {
         first: Submission,
         end: u32,
     ) -> Result<(), BadAddress> {
+        process.step();
         if first.call as usize == RING_REPRIORITIZE {
             let [key, level, _] = first.arguments;
             let result = self.reprioritize(process, key, level as usize);
@@ -36,7 +37,9 @@ impl Ring {
             return Ok(());
         }
         if let Some(result) = syscall::at_once(process, first.call as usize, arguments(&first)) {
-            self.complete(process, Tag::of(&first), result?);
+            let result = result?;
+            process.step();
+            self.complete(process, Tag::of(&first), result);
             return Ok(());
         }
         let mut rest = Vec::new();
@@ -209,19 +212,22 @@ async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
                 arguments(&served),
                 &mut buffer,
             ));
-            poll_fn(|context| match call.as_mut().poll(context) {
-                Poll::Ready(result) => Poll::Ready(Some(result)),
-                Poll::Pending
-                    if under_way.ring.is_cancelled(under_way.number)
-                        && syscall::can_be_dropped(
-                            &process,
-                            served.call as usize,
-                            served.arguments[0] as usize,
-                        ) =>
-                {
-                    Poll::Ready(None)
+            poll_fn(|context| {
+                process.step();
+                match call.as_mut().poll(context) {
+                    Poll::Ready(result) => Poll::Ready(Some(result)),
+                    Poll::Pending
+                        if under_way.ring.is_cancelled(under_way.number)
+                            && syscall::can_be_dropped(
+                                &process,
+                                served.call as usize,
+                                served.arguments[0] as usize,
+                            ) =>
+                    {
+                        Poll::Ready(None)
+                    }
+                    Poll::Pending => Poll::Pending,
                 }
-                Poll::Pending => Poll::Pending,
             })
             .await
         };
@@ -233,6 +239,7 @@ async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
                 .filter(|&moved| moved > 0)
                 .map(|moved| moved as isize),
         };
+        process.step();
         match under_way.ring.finish(&process, under_way.number, result) {
             Some(next) => served = next,
             None => break,

@@ -10,6 +10,7 @@ mod sync;
 mod thread;
 
 use crate::clock;
+use crate::fault;
 use crate::file::File;
 use crate::memory::frame;
 use crate::memory::user::{BadAddress, UserBuffer};
@@ -22,6 +23,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::call::*;
 use core::pin::Pin;
+use core::sync::atomic::Ordering;
 
 /// What a call returns; a bad pointer ends the process.
 pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
@@ -34,6 +36,8 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
     let (number, arguments) = context.call();
     let [first, second, _] = arguments;
     let process = &thread.process;
+    process.calls_made.fetch_add(1, Ordering::Relaxed);
+    process.step();
     Ok(match number {
         WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
         READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
@@ -65,7 +69,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         RING_CANCEL => {
             let ring = process.ring.lock().clone();
             match ring {
-                Some(ring) => ring.cancel(process, first as u64).await,
+                Some(ring) => apart(ring.cancel(process, first as u64)).await,
                 None => FAILED,
             }
         }
@@ -148,6 +152,12 @@ pub(crate) fn at_once(
         FRAMES_FREE => Ok(frame::free() as isize),
         PROCESS_LIST => information::process_list(process, first, second),
         SYSTEM_STATUS => information::system_status(process, first),
+        CALLS_MADE => Ok(process.calls_made.load(Ordering::Relaxed) as isize),
+        FAULT => Ok(match first {
+            FAULT_END => process.end_at.arm(second) as isize,
+            FAULT_MEMORY => fault::arm_allocations(process.pid, second) as isize,
+            _ => FAILED,
+        }),
         GROUP_SET => Ok(information::set_group(process, first, second)),
         FOREGROUND => Ok(information::set_foreground(first)),
         _ => Ok(NOT_IMPLEMENTED),

@@ -10,6 +10,7 @@ extern crate alloc;
 
 mod arguments;
 mod asynchronous;
+mod batches;
 mod calls;
 mod cancel;
 mod coroutines;
@@ -18,6 +19,7 @@ mod files;
 mod hardening;
 mod image;
 mod inheritance;
+mod injected;
 mod memory;
 mod pipes;
 mod preemption;
@@ -48,11 +50,13 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("files", files::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
+    ("batches", batches::TESTS),
     ("calls", calls::TESTS),
     ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
     ("inheritance", inheritance::TESTS),
+    ("injected", injected::TESTS),
     ("upcalls", upcalls::TESTS),
     ("preemption", preemption::TESTS),
     ("hardening", hardening::TESTS),

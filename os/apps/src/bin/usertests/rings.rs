@@ -49,14 +49,20 @@ pub(crate) struct Rings {
 
 impl Rings {
     pub(crate) fn new(entries: u32) -> Self {
-        assert_eq!(
-            call(RING_SETUP, [entries as usize, 0, 0]),
-            RING_BASE as isize
-        );
+        Self::try_new(entries).expect("the kernel has memory for them")
+    }
+
+    /// `None` if the kernel has no memory for them.
+    pub(crate) fn try_new(entries: u32) -> Option<Self> {
+        let address = call(RING_SETUP, [entries as usize, 0, 0]);
+        if address == FAILED {
+            return None;
+        }
+        assert_eq!(address, RING_BASE as isize);
         // SAFETY: the kernel has mapped the rings there, until the process ends.
         let header = unsafe { &*core::ptr::with_exposed_provenance::<RingHeader>(RING_BASE) };
         assert_eq!(header.entries.load(Ordering::Relaxed), entries);
-        Self { header, entries }
+        Some(Self { header, entries })
     }
 
     pub(crate) fn submit(&self, submission: Submission) {
@@ -74,7 +80,7 @@ impl Rings {
         call(RING_ENTER, [wait_for, 0, 0])
     }
 
-    fn completion(&self) -> Option<(u64, i64)> {
+    pub(crate) fn completion(&self) -> Option<(u64, i64)> {
         let head = self.header.completion_head.load(Ordering::Relaxed);
         if head == self.header.completion_tail.load(Ordering::Acquire) {
             return None;
