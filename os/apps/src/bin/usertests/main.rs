@@ -24,6 +24,7 @@ mod pipes;
 mod preemption;
 mod processes;
 mod rings;
+mod service;
 mod support;
 mod synchronisation;
 mod threads;
@@ -54,6 +55,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("urgency", urgency::TESTS),
     ("inheritance", inheritance::TESTS),
     ("injected", injected::TESTS),
+    ("service", service::TESTS),
     ("upcalls", upcalls::TESTS),
     ("preemption", preemption::TESTS),
 ];
