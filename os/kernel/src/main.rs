@@ -21,6 +21,7 @@ mod fault;
 mod file;
 mod fs;
 mod hart;
+mod kernel_thread;
 mod memory;
 mod power;
 mod process;
