@@ -11,7 +11,8 @@
 //! waits for a lock.
 use crate::boot::Machine;
 use crate::memory::kernel_space;
-use crate::{clock, device, println, trap};
+use crate::{clock, device, println, trap, vdso};
+use corank::image::CONTEXT_SLOT;
 use corank::{Priority, SharedExecutor, Step, SystemView, Worker};
 use core::arch::asm;
 use core::cell::{Cell, OnceCell, UnsafeCell};
@@ -47,9 +48,9 @@ struct Page {
     // From here on the kernel's own.
     index: usize,
     float_owner: Cell<u64>,
-    float_on: Cell<bool>,
-    /// Which executor runs on this hart: the core's context slot.
+    /// Which executor runs on this hart: the scheduler's context slot.
     context_slot: Cell<*const ()>,
+    float_on: Cell<bool>,
     worker: OnceCell<Worker<'static>>,
     /// This hart called itself.
     called: Cell<bool>,
@@ -61,7 +62,7 @@ struct Page {
     user_satp: AtomicUsize,
 }
 
-// What trap.s says of the layout.
+// What trap.s and the scheduler's image say of the layout.
 const _: () = assert!(
     core::mem::offset_of!(Page, scratch) == 0
         && core::mem::offset_of!(Page, kernel_satp) == 24
@@ -71,6 +72,7 @@ const _: () = assert!(
         && core::mem::offset_of!(Page, leave) == 56
         && core::mem::offset_of!(Page, kernel_trap) == 64
         && core::mem::offset_of!(Page, emergency_stack) == 72
+        && core::mem::offset_of!(Page, context_slot) == CONTEXT_SLOT
         && size_of::<Page>() == 4096
 );
 
@@ -139,11 +141,6 @@ pub(crate) fn is_more_urgent_ready(priority: Priority) -> bool {
     ready.is_some_and(|ready| ready.is_more_urgent_than(priority))
 }
 
-corank::context_slot! {
-    get: || this().context_slot.get(),
-    set: |context| this().context_slot.set(context),
-}
-
 /// The number that OpenSBI and the interrupt controller know this hart by.
 pub(crate) fn id() -> usize {
     this().id
@@ -210,6 +207,10 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
             counters = in(reg) 0b111,
             interrupts = in(reg) 1 << 1 | 1 << 5 | 1 << 9,
         );
+    }
+    if index == 0 {
+        // SAFETY: the image is mapped now, and nobody has used the scheduler.
+        unsafe { vdso::attach() };
     }
     trap::init();
     let executor = EXECUTOR.call_once(clock::make_executor);

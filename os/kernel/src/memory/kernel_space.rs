@@ -2,6 +2,7 @@
 //! the trampoline and the harts' pages.
 use super::frame::Frame;
 use super::page_table::{Flags, PageTable};
+use super::stack;
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
 use crate::{boot::Machine, hart, vdso};
 use spin::Once;
@@ -71,6 +72,7 @@ pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
             table.map(page, Frame::zeroed()?.into_address(), data)?;
         }
     }
+    stack::init(&mut table)?;
     vdso::init(&mut table);
     TABLE.call_once(|| table);
     Ok(())

@@ -10,7 +10,9 @@
 //! ```
 //! A call is cancelled by its own coroutine, between two polls of what serves it, whichever hart that is on. So nobody
 //! else ever drops what may be writing to the program's memory, and whoever cancels waits until that is over.
+use crate::memory::heap;
 use crate::wait::WaitQueue;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank::Remote;
@@ -30,8 +32,8 @@ pub(super) struct Calls {
     linked: usize,
     /// How many are to be cancelled.
     cancels: usize,
-    /// How many have ever begun.
-    begun: u64,
+    /// How many have ever begun, modulo 2^32.
+    begun: u32,
 }
 
 /// The end of a bucket.
@@ -42,16 +44,24 @@ const NONE: u32 = u32::MAX;
 struct Call {
     /// `None` while it is being made.
     coroutine: Option<Remote>,
-    /// How many calls began before it.
-    serial: u64,
+    /// How many calls began before it, modulo 2^32.
+    serial: u32,
     /// What is served now.
     served: Tag,
     /// Next in its bucket.
     next: u32,
-    /// In reverse order.
-    rest: Vec<Submission>,
+    /// Boxed, because most have nothing, and the table has to grow within what the heap keeps in reserve.
+    rest: Option<Box<Linked>>,
     cancel: Option<Arc<Cancel>>,
 }
+
+/// The table of one process, as large as it can get, fits into the reserve with its buckets.
+const _: () =
+    assert!(super::MAX_PENDING * (size_of::<Option<Call>>() + size_of::<u32>()) < heap::RESERVE);
+
+/// What is linked behind a call, in reverse order.
+#[derive(Debug)]
+struct Linked(Vec<Submission>);
 
 /// What is kept of a submission that is served.
 #[derive(Clone, Copy, Debug)]
@@ -148,15 +158,15 @@ impl Calls {
     }
 
     /// A call begins, with `rest` linked behind it, in reverse order. Returns its number, which
-    /// another call may have when it is gone, and one that none ever has.
-    pub(super) fn begin(&mut self, first: &Submission, rest: Vec<Submission>) -> (usize, u64) {
+    /// another call may have when it is gone, and one that none has for a long time.
+    pub(super) fn begin(&mut self, first: &Submission, rest: Vec<Submission>) -> (usize, u32) {
         self.linked += rest.iter().filter(|linked| reports(linked)).count();
         let number = self.calls.insert(Call {
             coroutine: None,
             serial: self.begun,
             served: Tag::of(first),
             next: NONE,
-            rest,
+            rest: (!rest.is_empty()).then(|| Box::new(Linked(rest))),
             cancel: None,
         });
         if self.calls.len() > self.buckets.len() {
@@ -164,12 +174,13 @@ impl Calls {
         } else {
             self.enter(number);
         }
-        self.begun += 1;
-        (number, self.begun - 1)
+        let serial = self.begun;
+        self.begun = serial.wrapping_add(1);
+        (number, serial)
     }
 
     /// The coroutine that serves a call has been made. On another hart it may have served it already.
-    pub(super) fn made(&mut self, (number, serial): (usize, u64), coroutine: Remote) {
+    pub(super) fn made(&mut self, (number, serial): (usize, u32), coroutine: Remote) {
         if let Some(call) = self.calls.get_mut(number)
             && call.serial == serial
         {
@@ -189,7 +200,7 @@ impl Calls {
         let call = &mut self.calls[number];
         let served = call.served;
         let cancel = call.cancel.take();
-        let next = call.rest.pop();
+        let next = call.rest.as_mut().and_then(|rest| rest.0.pop());
         match &next {
             Some(next) => {
                 self.linked -= usize::from(reports(next));
@@ -213,8 +224,9 @@ impl Calls {
         }
         let call = self.calls.remove(number);
         self.cancels -= usize::from(call.cancel.is_some());
-        self.linked -= call.rest.iter().filter(|linked| reports(linked)).count();
-        call.rest
+        let rest = call.rest.map_or_else(Vec::new, |rest| rest.0);
+        self.linked -= rest.iter().filter(|linked| reports(linked)).count();
+        rest
     }
 
     /// Somebody wants the call with this key to end.
@@ -230,8 +242,10 @@ impl Calls {
         let Some((number, place)) = self.find_linked(key) else {
             return Found::Nothing;
         };
-        self.calls[number].rest.remove(place);
-        self.linked -= 1;
+        if let Some(rest) = &mut self.calls[number].rest {
+            rest.0.remove(place);
+            self.linked -= 1;
+        }
         Found::Removed
     }
 
@@ -243,7 +257,9 @@ impl Calls {
             return Some(call.coroutine.clone());
         }
         let (number, place) = self.find_linked(key)?;
-        self.calls[number].rest[place].level = level;
+        if let Some(rest) = &mut self.calls[number].rest {
+            rest.0[place].level = level;
+        }
         Some(None)
     }
 
@@ -271,9 +287,10 @@ impl Calls {
             return None;
         }
         let is_it = |linked: &Submission| linked.key == key && reports(linked);
-        self.calls
-            .iter()
-            .find_map(|(number, call)| Some((number, call.rest.iter().position(is_it)?)))
+        self.calls.iter().find_map(|(number, call)| {
+            let rest = &call.rest.as_ref()?.0;
+            Some((number, rest.iter().position(is_it)?))
+        })
     }
 
     /// Keys are addresses or small numbers: a multiplication spreads them. A program that chooses its keys so that they collide

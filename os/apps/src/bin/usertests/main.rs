@@ -1,8 +1,8 @@
 //! Tests of the system from a program's point of view, in the manner of xv6.
 //!
 //! `usertests` runs all, `usertests NAME...` those with these names, `usertests GROUP` a group. Each test runs in a process of its own and fails if it
-//! panics, is ended by the kernel, exits with a code other than 0, or if the system has fewer (or more) frames of memory free
-//! afterwards than before.
+//! panics, is ended by the kernel, exits with a code other than 0, or if afterwards the system has not exactly as many free frames,
+//! processes, kernel coroutines, asynchronous calls, open files and free blocks on the disk as before.
 #![no_std]
 #![no_main]
 
@@ -10,28 +10,33 @@ extern crate alloc;
 
 mod arguments;
 mod asynchronous;
+mod batches;
 mod calls;
 mod cancel;
 mod coroutines;
 mod faults;
 mod files;
 mod grants;
+mod hardening;
 mod harts;
 mod image;
 mod inheritance;
+mod injected;
 mod memory;
 mod pipes;
 mod preemption;
 mod processes;
+mod programs;
 mod rings;
+mod service;
 mod support;
 mod synchronisation;
 mod threads;
 mod upcalls;
 mod urgency;
 
-use corank_user::{println, process};
-use support::{Test, frames_free_when, occupy_other_harts};
+use corank_user::{fs, information, println, process};
+use support::{Test, occupy_other_harts, spin_for_ticks};
 
 corank_user::main!(main);
 
@@ -40,6 +45,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("faults", faults::TESTS),
     ("image", image::TESTS),
     ("processes", processes::TESTS),
+    ("programs", programs::TESTS),
     ("pipes", pipes::TESTS),
     ("threads", threads::TESTS),
     ("synchronisation", synchronisation::TESTS),
@@ -47,6 +53,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("files", files::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
+    ("batches", batches::TESTS),
     ("calls", calls::TESTS),
     ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
@@ -54,8 +61,11 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("harts", harts::TESTS),
     ("grants", grants::TESTS),
     ("inheritance", inheritance::TESTS),
+    ("injected", injected::TESTS),
+    ("service", service::TESTS),
     ("upcalls", upcalls::TESTS),
     ("preemption", preemption::TESTS),
+    ("hardening", hardening::TESTS),
 ];
 
 fn main() -> i32 {
@@ -88,9 +98,53 @@ fn is_about_one_hart(group: &str, name: &str) -> bool {
         )
 }
 
+/// What must be the same before and after each test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    frames_free: u64,
+    processes: u64,
+    kernel_coroutines: u64,
+    /// Asynchronous calls of this process that are under way.
+    calls: u64,
+    /// Open files of this process.
+    files: u64,
+    /// Free blocks of the disk, if there is one.
+    disk_free: Option<u64>,
+}
+
+impl Counts {
+    /// As soon as they are so; after some clock ticks, however they are. When a parent hears of a child's end, the last of the child may
+    /// be on its way out, on another hart.
+    fn when(expected: Counts) -> Counts {
+        for _ in 0..20 {
+            if Counts::now() == expected {
+                break;
+            }
+            spin_for_ticks(1);
+        }
+        Counts::now()
+    }
+
+    fn now() -> Counts {
+        let disk_free = fs::space().map(|space| space.free).ok();
+        let processes = information::processes().expect("a list");
+        let this = process::id() as u64;
+        let this = processes.iter().find(|record| record.pid == this);
+        let system = information::system().expect("it is there");
+        Counts {
+            frames_free: system.frames_free,
+            processes: system.processes,
+            kernel_coroutines: system.coroutines,
+            calls: this.map_or(0, |this| this.calls),
+            files: this.map_or(0, |this| this.files),
+            disk_free,
+        }
+    }
+}
+
 /// Runs one test in a process of its own and says how it went.
 fn run(group: &str, test: &Test) -> bool {
-    let before = process::frames_free();
+    let before = Counts::now();
     let others = is_about_one_hart(group, test.name).then(occupy_other_harts);
     let child = process::spawn(|| {
         (test.run)();
@@ -100,14 +154,14 @@ fn run(group: &str, test: &Test) -> bool {
     drop(others);
     // What a test leaves behind becomes a child of the first process, which is this one unless a shell has started it.
     while process::wait_any().is_ok() {}
-    let after = frames_free_when(before);
+    let after = Counts::when(before);
     let name = test.name;
     match ended {
         Ok(exited) if exited.code != 0 => {
             println!("FAIL {group}::{name}: exit code {}", exited.code)
         }
         Ok(_) if after != before => {
-            println!("FAIL {group}::{name}: {before} frames were free before, {after} after")
+            println!("FAIL {group}::{name}: before and after: {before:?}, {after:?}")
         }
         Ok(_) => {
             println!("ok   {group}::{name}");
