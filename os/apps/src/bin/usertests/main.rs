@@ -91,10 +91,10 @@ fn main() -> i32 {
 /// Whether a test says what comes before what on one hart: then one is left to it. What it is about is that something is done before
 /// the process goes on; where another hart is free, that is done there, at the same time.
 fn is_about_one_hart(group: &str, name: &str) -> bool {
-    matches!(group, "inheritance" | "preemption")
+    matches!(group, "rings" | "cancel" | "inheritance" | "preemption")
         || matches!(
             name,
-            "a_call_follows_its_new_level" | "a_leaked_call_keeps_its_buffer"
+            "a_semaphore_counts" | "the_most_urgent_operation_is_next"
         )
 }
 
