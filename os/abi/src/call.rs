@@ -42,8 +42,8 @@ pub const SLEEP: usize = 101;
 /// `yield() -> 0`
 pub const YIELD: usize = 124;
 /// `kill(pid, signal: u32) -> 0`. A signal from 1 to 31, or a mask of 32 or more with the bit of one such signal, ends the process
-/// with the exit code -signal; 0 only asks whether the process exists. [`FAILED`] for any other, and when the process has ended or
-/// never was.
+/// with the exit code -signal; 0 only asks whether the process exists. A negative pid means all processes of the group with this
+/// number. [`FAILED`] for any other signal, and when the process has ended or never was.
 pub const KILL: usize = 129;
 /// `get_time() -> milliseconds since boot`
 pub const GET_TIME: usize = 169;

@@ -12,6 +12,8 @@ extern crate alloc;
 
 mod boot;
 mod clock;
+#[cfg(feature = "conformance")]
+mod conformance;
 mod console;
 mod device;
 mod elf_loader;

@@ -32,6 +32,7 @@ use corank_abi::exit_code;
 use corank_abi::page::ProcessPage;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use spin::Mutex;
+use table::SpaceId;
 
 /// How many files a process may have open.
 const MAX_FILES: usize = 1 << 16;
@@ -44,7 +45,7 @@ pub(crate) struct Process {
     /// Its number.
     pub pid: usize,
     /// Tells its address space from others in the harts' translation buffers.
-    space_id: u16,
+    space_id: SpaceId,
     name: Mutex<String>,
     /// Where paths begin that don't begin with `/`: an absolute path.
     pub directory: Mutex<String>,
@@ -130,18 +131,19 @@ pub(crate) enum Waited {
     Ended(usize, i32),
 }
 
-/// Ends all processes of a group.
-pub(crate) fn end_group(group: usize, code: i32) {
+/// Ends all processes of a group; false if there is none.
+pub(crate) fn end_group(group: usize, code: i32) -> bool {
     let mut members = Vec::new();
     table::for_each(|process| {
         if process.group.load(Ordering::Relaxed) == group {
             members.push(process.clone());
         }
     });
-    // Ending one comes back to the table.
-    for process in members {
+    // Ending one comes back to the table. A child that one of them makes meanwhile ends with it: see `fork`.
+    for process in &members {
         process.end(code);
     }
+    !members.is_empty()
 }
 
 impl Process {
