@@ -118,7 +118,10 @@ fn explore(producers: usize, times: usize) {
         }
         let interrupts = process.interrupts.load(Ordering::Relaxed);
         // It was open from the beginning.
-        assert!(interrupts <= openings + 1, "{interrupts} for {openings} openings");
+        assert!(
+            interrupts <= openings + 1,
+            "{interrupts} for {openings} openings"
+        );
     });
 }
 
