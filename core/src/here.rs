@@ -20,12 +20,28 @@ pub fn spawn<F>(priority: Priority, future: F) -> Result<JoinHandle<F::Output>, 
 where
     F: Future + 'static,
 {
+    spawn_with(priority, move || future)
+}
+
+/// As [`spawn`], but `make` builds the future where it will stay: large ones are not moved. `make` does nothing else; it is
+/// dropped, and not called, if there is no place for the future.
+///
+/// # Errors
+/// As [`spawn`].
+#[inline]
+pub fn spawn_with<F>(
+    priority: Priority,
+    make: impl FnOnce() -> F,
+) -> Result<JoinHandle<F::Output>, SpawnError>
+where
+    F: Future + 'static,
+{
     let scheduler = context::here().ok_or(SpawnError::NotRunning)?;
     if scheduler.is_shared() {
         return Err(SpawnError::Shared);
     }
     scheduler
-        .spawn::<F, false>(priority, future)
+        .spawn::<F, false>(priority, make)
         .map(JoinHandle::new)
 }
 

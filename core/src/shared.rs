@@ -6,6 +6,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::task::Waker;
 
+use crate::access::Held;
 use crate::block::State;
 use crate::context::Entered;
 use crate::executor::{Config, Relaxed, SpawnError, Step, SystemView};
@@ -13,7 +14,7 @@ use crate::id::CoroutineId;
 use crate::join::JoinHandle;
 use crate::priority::{Levels, Priority};
 use crate::published::Published;
-use crate::scheduler::{Held, Scheduler};
+use crate::scheduler::Scheduler;
 use crate::seat::Seat;
 
 /// An executor that any number of threads or harts serve, each through a [`Worker`].
@@ -70,7 +71,8 @@ impl SharedExecutor {
     pub fn with(mut config: Config) -> Self {
         config.shared = true;
         Self {
-            scheduler: crate::storage::heap_scheduler(config),
+            scheduler: crate::storage::heap_scheduler(config, crate::storage::Memory::GLOBAL)
+                .expect("memory for a scheduler"),
         }
     }
 
@@ -123,7 +125,24 @@ impl SharedExecutor {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let block = self.scheduler().spawn::<F, true>(priority, future)?;
+        self.spawn_with(priority, move || future)
+    }
+
+    /// As [`spawn`](Self::spawn), but `make` builds the future where it will stay: large ones are not moved. `make` does nothing
+    /// else: the other workers wait meanwhile. It is dropped, and not called, if there is no place for the future.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    #[inline]
+    pub fn spawn_with<F>(
+        &self,
+        priority: Priority,
+        make: impl FnOnce() -> F,
+    ) -> Result<SharedHandle<F::Output>, SpawnError>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let block = self.scheduler().spawn::<F, true>(priority, make)?;
         Ok(JoinHandle::new(block))
     }
 
@@ -197,12 +216,12 @@ impl SharedExecutor {
 
     /// When the next timer is due, in nanoseconds; `None` if there is none.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.own(|scheduler| scheduler.timers.next_deadline())
+        self.own(|scheduler| scheduler.next_deadline())
     }
 
     /// Gives memory of futures that are gone back to the allocator; see [`Executor::trim`](crate::Executor::trim).
     pub fn trim(&self) {
-        self.own(|scheduler| scheduler.storage().trim());
+        self.own(Scheduler::trim);
     }
 }
 

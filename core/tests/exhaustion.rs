@@ -228,3 +228,37 @@ fn stale_identifiers_stay_stale() {
         assert!(!executor.wake(CoroutineId::from_bits(bits)));
     }
 }
+
+/// The future is made when there is a place for it, and not before; what it was to be made of is dropped otherwise.
+#[test]
+fn a_future_is_made_where_it_stays() {
+    let (made, drops) = (Counter::new(), Counter::new());
+    for allocations in 0.. {
+        let executor = executor();
+        let (count, guard) = (made.clone(), drops.guard());
+        let make = move || {
+            count.add();
+            async move {
+                let large = [7_u8; 4096];
+                yield_now().await;
+                drop(guard);
+                large.iter().map(|byte| usize::from(*byte)).sum::<usize>()
+            }
+        };
+        let before = drops.count();
+        let spawned = with_memory_for(allocations, || executor.spawn_with(level(9), make));
+        match spawned {
+            Err(error) => {
+                assert_eq!(error, SpawnError::OutOfMemory);
+                assert_eq!((made.count(), drops.count()), (0, before + 1));
+            }
+            Ok(handle) => {
+                assert_eq!((made.count(), drops.count()), (1, before));
+                executor.run_until_idle();
+                assert_eq!(drops.count(), before + 1);
+                assert_eq!(handle.try_join().unwrap().unwrap(), 7 * 4096);
+                return;
+            }
+        }
+    }
+}

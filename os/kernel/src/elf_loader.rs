@@ -4,16 +4,26 @@ use crate::memory::page_table::Flags;
 use crate::memory::{OutOfMemory, PAGE_SIZE, page_down, page_up};
 use core::fmt;
 use elf::ElfBytes;
-use elf::abi::{EM_RISCV, ET_EXEC, PF_W, PF_X, PT_LOAD};
+use elf::ParseError;
+use elf::abi::{EI_CLASS, ELFCLASS64, ELFMAGIC, EM_RISCV, ET_EXEC, PF_W, PF_X, PT_LOAD};
 use elf::endian::LittleEndian;
-use elf::file::Class;
 use elf::segment::ProgramHeader;
 
 /// Why a file cannot be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadError {
-    /// Not an executable ELF file for 64-bit RISC-V, or one whose segments lie where they must not.
-    NotAProgram,
+    /// Not an ELF file, or one whose header says nonsense.
+    NotElf,
+    /// Something that its header names lies behind its end.
+    Truncated,
+    /// For another machine, or no executable at a fixed address.
+    WrongKind,
+    /// A segment lies where programs must not, or is larger in the file than in memory.
+    BadSegment,
+    /// Two segments share a page.
+    Overlap,
+    /// Execution would begin outside all executable segments.
+    BadEntry,
     /// No memory for it.
     OutOfMemory,
 }
@@ -27,9 +37,24 @@ impl From<OutOfMemory> for LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            LoadError::NotAProgram => "not an executable for 64-bit RISC-V",
+            LoadError::NotElf => "not an ELF file",
+            LoadError::Truncated => "the file is cut off",
+            LoadError::WrongKind => "not an executable for 64-bit RISC-V at a fixed address",
+            LoadError::BadSegment => "a segment lies where programs must not, or has wrong sizes",
+            LoadError::Overlap => "two segments share a page",
+            LoadError::BadEntry => "it does not begin in an executable segment",
             LoadError::OutOfMemory => "not enough memory",
         })
+    }
+}
+
+impl From<ParseError> for LoadError {
+    fn from(error: ParseError) -> LoadError {
+        match error {
+            // The library finds that an offset and a size lead out of the file.
+            ParseError::SliceReadError(_) | ParseError::IntegerOverflow => LoadError::Truncated,
+            _ => LoadError::NotElf,
+        }
     }
 }
 
@@ -38,20 +63,32 @@ impl fmt::Display for LoadError {
 /// # Errors
 /// See [`LoadError`]. The address space is then good for nothing but being dropped.
 pub(crate) fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize, LoadError> {
-    let program =
-        ElfBytes::<LittleEndian>::minimal_parse(file).map_err(|_| LoadError::NotAProgram)?;
+    if !file.starts_with(&ELFMAGIC) {
+        return Err(LoadError::NotElf);
+    }
+    // Files for 32 bits are laid out differently.
+    if file.get(EI_CLASS) != Some(&ELFCLASS64) {
+        return Err(LoadError::WrongKind);
+    }
+    let program = ElfBytes::<LittleEndian>::minimal_parse(file)?;
     let header = &program.ehdr;
-    if header.class != Class::ELF64 || header.e_machine != EM_RISCV || header.e_type != ET_EXEC {
-        return Err(LoadError::NotAProgram);
+    if header.e_machine != EM_RISCV || header.e_type != ET_EXEC {
+        return Err(LoadError::WrongKind);
     }
     let mut end = 0;
-    for segment in program.segments().ok_or(LoadError::NotAProgram)? {
+    let mut begins_in_code = false;
+    for segment in program.segments().ok_or(LoadError::NotElf)? {
         if segment.p_type == PT_LOAD && segment.p_memsz > 0 {
-            let data = program
-                .segment_data(&segment)
-                .map_err(|_| LoadError::NotAProgram)?;
-            end = end.max(load_segment(&segment, data, space)?);
+            let data = program.segment_data(&segment)?;
+            let segment_end = load_segment(&segment, data, space)?;
+            let range = segment.p_vaddr as usize..segment_end;
+            begins_in_code |=
+                segment.p_flags & PF_X != 0 && range.contains(&(header.e_entry as usize));
+            end = end.max(segment_end);
         }
+    }
+    if !begins_in_code {
+        return Err(LoadError::BadEntry);
     }
     space.set_heap(end);
     Ok(header.e_entry as usize)
@@ -63,12 +100,12 @@ fn load_segment(
     data: &[u8],
     space: &mut AddressSpace,
 ) -> Result<usize, LoadError> {
-    let start = usize::try_from(segment.p_vaddr).map_err(|_| LoadError::NotAProgram)?;
+    let start = segment.p_vaddr as usize;
     let end = start
         .checked_add(segment.p_memsz as usize)
-        .ok_or(LoadError::NotAProgram)?;
+        .ok_or(LoadError::BadSegment)?;
     if start < PROGRAM.start || end > PROGRAM.end || data.len() > end - start {
-        return Err(LoadError::NotAProgram);
+        return Err(LoadError::BadSegment);
     }
     let mut flags = Flags::USER | Flags::READ;
     flags.set(Flags::WRITE, segment.p_flags & PF_W != 0);
@@ -76,7 +113,7 @@ fn load_segment(
     for page in (page_down(start)..page_up(end)).step_by(PAGE_SIZE) {
         // Two segments that share a page would need one set of rights for both.
         if space.is_mapped(page) {
-            return Err(LoadError::NotAProgram);
+            return Err(LoadError::Overlap);
         }
         let frame = if flags.contains(Flags::WRITE) {
             space.map_zeroed(page, flags)?

@@ -42,7 +42,7 @@ pub mod thread;
 pub mod time;
 pub mod vdso;
 
-pub use corank::{self, JoinError, JoinHandle, Priority, SpawnError, spawn, yield_now};
+pub use corank::{self, JoinError, JoinHandle, Priority, SpawnError, spawn, spawn_with, yield_now};
 pub use entry::arguments;
 pub use raw::Error;
 pub use runtime::block_on;

@@ -14,9 +14,11 @@ const SIZE: u64 = 256 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Disk {
     /// The file that holds its contents.
-    pub(crate) image: PathBuf,
-    /// How QEMU opens it: `""`, or options of `-drive` that begin with a comma.
-    pub(crate) options: String,
+    image: PathBuf,
+    /// Options of QEMU's `-drive`.
+    options: Vec<String>,
+    /// Rules of QEMU's `blkdebug`, which makes requests fail.
+    faults: Vec<String>,
 }
 
 impl Disk {
@@ -24,8 +26,21 @@ impl Disk {
     pub(crate) fn of(image: impl Into<PathBuf>) -> Self {
         Self {
             image: image.into(),
-            options: String::new(),
+            options: Vec::new(),
+            faults: Vec::new(),
         }
+    }
+
+    /// The same disk with an option of QEMU's `-drive`.
+    pub(crate) fn with_option(mut self, option: &str) -> Self {
+        self.options.push(option.to_string());
+        self
+    }
+
+    /// The same disk with a rule of QEMU's `blkdebug`: `inject-error.0.event=read_aio` and the like.
+    pub(crate) fn with_fault(mut self, rule: String) -> Self {
+        self.faults.push(rule);
+        self
     }
 
     /// The disk that stays from one run to the next; made if it is not there.
@@ -41,9 +56,19 @@ impl Disk {
     pub(super) fn arguments(&self) -> [String; 4] {
         // A comma in a name is doubled.
         let image = self.image.display().to_string().replace(',', ",,");
+        let mut drive = vec!["if=none".to_string(), "id=disk".into(), "format=raw".into()];
+        if self.faults.is_empty() {
+            drive.push(format!("file={image}"));
+        } else {
+            drive.push("file.driver=blkdebug".into());
+            drive.push("file.image.driver=file".into());
+            drive.push(format!("file.image.filename={image}"));
+            drive.extend(self.faults.iter().map(|rule| format!("file.{rule}")));
+        }
+        drive.extend(self.options.iter().cloned());
         [
             "-drive".to_string(),
-            format!("if=none,id=disk,format=raw,file={image}{}", self.options),
+            drive.join(","),
             "-device".to_string(),
             "virtio-blk-device,drive=disk".to_string(),
         ]

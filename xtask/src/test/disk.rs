@@ -5,9 +5,14 @@ use super::outcome::Outcome;
 use crate::os::disk::{self, Disk};
 use crate::process;
 use crate::repository;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::Command;
+
+/// Bytes of a sector.
+const SECTOR: u64 = 512;
 
 /// Checks a FAT file system.
 const FSCK: &str = "fsck.fat";
@@ -33,6 +38,64 @@ impl TestDisk {
         Disk::of(&self.image)
     }
 
+    /// Puts a file on the disk, with `mcopy`.
+    pub(super) fn write(&self, path: &str, content: &[u8]) -> Result<()> {
+        let source = self.image.with_extension("file");
+        std::fs::write(&source, content)?;
+        let mut command = mtools("mcopy");
+        command
+            .arg("-i")
+            .arg(&self.image)
+            .arg(&source)
+            .arg(format!("::{path}"));
+        run(command)?;
+        Ok(std::fs::remove_file(&source)?)
+    }
+
+    /// Makes a directory on the disk, with `mmd`.
+    pub(super) fn make_directory(&self, path: &str) -> Result<()> {
+        let mut command = mtools("mmd");
+        command.arg("-i").arg(&self.image).arg(format!("::{path}"));
+        run(command).map(|_| ())
+    }
+
+    /// Where a file's first cluster lies, in sectors from the disk's beginning.
+    pub(super) fn first_sector(&self, path: &str) -> Result<u64> {
+        let mut command = mtools("mshowfat");
+        command.arg("-i").arg(&self.image).arg(format!("::{path}"));
+        let shown = String::from_utf8(run(command)?)?;
+        // `::/name <5-9>`
+        let cluster: u64 = shown
+            .rsplit_once('<')
+            .and_then(|(_, rest)| rest.split(['-', '>']).next()?.parse().ok())
+            .with_context(|| format!("mshowfat says: {shown}"))?;
+        let mut boot = [0; 64];
+        File::open(&self.image)?.read_exact(&mut boot)?;
+        let word = |at: usize| u64::from(u16::from_le_bytes([boot[at], boot[at + 1]]));
+        let long = |at: usize| word(at) | word(at + 2) << 16;
+        // The layout of FAT's first sector; a FAT32 has its sizes in the longer fields.
+        let (per_cluster, reserved, tables, root_entries) =
+            (u64::from(boot[13]), word(14), u64::from(boot[16]), word(17));
+        let table = if word(22) == 0 { long(36) } else { word(22) };
+        let root = root_entries * 32 / SECTOR;
+        Ok(reserved + tables * table + root + (cluster - 2) * per_cluster)
+    }
+
+    /// Fills the disk with zeros: no file system any more.
+    pub(super) fn wipe(&self) -> Result<()> {
+        let file = File::options().write(true).open(&self.image)?;
+        let size = file.metadata()?.len();
+        file.set_len(0)?;
+        Ok(file.set_len(size)?)
+    }
+
+    /// All of a file on the disk, read with `mtype`.
+    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>> {
+        let mut command = mtools("mtype");
+        command.arg("-i").arg(&self.image).arg(format!("::{path}"));
+        run(command)
+    }
+
     /// Whether `fsck.fat` finds nothing to complain of: one test.
     pub(super) fn check(&self, context: &mut Context) -> Result<Outcome> {
         let program = process::find(FSCK).unwrap_or_else(|| FSCK.into());
@@ -41,6 +104,30 @@ impl TestDisk {
         command.args(["-n", "-v"]).arg(&self.image);
         Ok(Outcome::of_command(&context.command(&command)?))
     }
+}
+
+/// One of mtools' programs. They shall not judge the disk by what lies around it.
+fn mtools(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env("MTOOLS_SKIP_CHECK", "1")
+        .env("MTOOLSRC", "/dev/null");
+    command
+}
+
+/// Runs a command and returns what it prints.
+fn run(mut command: Command) -> Result<Vec<u8>> {
+    let name = process::describe(&command);
+    let output = command
+        .output()
+        .with_context(|| format!("can't start `{name}`"))?;
+    if !output.status.success() {
+        bail!(
+            "`{name}` failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(output.stdout)
 }
 
 impl Drop for TestDisk {

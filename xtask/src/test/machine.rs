@@ -49,7 +49,7 @@ pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
 /// One program that is run in the operating system, as a file in `os/tests/`.
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct ProgramTest {
+pub(super) struct ProgramTest {
     /// The program and its arguments, with spaces between.
     run: String,
     /// The same as a list, for arguments with spaces inside.
@@ -96,8 +96,54 @@ impl Default for ProgramTest {
 }
 
 impl ProgramTest {
+    /// A program with its arguments, its exit code, and what it must print.
+    pub(super) fn expecting(run: &str, exit: u8, expect: &[&str]) -> Self {
+        Self {
+            run: run.to_string(),
+            exit,
+            expect: expect.iter().map(|text| text.to_string()).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// A script for the shell, its exit code, and what it must print.
+    pub(super) fn script(script: &str, exit: u8, expect: &[&str]) -> Self {
+        Self {
+            command: Some(["sh", "-c", script].map(str::to_string).to_vec()),
+            ..Self::expecting(script, exit, expect)
+        }
+    }
+
+    /// The same test, in which this must not be printed.
+    pub(super) fn rejecting(mut self, text: &str) -> Self {
+        self.reject.push(text.to_string());
+        self
+    }
+
+    /// Runs it; says so if it does not do what is expected.
+    pub(super) fn judge(
+        &self,
+        image: &Image,
+        disk: Option<Disk>,
+        context: &mut Context,
+    ) -> Result<Outcome> {
+        context.progress.say(&self.run);
+        let (output, code) = self.boot(image, disk)?;
+        Ok(match self.complaint(&output, code) {
+            None => Outcome::passed(),
+            Some(complaint) => {
+                context.show(&format!(
+                    "`{}` {complaint}; it printed:\n{}",
+                    self.run,
+                    tail(&output)
+                ));
+                Outcome::failed()
+            }
+        })
+    }
+
     /// Output and exit code.
-    fn boot(&self, image: &Image, disk: Option<Disk>) -> Result<(String, u8)> {
+    pub(super) fn boot(&self, image: &Image, disk: Option<Disk>) -> Result<(String, u8)> {
         let boot = Boot {
             smp: self.smp,
             memory: self.memory.clone(),
@@ -205,7 +251,7 @@ pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
     Ok(counted)
 }
 
-fn tail(output: &str) -> String {
+pub(super) fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
     lines[lines.len().saturating_sub(40)..].join("\n")
 }

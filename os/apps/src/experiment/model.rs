@@ -13,7 +13,7 @@ use atomic_waker::AtomicWaker;
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process;
 use corank_user::sync::Semaphore;
-use corank_user::{Error, JoinHandle, Priority, ring, runtime, spawn, thread};
+use corank_user::{Error, JoinHandle, Priority, ring, runtime, spawn_with, thread};
 
 /// A way to run many tasks in one process.
 pub trait Model: 'static {
@@ -73,7 +73,7 @@ impl Model for Coroutine {
     fn spawn<F: Future<Output = ()> + 'static>(
         make: impl FnOnce() -> F + Send + 'static,
     ) -> Self::Task {
-        spawn(Priority::DEFAULT, make()).expect("memory for another coroutine")
+        spawn_with(Priority::DEFAULT, make).expect("memory for another coroutine")
     }
 
     async fn join(task: Self::Task) {

@@ -7,6 +7,7 @@
 use core::fmt::{self, Write};
 
 const SYSCALL_DUP: usize = 24;
+const SYSCALL_OPEN: usize = 56;
 const SYSCALL_CLOSE: usize = 57;
 const SYSCALL_PIPE: usize = 59;
 const SYSCALL_READ: usize = 63;
@@ -49,6 +50,18 @@ fn syscall(id: usize, args: [usize; 3]) -> isize {
         );
     }
     ret
+}
+
+pub(crate) const RDONLY: u32 = 0;
+pub(crate) const WRONLY: u32 = 1 << 0;
+pub(crate) const RDWR: u32 = 1 << 1;
+pub(crate) const CREATE: u32 = 1 << 9;
+
+pub(crate) fn open(path: &core::ffi::CStr, flags: u32) -> isize {
+    syscall(
+        SYSCALL_OPEN,
+        [path.as_ptr().expose_provenance(), flags as usize, 0],
+    )
 }
 
 pub(crate) fn close(fd: usize) -> isize {

@@ -5,8 +5,8 @@ use alloc::string::String;
 use corank_user::fs::{self, Entry, File, FileStatus};
 use corank_user::println;
 
-/// Bytes of one read.
-const PIECE: usize = 64 << 10;
+/// Bytes of one read: what the kernel takes at once.
+const PIECE: usize = 128 << 10;
 
 /// Lists directories, and files by themselves.
 pub(crate) fn ls(arguments: &Arguments) -> Result<(), Trouble> {

@@ -1,0 +1,221 @@
+//! The operating system's disk, seen from both sides: Linux's tools write what it reads, and read what it writes. And disks that fail.
+
+use super::Context;
+use super::disk::TestDisk;
+use super::machine::{DISK_SIZE, ProgramTest};
+use super::outcome::Outcome;
+use crate::os::build::{self, Image};
+use crate::os::disk::Disk;
+use anyhow::Result;
+
+/// The number of a write that [`CHANGES`] does not get to.
+const BEHIND_LAST_WRITE: u32 = 70;
+
+/// Changes of every kind, each of which may fail or not; and what shows that the system goes on.
+const CHANGES: &str = "mkdir d; echo text > 'd/a long name'; mv 'd/a long name' d/a; cp d/a d/b; mv d/b c; rm d/a; rmdir d; rm c; echo over";
+
+/// Runs all tests.
+pub(super) fn test(context: &mut Context) -> Result<Outcome> {
+    let image = build::build(&[], None, &mut context.progress)?;
+    let mut outcome = Outcome::default();
+    for test in [
+        both_ways,
+        a_read_that_fails_once,
+        each_write_fails_in_turn,
+        no_write_succeeds,
+        a_full_disk,
+        a_disk_without_a_file_system,
+        a_disk_that_is_read_only,
+    ] {
+        outcome.add(test(&image, context)?);
+    }
+    Ok(outcome)
+}
+
+/// Bytes that differ from place to place.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|at| (at ^ at >> 8 ^ at >> 16) as u8)
+        .collect()
+}
+
+/// One test for each file: it must have this content.
+fn compare(disk: &TestDisk, path: &str, content: &[u8], context: &mut Context) -> Result<Outcome> {
+    Ok(if disk.read(path)? == content {
+        Outcome::passed()
+    } else {
+        context.show(&format!("{path} on the disk has not what was written"));
+        Outcome::failed()
+    })
+}
+
+fn both_ways(image: &Image, context: &mut Context) -> Result<Outcome> {
+    let disk = TestDisk::new("both-ways", DISK_SIZE)?;
+    let large = pattern(1_000_000);
+    disk.write("/large", &large)?;
+    disk.write("/A name that is longer than eleven.text", b"one\n")?;
+    disk.make_directory("/directory")?;
+    disk.write("/directory/Grüße 协程", b"two\nthree\n")?;
+    let script = "ls -l /; wc large 'directory/Grüße 协程'; cp large copy; mkdir new; \
+                  cp 'directory/Grüße 协程' 'new/From Corank'; mv large directory; rm 'A name that is longer than eleven.text'; echo appended >> 'new/From Corank'; top -n 1";
+    let test = ProgramTest::script(
+        script,
+        0,
+        &[
+            "A name that is longer than eleven.text\n",
+            " directory/\n",
+            "   1000000 ",
+            " 1000000 large\n",
+            " directory/Grüße 协程\n",
+            // A large read is several requests at once.
+            "at most 4 at once",
+        ],
+    );
+    let mut outcome = test.judge(image, Some(disk.attached()), context)?;
+    for (path, content) in [
+        ("/copy", large.as_slice()),
+        ("/directory/large", &large),
+        ("/directory/Grüße 协程", b"two\nthree\n"),
+        ("/new/From Corank", b"two\nthree\nappended\n"),
+    ] {
+        outcome.add(compare(&disk, path, content, context)?);
+    }
+    outcome.add(disk.check(context)?);
+    Ok(outcome)
+}
+
+fn a_read_that_fails_once(image: &Image, context: &mut Context) -> Result<Outcome> {
+    let disk = TestDisk::new("bad-sector", DISK_SIZE)?;
+    disk.write("/file", &pattern(10_000))?;
+    let sector = disk.first_sector("/file")? + 3;
+    let failing = disk
+        .attached()
+        .with_fault("inject-error.0.event=read_aio".into())
+        .with_fault(format!("inject-error.0.sector={sector}"))
+        .with_fault("inject-error.0.errno=5".into())
+        .with_fault("inject-error.0.once=on".into());
+    let test = ProgramTest::script(
+        "cat file; echo $?; wc file",
+        0,
+        &[
+            "cat: file: the disk could not read or write\n1\n",
+            "   10000 file\n",
+        ],
+    );
+    let mut outcome = test.judge(image, Some(failing), context)?;
+    outcome.add(disk.check(context)?);
+    Ok(outcome)
+}
+
+/// Makes the `number`th write fail, once.
+fn failing_at(disk: Disk, number: u32) -> Disk {
+    // `blkdebug` counts by states: each write before the one that fails leads to the next.
+    let mut disk = disk;
+    for state in 1..number {
+        let rule = format!("set-state.{}", state - 1);
+        disk = disk
+            .with_fault(format!("{rule}.event=write_aio"))
+            .with_fault(format!("{rule}.state={state}"))
+            .with_fault(format!("{rule}.new_state={}", state + 1));
+    }
+    disk.with_fault("inject-error.0.event=write_aio".into())
+        .with_fault(format!("inject-error.0.state={number}"))
+        .with_fault("inject-error.0.errno=5".into())
+        .with_fault("inject-error.0.once=on".into())
+}
+
+/// Whichever write fails, the system goes on, and the disk is whole in the end.
+fn each_write_fails_in_turn(image: &Image, context: &mut Context) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for number in 1..=BEHIND_LAST_WRITE {
+        let disk = TestDisk::new("bad-write", 1 << 20)?;
+        let mut test = ProgramTest::script(CHANGES, 0, &["over\n"]);
+        if number == BEHIND_LAST_WRITE {
+            test = test.rejecting("the disk could not");
+        }
+        let failing = failing_at(disk.attached(), number).with_option("werror=report");
+        outcome.add(test.judge(image, Some(failing), context)?);
+        outcome.add(disk.check(context)?);
+    }
+    Ok(outcome)
+}
+
+/// Every change fails with an error, and nothing else happens.
+fn no_write_succeeds(image: &Image, context: &mut Context) -> Result<Outcome> {
+    let disk = TestDisk::new("no-write", 1 << 20)?;
+    disk.write("/file", b"text\n")?;
+    let failing = disk
+        .attached()
+        .with_fault("inject-error.0.event=write_aio".into())
+        .with_fault("inject-error.0.errno=5".into())
+        .with_option("werror=report");
+    let test = ProgramTest::script(
+        "mkdir d; echo new > other; rm file; ls; exit 3",
+        3,
+        &[
+            "mkdir: d: the disk could not read or write\n",
+            "sh: other: the disk could not read or write\n",
+            "rm: file: the disk could not read or write\n",
+            "file\n",
+            "corank: the file system could not be written to its end\n",
+        ],
+    );
+    let mut outcome = test.judge(image, Some(failing), context)?;
+    outcome.add(compare(&disk, "/file", b"text\n", context)?);
+    outcome.add(disk.check(context)?);
+    Ok(outcome)
+}
+
+fn a_full_disk(image: &Image, context: &mut Context) -> Result<Outcome> {
+    let disk = TestDisk::new("full", 1 << 20)?;
+    disk.write("/large", &pattern(700_000))?;
+    let test = ProgramTest::script(
+        "df; cp large copy; echo $?; rm copy; df; cp large copy; rm large copy; echo again > file; cat file",
+        0,
+        &[
+            "cp: copy: the disk is full\n1\n",
+            "cp: copy: the disk is full\nagain\n",
+        ],
+    );
+    let mut outcome = test.judge(image, Some(disk.attached()), context)?;
+    outcome.add(compare(&disk, "/file", b"again\n", context)?);
+    outcome.add(disk.check(context)?);
+    Ok(outcome)
+}
+
+fn a_disk_without_a_file_system(image: &Image, context: &mut Context) -> Result<Outcome> {
+    let disk = TestDisk::new("empty", 1 << 20)?;
+    disk.wipe()?;
+    let test = ProgramTest::script(
+        "ls; echo text > file; hello you",
+        0,
+        &[
+            "corank: no file system on the disk: ",
+            "ls: .: the disk could not read or write\n",
+            "sh: file: the disk could not read or write\n",
+            "hello, you\n",
+        ],
+    );
+    test.judge(image, Some(disk.attached()), context)
+}
+
+fn a_disk_that_is_read_only(image: &Image, context: &mut Context) -> Result<Outcome> {
+    let disk = TestDisk::new("read-only", 1 << 20)?;
+    disk.write("/file", b"text\n")?;
+    let test = ProgramTest::script(
+        "cat file; echo new > file; mkdir d; rm file; mv file other; cat file",
+        0,
+        &[
+            "text\n",
+            "sh: file: the disk cannot be written\n",
+            "mkdir: d: the disk cannot be written\n",
+            "rm: file: the disk cannot be written\n",
+            "mv: file: the disk cannot be written\n",
+            "text\n",
+        ],
+    );
+    let read_only = disk.attached().with_option("readonly=on");
+    let mut outcome = test.judge(image, Some(read_only), context)?;
+    outcome.add(disk.check(context)?);
+    Ok(outcome)
+}
