@@ -4,6 +4,7 @@
 //! they are), [`repository`] (where things lie) and [`toolchain`] (which compiler builds for bare metal).
 #![forbid(unsafe_code)]
 
+mod cpp;
 mod experiment;
 mod firmware;
 mod os;
@@ -39,6 +40,8 @@ enum Command {
     Experiment(experiment::Options),
     /// Boots the OS, runs one program, ends with the program's exit code
     Os(os::Options),
+    /// The coroutine frames in a firmware: their sizes, and whether they fit
+    Frames(cpp::frames::Options),
     /// Writes target/report/index.html from the results of the last runs
     Report,
 }
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Experiment(options) => experiment::run(&options),
         Command::Os(options) => os::run(&options),
+        Command::Frames(options) => cpp::frames::run(&options),
         Command::Report => report::run(),
     };
     outcome.unwrap_or_else(|error| {

@@ -60,6 +60,31 @@ const TOOLS: &[Tool] = &[
         package: "gcc",
         purpose: "compiles spin's verifier",
     },
+    Tool {
+        program: "g++",
+        package: "g++",
+        purpose: "compiles the tests of the C++ library",
+    },
+    Tool {
+        program: "clang++-19",
+        package: "clang-19",
+        purpose: "compiles the tests of the C++ library",
+    },
+    Tool {
+        program: "cmake",
+        package: "cmake",
+        purpose: "builds the C++ library's tests and firmware",
+    },
+    Tool {
+        program: "ninja",
+        package: "ninja-build",
+        purpose: "builds the C++ library's tests and firmware",
+    },
+    Tool {
+        program: "arm-none-eabi-g++",
+        package: "gcc-arm-none-eabi",
+        purpose: "compiles for the Cortex-M4",
+    },
     // spin hands its model to the C preprocessor under this name.
     Tool {
         program: "cpp",
@@ -68,8 +93,34 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
-/// Headers that gcc needs, and the Debian package that brings them.
-const C_HEADERS: (&str, &str) = ("/usr/include/stdio.h", "libc6-dev");
+/// Files that compilers need, the Debian packages that bring them, and what they are for.
+const FILES: &[(&str, &str, &str)] = &[
+    (
+        "/usr/include/stdio.h",
+        "libc6-dev",
+        "the C library's headers",
+    ),
+    (
+        "/usr/include/gtest/gtest.h",
+        "libgtest-dev",
+        "tests the C++ library",
+    ),
+    (
+        "/usr/include/newlib/stdint.h",
+        "libnewlib-arm-none-eabi",
+        "the C headers of the Cortex-M4",
+    ),
+    (
+        "/usr/include/newlib/c++",
+        "libstdc++-arm-none-eabi-newlib",
+        "<coroutine> for the Cortex-M4",
+    ),
+    (
+        "/usr/lib/llvm-19/lib/clang/19/include/sanitizer",
+        "libclang-rt-19-dev",
+        "clang's sanitizers",
+    ),
+];
 
 /// Installs what is missing and says what it does.
 pub(crate) fn run() -> Result<()> {
@@ -110,9 +161,8 @@ fn missing_packages() -> Vec<(&'static str, &'static str)> {
         .filter(|tool| process::find(tool.program).is_none())
         .map(|tool| (tool.package, tool.purpose))
         .collect();
-    if !Path::new(C_HEADERS.0).exists() {
-        missing.push((C_HEADERS.1, "the C library's headers"));
-    }
+    let files = FILES.iter().filter(|(file, ..)| !Path::new(file).exists());
+    missing.extend(files.map(|(_, package, purpose)| (*package, *purpose)));
     missing
 }
 

@@ -8,6 +8,7 @@
 pub mod chart;
 pub mod compare;
 pub mod document;
+mod firmware;
 pub mod page;
 pub mod papers;
 pub mod row;

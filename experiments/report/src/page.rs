@@ -2,6 +2,7 @@
 
 use crate::compare::{self, Comparison};
 use crate::document::Document;
+use crate::firmware;
 use crate::scheduler;
 use crate::table::{Table, escape, figure};
 use crate::verdict::{self, Verdict};
@@ -94,6 +95,7 @@ fn section(document: &Document) -> Result<String> {
         "b" => ("Experiment B: tasks in series through pipes", ABOUT_B),
         "core" => ("The scheduler alone, on the host", ABOUT_CORE),
         "mcu-switch" => ("A switch on a Cortex-M4", ABOUT_MCU_SWITCH),
+        "mcu-size" => ("Code and RAM on a Cortex-M4", ABOUT_MCU_SIZE),
         other => (other, ""),
     };
     let tables: Vec<Table> = match document.experiment.as_str() {
@@ -102,6 +104,7 @@ fn section(document: &Document) -> Result<String> {
             .map(Comparison::table)
             .collect(),
         "core" => scheduler::tables(document),
+        "mcu-switch" => vec![plain_table(document), firmware::exception_model()],
         _ => vec![plain_table(document)],
     };
     let figures: String = figures(document)?
@@ -126,6 +129,8 @@ const ABOUT_B: &str = "Each of N tasks reads a message from its pipe, writes it 
     largest run.";
 const ABOUT_MCU_SWITCH: &str = "Instructions per switch in QEMU, the loop around it included. Instructions are not cycles: \
     exception entry and exit, flash wait states and the pipeline are not in these numbers.";
+const ABOUT_MCU_SIZE: &str = "The switching firmware of each model: two tasks that toggle a pin and yield, with a vector table of the core's exceptions alone. \
+    What one more costs is the difference between two such firmwares.";
 const ABOUT_CORE: &str = "One thread of the host, no operating system of ours: what one operation of the scheduler costs beside \
     other executors, measured alternately in one run.";
 

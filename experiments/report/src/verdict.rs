@@ -2,6 +2,7 @@
 
 use crate::compare::{self, Comparison, THREAD_BLOCK, THREAD_YIELD};
 use crate::document::Document;
+use crate::firmware;
 use crate::scheduler;
 use crate::table::{Table, figure};
 use anyhow::Result;
@@ -49,6 +50,8 @@ pub fn verdicts(document: &Document) -> Result<Vec<Verdict>> {
             .flat_map(of_comparison)
             .collect(),
         "core" => scheduler::verdicts(document),
+        "mcu-switch" => firmware::switch_verdicts(document),
+        "mcu-size" => firmware::size_verdicts(document),
         _ => Vec::new(),
     })
 }

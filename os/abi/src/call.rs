@@ -145,6 +145,16 @@ pub const UPCALL_RETURN: usize = 4021;
 /// `upcall_raise() -> 0`: interrupts the thread that takes the process's interrupts, or ends its wait in [`RING_ENTER`]. For whoever
 /// was told so by [`Flag::raise`](crate::upcall::Flag::raise). [`FAILED`] if no thread takes them.
 pub const UPCALL_RAISE: usize = 4022;
+/// `service_model(model) -> the model before`: how the kernel serves this process's calls that may wait, also asynchronous ones:
+/// [`BY_COROUTINE`] or [`BY_THREAD`]; [`FAILED`] for any other. Children inherit it. Under [`BY_THREAD`] such a call fails without effect
+/// when the kernel has no stack for it.
+pub const SERVICE_MODEL: usize = 4030;
+
+/// Coroutines of the kernel, which share the hart's stack.
+pub const BY_COROUTINE: usize = 0;
+/// Threads of the kernel, each with a stack of its own.
+pub const BY_THREAD: usize = 1;
+
 /// `process_list(records: *mut` [`ProcessRecord`](crate::information::ProcessRecord)`, room) -> how many processes there are`. As many
 /// records are written as there is room for, in the order of their numbers; those that have ended come behind the others.
 pub const PROCESS_LIST: usize = 4040;

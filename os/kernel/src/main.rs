@@ -12,6 +12,8 @@ extern crate alloc;
 
 mod boot;
 mod clock;
+#[cfg(feature = "conformance")]
+mod conformance;
 mod console;
 mod device;
 mod elf_loader;
@@ -19,6 +21,7 @@ mod fault;
 mod file;
 mod fs;
 mod hart;
+mod kernel_thread;
 mod memory;
 mod power;
 mod process;

@@ -1,6 +1,7 @@
 //! `cargo xtask experiment`: runs one experiment and writes what it measured.
 
 mod host;
+mod mcu;
 mod plan;
 mod runner;
 

@@ -3,8 +3,7 @@
 //! The program alternates the models and prints one line per run: see [`corank_report::row::Sample`]. Other lines explain. A
 //! wrong result ends the program with a code other than 0, and then nothing is kept.
 
-use super::{Name, host, plan};
-use crate::firmware;
+use super::{Name, host, mcu, plan};
 use crate::os::boot::{Boot, Input};
 use crate::os::build;
 use crate::process;
@@ -27,9 +26,9 @@ const SMP: u32 = 1;
 /// Fails, before anything is built, where an experiment is not written yet.
 pub(super) fn require_available(name: Name) -> Result<()> {
     match name {
-        Name::A | Name::B | Name::Core | Name::McuSwitch => Ok(()),
+        Name::A | Name::B | Name::Core | Name::McuSwitch | Name::McuSize => Ok(()),
         _ => bail!(
-            "the experiment `{}` is not available yet; there are `a`, `b`, `core` and `mcu-switch`",
+            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `mcu-switch` and `mcu-size`",
             name.text()
         ),
     }
@@ -41,7 +40,8 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
     let mut listener = Listener::new(&name.text());
     let settings = match name {
         Name::Core => on_host(name, quick, &mut listener),
-        Name::McuSwitch => on_cortex_m4(quick, &mut listener),
+        Name::McuSwitch => mcu::switches(quick, &mut listener),
+        Name::McuSize => mcu::sizes(quick, &mut listener),
         _ => in_os(name, quick, &mut listener),
     };
     listener.progress.finish();
@@ -138,25 +138,12 @@ fn on_host(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<Strin
     Ok(settings(quick, &[program], &[]))
 }
 
-/// Runs the firmware's benchmark. It counts instructions, so one run is as good as many.
-fn on_cortex_m4(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
-    let program = firmware::build("bench", &mut listener.progress)?;
-    let command = firmware::qemu(&program);
-    let finished = process::capture(&command, LIMIT, |line| listener.hear(line))?;
-    ensure!(
-        finished.success(),
-        "`{}` failed:\n{}",
-        process::describe(&command),
-        finished.tail(20)
-    );
-    Ok(settings(
-        quick,
-        &["bench".to_string()],
-        &[("machine", json!("netduinoplus2, -icount shift=0"))],
-    ))
-}
-
-fn settings(quick: bool, command: &[String], others: &[(&str, Value)]) -> Map<String, Value> {
+/// What a document says of how it was measured.
+pub(super) fn settings(
+    quick: bool,
+    command: &[String],
+    others: &[(&str, Value)],
+) -> Map<String, Value> {
     let mut settings = Map::new();
     settings.insert("quick".into(), json!(quick));
     settings.insert("command".into(), json!(command.join(" ")));
@@ -167,9 +154,9 @@ fn settings(quick: bool, command: &[String], others: &[(&str, Value)]) -> Map<St
 }
 
 /// Hears what the program prints.
-struct Listener {
-    progress: Progress,
-    samples: Vec<Sample>,
+pub(super) struct Listener {
+    pub(super) progress: Progress,
+    pub(super) samples: Vec<Sample>,
     /// The first line that could not be understood.
     error: Option<anyhow::Error>,
     /// The last lines that were not samples: they explain a failure.
@@ -187,7 +174,7 @@ impl Listener {
         }
     }
 
-    fn hear(&mut self, line: &str) {
+    pub(super) fn hear(&mut self, line: &str) {
         match Sample::from_line(line)
             .context("the experiment printed a line that is not understood")
         {

@@ -52,6 +52,31 @@ impl Outcome {
         counted.at_least_one_failure_unless(finished.success())
     }
 
+    /// What a program of GoogleTest printed. One that ends without its summary counts as one failure.
+    pub(super) fn of_googletest(finished: &Finished) -> Self {
+        let number = |mark: &str| -> u64 {
+            finished
+                .output
+                .lines()
+                .filter_map(|line| {
+                    line.strip_prefix(mark)?
+                        .trim()
+                        .split(' ')
+                        .next()?
+                        .parse()
+                        .ok()
+                })
+                .next()
+                .unwrap_or(0)
+        };
+        let counted = Self {
+            passed: number("[  PASSED  ]"),
+            failed: number("[  FAILED  ]"),
+            skipped: Vec::new(),
+        };
+        counted.at_least_one_failure_unless(finished.success())
+    }
+
     /// What a test program of ours printed; its last line is `N passed, N failed`.
     pub(super) fn of_last_line(output: &str, success: bool) -> Self {
         let last = output

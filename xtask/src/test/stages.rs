@@ -1,7 +1,7 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, machine, model, outside, storage};
+use super::{Context, cpp, image, machine, model, outside, storage};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -110,6 +110,27 @@ pub(super) const STAGES: &[Stage] = &[
         run: machine::cortex_m4,
     },
     Stage {
+        name: "cpp-host",
+        about: "the C++ library on the host: both compilers, under Address-, UndefinedBehavior- and ThreadSanitizer",
+        home: Home::Path("cpp/tests/unit"),
+        limit: minutes(3),
+        run: cpp::host,
+    },
+    Stage {
+        name: "cpp-negative",
+        about: "C++ programs that must not compile, by their messages",
+        home: Home::Path(cpp::NEGATIVE),
+        limit: minutes(1),
+        run: cpp::negative,
+    },
+    Stage {
+        name: "cpp-device",
+        about: "the C++ library on a Cortex-M4 in QEMU, an interrupt at every instruction; no heap, no unwinder",
+        home: Home::Path("cpp/tests/device"),
+        limit: minutes(2),
+        run: cpp::device,
+    },
+    Stage {
         name: "os-lint",
         about: "clippy on the operating system, and its documentation",
         home: Home::Path("os/kernel"),
@@ -122,6 +143,13 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path("os/apps/src/bin/usertests"),
         limit: minutes(4),
         run: machine::usertests,
+    },
+    Stage {
+        name: "image",
+        about: "the shared scheduler's image: conformance in the kernel, other images, other versions",
+        home: Home::Path("os/vdso"),
+        limit: minutes(5),
+        run: image::tests,
     },
     Stage {
         name: "programs",
@@ -280,22 +308,23 @@ fn sanitizer(context: &mut Context) -> Result<Outcome> {
 
 fn os_lint(context: &mut Context) -> Result<Outcome> {
     let toolchain = BareMetal::require()?;
-    // The scheduler's image by itself: it has no allocator, so the core must not get the features that others want.
-    let mut clippy = toolchain.cargo(Target::RiscV, "clippy");
-    clippy.args(["--workspace", "--exclude=corank-vdso"]);
-    let mut clippy_image = toolchain.cargo(Target::RiscV, "clippy");
-    clippy_image.arg("--package=corank-vdso");
-    for clippy in [&mut clippy, &mut clippy_image] {
-        clippy.args(["--release", "--", "-D", "warnings"]);
-    }
-    let mut doc = toolchain.cargo(Target::RiscV, "doc");
-    doc.args(["--workspace", "--release", "--no-deps"])
-        .env("RUSTDOCFLAGS", "-D warnings");
+    // The scheduler's image by itself: the core is another there than for the image's clients.
+    let clients = ["--workspace", "--exclude=corank-vdso"];
+    let image = ["--package=corank-vdso"];
     let mut outcome = Outcome::default();
-    for command in [&mut clippy, &mut clippy_image, &mut doc] {
-        outcome.add(Outcome::of_command(
-            &context.command(command.current_dir(repository::path("os")))?,
-        ));
+    for packages in [&clients[..], &image[..]] {
+        let mut clippy = toolchain.cargo(Target::RiscV, "clippy");
+        clippy.args(packages);
+        clippy.args(["--release", "--", "-D", "warnings"]);
+        let mut doc = toolchain.cargo(Target::RiscV, "doc");
+        doc.args(packages)
+            .args(["--release", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings");
+        for command in [&mut clippy, &mut doc] {
+            outcome.add(Outcome::of_command(
+                &context.command(command.current_dir(repository::path("os")))?,
+            ));
+        }
     }
     Ok(outcome)
 }

@@ -19,7 +19,7 @@ use embassy_executor::raw;
 
 /// How often each task yields.
 const ROUNDS: u32 = 1000;
-const MOST_TASKS: usize = 16;
+const MOST_TASKS: usize = 64;
 
 static POOL: Pool<MOST_TASKS, 32> = Pool::new();
 
@@ -63,7 +63,7 @@ async fn embassy_yield() {
     .await;
 }
 
-#[embassy_executor::task(pool_size = 16)]
+#[embassy_executor::task(pool_size = 64)]
 async fn embassy_task() {
     for _ in 0..ROUNDS {
         embassy_yield().await;
@@ -91,7 +91,7 @@ fn row(model: &str, tasks: usize, instructions: u32) {
     let switches = tasks as u32 * ROUNDS;
     let tenths = (u64::from(instructions) * 10 + u64::from(switches) / 2) / u64::from(switches);
     hprintln!(
-        "@row {{\"experiment\": \"mcu-switch\", \"model\": \"{}\", \"tasks\": {}, \"levels\": 1, \"metric\": \"instructions\", \
+        "@row {{\"experiment\": \"mcu-switch\", \"model\": \"{}\", \"tasks\": {}, \"levels\": 1, \"compiler\": \"rustc\", \"opt\": \"O3\", \"metric\": \"instructions\", \
          \"unit\": \"instructions\", \"value\": {}.{}}}",
         model,
         tasks,
@@ -106,7 +106,7 @@ fn main() -> ! {
     let peripherals = cortex_m::Peripherals::take().expect("taken once");
     let mut counter = InstructionCounter::new(peripherals.SYST);
     let embassy: &'static raw::Executor = EMBASSY.write(raw::Executor::new(core::ptr::null_mut()));
-    for tasks in [2, 4, 8, 16] {
+    for tasks in [2, 8, 64] {
         let instructions = corank_run(&mut counter, tasks);
         row("corank-rust", tasks, instructions);
         let instructions = embassy_run(&mut counter, embassy, tasks);

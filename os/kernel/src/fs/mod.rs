@@ -6,7 +6,7 @@
 //!
 //! The most urgent operation is next. While one waits, the service runs at the level of the most urgent of those who wait, so
 //! nothing urgent waits behind what is not. Only files that nobody has open any more come first: they are closed before anyone
-//! can see them busy.
+//! can see them busy. An operation keeps the level that it was asked for at: it does not last long.
 mod blocks;
 pub(crate) mod path;
 mod volume;

@@ -102,6 +102,7 @@ impl Process {
             granted: u64::MAX,
             level: AtomicU8::new(DEFAULT_LEVEL),
             waits_by_yielding: AtomicBool::new(false),
+            by_thread: AtomicBool::new(false),
             calls_made: AtomicUsize::new(0),
             end_at: Countdown::new(),
             is_ending: AtomicBool::new(false),
@@ -231,6 +232,8 @@ impl Process {
             .running
             .store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
         child.set_wait_mode(self.wait_mode());
+        let by_thread = self.by_thread.load(Ordering::Relaxed);
+        child.by_thread.store(by_thread, Ordering::Relaxed);
         child
             .group
             .store(self.group.load(Ordering::Relaxed), Ordering::Relaxed);

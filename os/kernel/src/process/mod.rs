@@ -58,6 +58,8 @@ pub(crate) struct Process {
     /// The level at which its threads run now.
     level: AtomicU8,
     waits_by_yielding: AtomicBool,
+    /// Kernel threads serve its calls, not coroutines alone.
+    pub by_thread: AtomicBool,
     /// System calls that its threads have made.
     pub calls_made: AtomicUsize,
     /// Ends the process at one of the kernel's steps for it, as a test asks.

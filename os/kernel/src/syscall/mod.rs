@@ -12,6 +12,7 @@ mod thread;
 use crate::clock;
 use crate::fault;
 use crate::file::File;
+use crate::kernel_thread::{Call, KernelThread};
 use crate::memory::frame;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, publish_levels};
@@ -42,7 +43,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
         READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
         | WAIT_THREAD => {
-            let call = block(process, number, arguments);
+            let call = block(thread, number, arguments);
             upcall::interruptible(thread, context, call).await?
         }
         EXIT => return Err(End::Exit(first as i32)),
@@ -88,7 +89,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         _ => match at_once(process, number, arguments) {
             Some(result) => result?,
             None => {
-                let call = block(process, number, arguments);
+                let call = block(thread, number, arguments);
                 upcall::interruptible(thread, context, call).await?
             }
         },
@@ -96,10 +97,31 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
 }
 
 /// Serves a thread's call that may have to wait, in the way in which the process's threads wait.
-async fn block(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> Result {
+async fn block(thread: &Thread, number: usize, arguments: [usize; 3]) -> Result {
+    let process = &thread.process;
+    if process.by_thread.load(Ordering::Relaxed) {
+        return block_on_stack(thread, number, arguments).await;
+    }
     let [_, address, length] = arguments;
     let mut buffer = UserBuffer { address, length };
     wait(process, process.wait_mode(), number, arguments, &mut buffer).await
+}
+
+/// [`block`] by a kernel thread, on the stack that the thread keeps for this.
+async fn block_on_stack(thread: &Thread, number: usize, arguments: [usize; 3]) -> Result {
+    let stack = thread.kernel_stack.lock().take();
+    let call = Call {
+        process: thread.process.clone(),
+        mode: thread.process.wait_mode(),
+        number,
+        arguments,
+    };
+    let Ok(mut serving) = KernelThread::new(stack, call) else {
+        return Ok(FAILED);
+    };
+    let result = (&mut serving).await;
+    *thread.kernel_stack.lock() = Some(serving.into_stack());
+    result
 }
 
 /// A rare call's future in a place of its own: neither its size nor its code is part of what every call goes through.
@@ -152,6 +174,7 @@ pub(crate) fn at_once(
         FRAMES_FREE => Ok(frame::free() as isize),
         PROCESS_LIST => information::process_list(process, first, second),
         SYSTEM_STATUS => information::system_status(process, first),
+        SERVICE_MODEL => Ok(thread::service_model(process, first)),
         CALLS_MADE => Ok(process.calls_made.load(Ordering::Relaxed) as isize),
         FAULT => Ok(match first {
             FAULT_END => process.end_at.arm(second) as isize,

@@ -26,6 +26,7 @@ mod preemption;
 mod processes;
 mod programs;
 mod rings;
+mod service;
 mod support;
 mod synchronisation;
 mod threads;
@@ -57,6 +58,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("urgency", urgency::TESTS),
     ("inheritance", inheritance::TESTS),
     ("injected", injected::TESTS),
+    ("service", service::TESTS),
     ("upcalls", upcalls::TESTS),
     ("preemption", preemption::TESTS),
     ("hardening", hardening::TESTS),

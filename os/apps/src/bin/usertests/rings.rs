@@ -76,7 +76,7 @@ impl Rings {
             .store(tail.wrapping_add(1), Ordering::Release);
     }
 
-    fn enter(&self, wait_for: usize) -> isize {
+    pub(crate) fn enter(&self, wait_for: usize) -> isize {
         call(RING_ENTER, [wait_for, 0, 0])
     }
 

@@ -1,0 +1,10 @@
+# cmake -DOUT=FILE -DFOLDER=FOLDER -P embed.cmake: every trace of the folder as an entry of a C++ array, so that a firmware has them without a file system.
+file(GLOB traces ${FOLDER}/*.trace)
+list(SORT traces)
+set(text "")
+foreach(trace ${traces})
+  get_filename_component(name ${trace} NAME_WE)
+  file(READ ${trace} content)
+  string(APPEND text "{\"${name}\", R\"trace(${content})trace\"},\n")
+endforeach()
+file(WRITE ${OUT} "${text}")

@@ -1,0 +1,55 @@
+// Something that happens, and stays so until it is reset (contract N7, N8).
+#pragma once
+
+#include "queue.hpp"
+
+namespace corank {
+
+// set() and reset() may be called by an interrupt handler. set() is O(waiting).
+class event {
+ public:
+  constexpr event() = default;
+
+  class wait_future : public awaitable<wait_future> {
+   public:
+    explicit wait_future(event& of) : of_(&of) {}
+    wait_future(wait_future&&) = default;
+    ~wait_future() {
+      critical masked;
+      if (entry_.where == detail::standing::queued) of_->waiting_.remove(entry_);
+    }
+    bool poll() {
+      critical masked;
+      // Who waited when it was set goes through, even if it has been reset since.
+      const bool through = entry_.where == detail::standing::granted || (entry_.where == detail::standing::out && of_->set_);
+      if (through) {
+        entry_.where = detail::standing::out;
+      } else if (entry_.where == detail::standing::out) {
+        of_->waiting_.push(entry_);
+      }
+      return through;
+    }
+    void take() {}
+
+   private:
+    event* of_;
+    detail::entry entry_;
+  };
+
+  [[nodiscard]] wait_future wait() { return wait_future(*this); }
+  wait_future operator co_await() { return wait(); }
+
+  void set() {
+    critical masked;
+    detail::poke(set_, true);
+    while (detail::entry* const next = waiting_.take_first()) detail::queue::grant(*next);
+  }
+  void reset() { detail::poke(set_, false); }
+  [[nodiscard]] bool is_set() const { return detail::peek(set_); }
+
+ private:
+  bool set_ = false;
+  detail::queue waiting_;
+};
+
+}  // namespace corank

@@ -1,0 +1,60 @@
+// Slots that fit exactly.
+//
+//   corank::slot<corank::exact("app::blink")> blink_slot;
+//
+// The number comes from the table of frames of a first build, which the CMake function corank_exact_slots() makes and reads in the same build step. There is no
+// number to copy, and none that can be forgotten: a change of the coroutine changes the slot with the next build.
+#pragma once
+
+#include <stddef.h>
+
+namespace corank {
+
+namespace detail {
+
+struct known_frame {
+  const char* name;
+  size_t size;
+};
+
+#if !defined(CORANK_PROBE) && __has_include("corank_frames.inc")
+inline constexpr known_frame known_frames[] = {
+#include "corank_frames.inc"
+};
+#elif !defined(CORANK_PROBE)
+#error "corank: no corank_frames.inc: call corank_exact_slots(target) in CMakeLists.txt, or run `cargo xtask frames --write corank_frames.inc` on a build with -DCORANK_PROBE"
+#endif
+
+constexpr bool equal(const char* one, const char* other) {
+  for (; *one != 0 && *one == *other; ++one, ++other) {
+  }
+  return *one == *other;
+}
+
+// Called where exact() does not know the name, so that the program does not compile.
+inline void corank_exact_knows_no_coroutine_of_this_name() {}
+
+}  // namespace detail
+
+// The size of a coroutine's frame, by its name with all namespaces. Several names: the largest, for a pool that serves them all.
+template <class... Names>
+consteval size_t exact(Names... names) {
+#if defined(CORANK_PROBE)
+  // The first build: large enough for any frame. Nobody runs it.
+  ((void)names, ...);
+  return 4096;
+#else
+  size_t largest = 0;
+  const char* const all[] = {names...};
+  for (const char* name : all) {
+    size_t size = 0;
+    for (const detail::known_frame& each : detail::known_frames)
+      if (detail::equal(each.name, name)) size = each.size;
+    if (size == 0) detail::corank_exact_knows_no_coroutine_of_this_name();
+    if (size > largest) largest = size;
+  }
+  return largest;
+#endif
+}
+
+}  // namespace corank

@@ -1,0 +1,87 @@
+// A value that comes later, once: `promise` is the side that gives it, `future` the side that waits (seed 004, section 3.7).
+#pragma once
+
+#include "await.hpp"
+
+namespace corank {
+
+template <class T, class E>
+class future;
+
+// The shared state itself, wherever the developer puts it; there is no heap to share it on. It must outlive its future. An error is a value: set_error().
+template <class T = void, class E = unit>
+class promise {
+  using output = result<T, E>;
+
+ public:
+  constexpr promise() : none_{} {}
+  promise(const promise&) = delete;
+  ~promise() requires(detail::trivially_destroyed<output>) = default;
+  ~promise() { reset(); }
+
+  // The side that waits: one at a time.
+  [[nodiscard]] future<T, E> get_future() { return future<T, E>(*this); }
+
+  // From any context, once. False if there is a value or an error already.
+  bool set_value(detail::value_t<T> value = {}) {
+    if constexpr (detail::is_void<T>) {
+      return settle(output());
+    } else {
+      return settle(output(detail::move(value)));
+    }
+  }
+  bool set_error(E error) { return settle(output(failure<E>{detail::move(error)})); }
+
+  [[nodiscard]] bool is_ready() const { return detail::peek(ready_); }
+  // Forgets the value, for the next one. Nobody must be waiting.
+  void reset() {
+    if (ready_) output_.~output();
+    ready_ = false;
+  }
+
+ private:
+  friend class future<T, E>;
+
+  bool settle(output settled) {
+    critical masked;
+    if (ready_) return false;
+    new (&output_, detail::at_place{}) output(detail::move(settled));
+    ready_ = true;
+    if (detail::block* const waiting = who_.find()) executor.wake_masked(waiting);
+    return true;
+  }
+
+  bool ready_ = false;
+  coroutine_id who_;
+  union {
+    unit none_;
+    output output_;
+  };
+};
+
+// Awaiting it gives a result<T, E>.
+template <class T = void, class E = unit>
+class future : public awaitable<future<T, E>> {
+ public:
+  explicit future(promise<T, E>& of) : of_(&of) {}
+  future(future&& other) = default;
+  ~future() {
+    critical masked;
+    if (polled_) of_->who_ = coroutine_id();
+  }
+
+  bool poll() {
+    critical masked;
+    if (of_->ready_) return true;
+    polled_ = true;
+    of_->who_ = executor.current();
+    return false;
+  }
+  result<T, E> take() { return detail::move(of_->output_); }
+
+ private:
+  promise<T, E>* of_;
+  bool polled_ = false;
+};
+
+}  // namespace corank

@@ -1,0 +1,120 @@
+// Waiting for a number: two sides that know nothing but a key in common (contract K1 to K5).
+#pragma once
+
+#include "queue.hpp"
+
+namespace corank {
+
+// There is no room for one more key.
+struct keys_full {};
+
+// Keys that somebody waits for, or that were signalled before anybody did: at most `Count` at a time. A look at each per operation. signal() may be called by
+// an interrupt handler.
+template <size_t Count>
+class keys {
+  struct slot {
+    uint64_t key = 0;
+    bool used = false;
+    bool signalled = false;
+    uint16_t granted = 0;  // let through and not polled since
+    detail::queue waiting;
+  };
+
+ public:
+  constexpr keys() = default;
+
+  class wait_future : public awaitable<wait_future> {
+   public:
+    wait_future(keys& of, uint64_t key) : of_(&of), key_(key) {}
+    wait_future(wait_future&&) = default;
+    ~wait_future() { of_->leave(key_, entry_); }
+    bool poll() { return of_->poll(key_, entry_, full_); }
+    result<void, keys_full> take() {
+      if (full_) return failure{keys_full{}};
+      return {};
+    }
+
+   private:
+    keys* of_;
+    uint64_t key_;
+    bool full_ = false;
+    detail::entry entry_;
+  };
+
+  // Waits for a signal of `key`.
+  [[nodiscard]] wait_future wait(uint64_t key) { return wait_future(*this, key); }
+
+  // Lets one that waits for `key` through, now or later. The error says that nobody waits and there is no room to remember the signal.
+  result<void, keys_full> signal(uint64_t key) {
+    critical masked;
+    slot* const at = find(key, true);
+    if (at == nullptr) return failure{keys_full{}};
+    give(*at);
+    return {};
+  }
+
+  // A key that this has not given before.
+  [[nodiscard]] uint64_t fresh() { return next_++; }
+
+ private:
+  slot* find(uint64_t key, bool add) {
+    slot* empty = nullptr;
+    for (slot& each : slots_) {
+      if (each.used && each.key == key) return &each;
+      if (!each.used && empty == nullptr) empty = &each;
+    }
+    if (!add || empty == nullptr) return nullptr;
+    empty->key = key;
+    empty->used = true;
+    return empty;
+  }
+
+  static void tidy(slot& at) { at.used = at.signalled || at.granted != 0 || !at.waiting.empty(); }
+
+  static void give(slot& at) {
+    if (detail::entry* const next = at.waiting.take_most_urgent()) {
+      ++at.granted;
+      detail::queue::grant(*next);
+    } else {
+      at.signalled = true;
+    }
+  }
+
+  bool poll(uint64_t key, detail::entry& mine, bool& full) {
+    critical masked;
+    if (mine.where == detail::standing::queued) return false;
+    slot* const at = find(key, true);
+    full = at == nullptr;
+    if (full) return true;
+    const bool granted = mine.where == detail::standing::granted;
+    if (granted) {
+      --at->granted;
+      mine.where = detail::standing::out;
+    } else if (at->signalled) {
+      at->signalled = false;
+    } else {
+      at->waiting.push(mine);
+      return false;
+    }
+    tidy(*at);
+    return true;
+  }
+
+  void leave(uint64_t key, detail::entry& mine) {
+    critical masked;
+    if (mine.where == detail::standing::out) return;
+    slot& at = *find(key, false);
+    if (mine.where == detail::standing::queued) {
+      at.waiting.remove(mine);
+    } else {
+      --at.granted;
+      give(at);
+    }
+    tidy(at);
+  }
+
+  slot slots_[Count]{};
+  uint64_t next_ = 0;
+};
+
+}  // namespace corank

@@ -1,0 +1,152 @@
+// A lock whose holder inherits the urgency of those who wait for it (contract M1 to M8, I1 to I8).
+#pragma once
+
+#include "queue.hpp"
+#include "waiter.hpp"
+
+namespace corank {
+
+// Lets one coroutine at a time have the value. The lock may be held across an await. For coroutines and thread mode only: an interrupt handler can't wait.
+// O(1) while nobody waits; unlocking is O(waiting).
+template <class T = unit>
+class mutex;
+
+namespace detail {
+
+// One that waits for a lock.
+struct lock_entry : entry {
+  waiter loan;
+};
+
+class lock_root {
+ public:
+  bool poll(lock_entry& mine) {
+    if (mine.where == standing::granted) {
+      mine.where = standing::out;
+      // Another coroutine may poll the future now than when the lock was handed to it.
+      if (executor.running_block() != find_holder()) move_loans(nullptr, executor.running_block());
+      return true;
+    }
+    if (mine.where == standing::out) {
+      if (try_lock()) return true;
+      waiting_.push(mine);
+    }
+    mine.loan.wait(executor.running_block(), find_holder());
+    return false;
+  }
+
+  bool try_lock() {
+    if (locked_) return false;
+    locked_ = true;
+    holder_ = executor.current();
+    return true;
+  }
+
+  // To the most urgent waiter (rules M3 to M5), or to nobody.
+  void unlock() {
+    entry* const next = waiting_.take_most_urgent();
+    if (next == nullptr) {
+      locked_ = false;
+      holder_ = coroutine_id();
+      return;
+    }
+    block* const old = static_cast<lock_entry*>(next)->loan.lend_to(nullptr);
+    next->where = standing::granted;
+    move_loans(old, next->who);
+    wake(next->who);
+  }
+
+  // The future is destroyed (rule M7).
+  void leave(lock_entry& mine) {
+    if (mine.where == standing::queued) waiting_.remove(mine);
+    if (mine.where == standing::granted) {
+      mine.where = standing::out;
+      unlock();
+    }
+  }
+
+  bool is_locked() const { return locked_; }
+
+ private:
+  block* find_holder() const { return holder_.find(); }
+
+  // `holder` has the lock now, instead of `old`: everybody who waits lends to it.
+  void move_loans(block* old, block* holder) {
+    holder_ = holder == nullptr ? coroutine_id() : coroutine_id(holder);
+    for (entry* at = waiting_.first(); at != nullptr; at = at->next)
+      if (block* const former = static_cast<lock_entry*>(at)->loan.lend_to(holder)) old = former;
+    // Once for all of them, and the more urgent first.
+    if (holder != nullptr) refresh_level(holder);
+    if (old != nullptr) refresh_level(old);
+  }
+
+  bool locked_ = false;
+  coroutine_id holder_;
+  queue waiting_;
+};
+
+}  // namespace detail
+
+template <class T>
+class mutex {
+ public:
+  constexpr mutex() = default;
+  constexpr explicit mutex(T value) : value_(detail::move(value)) {}
+  mutex(const mutex&) = delete;
+
+  // The lock, and the way to the value. Destroying it unlocks.
+  class [[nodiscard("a guard that is destroyed at once locks nothing")]] guard {
+   public:
+    explicit guard(mutex* of) : of_(of) {}
+    guard(guard&& other) noexcept : of_(detail::exchange<mutex*>(other.of_, nullptr)) {}
+    guard& operator=(guard&& other) noexcept {
+      if (this != &other) {
+        unlock();
+        of_ = detail::exchange<mutex*>(other.of_, nullptr);
+      }
+      return *this;
+    }
+    ~guard() { unlock(); }
+    void unlock() {
+      if (of_ != nullptr) detail::exchange<mutex*>(of_, nullptr)->root_.unlock();
+    }
+    T& operator*() const { return of_->value_; }
+    T* operator->() const { return &of_->value_; }
+
+   private:
+    mutex* of_;
+  };
+
+  class lock_future : public awaitable<lock_future> {
+   public:
+    explicit lock_future(mutex& of) : of_(&of) {}
+    lock_future(lock_future&&) = default;
+    ~lock_future() {
+      mine_.loan.end();
+      of_->root_.leave(mine_);
+    }
+    bool poll() { return of_->root_.poll(mine_); }
+    guard take() {
+      mine_.loan.end();
+      return guard(of_);
+    }
+
+   private:
+    mutex* of_;
+    detail::lock_entry mine_;
+  };
+
+  [[nodiscard]] lock_future lock() { return lock_future(*this); }
+  // The lock if it is free.
+  [[nodiscard]] result<guard, unit> try_lock() {
+    if (!root_.try_lock()) return failure{unit{}};
+    return guard(this);
+  }
+  [[nodiscard]] bool is_locked() const { return root_.is_locked(); }
+
+ private:
+  detail::lock_root root_;
+  [[no_unique_address]] T value_{};
+};
+
+}  // namespace corank

@@ -1,0 +1,31 @@
+// Armv6-M, Armv7-M and Armv8-M: interrupts are masked by PRIMASK.
+#pragma once
+
+#include <stdint.h>
+
+namespace corank::port {
+
+using saved = uint32_t;
+inline constexpr bool parallel = false;
+
+[[gnu::always_inline]] inline saved mask() {
+  saved before;
+  asm volatile("mrs %0, primask\n\tcpsid i" : "=r"(before)::"memory");
+  return before;
+}
+
+[[gnu::always_inline]] inline void restore(saved before) { asm volatile("msr primask, %0" ::"r"(before) : "memory"); }
+
+// wfi ends when an interrupt is pending, even a masked one; so there is no window in which its wake could be missed. The handler runs when the
+// mask is restored.
+[[gnu::always_inline]] inline void wait() { asm volatile("dsb\n\twfi" ::: "memory"); }
+
+[[gnu::always_inline]] inline void poke() {}
+
+#ifdef CORANK_FATAL
+[[noreturn]] void fatal(const char* message);
+#else
+[[noreturn, gnu::cold]] inline void fatal(const char*) { __builtin_trap(); }
+#endif
+
+}  // namespace corank::port

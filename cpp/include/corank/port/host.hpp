@@ -1,0 +1,31 @@
+// A program under an operating system: other threads play the part of the interrupt handlers.
+#pragma once
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+namespace corank::port {
+
+using saved = int;
+inline constexpr bool parallel = true;
+
+inline std::mutex lock;
+inline std::condition_variable_any arrived;
+
+inline saved mask() {
+  lock.lock();
+  return 0;
+}
+inline void restore(saved) { lock.unlock(); }
+inline void wait() { arrived.wait(lock); }
+inline void poke() { arrived.notify_one(); }
+
+[[noreturn]] inline void fatal(const char* message) {
+  std::fputs(message, stderr);
+  std::fputc('\n', stderr);
+  std::abort();
+}
+
+}  // namespace corank::port

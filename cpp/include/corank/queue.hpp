@@ -1,0 +1,130 @@
+// Those who wait in a primitive, in order of arrival (contract N1 to N4).
+#pragma once
+
+#include "await.hpp"
+
+namespace corank::detail {
+
+//        push          take_most_urgent, take_first
+// out ─────────► queued ────────────────────────────► granted
+//  ▲               │ remove: the future is destroyed       │
+//  └───────────────┴───────────────────────────────────────┘ the future has seen it
+enum class standing : uint8_t { out, queued, granted };
+
+// One who waits; part of a future.
+struct entry {
+  entry() = default;
+  // A future may be moved until it is first polled.
+  entry(entry&&) noexcept : entry() {}
+
+  block* who = nullptr;
+  entry* next = nullptr;
+  entry* previous = nullptr;
+  standing where = standing::out;
+};
+
+// A list through the entries. Everything here is to be called masked, where interrupt handlers may use the primitive.
+class queue {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  entry* first() const { return first_; }
+
+  void push(entry& added) {
+    added.who = executor.running_block();
+    added.where = standing::queued;
+    added.next = nullptr;
+    added.previous = last_;
+    (last_ != nullptr ? last_->next : first_) = &added;
+    last_ = &added;
+  }
+
+  // Takes an entry out, wherever it stands.
+  void remove(entry& removed) {
+    (removed.previous != nullptr ? removed.previous->next : first_) = removed.next;
+    (removed.next != nullptr ? removed.next->previous : last_) = removed.previous;
+    removed.where = standing::out;
+  }
+
+  // Takes the most urgent by its level now, the first among equals (rule N1); null if nobody waits. O(entries).
+  entry* take_most_urgent() {
+    entry* best = first_;
+    for (entry* at = first_; at != nullptr; at = at->next)
+      if (at->who->level < best->who->level) best = at;
+    if (best != nullptr) remove(*best);
+    return best;
+  }
+
+  // Takes the one that has waited longest.
+  entry* take_first() {
+    entry* const first = first_;
+    if (first != nullptr) remove(*first);
+    return first;
+  }
+
+  // Tells an entry that was taken that it has what it waited for.
+  static void grant(entry& granted) {
+    granted.where = standing::granted;
+    executor.wake_masked(granted.who);
+  }
+
+ private:
+  entry* first_ = nullptr;
+  entry* last_ = nullptr;
+};
+
+// A number of permits, handed over directly (rules N2, N5, N6): nobody waits while there is one. Usable from any context.
+class permits {
+ public:
+  constexpr explicit permits(uint32_t count) : free_(count) {}
+
+  // One permit if it is there or has been handed over; else the running coroutine waits.
+  bool poll(entry& mine) {
+    critical masked;
+    if (mine.where == standing::granted) {
+      mine.where = standing::out;
+      return true;
+    }
+    if (mine.where == standing::queued) return false;
+    if (free_ != 0) {
+      --free_;
+      return true;
+    }
+    waiting_.push(mine);
+    return false;
+  }
+
+  bool try_take() {
+    critical masked;
+    if (free_ == 0) return false;
+    --free_;
+    return true;
+  }
+
+  void give() {
+    critical masked;
+    give_masked();
+  }
+
+  // The future is destroyed: what was handed to it goes on (rule N3).
+  void leave(entry& mine) {
+    critical masked;
+    if (mine.where == standing::queued) waiting_.remove(mine);
+    if (mine.where == standing::granted) give_masked();
+  }
+
+  uint32_t free() const { return free_; }
+
+ private:
+  void give_masked() {
+    if (entry* const next = waiting_.take_most_urgent()) {
+      queue::grant(*next);
+    } else {
+      ++free_;
+    }
+  }
+
+  uint32_t free_;
+  queue waiting_;
+};
+
+}  // namespace corank::detail

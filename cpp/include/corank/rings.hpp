@@ -1,0 +1,90 @@
+// The ready coroutines: one ring for each level, and one bit for each ring that is not empty (contract P3, O1 to O6).
+//
+// A ring is doubly linked, so that a coroutine leaves from anywhere in constant time; its head is the one that became ready first.
+#pragma once
+
+#include "block.hpp"
+#include "port.hpp"
+
+namespace corank::detail {
+
+class rings {
+  // First, so that a head is found with the level as an index and nothing to add.
+  block* heads_[levels_count]{};
+
+ public:
+  // The level that no ring has.
+  static constexpr unsigned none = levels_count;
+
+  // The most urgent level with a ring, or `none`. The words have level 0 in their highest bit: one instruction less on Arm.
+  [[gnu::always_inline]] unsigned most_urgent() const {
+    if (const uint32_t urgent = peek(words_[0])) return static_cast<unsigned>(__builtin_clz(urgent));
+    if (const uint32_t others = peek(words_[1])) return 32 + static_cast<unsigned>(__builtin_clz(others));
+    return none;
+  }
+
+  // The first level with a ring at or after `from`, going round; `none` without rings.
+  unsigned first_from(unsigned from) const {
+    const uint64_t bits = this->bits().bits();
+    if (bits == 0) return none;
+    const uint64_t after = bits >> from << from;
+    return static_cast<unsigned>(__builtin_ctzll(after != 0 ? after : bits));
+  }
+
+  [[nodiscard]] levels bits() const {
+    uint64_t bits = 0;
+    for (unsigned level = 0; level < levels_count; ++level)
+      if (has(level)) bits |= uint64_t{1} << level;
+    return levels(bits);
+  }
+
+  bool has(unsigned level) const { return (peek(words_[level / 32]) & bit(level)) != 0; }
+  [[gnu::always_inline]] block* head(unsigned level) const { return peek(heads_[level]); }
+  bool is_alone(unsigned level) const { return heads_[level]->next == heads_[level]; }
+
+  // The head goes to the tail. One store, so an interrupt handler may add to the ring at any moment: it comes before the old head or behind it.
+  [[gnu::always_inline]] void turn(unsigned level, block* head) { poke(heads_[level], peek(head->next)); }
+
+  // Adds at the tail (rule O3). Masked.
+  [[gnu::noinline]] void push(block* added) {
+    const unsigned level = added->level;
+    block* const head = heads_[level];
+    const uint32_t word = words_[level / 32];
+    if ((word & bit(level)) == 0) {
+      added->next = added->previous = added;
+      poke(heads_[level], added);
+      poke(words_[level / 32], word | bit(level));
+      notes = notes | level_added;
+      return;
+    }
+    block* const tail = head->previous;
+    added->next = head;
+    added->previous = tail;
+    poke(tail->next, added);
+    head->previous = added;
+  }
+
+  // Takes a block out of the ring of `level`, wherever in it it stands. Masked.
+  [[gnu::noinline]] void remove(block* removed, unsigned level) {
+    block* const next = removed->next;
+    if (next == removed) {
+      poke(words_[level / 32], words_[level / 32] & ~bit(level));
+      return;
+    }
+    block* const previous = removed->previous;
+    poke(previous->next, next);
+    next->previous = previous;
+    if (heads_[level] == removed) poke(heads_[level], next);
+  }
+
+  // What the scheduler notes of the present poll, and one note of the rings' own: that a level has become ready.
+  static constexpr uint32_t level_added = 0x0800;
+  uint32_t notes = 0;
+
+ private:
+  static constexpr uint32_t bit(unsigned level) { return uint32_t{1} << (31 - level % 32); }
+
+  uint32_t words_[2]{};
+};
+
+}  // namespace corank::detail

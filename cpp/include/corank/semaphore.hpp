@@ -1,0 +1,61 @@
+// A number of permits (contract N1 to N6).
+#pragma once
+
+#include "queue.hpp"
+
+namespace corank {
+
+// release() may be called by an interrupt handler. O(1) while nobody waits, else O(waiting).
+class semaphore {
+ public:
+  constexpr explicit semaphore(uint32_t permits) : permits_(permits) {}
+
+  // A permit; it comes back when this is destroyed.
+  class [[nodiscard]] permit {
+   public:
+    explicit permit(semaphore* of) : of_(of) {}
+    permit(permit&& other) noexcept : of_(detail::exchange<semaphore*>(other.of_, nullptr)) {}
+    permit& operator=(permit&& other) noexcept {
+      if (this != &other) {
+        release();
+        of_ = detail::exchange<semaphore*>(other.of_, nullptr);
+      }
+      return *this;
+    }
+    ~permit() { release(); }
+    void release() {
+      if (of_ != nullptr) detail::exchange<semaphore*>(of_, nullptr)->release();
+    }
+    // The permit does not come back.
+    void forget() { of_ = nullptr; }
+
+   private:
+    semaphore* of_;
+  };
+
+  class acquire_future : public awaitable<acquire_future> {
+   public:
+    explicit acquire_future(semaphore& of) : of_(&of) {}
+    acquire_future(acquire_future&&) = default;
+    ~acquire_future() { of_->permits_.leave(entry_); }
+    bool poll() { return of_->permits_.poll(entry_); }
+    permit take() { return permit(of_); }
+
+   private:
+    semaphore* of_;
+    detail::entry entry_;
+  };
+
+  // Waits for a permit.
+  [[nodiscard]] acquire_future acquire() { return acquire_future(*this); }
+  // Takes a permit if one is free; release() gives it back.
+  [[nodiscard]] bool try_acquire() { return permits_.try_take(); }
+  // Adds a permit. From any context.
+  void release() { permits_.give(); }
+  [[nodiscard]] uint32_t available() const { return permits_.free(); }
+
+ private:
+  detail::permits permits_;
+};
+
+}  // namespace corank

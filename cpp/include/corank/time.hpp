@@ -1,0 +1,173 @@
+// Sleeping, and time limits (contract T1 to T8).
+//
+// Time is a number of ticks that never goes back; what a tick is, is the choice of whoever calls advance(). A sleeping future holds its own timer: sleeping needs no
+// memory, and any number of coroutines can sleep. Setting a timer is O(timers that are due before it); firing one is O(1).
+#pragma once
+
+#include "await.hpp"
+
+namespace corank {
+
+using ticks = uint64_t;
+
+namespace detail {
+
+struct timer {
+  timer() = default;
+  timer(timer&&) noexcept : timer() {}
+
+  ticks deadline = 0;
+  block* who = nullptr;
+  timer* next = nullptr;
+  timer** place = nullptr;  // where the pointer to this one is kept; null while it doesn't wait
+  bool fired = false;
+};
+
+class timers {
+ public:
+  ticks now() const { return now_; }
+  timer* first() const { return first_; }
+
+  // It is `now`: wakes everybody whose deadline is reached, in order of deadline and then of creation (rules T2, T3, T6).
+  unsigned advance(ticks now) {
+    if (now > now_) now_ = now;
+    unsigned fired = 0;
+    while (first_ != nullptr && first_->deadline <= now_) {
+      timer& due = *first_;
+      remove(due);
+      due.fired = true;
+      wake(due.who);
+      ++fired;
+    }
+    return fired;
+  }
+
+  void set(timer& added) {
+    timer** at = &first_;
+    while (*at != nullptr && (*at)->deadline <= added.deadline) at = &(*at)->next;
+    added.next = *at;
+    added.place = at;
+    if (added.next != nullptr) added.next->place = &added.next;
+    *at = &added;
+    if (at == &first_ && arm_ != nullptr) arm_(added.deadline);
+  }
+
+  void remove(timer& removed) {
+    *removed.place = removed.next;
+    if (removed.next != nullptr) removed.next->place = removed.place;
+    removed.place = nullptr;
+  }
+
+  // Whom to tell that the next deadline has become an earlier one.
+  void on_earlier(void (*arm)(ticks deadline)) { arm_ = arm; }
+
+ private:
+  ticks now_ = 0;
+  timer* first_ = nullptr;
+  void (*arm_)(ticks) = nullptr;
+};
+
+inline constinit timers clockwork;
+
+}  // namespace detail
+
+namespace time {
+
+// It is `now`: fires what is due; returns how many timers. From thread mode. An earlier time than one that was told before counts as that one.
+inline unsigned advance(ticks now) { return detail::clockwork.advance(now); }
+// The latest time that advance() was told.
+[[nodiscard]] inline ticks now() { return detail::clockwork.now(); }
+// When the next timer is due; `never` if there is none.
+inline constexpr ticks never = ~ticks{0};
+[[nodiscard]] inline ticks next_deadline() { return detail::clockwork.first() == nullptr ? never : detail::clockwork.first()->deadline; }
+// `arm` is called, in thread mode, whenever a coroutine goes to sleep until earlier than all others: a home sets its hardware's timer there.
+inline void on_earlier_deadline(void (*arm)(ticks deadline)) { detail::clockwork.on_earlier(arm); }
+
+class sleep_future : public awaitable<sleep_future> {
+ public:
+  sleep_future(ticks time, bool from_now) : time_(time), from_now_(from_now) {}
+  sleep_future(sleep_future&&) = default;
+  ~sleep_future() {
+    if (timer_.place != nullptr) detail::clockwork.remove(timer_);
+  }
+
+  bool poll() {
+    if (timer_.fired) return true;
+    if (timer_.place != nullptr) return false;
+    if (from_now_) time_ += now();
+    from_now_ = false;
+    if (time_ <= now()) return true;
+    timer_.deadline = time_;
+    timer_.who = executor.running_block();
+    detail::clockwork.set(timer_);
+    return false;
+  }
+  void take() {}
+
+ private:
+  ticks time_;
+  bool from_now_;
+  detail::timer timer_;
+};
+
+// Waits until `deadline`; not at all if it has been reached.
+[[nodiscard]] inline sleep_future sleep_until(ticks deadline) { return sleep_future(deadline, false); }
+// Waits for `duration`, which runs from the first poll.
+[[nodiscard]] inline sleep_future sleep(ticks duration) { return sleep_future(duration, true); }
+
+// The time was over.
+struct elapsed {};
+
+// Gives a future up to `duration`, which runs from the first poll. The future is destroyed with this. If both happen between two polls, the output counts.
+template <class F>
+class timeout_future : public awaitable<timeout_future<F>> {
+  using output = decltype(detail::instance<F>().take());
+
+ public:
+  timeout_future(ticks duration, F future) : future_(detail::move(future)), sleep_(duration, true) {}
+  bool poll() {
+    in_time_ = future_.poll();
+    return in_time_ || sleep_.poll();
+  }
+  result<output, elapsed> take() {
+    if (!in_time_) return failure{elapsed{}};
+    if constexpr (detail::is_void<output>) {
+      future_.take();
+      return {};
+    } else {
+      return future_.take();
+    }
+  }
+
+ private:
+  F future_;
+  sleep_future sleep_;
+  bool in_time_ = false;
+};
+
+template <class F>
+[[nodiscard]] auto timeout(ticks duration, F future) {
+  using wrapped = decltype(as_future(detail::move(future)));
+  return timeout_future<wrapped>(duration, as_future(detail::move(future)));
+}
+
+// A beat that does not drift: each tick is due one period after the one before was due.
+class ticker {
+ public:
+  explicit ticker(ticks period) : period_(period) {
+    if (period == 0) port::fatal("corank: a ticker's period is not zero");
+  }
+
+  // Waits for the next tick. The first is due one period after the first call; ticks that were missed come one by one, at once.
+  [[nodiscard]] sleep_future tick() {
+    due_ = (due_ == 0 ? now() : due_) + period_;
+    return sleep_until(due_);
+  }
+
+ private:
+  ticks period_;
+  ticks due_ = 0;
+};
+
+}  // namespace time
+}  // namespace corank

@@ -1,0 +1,162 @@
+// Who waits for whom, and urgency on loan (contract I1 to I8).
+//
+// A `waiter` is part of a future that waits for another coroutine: for its exit, or for a lock that it holds. It knows the coroutine that waits
+// (the lender) and the one waited for (the borrower):
+//
+// - effective level of a coroutine = the most urgent of its base level and its lenders' effective levels;
+// - when that changes, the waiters in which it is the lender pass the change on.
+//
+// Each coroutine heads one list of all waiters that it takes part in, on either side. Lending is O(1) per coroutine on the chain whose level
+// changes; ending it is O(waiters of the borrower).
+#pragma once
+
+#include "block.hpp"
+
+namespace corank::detail {
+
+// The part of every promise that does not depend on the result.
+struct promise_base {
+  // All waiters that the coroutine takes part in.
+  waiter* waiters = nullptr;
+};
+
+// Tells those who wait for a coroutine that it has exited. Set by whoever first waits in this way, so that a program without joins and mutexes carries none
+// of this file's code.
+using ending_of_waiters = void (*)(block* exited);
+inline constinit ending_of_waiters end_waiters = nullptr;
+
+inline promise_base& promise_of(block* block) {
+  // The promise follows the frame's two pointers; every promise derives from promise_base first, and has no larger alignment than they.
+  return *reinterpret_cast<promise_base*>(static_cast<frame_head*>(block->frame()) + 1);
+}
+
+struct waiter {
+  waiter() = default;
+  // A future may be moved until it is first polled.
+  waiter(waiter&&) noexcept : waiter() {}
+  ~waiter() { end(); }
+
+  // From now on `lender` waits for `borrower`.
+  void wait(block* lender, block* borrower);
+  // Nobody waits any more: what was lent is given back. Does nothing the second time.
+  void end();
+  // Lends to `borrower` instead of the one so far, which is returned. The caller refreshes the levels of both.
+  block* lend_to(block* borrower);
+
+  block* lender() const { return lender_; }
+
+ private:
+  struct links {
+    waiter* previous = nullptr;
+    waiter* next = nullptr;
+  };
+
+  links& in(block* of) { return lender_ == of ? as_lender_ : as_borrower_; }
+  void link(block* to);
+  void unlink(block* from);
+  block* take_borrower();
+
+  block* lender_ = nullptr;
+  block* borrower_ = nullptr;
+  links as_lender_;
+  links as_borrower_;
+
+  friend void refresh_level(block* changed);
+  friend void end_all_waiters(block* exited);
+};
+
+// Gives a coroutine another effective level: scheduler.hpp.
+void set_level(block* changed, unsigned level);
+void wake(block* woken);
+
+inline void waiter::link(block* to) {
+  waiter*& first = promise_of(to).waiters;
+  in(to) = links{nullptr, first};
+  if (first != nullptr) first->in(to).previous = this;
+  first = this;
+}
+
+inline void waiter::unlink(block* from) {
+  const links old = exchange(in(from), links{});
+  (old.previous != nullptr ? old.previous->in(from).next : promise_of(from).waiters) = old.next;
+  if (old.next != nullptr) old.next->in(from).previous = old.previous;
+}
+
+inline block* waiter::take_borrower() {
+  block* const old = borrower_;
+  if (old != nullptr) {
+    unlink(old);
+    borrower_ = nullptr;
+  }
+  return old;
+}
+
+// Recomputes the effective level of a coroutine and of all to whom it lends. Ends when no level changes any more, so also in a ring of coroutines
+// that wait for each other (rule I8).
+inline void refresh_level(block* changed) {
+  while (changed != nullptr) {
+    unsigned level = changed->base;
+    for (waiter* at = promise_of(changed).waiters; at != nullptr; at = at->in(changed).next)
+      if (at->lender_ != changed && at->lender_ != nullptr && at->lender_->level < level) level = at->lender_->level;
+    if (level == changed->level) return;
+    set_level(changed, level);
+    // The last borrower is visited by this loop, others by recursion: most coroutines wait for one thing at a time.
+    block* next = nullptr;
+    for (waiter* at = promise_of(changed).waiters; at != nullptr; at = at->in(changed).next) {
+      if (at->lender_ != changed || at->borrower_ == nullptr) continue;
+      if (next != nullptr) refresh_level(next);
+      next = at->borrower_;
+    }
+    changed = next;
+  }
+}
+
+inline void end_all_waiters(block* exited);
+
+inline void waiter::wait(block* lender, block* borrower) {
+  end_waiters = end_all_waiters;
+  if (lender == borrower) borrower = nullptr;  // who waits for itself lends to nobody
+  if (lender_ == lender && borrower_ == borrower) return;
+  end();
+  lender_ = lender;
+  borrower_ = borrower;
+  link(lender);
+  if (borrower == nullptr) return;
+  link(borrower);
+  if (lender->level < borrower->level) refresh_level(borrower);
+}
+
+inline void waiter::end() {
+  block* const borrower = take_borrower();
+  if (lender_ != nullptr) {
+    unlink(lender_);
+    lender_ = nullptr;
+  }
+  if (borrower != nullptr) refresh_level(borrower);
+}
+
+inline block* waiter::lend_to(block* borrower) {
+  block* const old = take_borrower();
+  if (lender_ != nullptr && borrower != nullptr && lender_ != borrower) {
+    borrower_ = borrower;
+    link(borrower);
+  }
+  return old;
+}
+
+// A coroutine has exited: it waits for nothing, and those who wait for it are woken.
+inline void end_all_waiters(block* exited) {
+  waiter*& first = promise_of(exited).waiters;
+  while (first != nullptr) {
+    waiter& ended = *first;
+    if (ended.lender_ == exited) {
+      ended.end();
+    } else {
+      // The lender's part stays: who waits for a lock goes on waiting if the guard has outlived its coroutine.
+      ended.take_borrower();
+      if (ended.lender_ != nullptr) wake(ended.lender_);
+    }
+  }
+}
+
+}  // namespace corank::detail

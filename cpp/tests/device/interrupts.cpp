@@ -1,0 +1,353 @@
+// An interrupt at every instruction of wake, park, pop, yield and block in turn, and no wake is lost (rule W4).
+//
+// Each scene runs again and again; SysTick fires one tick later each time, until it comes after the scene's end. Under QEMU's -icount time is the number of
+// instructions, so it comes at each instruction at least once: `sweep` checks that from the program counters that the handler found on the stack.
+#include "../unit/test.hpp"
+
+#include "board/systick.hpp"
+
+using corank::executor;
+using corank::priority;
+using corank::spawn;
+
+namespace {
+
+// What the handler does.
+void (*act)();
+volatile uint32_t fired;
+volatile uintptr_t interrupted;
+// The second time it fires although the scene should have gone on: somebody slept through the first.
+constexpr uint32_t alarm = 20000;
+volatile bool slept_through;
+
+}  // namespace
+
+extern "C" void systick_seen(uintptr_t* stacked) {
+  fired = fired + 1;
+  if (fired == 1) {
+    interrupted = stacked[6];
+    act();
+  } else {
+    slept_through = true;
+    systick::stop();
+    act();
+  }
+}
+
+extern "C" [[gnu::naked]] void systick_handler() { asm volatile("mov r0, sp\n\tb systick_seen"); }
+
+namespace {
+
+// Before the scene, so that the earliest interrupts come before its first instruction.
+[[gnu::always_inline]] inline void run_up() { asm volatile(".rept 24\n\tnop\n\t.endr"); }
+// The timer is set up by then.
+constexpr uint32_t first_tick = 16;
+
+bool is_wide(uint16_t halfword) { return halfword >> 11 >= 0x1D; }
+
+// Whether what follows this instruction may be any other: a branch, or the beginning of a masked part, at whose end the interrupt is taken.
+bool leads_elsewhere(const uint16_t* at) {
+  const uint16_t first = at[0];
+  if (is_wide(first)) {
+    const bool branch_or_special = (first & 0xF800) == 0xF000 && (at[1] & 0x8000) != 0;
+    const bool loads_pc = ((first & 0xFE50) == 0xE810 && (at[1] & 0x8000) != 0) || ((first & 0xFF70) == 0xF850 && at[1] >> 12 == 15);
+    const bool table = (first & 0xFFF0) == 0xE8D0;
+    return branch_or_special || loads_pc || table;
+  }
+  const bool conditional = first >> 12 == 0xD, plain = first >> 11 == 0x1C, exchange = first >> 8 == 0x47;
+  const bool compare = (first & 0xF500) == 0xB100, pop = first >> 8 == 0xBD, masks = first == 0xB672, breakpoint = first >> 8 == 0xBE;
+  const bool it_block = first >> 8 == 0xBF, to_pc = (first & 0xFF87) == 0x4687;
+  return conditional || plain || exchange || compare || pop || masks || breakpoint || it_block || to_pc;
+}
+
+struct sweep_result {
+  uint32_t places = 0;     // different program counters
+  uint32_t skipped = 0;    // an instruction at which no interrupt came
+  uint32_t lost = 0;       // scenes that did not end as they should
+  bool complete = false;   // the last interrupts came after the scene
+};
+
+// `prepare` sets the scene, `scene` is interrupted, `check` says whether all is well afterwards.
+template <class Prepare, class Scene, class Check>
+sweep_result sweep(void (*handler)(), Prepare prepare, Scene scene, Check check) {
+  sweep_result result;
+  uintptr_t previous = 0;
+  uint32_t after_the_end = 0;
+  act = handler;
+  for (uint32_t ticks = first_tick; ticks < 4000 && after_the_end < 4; ++ticks) {
+    prepare();
+    fired = 0;
+    slept_through = false;
+    systick::fire_after(ticks, alarm);
+    run_up();
+    scene();
+    const bool late = fired == 0;
+    while (fired == 0) {
+    }
+    systick::stop();
+    if (late) ++after_the_end;
+    if (!check() || slept_through) ++result.lost;
+    const uintptr_t here = interrupted;
+    if (!late && here != previous) {
+      ++result.places;
+      const auto* const at = reinterpret_cast<const uint16_t*>(previous);
+      if (previous != 0 && !leads_elsewhere(at) && here != previous + (is_wide(at[0]) ? 4 : 2)) ++result.skipped;
+      previous = here;
+    }
+  }
+  result.complete = after_the_end == 4;
+  return result;
+}
+
+#define EXPECT_SWEPT(result)   \
+  do {                                  \
+    const sweep_result r = (result);    \
+    EXPECT_EQ(r.lost, 0u);              \
+    EXPECT_EQ(r.skipped, 0u);           \
+    EXPECT_TRUE(r.places >= 16); \
+    EXPECT_TRUE(r.complete);            \
+  } while (false)
+
+// Two coroutines that count how often they are woken. The handler wakes both; each must have been polled after the interrupt.
+volatile uint32_t wakes_seen[2];
+volatile uint32_t interrupts_seen[2];
+corank::coroutine_id sleepers[2];
+
+corank::task<> sleeper(test::place, int me) {
+  for (;;) {
+    co_await corank::wait_for_wake{};
+    wakes_seen[me] = wakes_seen[me] + 1;
+    interrupts_seen[me] = fired;
+  }
+}
+
+struct two_sleepers {
+  corank::join_handle<> handles[2];
+  two_sleepers(priority a, priority b) {
+    handles[0] = *spawn(a, sleeper({}, 0));
+    handles[1] = *spawn(b, sleeper({}, 1));
+    for (int me = 0; me < 2; ++me) sleepers[me] = handles[me].id();
+    executor.run_until_idle();
+  }
+  ~two_sleepers() {
+    for (auto& each : handles) each.cancel();
+  }
+};
+
+void clear_counts() {
+  for (int me = 0; me < 2; ++me) {
+    wakes_seen[me] = 0;
+    interrupts_seen[me] = 0;
+  }
+}
+
+void wake_both() {
+  corank::wake(sleepers[0]);
+  corank::wake(sleepers[1]);
+}
+void wake_first() { corank::wake(sleepers[0]); }
+
+// After everything has run: both have been polled since the interrupt, nobody more often than woken, and nothing is left.
+bool both_heard_it() {
+  executor.run_until_idle();
+  return interrupts_seen[0] >= 1 && interrupts_seen[1] >= 1 && executor.ready().empty();
+}
+bool first_heard_it() {
+  executor.run_until_idle();
+  return interrupts_seen[0] >= 1 && wakes_seen[0] <= 2 && executor.ready().empty() && executor.state(sleepers[0]) == corank::state::blocked;
+}
+
+}  // namespace
+
+TEST(interrupts, at_every_instruction_of_wake) {
+  {
+    two_sleepers same_level(priority{5}, priority{5});
+    EXPECT_SWEPT(sweep(wake_both, clear_counts, [] { corank::wake(sleepers[0]); }, both_heard_it));
+  }
+  {
+    two_sleepers two_levels(priority{5}, priority{40});
+    EXPECT_SWEPT(sweep(wake_both, clear_counts, [] { corank::wake(sleepers[1]); }, both_heard_it));
+  }
+  EXPECT_ALL_FREE();
+}
+
+TEST(interrupts, at_every_instruction_of_pop_and_block) {
+  {
+    two_sleepers same_level(priority{5}, priority{5});
+    const auto one_ready = [] {
+      clear_counts();
+      corank::wake(sleepers[0]);
+    };
+    const auto both_ready = [] {
+      clear_counts();
+      wake_both();
+    };
+    EXPECT_SWEPT(sweep(wake_both, one_ready, [] { executor.run_until_idle(); }, both_heard_it));
+    EXPECT_SWEPT(sweep(wake_first, one_ready, [] { executor.run_until_idle(); }, first_heard_it));
+    EXPECT_SWEPT(sweep(wake_both, both_ready, [] { executor.run_until_idle(); }, both_heard_it));
+  }
+  {
+    two_sleepers two_levels(priority{5}, priority{40});
+    const auto less_urgent_ready = [] {
+      clear_counts();
+      corank::wake(sleepers[1]);
+    };
+    EXPECT_SWEPT(sweep(wake_both, less_urgent_ready, [] { executor.run_until_idle(); }, both_heard_it));
+  }
+  EXPECT_ALL_FREE();
+}
+
+TEST(interrupts, at_every_instruction_of_park) {
+  two_sleepers pair(priority{5}, priority{40});
+  // Nothing is ready; the interrupt comes before, in and after the decision to sleep. Without it the scene would sleep for ever: the alarm tells.
+  const auto until_woken = [] {
+    for (;;) {
+      executor.run_until_idle();
+      if (interrupts_seen[0] != 0) return;
+      executor.sleep();
+    }
+  };
+  const auto check = [] {
+    executor.run_until_idle();
+    return interrupts_seen[0] == 1 && wakes_seen[0] == 1;
+  };
+  // This scene ends with the interrupt, so none comes after its end: the sweep is over when sleep itself was interrupted many times.
+  sweep_result result;
+  uintptr_t previous = 0;
+  act = wake_first;
+  for (uint32_t ticks = first_tick; ticks < 120; ++ticks) {
+    clear_counts();
+    fired = 0;
+    slept_through = false;
+    systick::fire_after(ticks, alarm);
+    run_up();
+    until_woken();
+    systick::stop();
+    if (!check() || slept_through) ++result.lost;
+    if (interrupted != previous) {
+      ++result.places;
+      const auto* const at = reinterpret_cast<const uint16_t*>(previous);
+      if (previous != 0 && !leads_elsewhere(at) && interrupted != previous + (is_wide(at[0]) ? 4 : 2)) ++result.skipped;
+    }
+    previous = interrupted;
+  }
+  EXPECT_EQ(result.lost, 0u);
+  EXPECT_EQ(result.skipped, 0u);
+  EXPECT_TRUE(result.places >= 16);
+}
+
+namespace {
+
+volatile uint32_t turns;
+corank::task<> yields(test::place, uint32_t times) {
+  while (times-- > 0) {
+    turns = turns + 1;
+    co_await corank::yield_now{};
+  }
+}
+
+}  // namespace
+
+TEST(interrupts, at_every_instruction_of_yield) {
+  two_sleepers pair(priority{5}, priority{33});
+  static corank::join_handle<> runners[2];
+  const auto prepare = [] {
+    clear_counts();
+    turns = 0;
+    for (auto& each : runners) each = *spawn(priority{5}, yields({}, 3));
+  };
+  const auto check = [] {
+    executor.run_until_idle();
+    const bool good = turns == 6 && both_heard_it();
+    for (auto& each : runners) each.detach();
+    return good;
+  };
+  EXPECT_SWEPT(sweep(wake_both, prepare, [] { executor.run_until_idle(); }, check));
+}
+
+namespace {
+
+corank::semaphore posts{0};
+corank::channel<uint32_t, 2> bytes;
+corank::split_phase_event<uint32_t> conversion;
+corank::promise<uint32_t> reply;
+corank::event bell;
+volatile uint32_t received;
+
+corank::task<> takes_post(test::place) {
+  auto permit = co_await posts.acquire();
+  permit.forget();
+  received = received + 1;
+}
+corank::task<> takes_byte(test::place) { received = received + co_await bytes.receive(); }
+corank::task<> converts(test::place) { received = received + co_await conversion.after([] {}); }
+corank::task<> awaits_reply(test::place) { received = received + *co_await reply.get_future(); }
+corank::task<> hears_bell(test::place) {
+  co_await bell;
+  received = received + 1;
+}
+
+// Spawns, runs and ends one coroutine, which must receive 1 from the handler whenever it comes.
+template <class Make>
+void one_receiver(Make make, void (*handler)()) {
+  static Make* made;
+  made = &make;
+  static corank::join_handle<> handle;
+  const auto prepare = [] {
+    received = 0;
+    reply.reset();
+    bell.reset();
+  };
+  const auto scene = [] {
+    handle = *spawn(priority{7}, (*made)());
+    executor.run_until_idle();
+  };
+  const auto check = [] {
+    executor.run_until_idle();
+    if (!handle.has_exited()) {
+      // The interrupt came before there was anybody: only an operation that had not begun may miss it.
+      handle.cancel();
+      handle.detach();
+      return received == 0 && !conversion.is_started() && act != nullptr;
+    }
+    handle.detach();
+    return received == 1;
+  };
+  EXPECT_SWEPT(sweep(handler, prepare, scene, check));
+}
+
+}  // namespace
+
+TEST(interrupts, at_every_instruction_of_waiting_in_a_primitive) {
+  one_receiver([] { return takes_post({}); }, [] { posts.release(); });
+  EXPECT_EQ(posts.available(), 0u);
+  one_receiver([] { return takes_byte({}); }, [] { bytes.try_send(1); });
+  EXPECT_FALSE(bytes.try_receive().has_value());
+  one_receiver([] { return awaits_reply({}); }, [] { reply.set_value(1); });
+  one_receiver([] { return hears_bell({}); }, [] { bell.set(); });
+  bell.reset();
+  EXPECT_ALL_FREE();
+}
+
+TEST(interrupts, at_every_instruction_of_a_split_phase_operation) {
+  // A device completes only what was started: the handler does nothing before.
+  static bool completed;
+  const auto prepare = [] {
+    received = 0;
+    completed = false;
+  };
+  static corank::join_handle<> handle;
+  const auto scene = [] {
+    handle = *spawn(priority{7}, converts({}));
+    executor.run_until_idle();
+  };
+  const auto check = [] {
+    executor.run_until_idle();
+    const bool good = completed ? received == 1 && handle.has_exited() : !handle.has_exited() && conversion.is_started();
+    handle.cancel();
+    handle.detach();
+    return good;
+  };
+  EXPECT_SWEPT(sweep([] { completed = conversion.complete(1); }, prepare, scene, check));
+  EXPECT_ALL_FREE();
+}

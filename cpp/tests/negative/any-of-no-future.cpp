@@ -1,0 +1,16 @@
+// both: future_like
+#include <corank/corank.hpp>
+
+corank::event bell;
+int number = 0;
+corank::slot<96 * sizeof(void*)> waits_slot;
+corank::task<> waits(corank::in<waits_slot>) {
+  auto rung = bell.wait();
+#ifdef MUST_NOT_COMPILE
+  (void)co_await corank::any(rung, number);
+#else
+  (void)co_await corank::any(rung);
+#endif
+}
+
+int main() { spawn(corank::priority::standard, waits({}))->detach(); }

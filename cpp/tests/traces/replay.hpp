@@ -1,0 +1,24 @@
+// Replays a conformance trace (spec/traces/README.md) on the library; needs no standard library, so that the same code runs on the host and on the target.
+#pragma once
+
+#include <stddef.h>
+
+namespace replay {
+
+struct embedded_trace {
+  const char* name;
+  const char* text;
+};
+
+enum class outcome { passed, skipped, failed };
+
+struct report {
+  outcome what = outcome::passed;
+  unsigned line = 0;            // of the failure, counted from 1
+  const char* message = "";     // what is wrong, or why it was skipped
+  unsigned polls = 0;           // how many polls were made
+};
+
+report run(const embedded_trace& trace);
+
+}  // namespace replay

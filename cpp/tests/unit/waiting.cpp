@@ -1,0 +1,262 @@
+// Joins, locks, events, channels, keys: what is lent, handed over and given back.
+#include "test.hpp"
+
+using corank::executor;
+using corank::priority;
+using corank::spawn;
+using test::log;
+using test::place;
+
+namespace {
+
+corank::task<int> seven(place) {
+  co_await corank::yield_now{};
+  co_return 7;
+}
+
+corank::task<int> eight(place) {
+  auto low = spawn(priority{40}, seven({}));
+  if (!low) co_return 0;
+  const corank::coroutine_id id = low->id();
+  auto joined = low->wait();
+  auto stop = corank::time::sleep(5);
+  // While it waits for both, the one that it joins is as urgent as itself.
+  auto both = corank::any(joined, stop);
+  if (both.poll()) co_return 1;
+  log('0' + static_cast<char>(executor.level(id)->level()));
+  if (co_await both != 0) co_return 2;
+  auto result = joined.take();
+  co_return result ? *result + 1 : 3;
+}
+
+}  // namespace
+
+TEST(waiting, output_and_urgency_travel_through_join) {
+  auto high = spawn(priority{2}, eight({}));
+  executor.run_until_idle();
+  EXPECT_LOG("2");
+  ASSERT_TRUE(high->has_exited());
+  EXPECT_EQ(*high->take(), 8);
+  high->detach();
+  EXPECT_ALL_FREE();
+  EXPECT_EQ(corank::time::next_deadline(), corank::time::never);
+}
+
+namespace {
+
+corank::mutex<int> account{10};
+
+corank::task<> holds(place, char name, int rounds) {
+  auto lock = co_await account.lock();
+  log(name);
+  while (rounds-- > 0) co_await corank::yield_now{};
+  *lock += 1;
+  log(name);
+}
+
+corank::task<> busy(place, char name) {
+  log(name);
+  co_return;
+}
+
+}  // namespace
+
+TEST(waiting, holder_of_a_lock_is_as_urgent_as_who_waits) {
+  auto low = spawn(priority{50}, holds({}, 'l', 1));
+  EXPECT_EQ(executor.step_once(), corank::step::ran);
+  auto high = spawn(priority{1}, holds({}, 'h', 0));
+  auto middle = spawn(priority{20}, busy({}, 'm'));
+  EXPECT_EQ(executor.step_once(), corank::step::ran);
+  EXPECT_EQ(executor.level(low->id())->level(), 1u);
+  executor.run_until_idle();
+  // Without the loan: l m l h h.
+  EXPECT_LOG("llhhm");
+  EXPECT_FALSE(account.is_locked());
+  low->detach();
+  high->detach();
+  middle->detach();
+  EXPECT_ALL_FREE();
+}
+
+TEST(waiting, lock_of_a_cancelled_holder_goes_on) {
+  auto first = spawn(priority{5}, holds({}, 'a', 1000));
+  auto second = spawn(priority{5}, holds({}, 'b', 0));
+  for (int step = 0; step < 4; ++step) EXPECT_EQ(executor.step_once(), corank::step::ran);
+  first->cancel();
+  executor.run_until_idle();
+  EXPECT_LOG("abb");
+  EXPECT_FALSE(account.is_locked());
+  auto outside = account.try_lock();
+  EXPECT_TRUE(outside.has_value());
+  EXPECT_FALSE(account.try_lock().has_value());
+  first->detach();
+  second->detach();
+  EXPECT_ALL_FREE();
+}
+
+namespace {
+
+corank::semaphore two_permits{2};
+corank::event alarm_bell;
+corank::channel<char, 2> letters;
+corank::keys<2> numbers;
+
+corank::task<> takes_permit(place, char name) {
+  auto permit = co_await two_permits.acquire();
+  log(name);
+  co_await corank::wait_for_wake{};
+}
+
+corank::task<> hears(place, char name) {
+  co_await alarm_bell;
+  log(name);
+}
+
+corank::task<> sends(place, const char* text) {
+  for (; *text != 0; ++text) co_await letters.send(*text);
+}
+
+corank::task<> receives(place, int count) {
+  while (count-- > 0) log(co_await letters.receive());
+}
+
+corank::task<> wants(place, uint64_t key, char name) {
+  auto got = co_await numbers.wait(key);
+  log(got ? name : '!');
+}
+
+}  // namespace
+
+TEST(waiting, permits_go_to_the_most_urgent) {
+  auto a = spawn(priority{5}, takes_permit({}, 'a'));
+  auto b = spawn(priority{5}, takes_permit({}, 'b'));
+  auto c = spawn(priority{9}, takes_permit({}, 'c'));
+  auto d = spawn(priority{3}, takes_permit({}, 'd'));
+  executor.run_until_idle();
+  EXPECT_LOG("da");
+  EXPECT_EQ(two_permits.available(), 0u);
+  two_permits.release();  // as an interrupt handler posts: one more permit
+  executor.run_until_idle();
+  EXPECT_LOG("b");
+  b->cancel();
+  executor.run_until_idle();
+  EXPECT_LOG("c");
+  corank::join_handle<>* all[] = {&*a, &*b, &*c, &*d};
+  for (auto* each : all) {
+    each->cancel();
+    each->detach();
+  }
+  EXPECT_EQ(two_permits.available(), 3u);
+  EXPECT_ALL_FREE();
+}
+
+TEST(waiting, event_lets_all_through_and_stays_set) {
+  auto a = spawn(priority{5}, hears({}, 'a'));
+  auto b = spawn(priority{4}, hears({}, 'b'));
+  executor.run_until_idle();
+  EXPECT_LOG("");
+  alarm_bell.set();
+  alarm_bell.reset();  // who waited goes through all the same
+  auto c = spawn(priority{3}, hears({}, 'c'));
+  executor.run_until_idle();
+  EXPECT_LOG("ba");
+  alarm_bell.set();
+  executor.run_until_idle();
+  EXPECT_LOG("c");
+  alarm_bell.reset();
+  a->detach(), b->detach(), c->detach();
+  EXPECT_ALL_FREE();
+}
+
+TEST(waiting, channel_keeps_order_and_loses_nothing) {
+  auto sender = spawn(priority{5}, sends({}, "abcdef"));
+  executor.run_until_idle();
+  EXPECT_FALSE(letters.try_send('!'));
+  auto waiting = spawn(priority{3}, receives({}, 6));
+  executor.run_until_idle();
+  EXPECT_LOG("abcdef");
+  EXPECT_TRUE(sender->has_exited() && waiting->has_exited());
+  // One that is cancelled after a message was handed to it gives it back.
+  auto cancelled = spawn(priority{3}, receives({}, 1));
+  executor.run_until_idle();
+  EXPECT_TRUE(letters.try_send('x'));
+  cancelled->cancel();
+  auto got = letters.try_receive();
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(*got, 'x');
+  sender->detach(), waiting->detach(), cancelled->detach();
+  EXPECT_ALL_FREE();
+}
+
+TEST(waiting, keys_wake_whichever_side_comes_first) {
+  EXPECT_TRUE(numbers.signal(7).has_value());
+  auto a = spawn(priority{5}, wants({}, 7, 'a'));
+  auto b = spawn(priority{5}, wants({}, 8, 'b'));
+  executor.run_until_idle();
+  EXPECT_LOG("a");
+  EXPECT_TRUE(numbers.signal(9).has_value());
+  EXPECT_FALSE(numbers.signal(10).has_value());  // one slot waits for 8, one remembers 9
+  auto c = spawn(priority{5}, wants({}, 11, 'c'));
+  executor.run_until_idle();
+  EXPECT_LOG("!");
+  EXPECT_TRUE(numbers.signal(8).has_value());
+  executor.run_until_idle();
+  EXPECT_LOG("b");
+  a->detach(), b->detach(), c->detach();
+  EXPECT_ALL_FREE();
+}
+
+namespace {
+corank::promise<int, char> answer;
+corank::split_phase_event<int> conversion;
+
+corank::task<> asks(place) {
+  auto got = co_await answer.get_future();
+  log(got ? static_cast<char>('0' + *got) : got.error());
+}
+
+corank::task<> converts(place) {
+  for (int round = 0; round < 3; ++round) {
+    auto value = co_await corank::time::timeout(10, conversion.after([] { log('s'); }));
+    log(value ? static_cast<char>('0' + *value) : '-');
+  }
+}
+}  // namespace
+
+TEST(waiting, future_is_ready_before_or_after) {
+  EXPECT_TRUE(answer.set_value(4));
+  EXPECT_FALSE(answer.set_value(5));
+  spawn(priority{5}, asks({}))->detach();
+  executor.run_until_idle();
+  EXPECT_LOG("4");
+  answer.reset();
+  spawn(priority{5}, asks({}))->detach();
+  executor.run_until_idle();
+  EXPECT_LOG("");
+  EXPECT_TRUE(answer.set_error('e'));
+  executor.run_until_idle();
+  EXPECT_LOG("e");
+  answer.reset();
+  EXPECT_ALL_FREE();
+}
+
+TEST(waiting, split_phase_event_is_started_completed_and_timed_out) {
+  const corank::ticks start = corank::time::now();
+  auto handle = spawn(priority{5}, converts({}));
+  EXPECT_FALSE(conversion.complete(1));  // nobody has begun
+  executor.run_until_idle();
+  EXPECT_LOG("s");
+  EXPECT_TRUE(conversion.complete(2));
+  EXPECT_FALSE(conversion.complete(3));
+  executor.run_until_idle();
+  EXPECT_LOG("2s");
+  EXPECT_EQ(corank::time::advance(start + 10), 1u);
+  executor.run_until_idle();
+  EXPECT_LOG("-s");
+  EXPECT_TRUE(handle->cancel());
+  EXPECT_FALSE(conversion.is_started());
+  EXPECT_FALSE(conversion.complete(4));
+  EXPECT_EQ(corank::time::next_deadline(), corank::time::never);
+  handle->detach();
+  EXPECT_ALL_FREE();
+}

@@ -1,0 +1,222 @@
+//! `mcu-switch` and `mcu-size`: instructions per switch and bytes, on a Cortex-M4.
+//!
+//! The C++ models are built by CMake, once for each compiler and optimisation; the Rust ones are the firmware in `core/mcu/`. All count in the same way.
+
+use super::runner::{Listener, settings};
+use crate::cpp::{self, Pace};
+use crate::firmware;
+use crate::process;
+use crate::progress::Progress;
+use crate::repository;
+use anyhow::{Context, Result, ensure};
+use corank_report::row::Sample;
+use object::{Object, ObjectSection, SectionFlags};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// No firmware runs longer.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Compilers and optimisations that the C++ models are measured with.
+const BUILDS: &[(&str, &str)] = &[
+    ("gcc", "O2"),
+    ("gcc", "Os"),
+    ("clang", "O2"),
+    ("clang", "Os"),
+];
+
+/// The models in C++ and C. FreeRTOS's port is for GCC.
+const MODELS: &[&str] = &[
+    "corank",
+    "direct-resume",
+    "protothreads",
+    "state-machine",
+    "freertos",
+];
+
+/// Which of them a compiler builds.
+fn models(compiler: &str) -> impl Iterator<Item = &'static str> {
+    let gcc = compiler == "gcc";
+    MODELS
+        .iter()
+        .copied()
+        .filter(move |model| gcc || *model != "freertos")
+}
+
+fn builds(quick: bool) -> &'static [(&'static str, &'static str)] {
+    if quick { &BUILDS[..1] } else { BUILDS }
+}
+
+/// Runs every model's firmware; each prints its rows.
+pub(super) fn switches(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
+    for (compiler, opt) in builds(quick) {
+        let folder = build(compiler, opt, &mut listener.progress)?;
+        for model in models(compiler) {
+            hear(
+                &cpp::qemu(&folder.join(format!("switch-{model}.elf")), Pace::Counting),
+                listener,
+            )?;
+        }
+    }
+    let rust = firmware::build("bench", &mut listener.progress)?;
+    hear(&firmware::qemu(&rust), listener)?;
+    Ok(describe(quick))
+}
+
+fn hear(command: &Command, listener: &mut Listener) -> Result<()> {
+    let finished = process::capture(command, LIMIT, |line| listener.hear(line))?;
+    ensure!(
+        finished.success(),
+        "`{}` failed:\n{}",
+        process::describe(command),
+        finished.tail(20)
+    );
+    Ok(())
+}
+
+fn describe(quick: bool) -> Map<String, Value> {
+    settings(
+        quick,
+        &["cpp/mcu/bench".to_string(), "core/mcu bench".to_string()],
+        &[("machine", json!("netduinoplus2, -icount shift=0"))],
+    )
+}
+
+/// What the sections of a firmware take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sections {
+    /// Code and constants.
+    text: u64,
+    /// Variables with a first value, which flash holds as well.
+    data: u64,
+    /// Variables that begin as zeros.
+    bss: u64,
+}
+
+impl Sections {
+    fn of(elf: &Path) -> Result<Self> {
+        let bytes = std::fs::read(elf).with_context(|| format!("can't read {}", elf.display()))?;
+        let file = object::File::parse(&*bytes)?;
+        let mut sum = Self::default();
+        for section in file.sections() {
+            let SectionFlags::Elf { sh_flags } = section.flags() else {
+                continue;
+            };
+            match (sh_flags & 2 != 0, sh_flags & 1 != 0, section.kind()) {
+                (false, ..) => {}
+                (true, true, object::SectionKind::UninitializedData) => sum.bss += section.size(),
+                (true, true, _) => sum.data += section.size(),
+                (true, false, _) => sum.text += section.size(),
+            }
+        }
+        Ok(sum)
+    }
+
+    fn flash(self) -> u64 {
+        self.text + self.data
+    }
+
+    fn ram(self) -> u64 {
+        self.data + self.bss
+    }
+}
+
+/// Compares firmware that differs in one thing: a task, ten tasks, a call.
+pub(super) fn sizes(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
+    for (compiler, opt) in builds(quick) {
+        let folder = build(compiler, opt, &mut listener.progress)?;
+        let of = |model: &str, tasks: u32, calls: u32| {
+            Sections::of(&folder.join(format!("size-{model}-{tasks}-{calls}.elf")))
+        };
+        for model in models(compiler) {
+            // FreeRTOS's handlers are in its firmware even without a task: its first task is compared with another model's firmware without one.
+            let without = if model == "freertos" {
+                "direct-resume"
+            } else {
+                model
+            };
+            let (none, one) = (of(without, 0, 0)?, of(model, 1, 0)?);
+            let (two, ten) = (of(model, 2, 0)?, of(model, 10, 0)?);
+            let mut parts = vec![
+                ("text", two.text),
+                ("data", two.data),
+                ("bss", two.bss),
+                ("first-coroutine", one.flash() - none.flash()),
+                ("ram-per-coroutine", (ten.ram() - two.ram()) / 8),
+            ];
+            if model == "corank" {
+                parts.push((
+                    "next-call",
+                    (of(model, 1, 5)?.flash() - of(model, 1, 1)?.flash()) / 4,
+                ));
+            }
+            for (part, bytes) in parts {
+                listener
+                    .samples
+                    .push(sample(model, compiler, opt, part, bytes));
+            }
+        }
+    }
+    Ok(describe(quick))
+}
+
+fn sample(model: &str, compiler: &str, opt: &str, part: &str, bytes: u64) -> Sample {
+    let parameters = json!({ "part": part, "compiler": compiler, "opt": opt });
+    Sample {
+        experiment: "mcu-size".to_string(),
+        model: model.to_string(),
+        metric: "bytes".to_string(),
+        unit: "bytes".to_string(),
+        value: bytes as f64,
+        run: None,
+        parameters: parameters.as_object().cloned().unwrap_or_default(),
+    }
+}
+
+/// Builds all benchmarks with one compiler and optimisation; returns their folder.
+fn build(compiler: &str, opt: &str, progress: &mut Progress) -> Result<PathBuf> {
+    let options = [
+        format!("-DCORANK_BENCH_OPT={opt}"),
+        format!("-DCORANK_FREERTOS={}", freertos()?.display()),
+        "-DCMAKE_BUILD_TYPE=".to_string(),
+    ];
+    let folder = cpp::build_in(
+        &format!("bench-{compiler}-{opt}"),
+        &format!("cortex-m4-{compiler}"),
+        &options,
+        "benchmarks",
+        progress,
+    )?;
+    Ok(folder.join("mcu/bench"))
+}
+
+/// The sources of the FreeRTOS kernel, which the registry has in the crate `freertos-next`.
+fn freertos() -> Result<PathBuf> {
+    let mut command = crate::toolchain::host_cargo();
+    command
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--manifest-path",
+        ])
+        .arg(repository::path("cpp/mcu/peers/Cargo.toml"));
+    let output = command.output().context("can't start cargo")?;
+    ensure!(
+        output.status.success(),
+        "cargo can't fetch FreeRTOS's sources:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let manifest = metadata["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|package| package["name"] == "freertos-next")
+        .and_then(|package| package["manifest_path"].as_str())
+        .context("cargo metadata doesn't know freertos-next")?;
+    Ok(Path::new(manifest).with_file_name("FreeRTOS-Kernel"))
+}
