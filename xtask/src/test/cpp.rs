@@ -33,6 +33,11 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
             context.show(&finished.tail(40));
         }
         outcome.add(counted);
+        if preset == "cortex-m4-gcc" {
+            cpp::build(preset, "samples", &mut context.progress)?;
+            outcome.add(samples(context, &folder.join("mcu/sample"))?);
+            outcome.add(template(context)?);
+        }
         outcome.add(match unwanted_symbols(&std::fs::read(&firmware)?)? {
             found if found.is_empty() => Outcome::passed(),
             found => {
@@ -46,6 +51,55 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
         });
     }
     Ok(outcome)
+}
+
+/// What the sample application sends, with two ADC channels and three axes; however it is written.
+const SAMPLE_LINES: usize = 5;
+
+/// The sample application: the version with coroutines sends the same as the hand-written state machine, by the same interrupts.
+fn samples(context: &mut Context, folder: &Path) -> Result<Outcome> {
+    let mut outputs = Vec::new();
+    for name in ["coroutines", "state-machine"] {
+        let finished = context.command(&cpp::qemu_stellaris(
+            &folder.join(format!("sample-{name}.elf")),
+        ))?;
+        if !finished.success() {
+            return Ok(Outcome::failed());
+        }
+        let lines: Vec<String> = finished
+            .output
+            .lines()
+            .filter(|line| line.starts_with("x="))
+            .map(str::to_string)
+            .collect();
+        outputs.push(lines);
+    }
+    if outputs[0].len() == SAMPLE_LINES && outputs[0] == outputs[1] {
+        return Ok(Outcome::passed());
+    }
+    context.show(&format!(
+        "the sample application sent {:?} with coroutines, and {:?} as a state machine",
+        outputs[0], outputs[1]
+    ));
+    Ok(Outcome::failed())
+}
+
+/// The template project, as a project of its own: its slots fit exactly after one build step, and it does what it should.
+fn template(context: &mut Context) -> Result<Outcome> {
+    let folder = cpp::build_template(&mut context.progress)?;
+    let finished = context.command(&cpp::qemu(&folder.join("blink.elf"), Pace::Counting))?;
+    let said: Vec<&str> = finished.output.lines().collect();
+    let sizes = std::fs::read_to_string(folder.join("blink-frames/corank_frames.inc"))?;
+    if finished.success()
+        && said == ["blink", "blink", "blink", "warm"]
+        && sizes.contains("{\"blink\", ")
+    {
+        return Ok(Outcome::passed());
+    }
+    context.show(&format!(
+        "the template printed {said:?}; its frames: {sizes}"
+    ));
+    Ok(Outcome::failed())
 }
 
 /// Beginnings of names that only an allocator, an unwinder, type information or the standard library has.
