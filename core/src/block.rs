@@ -21,6 +21,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Where a coroutine is in its life (rules S1 to S5; the diagram is in `spec/contract.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[repr(u8)]
 pub enum State {
     /// In the ready queue of its level.
     Ready,
@@ -85,6 +86,7 @@ const _: () = assert!(size_of::<Block>() == 56);
 
 /// The owner's notes on a coroutine: a set of the constants below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
 pub(crate) struct Flags(u8);
 
 impl Flags {
@@ -192,6 +194,7 @@ impl Block {
 /// Invariant, upheld by whoever makes one (`unsafe`): the chunk outlives every use of the copy. Within the owner, chunks
 /// live as long as the scheduler; outside, a counted reference (see [`crate::signals`]) keeps them.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
 pub(crate) struct BlockRef(NonNull<Block>);
 
 impl Deref for BlockRef {
@@ -288,7 +291,7 @@ impl<const SLOTS: usize> Chunk<SLOTS> {
 
 impl<const SLOTS: usize> Chunk<SLOTS> {
     /// The chunk that starts with `block`.
-    #[cfg(feature = "alloc")]
+    #[cfg(feature = "heap")]
     pub(crate) fn of_first(block: NonNull<Block>) -> NonNull<Self> {
         // SAFETY: a chunk's first block stands this far behind its start, which is not null.
         unsafe {

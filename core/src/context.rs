@@ -47,7 +47,31 @@ mod slot {
     }
 }
 
-#[cfg(all(not(feature = "std"), not(loom)))]
+#[cfg(all(feature = "image", target_arch = "riscv64"))]
+mod slot {
+    use crate::image::CONTEXT_SLOT;
+    use core::arch::asm;
+
+    #[inline]
+    pub(super) fn get() -> *const () {
+        let context;
+        // SAFETY: the client keeps the slot there (see `crate::image`).
+        unsafe {
+            asm!("ld {}, {}(tp)", out(reg) context, const CONTEXT_SLOT, options(nostack, preserves_flags, readonly));
+        }
+        context
+    }
+
+    #[inline]
+    pub(super) fn set(context: *const ()) {
+        // SAFETY: as above.
+        unsafe {
+            asm!("sd {}, {}(tp)", in(reg) context, const CONTEXT_SLOT, options(nostack, preserves_flags));
+        }
+    }
+}
+
+#[cfg(all(not(feature = "std"), not(loom), not(feature = "image")))]
 mod slot {
     unsafe extern "Rust" {
         fn _corank_context_get() -> *const ();
@@ -81,6 +105,7 @@ mod slot {
 ///     }
 /// }
 /// ```
+#[cfg(not(feature = "image"))]
 #[macro_export]
 macro_rules! context_slot {
     (get: $get:expr, set: $set:expr $(,)?) => {

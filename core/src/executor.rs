@@ -9,11 +9,16 @@ use crate::block::State;
 use crate::context::Entered;
 use crate::id::CoroutineId;
 use crate::join::JoinHandle;
+use crate::kept_waker::KeptWaker;
 use crate::policy::Policy;
 use crate::priority::{Levels, Priority};
 use crate::published::Published;
 use crate::scheduler::Scheduler;
+#[cfg(feature = "alloc")]
+use crate::storage::Memory;
+#[cfg(not(feature = "image-client"))]
 use crate::storage::{Pool, PoolInUse};
+use crate::timers::Clock;
 
 /// Runs coroutines, the most urgent first, on one thread or hart.
 ///
@@ -43,8 +48,8 @@ pub struct Config {
     pub(crate) policy: Policy,
     pub(crate) capacity: usize,
     pub(crate) published: Option<&'static Published>,
-    pub(crate) notify: Option<Waker>,
-    pub(crate) clock: Option<fn() -> u64>,
+    pub(crate) notify: Option<KeptWaker>,
+    pub(crate) clock: Option<Clock>,
     /// Several workers: set by [`SharedExecutor`](crate::SharedExecutor) alone.
     pub(crate) shared: bool,
     #[cfg(feature = "hooks")]
@@ -87,14 +92,14 @@ impl Config {
     /// Whom to wake when something arrives from another thread, hart or interrupt handler: whoever lets the executor's
     /// thread sleep while it is idle. Called from there, once for each thing that arrives.
     pub fn notify(mut self, notify: Waker) -> Self {
-        self.notify = Some(notify);
+        self.notify = Some(KeptWaker::new(notify));
         self
     }
 
     /// Where the time comes from: nanoseconds that never go back. While timers exist, the executor looks at the clock
     /// at the start of each call that runs it, before it is idle, and every [`POLLS_PER_LOOK`](crate::time::POLLS_PER_LOOK) polls, and fires what is due.
     pub const fn clock(mut self, clock: fn() -> u64) -> Self {
-        self.clock = Some(clock);
+        self.clock = Some(Clock::new(clock));
         self
     }
 }
@@ -121,6 +126,9 @@ pub trait SystemView {
     /// The most urgent level at which anything outside this executor is ready and not served yet. Asked before each
     /// pick, so it should be one load.
     fn most_urgent_elsewhere(&self) -> Option<Priority>;
+
+    /// Whether it never knows of anything: then it need not be asked.
+    const NEVER: bool = false;
 }
 
 /// Nobody else counts: the executor never gives way by itself. For a system of one executor, and for *relaxed* global
@@ -129,6 +137,8 @@ pub trait SystemView {
 pub struct Relaxed;
 
 impl SystemView for Relaxed {
+    const NEVER: bool = true;
+
     #[inline]
     fn most_urgent_elsewhere(&self) -> Option<Priority> {
         None
@@ -202,12 +212,14 @@ impl Executor {
     #[must_use]
     pub fn with(config: Config) -> Self {
         Self {
-            scheduler: crate::storage::heap_scheduler(config),
+            scheduler: crate::storage::heap_scheduler(config, Memory::GLOBAL)
+                .expect("memory for a scheduler"),
             _local: PhantomData,
         }
     }
 
     /// An executor that lives in static memory and allocates nothing.
+    #[cfg(not(feature = "image-client"))]
     pub fn in_pool<const COROUTINES: usize, const BYTES: usize>(
         pool: &'static Pool<COROUTINES, BYTES>,
         config: Config,
@@ -279,8 +291,7 @@ impl Executor {
     }
 
     fn run_by_clock(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
-        let scheduler = self.scheduler();
-        scheduler.run_by_clock::<false>(&scheduler.seat, view, limit)
+        self.scheduler().run_alone(view, limit)
     }
 
     /// Wakes a coroutine (rules W1 to W3). False if the identifier is stale.
@@ -323,14 +334,14 @@ impl Executor {
     /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready queues. For a home that takes
     /// in events itself between two steps; the same wakes from outside would go through the inbox, at several times the cost.
     pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
-        let _entered = Entered::new(&self.scheduler().seat);
+        let _entered = Entered::new(self.scheduler().seat());
         take_in()
     }
 
     /// Levels with ready coroutines, as far as the executor knows: what has arrived from outside is taken in first.
     pub fn ready(&self) -> Levels {
         let scheduler = self.scheduler();
-        let _entered = Entered::new(&scheduler.seat);
+        let _entered = Entered::new(scheduler.seat());
         scheduler.drain_inbox();
         scheduler.ready()
     }
@@ -350,7 +361,7 @@ impl Executor {
     /// same size; the table of control blocks stays as large as it ever was.
     #[cfg(feature = "alloc")]
     pub fn trim(&self) {
-        self.scheduler().storage().trim();
+        self.scheduler().trim();
     }
 
     /// What the executor shows to others.

@@ -2,9 +2,11 @@
 
 use core::fmt;
 use core::pin::Pin;
+use core::ptr::NonNull;
 use core::task::Context;
 
 use crate::block::State;
+use crate::call::define_c_fn;
 use crate::here;
 use crate::id::CoroutineId;
 use crate::priority::Priority;
@@ -22,8 +24,12 @@ pub type Changed = fn(&Follower, Priority);
 ///
 /// It lives inside the future that waits, pinned with it, and belongs to the executor's thread. Dropping it ends the wait. Costs a
 /// few stores to begin and to end a wait, no allocation and no reference count; nothing where it is not used.
-#[repr(transparent)]
-pub struct Follower(Waiter);
+#[repr(C)]
+pub struct Follower {
+    /// First, so that a pointer to it is one to the follower.
+    waiter: Waiter,
+    changed: Changed,
+}
 
 impl Follower {
     /// Follows nobody yet.
@@ -33,7 +39,10 @@ impl Follower {
     /// or cancel anybody, drop a future or end a wait. Entering a kernel, sending a message and noting the level are all right.
     #[must_use]
     pub const unsafe fn new(changed: Changed) -> Self {
-        Self(Waiter::of_follower(Some(changed)))
+        Self {
+            waiter: Waiter::of_follower(Some(tell)),
+            changed,
+        }
     }
 
     /// Whoever polls waits from now on. To be called in each poll that ends pending: the waker may be another one each time.
@@ -57,29 +66,36 @@ impl Follower {
     /// The live level of whoever waits; [`Priority::DEFAULT`] for what is no coroutine.
     #[must_use]
     pub fn level(&self) -> Priority {
-        self.0.level()
+        self.waiter.level()
     }
 
     /// Wakes whoever waits. Call it on the executor's thread, from code that runs in it (see
     /// [`Executor::within`](crate::Executor::within)), and last: the waker may run anyone's code, which may drop the follower.
     pub fn wake(&self) {
-        self.0.take_wakeup().wake();
+        self.waiter.take_wakeup().wake();
     }
 
     /// Nobody waits any more.
     pub fn end(&self) {
-        self.0.end();
-    }
-
-    pub(crate) fn of(waiter: Pin<&Waiter>) -> &Self {
-        // SAFETY: the type is transparent, and whoever calls has asked whether the waiter is part of a follower.
-        unsafe { &*core::ptr::from_ref(waiter.get_ref()).cast() }
+        self.waiter.end();
     }
 
     fn waiter(self: Pin<&Self>) -> Pin<&Waiter> {
-        // SAFETY: pinned with the follower, whose only field it is.
-        unsafe { self.map_unchecked(|follower| &follower.0) }
+        // SAFETY: pinned with the follower, which it is part of.
+        unsafe { self.map_unchecked(|follower| &follower.waiter) }
     }
+}
+
+define_c_fn! {
+/// What the engine calls: see [`Tell`](crate::waiter::Tell).
+///
+/// # Safety
+/// The waiter is part of a follower.
+fn tell(waiter: NonNull<Waiter>, level: Priority) {
+    // SAFETY: the caller's promise; the waiter comes first.
+    let follower: &Follower = unsafe { waiter.cast().as_ref() };
+    (follower.changed)(follower, level);
+}
 }
 
 impl fmt::Debug for Follower {

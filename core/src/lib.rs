@@ -26,15 +26,25 @@
         reason = "the documentation describes what is there with `std`"
     )
 )]
+#![cfg_attr(
+    feature = "image",
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the other half of what both sides touch is on the other side of the image's boundary"
+    )
+)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod access;
 mod atomic;
 mod baton;
 mod block;
+mod call;
 mod context;
 mod executor;
 mod follower;
@@ -42,23 +52,42 @@ mod here;
 #[cfg(feature = "hooks")]
 mod hooks;
 mod id;
+#[cfg(feature = "image")]
+pub mod image;
 mod join;
+mod kept_waker;
 pub mod key;
 mod link;
+#[cfg(feature = "heap")]
+mod memory;
 mod notes;
 #[cfg(feature = "std")]
 mod park;
 mod policy;
+mod preempt;
 mod priority;
 mod published;
+#[cfg(not(feature = "image-client"))]
 mod scheduler;
+/// The scheduler that is behind an image.
+#[cfg(feature = "image-client")]
+mod scheduler {
+    pub(crate) use crate::image::Scheduler;
+}
 mod seat;
 #[cfg(feature = "alloc")]
 mod shared;
 mod signals;
 #[cfg(feature = "stats")]
 mod stats;
+#[cfg(not(feature = "image-client"))]
 mod storage;
+/// What a client has of storage: its allocator.
+#[cfg(feature = "image-client")]
+mod storage {
+    pub(crate) use crate::image::create as heap_scheduler;
+    pub(crate) use crate::memory::Memory;
+}
 pub mod sync;
 mod task;
 pub mod time;
@@ -77,13 +106,14 @@ pub use hooks::{Exit, Observer};
 pub use id::CoroutineId;
 pub use join::{JoinError, JoinHandle};
 pub use policy::Policy;
+pub use preempt::{Interrupted, Preempted};
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
 pub use published::Published;
-pub use scheduler::{Interrupted, Preempted};
 #[cfg(feature = "alloc")]
 pub use shared::{SharedExecutor, SharedHandle, Worker};
 #[cfg(feature = "stats")]
 pub use stats::Stats;
+#[cfg(not(feature = "image-client"))]
 pub use storage::{Pool, PoolInUse};
 pub use waker::Remote;
 

@@ -18,6 +18,7 @@ pub const LEVELS: usize = 64;
 /// assert_eq!(Priority::new(64), None);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
 pub struct Priority(u8);
 
 impl Priority {
@@ -69,6 +70,7 @@ impl TryFrom<u8> for Priority {
 }
 
 /// A level or none, in one byte: `Option<Priority>` takes two, and two comparisons.
+#[repr(transparent)]
 pub(crate) struct LevelCell(Cell<u8>);
 
 impl LevelCell {

@@ -13,22 +13,25 @@
 //! Three functions of the user's are called with the baton held, because they are asked at each pick: `SystemView`, the
 //! clock and an `Observer`. They must not wait for another worker.
 //!
+//! - `clock`: timers;
 //! - `queues`: who is ready, in which order;
 //! - `operations`: spawn, wake, re-prioritise, cancel;
 //! - `run`: pick, poll, exit;
 //! - `preempt`: what runs in the middle of a poll;
 //! - `slots`: the table;
+//! - `waiters`: urgency on loan;
 //! - `outside`: what other threads do;
 //! - `sharing`: the baton, and calling workers.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
-use core::task::Waker;
 
 use crate::atomic::{AtomicU32, AtomicUsize};
 use crate::baton::Baton;
-use crate::block::{BlockRef, NONE};
+use crate::block::NONE;
+use crate::context;
 use crate::executor::Config;
+use crate::kept_waker::KeptWaker;
 use crate::link::Link;
 use crate::notes::Notes;
 use crate::policy::Chooser;
@@ -38,6 +41,7 @@ use crate::seat::Seat;
 use crate::storage::{Directory, Storage};
 use crate::timers::Timers;
 
+mod clock;
 mod operations;
 mod outside;
 mod preempt;
@@ -45,14 +49,15 @@ mod queues;
 mod run;
 mod sharing;
 mod slots;
+mod waiters;
 
-pub use preempt::{Interrupted, Preempted};
 use queues::Queue;
-#[cfg(feature = "alloc")]
-pub(crate) use sharing::Held;
 
 /// See the module's documentation.
+#[cfg_attr(feature = "image", repr(C))]
 pub(crate) struct Scheduler {
+    /// Whether it has several workers. First: clients of an image read it.
+    shared: bool,
     ready: Cell<Levels>,
     /// The first of `ready`, which changes less often than it is asked for.
     most_urgent: LevelCell,
@@ -63,10 +68,9 @@ pub(crate) struct Scheduler {
     /// Levels of those of them that are ready with stack.
     with_stack: Cell<Levels>,
     /// Where the one owner runs. Not used if the scheduler is shared.
-    pub(crate) seat: Seat,
+    seat: Seat,
     /// Every seat from which coroutines are run: the one above, or those of the workers.
     seats: Cell<Option<NonNull<Seat>>>,
-    shared: bool,
     baton: Baton,
     /// Coroutines that have not exited.
     live: Cell<usize>,
@@ -89,7 +93,7 @@ pub(crate) struct Scheduler {
     own_published: Published,
     /// The home's, or our own: set by [`place`](Self::place).
     published: Cell<*const Published>,
-    notify: Option<Waker>,
+    notify: Option<KeptWaker>,
     /// Last block pushed by anyone from outside, or [`NONE`]; the others follow by `Block::inbox_next`.
     inbox: AtomicU32,
     /// Taken from the inbox and not looked at yet, oldest first.
@@ -100,6 +104,9 @@ pub(crate) struct Scheduler {
     #[cfg(loom)]
     _freed_once: loom::alloc::Track<()>,
 }
+
+#[cfg(feature = "image")]
+const _: () = assert!(core::mem::offset_of!(Scheduler, shared) == 0);
 
 impl Scheduler {
     pub(crate) fn new(config: Config, storage: Storage) -> Self {
@@ -145,14 +152,6 @@ impl Scheduler {
         }
     }
 
-    /// The scheduler of a block.
-    #[inline]
-    pub(crate) fn of<'a>(block: BlockRef) -> &'a Scheduler {
-        // SAFETY: a scheduler lives as long as its blocks (the anchors see to that), and nobody has a `&mut` to it. The
-        // lifetime is not longer than the use: the result is never stored.
-        unsafe { block.scheduler().as_ref() }
-    }
-
     /// For reading. No reference is kept while the storage grows.
     pub(crate) fn storage(&self) -> &Storage {
         // SAFETY: only the owner or, after it, whoever lets go of the last anchor calls this, and nothing grows meanwhile.
@@ -164,6 +163,25 @@ impl Scheduler {
         unsafe { &*self.published.get() }
     }
 
+    /// Where the one owner runs, of a scheduler that is not shared.
+    #[inline]
+    pub(crate) fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    /// Whether its one owner runs here.
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        context::is_seated(&self.seat)
+    }
+
+    /// Gives memory that is kept for later back to the allocator.
+    #[cfg(feature = "heap")]
+    pub(crate) fn trim(&self) {
+        self.storage().trim();
+    }
+
+    #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.shared
     }

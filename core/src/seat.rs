@@ -5,17 +5,20 @@
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
+#[cfg(feature = "heap")]
 use core::task::Waker;
 
 use crate::atomic::{AtomicU32, Ordering};
-#[cfg(feature = "alloc")]
+#[cfg(feature = "heap")]
 use crate::baton::pause;
 use crate::block::BlockRef;
+use crate::kept_waker::KeptWaker;
 use crate::priority::LevelCell;
 use crate::scheduler::Scheduler;
 
 /// See the module's documentation. The cells are touched by the seat's own thread; those that say so also by others,
 /// under the baton.
+#[repr(C)]
 pub(crate) struct Seat {
     scheduler: Cell<*const Scheduler>,
     /// The coroutine that is being polled from here. Read by others.
@@ -24,14 +27,27 @@ pub(crate) struct Seat {
     pub(crate) running: LevelCell,
     /// Whether the baton is held from here.
     pub(crate) holds: Cell<bool>,
-    pub(crate) worker: Option<Calling>,
+    role: Role,
     /// The next seat of the scheduler. Written by others.
     pub(crate) next: Cell<Option<NonNull<Seat>>>,
 }
 
+/// Whose seat it is. Not an `Option`, whose layout is Rust's own.
+#[repr(C, u8)]
+enum Role {
+    /// That of an executor of one thread, or of someone who passes by.
+    Passing,
+    #[cfg_attr(
+        not(feature = "heap"),
+        allow(dead_code, reason = "workers need a heap")
+    )]
+    Worker(Calling),
+}
+
 /// How a worker is called when there is something for it to do.
+#[repr(C)]
 pub(crate) struct Calling {
-    waker: Waker,
+    waker: KeptWaker,
     /// Whether a call also reaches it while it polls: then it is called for what is more urgent.
     pub(crate) interruptible: bool,
     /// Its last step found nothing to do. Read by others.
@@ -53,21 +69,21 @@ impl Seat {
             current: Cell::new(None),
             running: LevelCell::new(),
             holds: Cell::new(false),
-            worker: None,
+            role: Role::Passing,
             next: Cell::new(None),
         }
     }
 
     /// A worker's seat.
-    #[cfg(feature = "alloc")]
+    #[cfg(feature = "heap")]
     pub(crate) fn of_worker(
         scheduler: *const Scheduler,
         waker: Waker,
         interruptible: bool,
     ) -> Self {
         Self {
-            worker: Some(Calling {
-                waker,
+            role: Role::Worker(Calling {
+                waker: KeptWaker::new(waker),
                 interruptible,
                 idle: Cell::new(false),
                 called: Cell::new(false),
@@ -76,6 +92,15 @@ impl Seat {
                 alive: loom::cell::UnsafeCell::new(()),
             }),
             ..Self::new(scheduler)
+        }
+    }
+
+    /// How its worker is called, if it is a worker's.
+    #[inline]
+    pub(crate) fn worker(&self) -> Option<&Calling> {
+        match &self.role {
+            Role::Passing => None,
+            Role::Worker(calling) => Some(calling),
         }
     }
 
@@ -89,7 +114,7 @@ impl Seat {
     /// Under the baton: the worker looks what there is to do, whether it was called or not.
     #[inline]
     pub(crate) fn look(&self) {
-        if let Some(worker) = &self.worker {
+        if let Some(worker) = self.worker() {
             worker.idle.set(false);
             worker.called.set(false);
         }
@@ -117,7 +142,7 @@ impl Calling {
     }
 
     /// Waits until nobody calls any more. Nobody begins to: the seat is not in the list.
-    #[cfg(feature = "alloc")]
+    #[cfg(feature = "heap")]
     pub(crate) fn settle(&self) {
         let mut rounds = 0;
         while self.pending.load(Ordering::Acquire) > 0 {

@@ -6,6 +6,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::task::Waker;
 
+use crate::access::Held;
 use crate::block::State;
 use crate::context::Entered;
 use crate::executor::{Config, Relaxed, SpawnError, Step, SystemView};
@@ -13,7 +14,7 @@ use crate::id::CoroutineId;
 use crate::join::JoinHandle;
 use crate::priority::{Levels, Priority};
 use crate::published::Published;
-use crate::scheduler::{Held, Scheduler};
+use crate::scheduler::Scheduler;
 use crate::seat::Seat;
 
 /// An executor that any number of threads or harts serve, each through a [`Worker`].
@@ -70,7 +71,8 @@ impl SharedExecutor {
     pub fn with(mut config: Config) -> Self {
         config.shared = true;
         Self {
-            scheduler: crate::storage::heap_scheduler(config),
+            scheduler: crate::storage::heap_scheduler(config, crate::storage::Memory::GLOBAL)
+                .expect("memory for a scheduler"),
         }
     }
 
@@ -214,12 +216,12 @@ impl SharedExecutor {
 
     /// When the next timer is due, in nanoseconds; `None` if there is none.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.own(|scheduler| scheduler.timers.next_deadline())
+        self.own(|scheduler| scheduler.next_deadline())
     }
 
     /// Gives memory of futures that are gone back to the allocator; see [`Executor::trim`](crate::Executor::trim).
     pub fn trim(&self) {
-        self.own(|scheduler| scheduler.storage().trim());
+        self.own(Scheduler::trim);
     }
 }
 

@@ -49,6 +49,7 @@ pub(crate) const MAX_REFERENCES: u32 = REFERENCES / REFERENCE / 2;
 
 /// See the module's documentation.
 #[derive(Debug)]
+#[repr(transparent)]
 pub(crate) struct Signals(AtomicU32);
 
 /// What someone asks of a coroutine from outside.

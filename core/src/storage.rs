@@ -9,11 +9,13 @@ use crate::block::Block;
 use crate::executor::SpawnError;
 use crate::scheduler::Scheduler;
 
-#[cfg(feature = "alloc")]
+#[cfg(feature = "heap")]
 mod heap;
 mod pool;
 
-#[cfg(feature = "alloc")]
+#[cfg(feature = "heap")]
+pub(crate) use crate::memory::Memory;
+#[cfg(feature = "heap")]
 pub(crate) use heap::scheduler as heap_scheduler;
 pub use pool::{Pool, PoolInUse};
 
@@ -22,21 +24,21 @@ pub use pool::{Pool, PoolInUse};
 pub(crate) struct Directory {
     /// The first block of each chunk.
     chunks: *const NonNull<Block>,
-    #[cfg(feature = "alloc")]
+    #[cfg(feature = "heap")]
     shift: u32,
     /// 2^`shift` - 1
-    #[cfg(feature = "alloc")]
+    #[cfg(feature = "heap")]
     mask: u32,
 }
 
 impl Directory {
-    #[cfg_attr(not(feature = "alloc"), expect(unused_variables))]
+    #[cfg_attr(not(feature = "heap"), expect(unused_variables))]
     fn new(chunks: *const NonNull<Block>, shift: u32) -> Self {
         Self {
             chunks,
-            #[cfg(feature = "alloc")]
+            #[cfg(feature = "heap")]
             shift,
-            #[cfg(feature = "alloc")]
+            #[cfg(feature = "heap")]
             mask: (1 << shift) - 1,
         }
     }
@@ -46,9 +48,9 @@ impl Directory {
     #[inline]
     pub(crate) unsafe fn block(self, index: u32) -> NonNull<Block> {
         // Pools have one chunk: without the other storage there is nothing to look up.
-        #[cfg(not(feature = "alloc"))]
+        #[cfg(not(feature = "heap"))]
         let (chunk, slot) = (0, index);
-        #[cfg(feature = "alloc")]
+        #[cfg(feature = "heap")]
         let (chunk, slot) = (index >> (self.shift & 31), index & self.mask);
         // SAFETY: the caller promises that the index has a chunk, which has room for 2^`shift` blocks.
         unsafe { (*self.chunks.add(chunk as usize)).add(slot as usize) }
@@ -57,14 +59,14 @@ impl Directory {
 
 /// One of the two kinds of storage.
 #[cfg_attr(
-    feature = "alloc",
+    feature = "heap",
     expect(
         clippy::large_enum_variant,
         reason = "one per executor, and never moved"
     )
 )]
 pub(crate) enum Storage {
-    #[cfg(feature = "alloc")]
+    #[cfg(feature = "heap")]
     Heap(heap::Heap),
     Pool(pool::Slots),
 }
@@ -73,7 +75,7 @@ impl Storage {
     /// Where the blocks are, until the storage grows.
     pub(crate) fn directory(&self) -> Directory {
         match self {
-            #[cfg(feature = "alloc")]
+            #[cfg(feature = "heap")]
             Self::Heap(heap) => heap.directory(),
             Self::Pool(slots) => slots.directory(),
         }
@@ -82,7 +84,7 @@ impl Storage {
     /// How many slots there are, free ones included.
     pub(crate) fn slots(&self) -> u32 {
         match self {
-            #[cfg(feature = "alloc")]
+            #[cfg(feature = "heap")]
             Self::Heap(heap) => heap.slots(),
             Self::Pool(slots) => slots.handed_out(),
         }
@@ -91,7 +93,7 @@ impl Storage {
     /// Adds free slots: the index of the first, and how many.
     pub(crate) fn grow(&mut self, scheduler: NonNull<Scheduler>) -> Result<(u32, u32), SpawnError> {
         match self {
-            #[cfg(feature = "alloc")]
+            #[cfg(feature = "heap")]
             Self::Heap(heap) => heap.grow(scheduler),
             Self::Pool(slots) => slots.hand_out(scheduler),
         }
@@ -101,7 +103,7 @@ impl Storage {
     #[inline]
     pub(crate) fn allocate(&self, layout: Layout, index: u32) -> Result<*mut u8, SpawnError> {
         match self {
-            #[cfg(feature = "alloc")]
+            #[cfg(feature = "heap")]
             Self::Heap(heap) => heap.allocate(layout),
             Self::Pool(slots) => slots.memory(layout, index),
         }
@@ -114,7 +116,7 @@ impl Storage {
     #[inline]
     pub(crate) unsafe fn free(&self, memory: *mut u8, layout: Layout) {
         match self {
-            #[cfg(feature = "alloc")]
+            #[cfg(feature = "heap")]
             // SAFETY: the caller's promise.
             Self::Heap(heap) => unsafe { heap.free(memory, layout) },
             Self::Pool(slots) => slots.free(memory, layout),
@@ -122,7 +124,7 @@ impl Storage {
     }
 
     /// Gives what is kept for later back to the allocator.
-    #[cfg(feature = "alloc")]
+    #[cfg(feature = "heap")]
     pub(crate) fn trim(&self) {
         if let Self::Heap(heap) = self {
             heap.trim();
@@ -137,7 +139,7 @@ impl Storage {
         // SAFETY: nobody else is left; the caller's promise.
         unsafe {
             match scheduler.as_ref().storage() {
-                #[cfg(feature = "alloc")]
+                #[cfg(feature = "heap")]
                 Self::Heap(_) => heap::destroy(scheduler),
                 Self::Pool(slots) => {
                     let in_use = slots.in_use();

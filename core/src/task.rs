@@ -6,16 +6,31 @@ use core::mem::ManuallyDrop;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use crate::block::Block;
+use crate::block::BlockRef;
+use crate::call::{c_fn, define_c_fn};
+use crate::waker;
 
-/// What the control block knows about the type of its future.
+/// What the control block knows about the type of its future. Crosses the boundary of the shared image (see
+/// [`crate::image`]), so its layout and calls are C's; a panic may pass where there are panics that come back.
+#[repr(C)]
 pub(crate) struct VTable {
-    pub(crate) layout: Layout,
-    /// Polls the future. When it is ready, it has been dropped and the output stands in its place. If it panics,
-    /// `Block::future_gone` says whether the future is still there.
-    pub(crate) poll: unsafe fn(&Block, &mut Context<'_>) -> Poll<()>,
-    pub(crate) drop_future: unsafe fn(*mut u8),
-    pub(crate) drop_output: unsafe fn(*mut u8),
+    size: usize,
+    align: usize,
+    /// Polls the future, with a waker for the block of an executor of one thread or of a shared one; true if it is finished: then
+    /// it has been dropped and the output stands in its place. If it panics, `Block::future_gone` says whether the future
+    /// is still there.
+    pub(crate) poll: c_fn!((BlockRef, bool) -> bool),
+    pub(crate) drop_future: c_fn!((*mut u8)),
+    pub(crate) drop_output: c_fn!((*mut u8)),
+}
+
+impl VTable {
+    /// What the future or its output needs of memory.
+    #[inline]
+    pub(crate) fn layout(&self) -> Layout {
+        // SAFETY: `Stage::VTABLE` took both from a layout.
+        unsafe { Layout::from_size_align_unchecked(self.size, self.align) }
+    }
 }
 
 /// What a panic carries.
@@ -65,37 +80,35 @@ pub(crate) fn resume(panic: Panic) -> ! {
 }
 
 /// The future, later its output: they never exist together, and the control block's state says which one does.
+#[allow(
+    dead_code,
+    reason = "the fields give the union room and are accessed by pointer"
+)]
 pub(crate) union Stage<F: Future> {
     future: ManuallyDrop<F>,
-    #[allow(
-        dead_code,
-        reason = "gives the union room for the output, which is accessed by pointer"
-    )]
     output: ManuallyDrop<F::Output>,
 }
 
 impl<F: Future> Stage<F> {
     pub(crate) const VTABLE: &'static VTable = &VTable {
-        layout: Layout::new::<Self>(),
+        size: size_of::<Self>(),
+        align: align_of::<Self>(),
         poll: Self::poll,
         drop_future: Self::drop_future,
         drop_output: Self::drop_output,
     };
 
-    pub(crate) fn new(future: F) -> Self {
-        Self {
-            future: ManuallyDrop::new(future),
-        }
-    }
-
+    define_c_fn! {
     /// # Safety
     /// The block's memory holds a future, which is never moved again.
-    unsafe fn poll(block: &Block, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(block: BlockRef, shared: bool) -> bool {
+        let waker = waker::borrowed(block, shared);
+        let mut context = Context::from_waker(&waker);
         let memory = block.memory.get();
         let future: *mut F = memory.cast();
         // SAFETY: the caller promises that the future is there and stays where it is.
-        match unsafe { Pin::new_unchecked(&mut *future) }.poll(context) {
-            Poll::Pending => Poll::Pending,
+        match unsafe { Pin::new_unchecked(&mut *future) }.poll(&mut context) {
+            Poll::Pending => false,
             Poll::Ready(output) => {
                 // First the mark: should the destructor panic, nobody runs it again.
                 block.future_gone.set(true);
@@ -108,22 +121,27 @@ impl<F: Future> Stage<F> {
                 }
                 // SAFETY: the future is gone, and its memory has room for the output, which shares it in the union.
                 unsafe { memory.cast::<F::Output>().write(output) };
-                Poll::Ready(())
+                true
             }
         }
     }
+    }
 
+    define_c_fn! {
     /// # Safety
     /// `this` holds a future, which is not used again.
-    unsafe fn drop_future(this: *mut u8) {
+    fn drop_future(this: *mut u8) {
         // SAFETY: the caller's promise; both fields start at offset 0 of the union.
         unsafe { this.cast::<F>().drop_in_place() }
     }
+    }
 
+    define_c_fn! {
     /// # Safety
     /// `this` holds an output, which is not used again.
-    unsafe fn drop_output(this: *mut u8) {
+    fn drop_output(this: *mut u8) {
         // SAFETY: as in `drop_future`.
         unsafe { this.cast::<F::Output>().drop_in_place() }
+    }
     }
 }

@@ -36,9 +36,9 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use crate::context::{self, Entered};
-use crate::executor::{Executor, Step, SystemView};
+use crate::executor::Executor;
+use crate::kept_waker::KeptWaker;
 use crate::scheduler::Scheduler;
-use crate::seat::Seat;
 use crate::timers::{Stage, Timer};
 
 /// After this many polls in a row, an executor that has both a clock and timers looks at the clock even if coroutines are
@@ -50,58 +50,18 @@ impl Executor {
     /// It is `now`, in nanoseconds: wakes everybody whose deadline has been reached, in order of deadline and then of
     /// creation; returns how many. A time before one that was told earlier counts as that one.
     pub fn advance(&self, now: u64) -> usize {
-        let _entered = Entered::new(&self.scheduler().seat);
+        let _entered = Entered::new(self.scheduler().seat());
         self.scheduler().fire_timers(now)
     }
 
     /// When the next timer is due, in nanoseconds; `None` if there is none. A home sleeps until then.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.scheduler().timers.next_deadline()
+        self.scheduler().next_deadline()
     }
 
     /// The time, in nanoseconds: what the clock says or, without one, the latest that [`advance`](Self::advance) was told.
     pub fn now(&self) -> u64 {
-        self.scheduler().timers.now()
-    }
-}
-
-impl Scheduler {
-    /// Runs up to `limit` polls, and looks at the clock if there is one. `SHARED` as for [`run`](Self::run).
-    pub(crate) fn run_by_clock<const SHARED: bool>(
-        &self,
-        seat: &Seat,
-        view: &impl SystemView,
-        limit: u64,
-    ) -> (Step, u64) {
-        if !self.timers.has_clock() {
-            return self.run::<SHARED>(seat, view, limit);
-        }
-        let _entered = Entered::new(seat);
-        let mut polls = 0;
-        self.look_at_clock();
-        loop {
-            let (step, more) = self.run::<SHARED>(seat, view, POLLS_PER_LOOK.min(limit - polls));
-            polls += more;
-            match step {
-                Step::Ran if polls < limit => drop(self.look_at_clock()),
-                Step::Idle if self.look_at_clock() > 0 => {}
-                step => return (step, polls),
-            }
-        }
-    }
-
-    /// Fires what is due by the clock, if there are a clock and timers; returns how many.
-    fn look_at_clock(&self) -> usize {
-        (self.timers.look_at_clock()).map_or(0, |now| self.fire_timers(now))
-    }
-
-    pub(crate) fn fire_timers(&self, now: u64) -> usize {
-        self.timers.fire(now, |waker| self.aside(|| waker.wake()))
-    }
-
-    /// No timer refers to the scheduler any more.
-    pub(crate) fn abandon_timers(&self) {
-        self.timers.abandon(|waker| self.aside(|| drop(waker)));
+        self.scheduler().now()
     }
 }
 
@@ -121,7 +81,7 @@ fn here<'a>() -> &'a Scheduler {
 /// Outside an executor.
 pub fn now() -> u64 {
     let scheduler = here();
-    scheduler.held(|| scheduler.timers.now())
+    scheduler.held(|| scheduler.now())
 }
 
 /// Waits until `deadline`, in nanoseconds of the executor's time. Ready at once if that has been reached.
@@ -207,7 +167,7 @@ impl Future for Sleep {
 impl Sleep {
     fn poll_held(&self, scheduler: &Scheduler, cx: &Context<'_>) -> Poll<()> {
         if self.timer.stage() == Stage::Idle {
-            let now = scheduler.timers.now();
+            let now = scheduler.now();
             let deadline = match self.until.get() {
                 Until::Deadline(deadline) => deadline,
                 Until::After(duration) => now.saturating_add(duration),
@@ -220,11 +180,11 @@ impl Sleep {
             // SAFETY: the timer is part of the pinned future, whose `drop` cancels it.
             unsafe {
                 let timer = Pin::new_unchecked(&self.timer);
-                scheduler.timers.set(timer, deadline);
+                scheduler.set_timer(timer, deadline);
             }
         }
         if !self.timer.remembers(cx) {
-            let new = scheduler.aside(|| cx.waker().clone());
+            let new = scheduler.aside(|| KeptWaker::new(cx.waker().clone()));
             let old = self.timer.remember(new);
             scheduler.aside(|| drop(old));
         }
@@ -243,7 +203,7 @@ impl Drop for Sleep {
         {
             // SAFETY: the timer waits, so the scheduler has not abandoned it, and so it is alive.
             let scheduler = unsafe { scheduler.as_ref() };
-            scheduler.held(|| scheduler.timers.cancel(&self.timer));
+            scheduler.held(|| scheduler.cancel_timer(&self.timer));
         }
     }
 }

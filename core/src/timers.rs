@@ -3,14 +3,45 @@
 //! A timer is part of the future that sleeps, so there is no allocation and no limit. Setting one is O(1); firing or
 //! removing one is O(log n) amortised; the next deadline is O(1). No method recurses.
 
-use core::cell::{Cell, UnsafeCell};
+use core::cell::Cell;
 use core::marker::PhantomPinned;
 use core::pin::Pin;
 use core::ptr::NonNull;
-use core::task::{Context, Waker};
+use core::task::Context;
+
+use crate::kept_waker::{KeptWaker, WakerCell};
 
 /// A function that reads a clock: nanoseconds that never go back.
-pub(crate) type Clock = fn() -> u64;
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// Calls the function: only whoever made the clock may, because the call is Rust's.
+    #[cfg(feature = "image")]
+    read: extern "C" fn(&Clock) -> u64,
+    function: fn() -> u64,
+}
+
+impl Clock {
+    pub(crate) const fn new(function: fn() -> u64) -> Self {
+        #[cfg(feature = "image")]
+        extern "C" fn read(clock: &Clock) -> u64 {
+            (clock.function)()
+        }
+        Self {
+            #[cfg(feature = "image")]
+            read,
+            function,
+        }
+    }
+
+    #[inline]
+    fn read(&self) -> u64 {
+        #[cfg(feature = "image")]
+        return (self.read)(self);
+        #[cfg(not(feature = "image"))]
+        (self.function)()
+    }
+}
 
 /// See the module's documentation. For the scheduler's owner.
 pub(crate) struct Timers {
@@ -23,12 +54,13 @@ pub(crate) struct Timers {
 }
 
 /// One timer. It must be pinned while it waits, and taken out of the heap before it is dropped.
+#[repr(C)]
 pub(crate) struct Timer {
     deadline: Cell<u64>,
     /// Decides among equal deadlines.
     number: Cell<u64>,
     stage: Cell<Stage>,
-    waker: UnsafeCell<Option<Waker>>,
+    waker: WakerCell,
     /// First of the heaps below this timer; they follow by `next`.
     child: Cell<Option<NonNull<Timer>>>,
     next: Cell<Option<NonNull<Timer>>>,
@@ -38,6 +70,7 @@ pub(crate) struct Timer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Stage {
     /// Not set, or its scheduler is gone.
     Idle,
@@ -53,7 +86,7 @@ impl Timer {
             deadline: Cell::new(0),
             number: Cell::new(0),
             stage: Cell::new(Stage::Idle),
-            waker: UnsafeCell::new(None),
+            waker: WakerCell::new(),
             child: Cell::new(None),
             next: Cell::new(None),
             previous: Cell::new(None),
@@ -67,20 +100,13 @@ impl Timer {
 
     /// Whether it wakes whoever polls now.
     pub(crate) fn remembers(&self, cx: &Context<'_>) -> bool {
-        // SAFETY: only the owner comes here, and nothing that runs during the borrow sets the cell.
-        let known = unsafe { (*self.waker.get()).as_ref() };
-        known.is_some_and(|known| known.will_wake(cx.waker()))
+        self.waker.will_wake(cx.waker())
     }
 
     /// Wakes this one from now on; returns the one before.
     #[must_use]
-    pub(crate) fn remember(&self, waker: Waker) -> Option<Waker> {
-        self.replace_waker(Some(waker))
-    }
-
-    fn replace_waker(&self, waker: Option<Waker>) -> Option<Waker> {
-        // SAFETY: as in `remembers`; the old waker is dropped by the caller, after the borrow.
-        unsafe { core::mem::replace(&mut *self.waker.get(), waker) }
+    pub(crate) fn remember(&self, waker: KeptWaker) -> Option<KeptWaker> {
+        self.waker.replace(Some(waker))
     }
 
     fn is_before(&self, other: &Self) -> bool {
@@ -107,7 +133,9 @@ impl Timers {
 
     /// The time now: what the clock says, or else the latest that the home has told.
     pub(crate) fn now(&self) -> u64 {
-        self.clock.map_or(0, |clock| clock()).max(self.told.get())
+        self.clock
+            .map_or(0, |clock| clock.read())
+            .max(self.told.get())
     }
 
     #[inline]
@@ -124,12 +152,15 @@ impl Timers {
     }
 
     /// What the clock says, if there are a clock and timers.
+    #[inline]
     pub(crate) fn look_at_clock(&self) -> Option<u64> {
-        self.clock.filter(|_| !self.is_empty()).map(|clock| clock())
+        self.clock
+            .filter(|_| !self.is_empty())
+            .map(|clock| clock.read())
     }
 
     /// It is `now`: fires everything due, in order, and gives each waker to `wake`; returns how many fired.
-    pub(crate) fn fire(&self, now: u64, wake: impl Fn(Waker)) -> usize {
+    pub(crate) fn fire(&self, now: u64, wake: impl Fn(KeptWaker)) -> usize {
         let now = now.max(self.told.get());
         self.told.set(now);
         let mut fired = 0;
@@ -139,7 +170,7 @@ impl Timers {
             self.remove(root, Stage::Fired);
             fired += 1;
             // Last: a waker may run anyone's code, which may drop the timer.
-            if let Some(waker) = root.replace_waker(None) {
+            if let Some(waker) = root.waker.replace(None) {
                 wake(waker);
             }
         }
@@ -165,10 +196,10 @@ impl Timers {
     }
 
     /// The scheduler goes away: no timer refers to it or to another timer any more. Each waker goes to `forget`.
-    pub(crate) fn abandon(&self, forget: impl Fn(Option<Waker>)) {
+    pub(crate) fn abandon(&self, forget: impl Fn(Option<KeptWaker>)) {
         while let Some(root) = self.root.get().map(at) {
             self.remove(root, Stage::Idle);
-            forget(root.replace_waker(None));
+            forget(root.waker.replace(None));
         }
     }
 

@@ -18,39 +18,44 @@
 //! Everything here belongs to the owner: the executor's thread or, if the executor is shared, whoever holds its baton.
 //! A `Waiter` is neither `Send` nor `Sync`.
 
-use core::cell::{Cell, UnsafeCell};
+use core::cell::Cell;
 use core::marker::PhantomPinned;
 use core::pin::Pin;
 use core::ptr::NonNull;
-use core::task::{Context, Waker};
+use core::task::Context;
 
 use crate::block::BlockRef;
+use crate::call::c_fn;
 use crate::context;
-use crate::follower::{Changed, Follower};
+use crate::kept_waker::{KeptWaker, WakerCell};
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
 use crate::waker;
 
 /// See the module's documentation. Pinned in its future; dropping it ends the wait.
+#[repr(C)]
 pub(crate) struct Waiter {
     /// The coroutine that waits. `None` after it has exited, or when what waits is no coroutine.
     lender: Cell<Option<BlockRef>>,
     borrower: Cell<Option<BlockRef>>,
     /// Whom to wake where that is not simply the lender: what polls may be a combinator with wakers of its own, or no
     /// coroutine at all.
-    waker: UnsafeCell<Option<Waker>>,
+    waker: WakerCell,
     as_lender: Links,
     as_borrower: Links,
-    /// Told when the lender's level changes: the waiter is part of a [`Follower`].
-    follower: Option<Changed>,
+    /// Told when the lender's level changes: the waiter is part of a [`Follower`](crate::Follower).
+    follower: Option<Tell>,
     _pinned: PhantomPinned,
 }
+
+/// Tells a follower, by the waiter that is part of it, of its lender's new level.
+pub(crate) type Tell = c_fn!((NonNull<Waiter>, Priority));
 
 /// Whom to wake.
 pub(crate) enum Wakeup {
     Nobody,
     Coroutine(BlockRef),
-    Waker(Waker),
+    Waker(KeptWaker),
 }
 
 impl Wakeup {
@@ -66,6 +71,7 @@ impl Wakeup {
     }
 }
 
+#[repr(C)]
 struct Links {
     previous: Cell<Option<NonNull<Waiter>>>,
     next: Cell<Option<NonNull<Waiter>>>,
@@ -85,11 +91,11 @@ impl Waiter {
         Self::of_follower(None)
     }
 
-    pub(crate) const fn of_follower(follower: Option<Changed>) -> Self {
+    pub(crate) const fn of_follower(follower: Option<Tell>) -> Self {
         Self {
             lender: Cell::new(None),
             borrower: Cell::new(None),
-            waker: UnsafeCell::new(None),
+            waker: WakerCell::new(),
             as_lender: Links::new(),
             as_borrower: Links::new(),
             follower,
@@ -154,30 +160,22 @@ impl Waiter {
     /// `owned`: a block of the scheduler that the waiter belongs to, if it is one's.
     #[inline]
     fn remember_waker(&self, cx: &Context<'_>, lender: Option<BlockRef>, owned: Option<BlockRef>) {
-        // SAFETY: only the owner comes here, and nothing that runs below refers to the waker in place: the clone is
-        // made before, and the old one is dropped after, the short borrow of the cell.
-        let known = unsafe { (*self.waker.get()).as_ref() };
         if lender.is_some_and(|lender| waker::is_of(cx.waker(), lender)) {
-            if known.is_some() {
-                let old = self.replace_waker(None);
+            if !self.waker.is_empty() {
+                let old = self.waker.replace(None);
                 aside(owned, || drop(old));
             }
-        } else if !known.is_some_and(|known| known.will_wake(cx.waker())) {
-            let new = aside(owned, || cx.waker().clone());
-            let old = self.replace_waker(Some(new));
+        } else if !self.waker.will_wake(cx.waker()) {
+            let new = aside(owned, || KeptWaker::new(cx.waker().clone()));
+            let old = self.waker.replace(Some(new));
             aside(owned, || drop(old));
         }
-    }
-
-    fn replace_waker(&self, waker: Option<Waker>) -> Option<Waker> {
-        // SAFETY: as in `remember_waker`.
-        unsafe { core::mem::replace(&mut *self.waker.get(), waker) }
     }
 
     /// Whom to wake so that the wait goes on. Asked first and woken last, when nothing refers to the waiter any more: a
     /// waker may run code of anyone's, which may drop the future that the waiter is part of.
     pub(crate) fn take_wakeup(&self) -> Wakeup {
-        match (self.replace_waker(None), self.lender.get()) {
+        match (self.waker.replace(None), self.lender.get()) {
             (Some(waker), _) => Wakeup::Waker(waker),
             (None, Some(lender)) => Wakeup::Coroutine(lender),
             (None, None) => Wakeup::Nobody,
@@ -187,6 +185,20 @@ impl Waiter {
     /// The coroutine that waits, if it is one.
     pub(crate) fn lender(&self) -> Option<BlockRef> {
         self.lender.get()
+    }
+
+    /// For whom it waits, if that is a coroutine.
+    pub(crate) fn borrower(&self) -> Option<BlockRef> {
+        self.borrower.get()
+    }
+
+    pub(crate) fn follower(&self) -> Option<Tell> {
+        self.follower
+    }
+
+    /// The next in the list that `block` heads.
+    pub(crate) fn after(&self, block: BlockRef) -> Option<NonNull<Waiter>> {
+        self.links(block).next.get()
     }
 
     /// The live level of whoever waits; the default for what is no coroutine.
@@ -210,9 +222,9 @@ impl Waiter {
 
     /// As the owner. What remains is the waker, for the caller to drop.
     #[must_use]
-    pub(crate) fn end_held(&self) -> Option<Waker> {
+    pub(crate) fn end_held(&self) -> Option<KeptWaker> {
         self.end_loan();
-        self.replace_waker(None)
+        self.waker.replace(None)
     }
 
     fn end_loan(&self) {
@@ -227,7 +239,7 @@ impl Waiter {
     }
 
     /// Ends the borrower's part alone, without recomputing its level.
-    fn take_borrower(&self) -> Option<BlockRef> {
+    pub(crate) fn take_borrower(&self) -> Option<BlockRef> {
         let borrower = self.borrower.get()?;
         unlink(borrower, NonNull::from(self));
         self.borrower.set(None);
@@ -304,91 +316,6 @@ fn unlink(block: BlockRef, waiter: NonNull<Waiter>) {
         }
         if let Some(next) = next {
             next.as_ref().links(block).previous.set(previous);
-        }
-    }
-}
-
-/// The part that `block` plays in one of its waiters, and the coroutine on the other side.
-enum Part<'a> {
-    Lends(Option<BlockRef>),
-    /// To what is outside: see [`Follower`].
-    LendsOutside(Changed, Pin<&'a Waiter>),
-    Borrows(Option<BlockRef>),
-}
-
-/// The waiters of `block`. The list must not change meanwhile.
-fn parts<'a>(block: BlockRef) -> impl Iterator<Item = Part<'a>> {
-    let mut next = block.waiters.get();
-    core::iter::from_fn(move || {
-        // SAFETY: as in `link`.
-        let waiter = unsafe { next?.as_ref() };
-        next = waiter.links(block).next.get();
-        Some(if waiter.lender.get() == Some(block) {
-            match waiter.follower {
-                None => Part::Lends(waiter.borrower.get()),
-                // SAFETY: as in `link`: it is pinned.
-                Some(changed) => Part::LendsOutside(changed, unsafe { Pin::new_unchecked(waiter) }),
-            }
-        } else {
-            Part::Borrows(waiter.lender.get())
-        })
-    })
-}
-
-impl Scheduler {
-    /// Recomputes the effective level of `block` and of all to whom it lends.
-    pub(crate) fn refresh_level(&self, block: BlockRef) {
-        let mut next = Some(block);
-        while let Some(block) = next.take() {
-            let mut level = block.base();
-            for part in parts(block) {
-                if let Part::Borrows(Some(lender)) = part {
-                    level = level.min(lender.level());
-                }
-            }
-            if level == block.level() {
-                return;
-            }
-            self.move_to_level(block, level);
-            // The last borrower is visited by this loop, any others by recursion: most coroutines wait for one thing
-            // at a time, so the stack's depth is that of nested `join!`s rather than the length of the chain.
-            for part in parts(block) {
-                match part {
-                    Part::Lends(Some(borrower)) => {
-                        if let Some(other) = next.replace(borrower) {
-                            self.refresh_level(other);
-                        }
-                    }
-                    Part::LendsOutside(changed, waiter) => changed(Follower::of(waiter), level),
-                    Part::Lends(None) | Part::Borrows(_) => {}
-                }
-            }
-        }
-    }
-
-    /// `block` has exited: those who wait for it are woken, and it waits for nothing.
-    pub(crate) fn end_waiters(&self, block: BlockRef) {
-        // From now on nobody lends to it.
-        block.set_level(block.base());
-        let generation = block.generation.get();
-        while let Some(waiter) = block.waiters.get() {
-            // SAFETY: as in `link`.
-            let waiter = unsafe { waiter.as_ref() };
-            if waiter.lender.get() == Some(block) {
-                let old = waiter.end_held();
-                self.aside(|| drop(old));
-                continue;
-            }
-            // The lender's part stays: who waits for a lock goes on waiting if the guard has outlived `block`.
-            waiter.take_borrower();
-            match waiter.take_wakeup() {
-                Wakeup::Coroutine(lender) => self.wake(lender),
-                other => self.aside(|| other.wake()),
-            }
-            // That may have dropped the handle, and another coroutine may live in the slot now.
-            if block.generation.get() != generation {
-                return;
-            }
         }
     }
 }

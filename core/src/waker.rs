@@ -28,12 +28,16 @@ fn vtable<const SHARED: bool>() -> &'static RawWakerVTable {
 
 /// The waker of `block` for the time of one poll. It holds no reference: the coroutine exists while it is polled.
 #[inline]
-pub(crate) fn borrowed<const SHARED: bool>(block: BlockRef) -> ManuallyDrop<Waker> {
+pub(crate) fn borrowed(block: BlockRef, shared: bool) -> ManuallyDrop<Waker> {
+    // Without a heap no scheduler is shared.
+    let vtable = if cfg!(feature = "heap") && shared {
+        vtable::<true>()
+    } else {
+        vtable::<false>()
+    };
     // SAFETY: the functions of the table uphold the contract of `RawWakerVTable`: all are thread-safe, and a clone
     // counts a reference that its drop or wake gives back.
-    ManuallyDrop::new(unsafe {
-        Waker::from_raw(RawWaker::new(block.as_data(), vtable::<SHARED>()))
-    })
+    ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(block.as_data(), vtable)) })
 }
 
 /// Whether `waker` wakes `block` and nothing else.
@@ -80,7 +84,7 @@ unsafe fn wake_by_ref<const SHARED: bool>(data: *const ()) {
     } else if context::current() == Some(block) {
         // The coroutine wakes itself: it yields.
         block.insert(Flags::WOKEN);
-    } else if context::is_seated(&Scheduler::of(block).seat) {
+    } else if Scheduler::of(block).is_here() {
         Scheduler::of(block).wake(block);
     } else {
         send(block, Signal::Wake);

@@ -5,16 +5,11 @@ use crate::block::{BlockRef, Flags, State};
 use crate::executor::SpawnError;
 use crate::id::CoroutineId;
 use crate::priority::Priority;
-use crate::task::Stage;
+use crate::task::{Stage, VTable};
 
 impl Scheduler {
-    /// Acts on the live coroutine with this identifier; `None` for a stale one (rule C2).
-    pub(crate) fn on<R>(&self, id: CoroutineId, act: impl FnOnce(BlockRef) -> R) -> Option<R> {
-        self.find(id).map(act)
-    }
-
     /// The live coroutine with this identifier.
-    fn find(&self, id: CoroutineId) -> Option<BlockRef> {
+    pub(crate) fn find(&self, id: CoroutineId) -> Option<BlockRef> {
         // SAFETY: only the owner uses the storage.
         if id.index >= unsafe { (*self.storage.get()).slots() } {
             return None;
@@ -23,28 +18,28 @@ impl Scheduler {
         (block.vtable.get().is_some() && block.generation.get() == id.generation).then_some(block)
     }
 
-    /// *create*: a new coroutine, ready at the tail of its level. `make` builds its future where it will stay, so that it is never
-    /// moved; it calls nothing of the scheduler's, and is dropped if there is no place. Of a shared scheduler, the future and
-    /// its output are `Send`; the caller sees to that.
+    /// Takes `make`, unless the coroutine is refused, and builds the future where it will stay.
     #[inline]
-    pub(crate) fn spawn<F: Future + 'static, const SHARED: bool>(
-        &self,
-        priority: Priority,
-        make: impl FnOnce() -> F,
-    ) -> Result<BlockRef, SpawnError> {
-        let mut make = Some(make);
-        let spawned = self.owned::<SHARED, _>(|| self.admit(priority, &mut make));
-        // Now that nothing is held: if it is still there, its destructor is the user's code.
-        drop(make);
-        spawned
-    }
-
-    /// Takes `make`, unless the coroutine is refused.
-    #[inline]
-    fn admit<F: Future + 'static>(
+    pub(crate) fn admit<F: Future + 'static>(
         &self,
         priority: Priority,
         make: &mut Option<impl FnOnce() -> F>,
+    ) -> Result<BlockRef, SpawnError> {
+        self.admit_with(priority, Stage::<F>::VTABLE, |memory| {
+            if let Some(make) = make.take() {
+                // SAFETY: the memory fits the layout of the stage, and nobody else knows of it.
+                unsafe { memory.cast::<F>().write(make()) };
+            }
+        })
+    }
+
+    /// [`admit`](Self::admit) where the future's type is not known: `fill` builds it in the memory.
+    #[inline]
+    pub(crate) fn admit_with(
+        &self,
+        priority: Priority,
+        vtable: &'static VTable,
+        fill: impl FnOnce(*mut u8),
     ) -> Result<BlockRef, SpawnError> {
         if self.closing.get() {
             return Err(SpawnError::Closed);
@@ -54,8 +49,7 @@ impl Scheduler {
         }
         let block = self.take_slot()?;
         // SAFETY: only the owner uses the storage.
-        let memory = match unsafe { &*self.storage.get() }
-            .allocate(Stage::<F>::VTABLE.layout, block.index())
+        let memory = match unsafe { &*self.storage.get() }.allocate(vtable.layout(), block.index())
         {
             Ok(memory) => memory,
             Err(error) => {
@@ -63,11 +57,8 @@ impl Scheduler {
                 return Err(error);
             }
         };
-        if let Some(make) = make.take() {
-            // SAFETY: the memory fits the layout of the stage, and nobody else knows of it.
-            unsafe { memory.cast::<Stage<F>>().write(Stage::new(make())) };
-        }
-        block.occupy(priority, memory, Stage::<F>::VTABLE);
+        fill(memory);
+        block.occupy(priority, memory, vtable);
         self.handles.set(self.handles.get() + 1);
         self.live.set(self.live.get() + 1);
         self.enqueue(block);
@@ -88,15 +79,6 @@ impl Scheduler {
             }
             State::Ready | State::Exited => {}
         }
-    }
-
-    /// As [`wake`](Self::wake). False if the identifier is stale, or the coroutine has exited.
-    pub(crate) fn wake_by_id(&self, id: CoroutineId) -> bool {
-        let woken = self.on(id, |block| {
-            self.wake(block);
-            block.state.get() != State::Exited
-        });
-        woken.unwrap_or(false)
     }
 
     pub(crate) fn reprioritize(&self, block: BlockRef, priority: Priority) -> bool {

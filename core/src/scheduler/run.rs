@@ -1,7 +1,6 @@
 //! Pick, poll, and what follows: yield, block or exit.
 
 use core::cell::Cell;
-use core::task::Context;
 
 use super::Scheduler;
 use crate::block::{BlockRef, Flags, State};
@@ -10,7 +9,6 @@ use crate::executor::{Step, SystemView};
 use crate::priority::Priority;
 use crate::seat::Seat;
 use crate::task::{Panic, contain, isolate, resume};
-use crate::waker;
 
 impl Scheduler {
     /// Picks and polls until `polls` reaches `limit`, no coroutine is ready, or something elsewhere is more urgent.
@@ -97,21 +95,20 @@ impl Scheduler {
         self.show_running(seat, Some(level));
         let outer = seat.current.replace(Some(block));
         self.note_poll_started(block);
-        let waker = waker::borrowed::<SHARED>(block);
         if SHARED {
             self.put_down(seat);
         }
         // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future, which stays where it is.
-        let polled = unsafe {
+        let finished = unsafe {
             let vtable = block.vtable.get().unwrap_unchecked();
-            (vtable.poll)(&block, &mut Context::from_waker(&waker))
+            (vtable.poll)(block, SHARED)
         };
         if SHARED {
             self.pick_up(seat);
         }
         seat.current.set(outer);
         self.note_poll_ended(block);
-        if polled.is_ready() {
+        if finished {
             self.exit(block, Flags::OUTPUT);
         } else if block.has(Flags::WOKEN.or(Flags::CANCELLED)) {
             if block.has(Flags::CANCELLED) {

@@ -4,79 +4,15 @@ use core::ptr::NonNull;
 
 use super::Scheduler;
 use crate::block::NONE;
-use crate::context::{self, Entered};
-#[cfg(feature = "alloc")]
+#[cfg(feature = "heap")]
 use crate::executor::{Step, SystemView};
 use crate::priority::Levels;
 use crate::seat::{Calling, Seat};
 
 impl Scheduler {
-    /// Around every operation that someone asks for: runs `act` as the owner. Where `SHARED`, what `self.shared` says, is known
-    /// at compile time, an executor of one thread does not even ask.
-    #[inline(always)]
-    pub(crate) fn owned<const SHARED: bool, R>(&self, act: impl FnOnce() -> R) -> R {
-        if SHARED { self.take_turn(act) } else { act() }
-    }
-
-    /// As [`owned`](Self::owned), where it is not known. `act` should be a call rather than code: it is compiled twice.
-    #[inline(always)]
-    pub(crate) fn held<R>(&self, act: impl FnOnce() -> R) -> R {
-        if self.shared {
-            self.take_turn(act)
-        } else {
-            act()
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn take_turn<R>(&self, act: impl FnOnce() -> R) -> R {
-        match context::seat_of(self) {
-            Some(seat) if seat.holds.get() => act(),
-            Some(seat) => {
-                let _held = Held::new(self, seat);
-                act()
-            }
-            None => {
-                let seat = Seat::new(self);
-                let _entered = Entered::new(&seat);
-                let _held = Held::new(self, &seat);
-                act()
-            }
-        }
-    }
-
-    /// Around every piece of code of the user's: lets others be the owner meanwhile.
-    #[inline(always)]
-    pub(crate) fn aside<R>(&self, act: impl FnOnce() -> R) -> R {
-        if self.shared {
-            self.step_aside(act)
-        } else {
-            act()
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn step_aside<R>(&self, act: impl FnOnce() -> R) -> R {
-        let seat = context::seat_of(self).filter(|seat| seat.holds.get());
-        let _aside = seat.map(|seat| Aside::new(self, seat));
-        act()
-    }
-
-    /// Whoever changes the queues is the owner.
-    #[inline(always)]
-    pub(crate) fn assert_owned(&self) {
-        #[cfg(any(loom, debug_assertions))]
-        assert!(
-            !self.shared || context::seat_of(self).is_some_and(|seat| seat.holds.get()),
-            "a shared scheduler was changed without its baton"
-        );
-    }
-
     /// The baton, unless it is held from this seat already.
     #[inline]
-    pub(super) fn pick_up(&self, seat: &Seat) {
+    pub(crate) fn pick_up(&self, seat: &Seat) {
         if !seat.holds.get() {
             self.baton.pick_up();
             seat.holds.set(true);
@@ -85,7 +21,7 @@ impl Scheduler {
 
     /// Puts the baton down. If a worker should know of what is ready now, it is called.
     #[inline]
-    pub(super) fn put_down(&self, seat: &Seat) {
+    pub(crate) fn put_down(&self, seat: &Seat) {
         loop {
             let worker = self.choose_worker();
             seat.holds.set(false);
@@ -119,7 +55,9 @@ impl Scheduler {
         let mut least = waiting.most_urgent()?;
         let mut chosen = None;
         for seat in self.seats() {
-            let Some(worker) = &seat.worker else { continue };
+            let Some(worker) = seat.worker() else {
+                continue;
+            };
             if worker.called.get() {
                 continue;
             }
@@ -159,7 +97,7 @@ impl Scheduler {
     }
 
     /// A worker looks what there is to do; it holds the baton.
-    #[cfg(feature = "alloc")]
+    #[cfg(feature = "heap")]
     pub(crate) fn run_worker(
         &self,
         seat: &Seat,
@@ -167,7 +105,7 @@ impl Scheduler {
         limit: u64,
     ) -> (Step, u64) {
         let ran = self.run_by_clock::<true>(seat, view, limit);
-        if let Some(worker) = &seat.worker {
+        if let Some(worker) = seat.worker() {
             // Before the baton is put down: whoever makes something ready after this calls.
             worker.idle.set(ran.0 == Step::Idle);
         }
@@ -175,7 +113,7 @@ impl Scheduler {
     }
 
     /// A worker comes: its seat stays where it is until it [leaves](Self::leave).
-    #[cfg(feature = "alloc")]
+    #[cfg(feature = "heap")]
     pub(crate) fn enter(&self, seat: NonNull<Seat>) {
         // SAFETY: the caller's seat is in its place.
         let this = unsafe { seat.as_ref() };
@@ -183,7 +121,7 @@ impl Scheduler {
     }
 
     /// A worker goes.
-    #[cfg(feature = "alloc")]
+    #[cfg(feature = "heap")]
     pub(crate) fn leave(&self, seat: &Seat) {
         let this = Some(NonNull::from(seat));
         self.held(
@@ -192,7 +130,7 @@ impl Scheduler {
                 None => self.seats.set(seat.next.get()),
             },
         );
-        if let Some(worker) = &seat.worker {
+        if let Some(worker) = seat.worker() {
             worker.settle();
         }
     }
@@ -201,43 +139,5 @@ impl Scheduler {
     #[inline]
     pub(super) fn has_taken(&self) -> bool {
         self.taken.get() != NONE
-    }
-}
-
-/// The baton is held from a seat until this is dropped.
-pub(crate) struct Held<'a> {
-    scheduler: &'a Scheduler,
-    seat: &'a Seat,
-}
-
-impl<'a> Held<'a> {
-    pub(crate) fn new(scheduler: &'a Scheduler, seat: &'a Seat) -> Self {
-        scheduler.pick_up(seat);
-        Self { scheduler, seat }
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.scheduler.put_down(self.seat);
-    }
-}
-
-/// The baton is not held from a seat until this is dropped.
-struct Aside<'a> {
-    scheduler: &'a Scheduler,
-    seat: &'a Seat,
-}
-
-impl<'a> Aside<'a> {
-    fn new(scheduler: &'a Scheduler, seat: &'a Seat) -> Self {
-        scheduler.put_down(seat);
-        Self { scheduler, seat }
-    }
-}
-
-impl Drop for Aside<'_> {
-    fn drop(&mut self) {
-        self.scheduler.pick_up(self.seat);
     }
 }

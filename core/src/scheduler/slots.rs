@@ -1,7 +1,6 @@
 //! The table's slots: taken by a spawn, given back when coroutine, handle and wakers are gone.
 
 use core::ptr::NonNull;
-use core::task::Waker;
 
 use super::Scheduler;
 use crate::block::{BlockRef, Flags, State};
@@ -10,7 +9,6 @@ use crate::link::Link;
 use crate::task::contain;
 #[cfg(feature = "std")]
 use crate::task::{Panic, dispose};
-use crate::waiter::Waiter;
 
 impl Scheduler {
     pub(super) fn take_slot(&self) -> Result<BlockRef, SpawnError> {
@@ -51,28 +49,15 @@ impl Scheduler {
         }
     }
 
-    /// The handle of `block` is gone, with the output or without it, and so is its wait. What remains of that is a waker, for the
-    /// caller to drop.
-    #[must_use]
-    pub(crate) fn release_handle<const SHARED: bool>(
-        block: BlockRef,
-        waiter: &Waiter,
-    ) -> Option<Waker> {
-        let scheduler = block.scheduler();
-        let this = Self::of(block);
-        let (waker, was_last) = this.owned::<SHARED, _>(|| {
-            let waker = waiter.end_held();
-            block.remove(Flags::HANDLE);
-            if block.state.get() == State::Exited {
-                this.discard(block);
-            }
-            this.handles.set(this.handles.get() - 1);
-            (waker, this.closing.get() && this.handles.get() == 0)
-        });
-        if was_last {
-            Self::unanchor(scheduler);
+    /// The handle of `block` is gone. True if it was what kept the table.
+    #[inline]
+    pub(crate) fn forget_handle(&self, block: BlockRef) -> bool {
+        block.remove(Flags::HANDLE);
+        if block.state.get() == State::Exited {
+            self.discard(block);
         }
-        waker
+        self.handles.set(self.handles.get() - 1);
+        self.closing.get() && self.handles.get() == 0
     }
 
     /// Nobody asks for the result of an exited coroutine any more.
@@ -102,24 +87,12 @@ impl Scheduler {
         *unsafe { std::boxed::Box::from_raw(memory.cast::<Panic>()) }
     }
 
-    /// The output of a finished coroutine, once.
-    ///
-    /// # Safety
-    /// `T` is the output's type, and the flag `OUTPUT` is set.
-    pub(crate) unsafe fn take_output<T>(&self, block: BlockRef) -> T {
-        block.remove(Flags::OUTPUT);
-        // SAFETY: the caller's promise; the memory counts as empty from here on.
-        let output = unsafe { block.memory.get().cast::<T>().read() };
-        self.free_memory(block);
-        output
-    }
-
-    pub(super) fn free_memory(&self, block: BlockRef) {
+    pub(crate) fn free_memory(&self, block: BlockRef) {
         if let Some(vtable) = block.vtable.get() {
             let memory = block.memory.replace(core::ptr::null_mut());
             // SAFETY: only the owner uses the storage, which allocated this memory with this layout, and whoever calls has
             // moved or dropped what was in it.
-            unsafe { (*self.storage.get()).free(memory, vtable.layout) };
+            unsafe { (*self.storage.get()).free(memory, vtable.layout()) };
         }
     }
 }

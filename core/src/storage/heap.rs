@@ -1,14 +1,12 @@
 //! Storage that grows: chunks of control blocks and one allocation per future.
 
-use alloc::alloc::{alloc, dealloc};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use crate::block::{Block, Chunk};
 use crate::executor::{Config, SpawnError};
+use crate::memory::Memory;
 use crate::scheduler::Scheduler;
 use crate::storage::{Directory, Storage};
 
@@ -24,8 +22,12 @@ const SLOTS: usize = 2;
 const CLASSES: usize = 64;
 
 pub(crate) struct Heap {
-    /// The first block of each chunk.
-    chunks: Vec<NonNull<Block>>,
+    memory: Memory,
+    /// The first block of each chunk: `count` of them, and room for `room`. By hand rather than as a `Vec`, which would take its
+    /// memory from elsewhere.
+    chunks: *mut NonNull<Block>,
+    count: usize,
+    room: usize,
     /// Memory of futures that are gone, by size: coroutines of the same kind come and go, and the global allocator would
     /// be two thirds of the cost of a spawn. Each piece starts with the pointer to the next one. It goes back to the
     /// allocator with the executor, or by [`trim`](Self::trim).
@@ -47,12 +49,15 @@ fn class(layout: Layout) -> Option<(usize, Layout)> {
 
 impl Heap {
     pub(crate) fn directory(&self) -> Directory {
-        Directory::new(self.chunks.as_ptr(), SLOTS.trailing_zeros())
+        Directory::new(self.chunks, SLOTS.trailing_zeros())
     }
 
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(memory: Memory) -> Self {
         Self {
-            chunks: Vec::new(),
+            memory,
+            chunks: ptr::null_mut(),
+            count: 0,
+            room: 0,
             kept: [const { Cell::new(ptr::null_mut()) }; CLASSES],
         }
     }
@@ -60,11 +65,11 @@ impl Heap {
     #[inline]
     pub(crate) fn allocate(&self, layout: Layout) -> Result<*mut u8, SpawnError> {
         let Some((class, layout)) = class(layout) else {
-            return allocate(layout);
+            return self.memory.allocate(layout);
         };
         let memory = self.kept[class].get();
         if memory.is_null() {
-            return allocate(layout);
+            return self.memory.allocate(layout);
         }
         // SAFETY: a piece that is kept starts with the pointer to the next one, and is nobody's.
         self.kept[class].set(unsafe { memory.cast::<*mut u8>().read() });
@@ -85,7 +90,7 @@ impl Heap {
                 self.kept[class].set(memory);
             }
             // SAFETY: the caller's promise.
-            None => unsafe { free(memory, layout) },
+            None => unsafe { self.memory.free(memory, layout) },
         }
     }
 
@@ -97,10 +102,8 @@ impl Heap {
                 // SAFETY: as in `allocate`; every piece of the class was allocated with this layout.
                 unsafe {
                     let next = memory.cast::<*mut u8>().read();
-                    free(
-                        memory,
-                        Layout::from_size_align_unchecked(8 * (class + 1), 8),
-                    );
+                    let layout = Layout::from_size_align_unchecked(8 * (class + 1), 8);
+                    self.memory.free(memory, layout);
                     memory = next;
                 }
             }
@@ -108,7 +111,7 @@ impl Heap {
     }
 
     pub(crate) fn slots(&self) -> u32 {
-        (self.chunks.len() * SLOTS) as u32
+        (self.count * SLOTS) as u32
     }
 
     pub(crate) fn grow(&mut self, scheduler: NonNull<Scheduler>) -> Result<(u32, u32), SpawnError> {
@@ -117,68 +120,91 @@ impl Heap {
         if first > u32::MAX - 2 * SLOTS as u32 {
             return Err(SpawnError::TableFull);
         }
-        self.chunks
-            .try_reserve(1)
-            .map_err(|_| SpawnError::OutOfMemory)?;
-        let memory: NonNull<Chunk<SLOTS>> =
-            NonNull::new(allocate(Layout::new::<Chunk<SLOTS>>())?.cast())
-                .ok_or(SpawnError::OutOfMemory)?;
-        // SAFETY: the memory was allocated for just that.
-        self.chunks
-            .push(unsafe { Chunk::write(memory, scheduler, first) });
+        if self.count == self.room {
+            self.make_room()?;
+        }
+        let memory = self.memory.allocate(Layout::new::<Chunk<SLOTS>>())?;
+        let memory: *mut Chunk<SLOTS> = memory.cast();
+        let memory = NonNull::new(memory).ok_or(SpawnError::OutOfMemory)?;
+        // SAFETY: the memory was allocated for just that, and there is room for one more pointer.
+        unsafe {
+            self.chunks
+                .add(self.count)
+                .write(Chunk::write(memory, scheduler, first));
+        }
+        self.count += 1;
         Ok((first, SLOTS as u32))
+    }
+
+    /// Room for at least one more chunk in the directory.
+    fn make_room(&mut self) -> Result<(), SpawnError> {
+        let room = (2 * self.room).max(4);
+        let layout = directory_of(room).ok_or(SpawnError::OutOfMemory)?;
+        let chunks: *mut NonNull<Block> = self.memory.allocate(layout)?.cast();
+        // SAFETY: the new one has room for all of the old one's, which is ours and is not used again.
+        unsafe {
+            chunks.copy_from_nonoverlapping(self.chunks, self.count);
+            self.free_directory();
+        }
+        self.chunks = chunks;
+        self.room = room;
+        Ok(())
+    }
+
+    /// # Safety
+    /// The directory is not used again.
+    unsafe fn free_directory(&self) {
+        if let Some(layout) = directory_of(self.room).filter(|_| self.room > 0) {
+            // SAFETY: `make_room` allocated it with this layout.
+            unsafe { self.memory.free(self.chunks.cast(), layout) }
+        }
     }
 }
 
-/// A scheduler whose table is on the heap.
-pub(crate) fn scheduler(config: Config) -> NonNull<Scheduler> {
-    let storage = Storage::Heap(Heap::new());
-    let scheduler = NonNull::from(Box::leak(Box::new(Scheduler::new(config, storage))));
-    // SAFETY: it was just made. The reference is derived from the pointer that is given out, not the other way round.
-    unsafe { scheduler.as_ref() }.place();
-    scheduler
+/// What a directory with room for so many chunks takes.
+fn directory_of(room: usize) -> Option<Layout> {
+    Layout::array::<NonNull<Block>>(room).ok()
+}
+
+/// A scheduler whose table is on the heap; `None` if there is no memory for it.
+pub(crate) fn scheduler(config: Config, memory: Memory) -> Option<NonNull<Scheduler>> {
+    let place = memory.allocate(Layout::new::<Scheduler>()).ok()?;
+    let scheduler: NonNull<Scheduler> = NonNull::new(place.cast())?;
+    let storage = Storage::Heap(Heap::new(memory));
+    // SAFETY: the memory was allocated for just that.
+    unsafe {
+        scheduler.write(Scheduler::new(config, storage));
+        scheduler.as_ref().place();
+    }
+    Some(scheduler)
 }
 
 /// # Safety
 /// Nobody refers to the scheduler or its blocks any more; it came from [`scheduler`].
 pub(super) unsafe fn destroy(scheduler: NonNull<Scheduler>) {
     // SAFETY: the caller's promise.
-    let scheduler = unsafe { Box::from_raw(scheduler.as_ptr()) };
-    if let Storage::Heap(heap) = scheduler.storage() {
-        heap.trim();
-        for block in &heap.chunks {
-            let chunk = Chunk::<SLOTS>::of_first(*block);
-            // Whoever comes too late shall not find the atomics as they were: loom panics on those.
-            // SAFETY: nobody else uses the memory.
-            #[cfg(loom)]
-            unsafe {
-                chunk.write_bytes(0xff, 1)
-            };
-            // SAFETY: `grow` allocated it with this layout; blocks have no destructor.
-            unsafe { dealloc(chunk.as_ptr().cast(), Layout::new::<Chunk<SLOTS>>()) };
-        }
+    let Storage::Heap(heap) = (unsafe { scheduler.as_ref() }).storage() else {
+        return;
+    };
+    heap.trim();
+    let memory = heap.memory;
+    for index in 0..heap.count {
+        // SAFETY: `grow` wrote so many.
+        let block = unsafe { heap.chunks.add(index).read() };
+        let chunk = Chunk::<SLOTS>::of_first(block);
+        // Whoever comes too late shall not find the atomics as they were: loom panics on those.
+        // SAFETY: nobody else uses the memory.
+        #[cfg(loom)]
+        unsafe {
+            chunk.write_bytes(0xff, 1)
+        };
+        // SAFETY: `grow` allocated it with this layout; blocks have no destructor.
+        unsafe { memory.free(chunk.as_ptr().cast(), Layout::new::<Chunk<SLOTS>>()) };
     }
-}
-
-#[inline]
-fn allocate(layout: Layout) -> Result<*mut u8, SpawnError> {
-    if layout.size() == 0 {
-        return Ok(core::ptr::without_provenance_mut(layout.align()));
-    }
-    // SAFETY: the size is not zero.
-    let memory = unsafe { alloc(layout) };
-    if memory.is_null() {
-        return Err(SpawnError::OutOfMemory);
-    }
-    Ok(memory)
-}
-
-/// # Safety
-/// `memory` came from [`allocate`] with this layout and is not used again.
-#[inline]
-unsafe fn free(memory: *mut u8, layout: Layout) {
-    if layout.size() != 0 {
-        // SAFETY: the caller's promise.
-        unsafe { dealloc(memory, layout) }
+    // SAFETY: nobody uses directory or scheduler any more, which were allocated with these layouts.
+    unsafe {
+        heap.free_directory();
+        scheduler.drop_in_place();
+        memory.free(scheduler.as_ptr().cast(), Layout::new::<Scheduler>());
     }
 }

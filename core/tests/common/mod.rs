@@ -8,6 +8,7 @@
 )]
 
 #[cfg(feature = "alloc")]
+#[path = "../../conformance/src/served.rs"]
 pub(crate) mod served;
 
 use std::cell::{Cell, RefCell};

@@ -42,8 +42,8 @@ pub const SLEEP: usize = 101;
 /// `yield() -> 0`
 pub const YIELD: usize = 124;
 /// `kill(pid, signal: u32) -> 0`. A signal from 1 to 31, or a mask of 32 or more with the bit of one such signal, ends the process
-/// with the exit code -signal; 0 only asks whether the process exists. [`FAILED`] for any other, and when the process has ended or
-/// never was.
+/// with the exit code -signal; 0 only asks whether the process exists. A negative pid means all processes of the group with this
+/// number. [`FAILED`] for any other signal, and when the process has ended or never was.
 pub const KILL: usize = 129;
 /// `get_time() -> milliseconds since boot`
 pub const GET_TIME: usize = 169;
@@ -117,6 +117,19 @@ pub const RING_CANCEL: usize = 4010;
 /// [`RING_ENTER`].
 pub const RING_REPRIORITIZE: usize = 4011;
 
+/// `calls_made() -> how many system calls the process's threads have made`, this one included.
+pub const CALLS_MADE: usize = 4012;
+/// `fault(kind, step) -> steps that were left`: for tests. Something fails on purpose, at the `step`th time from now on at which it
+/// could; 0 is never. The result tells 0 when a fault that was asked for has happened. `kind` is [`FAULT_END`] or
+/// [`FAULT_MEMORY`]; [`FAILED`] for any other.
+pub const FAULT: usize = 4013;
+
+/// Kind of [`FAULT`]: the process ends with the exit code -9, before a step of the kernel's work for it: a system call, a submission, a
+/// poll of what serves an asynchronous call, a completion.
+pub const FAULT_END: usize = 0;
+/// Kind of [`FAULT`]: an allocation fails that the kernel makes for a program. Allocations for other programs count as well.
+pub const FAULT_MEMORY: usize = 1;
+
 /// Result of [`RING_CANCEL`]: the call has done nothing.
 pub const RING_CANCELLED: isize = 0;
 /// Result of [`RING_CANCEL`]: the call has completed.
@@ -132,6 +145,16 @@ pub const UPCALL_RETURN: usize = 4021;
 /// `upcall_raise() -> 0`: interrupts the thread that takes the process's interrupts, or ends its wait in [`RING_ENTER`]. For whoever
 /// was told so by [`Flag::raise`](crate::upcall::Flag::raise). [`FAILED`] if no thread takes them.
 pub const UPCALL_RAISE: usize = 4022;
+/// `service_model(model) -> the model before`: how the kernel serves this process's calls that may wait, also asynchronous ones:
+/// [`BY_COROUTINE`] or [`BY_THREAD`]; [`FAILED`] for any other. Children inherit it. Under [`BY_THREAD`] such a call fails without effect
+/// when the kernel has no stack for it.
+pub const SERVICE_MODEL: usize = 4030;
+
+/// Coroutines of the kernel, which share the hart's stack.
+pub const BY_COROUTINE: usize = 0;
+/// Threads of the kernel, each with a stack of its own.
+pub const BY_THREAD: usize = 1;
+
 /// `process_list(records: *mut` [`ProcessRecord`](crate::information::ProcessRecord)`, room) -> how many processes there are`. As many
 /// records are written as there is room for, in the order of their numbers; those that have ended come behind the others.
 pub const PROCESS_LIST: usize = 4040;

@@ -8,3 +8,5 @@ pub const MEMORY_FAULT: i32 = -11;
 pub const ILLEGAL_INSTRUCTION: i32 = -4;
 /// Any other exception, such as the breakpoint that compilers put where a program must not get to (signal 6).
 pub const ABORTED: i32 = -6;
+/// It was ended on purpose: by signal 9, or by a test's [`FAULT`](crate::call::FAULT).
+pub const KILLED: i32 = -9;

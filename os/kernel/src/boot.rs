@@ -168,13 +168,14 @@ extern "C" fn boot(hart: usize, tree_address: usize) {
             String::from_utf8_lossy(&bytes).into_owned()
         })
         .collect();
+    // First what can say that something else is missing.
     power::init(&machine);
+    device::plic::init(&machine);
+    console::init(&machine);
     programs::init(&machine);
     kernel_space::init(&machine).expect("there is memory for the kernel's page table");
     // SAFETY: the first hart comes here once; the kernel's address space has just been built.
     unsafe { crate::hart::start(0) };
-    device::plic::init(&machine);
-    console::init(&machine);
     device::calendar::init(&machine);
     device::disk::init(&machine);
     clock::init(&machine);
@@ -186,6 +187,8 @@ extern "C" fn boot(hart: usize, tree_address: usize) {
         1,
         machine.harts
     );
+    #[cfg(feature = "conformance")]
+    crate::conformance::run();
     process::start_first(&arguments);
 }
 

@@ -109,7 +109,7 @@ pub(crate) fn set_foreground(group: usize) {
 /// Ends the group that was interrupted. Not under the console's lock: what ends may print.
 fn end(interrupted: Option<usize>) {
     if let Some(group) = interrupted {
-        process::end_group(group, INTERRUPTED);
+        let _ = process::end_group(group, INTERRUPTED);
     }
 }
 

@@ -5,7 +5,8 @@
 //! `wfi`, which ends with a pending interrupt all the same. So a lock is never held by someone whom an interrupt handler
 //! on the same hart waits for.
 use crate::memory::kernel_space;
-use crate::{clock, device, trap};
+use crate::{clock, device, trap, vdso};
+use corank::image::CONTEXT_SLOT;
 use corank::{Executor, Priority};
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
@@ -31,13 +32,13 @@ struct Page {
     // From here on the kernel's own.
     index: usize,
     float_owner: Cell<u64>,
-    float_on: Cell<bool>,
-    /// Which executor runs on this hart: the core's context slot.
+    /// Which executor runs on this hart: the scheduler's context slot.
     context_slot: Cell<*const ()>,
+    float_on: Cell<bool>,
     executor: Executor,
 }
 
-// What trap.s says of the layout.
+// What trap.s and the scheduler's image say of the layout.
 const _: () = assert!(
     core::mem::offset_of!(Page, scratch) == 0
         && core::mem::offset_of!(Page, kernel_satp) == 24
@@ -47,6 +48,7 @@ const _: () = assert!(
         && core::mem::offset_of!(Page, leave) == 56
         && core::mem::offset_of!(Page, kernel_trap) == 64
         && core::mem::offset_of!(Page, emergency_stack) == 72
+        && core::mem::offset_of!(Page, context_slot) == CONTEXT_SLOT
         && size_of::<Page>() == 4096
 );
 
@@ -99,11 +101,6 @@ pub(crate) fn is_more_urgent_ready(priority: Priority) -> bool {
     ready.is_some_and(|ready| ready.is_more_urgent_than(priority))
 }
 
-corank::context_slot! {
-    get: || this().context_slot.get(),
-    set: |context| this().context_slot.set(context),
-}
-
 /// Whose floating-point registers this hart holds.
 pub(crate) fn float_owner() -> &'static Cell<u64> {
     &this().float_owner
@@ -123,26 +120,10 @@ pub(crate) unsafe fn start(index: usize) {
     let kernel_satp = kernel_space::satp();
     let tp = kernel_space::hart_page(index);
     let emergency = PLACES[index].emergency.get();
-    let page = Page {
-        scratch: [0; 3],
-        kernel_satp,
-        flush: usize::from(!has_identifiers(kernel_satp)),
-        context: 0,
-        stack: 0,
-        leave,
-        kernel_trap: trap::kernel_trap as *const () as usize,
-        emergency_stack: emergency as usize + size_of_val(&PLACES[index].emergency),
-        index,
-        float_owner: Cell::new(0),
-        float_on: Cell::new(false),
-        context_slot: Cell::new(core::ptr::null()),
-        executor: Executor::new(),
-    };
-    // SAFETY: the caller gives each hart a place of its own. The kernel is mapped at its own addresses in its address
-    // space, so that execution goes on there. User programs may read the clock (`scounteren`). Interrupts from the
+    // SAFETY: the kernel is mapped at its own addresses in its address space, so that execution goes on there. User programs
+    // may read the clock (`scounteren`). Interrupts from the
     // clock and from devices end user mode and `wfi`; `sstatus` keeps them off in the kernel.
     unsafe {
-        (*PLACES[index].page.get()).write(page);
         asm!(
             "csrw satp, {satp}",
             "sfence.vma",
@@ -157,6 +138,27 @@ pub(crate) unsafe fn start(index: usize) {
             interrupts = in(reg) 1 << 5 | 1 << 9,
         );
     }
+    if index == 0 {
+        // SAFETY: the image is mapped now, and nobody has used the scheduler.
+        unsafe { vdso::attach() };
+    }
+    let page = Page {
+        scratch: [0; 3],
+        kernel_satp,
+        flush: usize::from(!has_identifiers(kernel_satp)),
+        context: 0,
+        stack: 0,
+        leave,
+        kernel_trap: trap::kernel_trap as *const () as usize,
+        emergency_stack: emergency as usize + size_of_val(&PLACES[index].emergency),
+        index,
+        float_owner: Cell::new(0),
+        context_slot: Cell::new(core::ptr::null()),
+        float_on: Cell::new(false),
+        executor: Executor::new(),
+    };
+    // SAFETY: the caller gives each hart a place of its own.
+    unsafe { (*PLACES[index].page.get()).write(page) };
     trap::init();
 }
 

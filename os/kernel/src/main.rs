@@ -12,12 +12,16 @@ extern crate alloc;
 
 mod boot;
 mod clock;
+#[cfg(feature = "conformance")]
+mod conformance;
 mod console;
 mod device;
 mod elf_loader;
+mod fault;
 mod file;
 mod fs;
 mod hart;
+mod kernel_thread;
 mod memory;
 mod power;
 mod process;

@@ -2,6 +2,7 @@
 //!
 //! A thread's coroutine is the switching coroutine of seed 002 (section 3.3): it never holds the hart for longer than up to
 //! the next clock tick, and its priority is that of the most urgent coroutine of its process.
+use crate::memory::stack::Stack;
 use crate::memory::user::BadAddress;
 use crate::process::{Process, priority};
 use crate::trap::{self, Context, Trap};
@@ -11,6 +12,7 @@ use alloc::sync::Arc;
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use core::pin::Pin;
 use core::sync::atomic::{AtomicI32, Ordering};
+use spin::Mutex;
 
 /// What a thread's coroutine owns. When it is dropped, the thread has ended.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(crate) struct Thread {
     /// Its number in the process; 0 is the main thread.
     pub tid: usize,
     exit_code: AtomicI32,
+    /// The stack on which its calls are served, where kernel threads serve them; while none is.
+    pub kernel_stack: Mutex<Option<Stack>>,
     /// It stands for the thread in a handler beside a system call that waits, and its end is not the thread's.
     is_beside: bool,
 }
@@ -31,6 +35,7 @@ impl Thread {
             process,
             tid,
             exit_code: AtomicI32::new(-1),
+            kernel_stack: Mutex::new(None),
             is_beside: false,
         }
     }
@@ -79,6 +84,7 @@ pub(crate) fn run_handler(
         process: thread.process.clone(),
         tid: thread.tid,
         exit_code: AtomicI32::new(-1),
+        kernel_stack: Mutex::new(None),
         is_beside: true,
     };
     Box::pin(run(beside, context, Some(frame)))

@@ -11,12 +11,17 @@ use crate::memory::{OutOfMemory, PAGE_SIZE};
 use crate::{power, println, programs};
 use alloc::vec;
 use alloc::vec::Vec;
+use corank::image::{Engine, Mismatch};
 use corank_abi::vdso::{BASE, FILE, SYMBOL, VERSION, WRONG_VERSION};
 use corank_image::{Defect, Image, NotFound, Rights, find};
 use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use spin::Once;
 
 static PAGES: Once<Vec<Page>> = Once::new();
+
+/// Where the image's table of functions lies.
+static TABLE: AtomicUsize = AtomicUsize::new(0);
 
 /// A page of the image, from [`BASE`] on.
 #[derive(Debug)]
@@ -39,6 +44,7 @@ enum Unusable {
     OutOfMemory,
     Defect(Defect),
     NotFound(NotFound),
+    Mismatch(Mismatch),
 }
 
 impl From<OutOfMemory> for Unusable {
@@ -65,6 +71,7 @@ impl fmt::Display for Unusable {
             Self::Missing => f.write_str("it is not in the archive"),
             Self::OutOfMemory => f.write_str("not enough memory"),
             Self::Defect(defect) => defect.fmt(f),
+            Self::Mismatch(mismatch) => mismatch.fmt(f),
             Self::NotFound(why) => write!(f, "{why}; this kernel needs {SYMBOL} of {VERSION}"),
         }
     }
@@ -75,20 +82,35 @@ impl fmt::Display for Unusable {
 pub(crate) fn init(kernel: &mut PageTable) {
     match load().and_then(|pages| map_into_kernel(&pages, kernel).map(|()| pages)) {
         Ok(pages) => PAGES.call_once(|| pages),
-        Err(error) => {
-            println!(
-                "corank: the scheduler's image {FILE} cannot be used: {error}. Put an image that was built for this kernel into the archive."
-            );
-            power::off(WRONG_VERSION)
-        }
+        Err(error) => give_up(error),
     };
+}
+
+fn give_up(error: Unusable) -> ! {
+    println!(
+        "corank: the scheduler's image {FILE} cannot be used: {error}. Put an image that was built for this kernel into the archive."
+    );
+    power::off(WRONG_VERSION)
+}
+
+/// Takes the image's scheduler into use. Switches the machine off if it is not one for this kernel.
+///
+/// # Safety
+/// Once, in the kernel's address space, before anything of the scheduler is used.
+pub(crate) unsafe fn attach() {
+    let table: *const Engine = core::ptr::with_exposed_provenance(TABLE.load(Ordering::Relaxed));
+    // SAFETY: the symbol in its version is such a table, and the image stays; the caller's promise.
+    if let Err(mismatch) = unsafe { corank::image::attach(table) } {
+        give_up(Unusable::Mismatch(mismatch));
+    }
 }
 
 fn load() -> Result<Vec<Page>, Unusable> {
     let image = Image::check(programs::find(FILE).ok_or(Unusable::Missing)?)?;
     let mut contents = vec![0; image.size()];
     image.load(&mut contents, BASE);
-    find(&contents, SYMBOL, VERSION)?;
+    let table = find(&contents, SYMBOL, VERSION)?;
+    TABLE.store(BASE + table, Ordering::Relaxed);
     let mut pages = Vec::with_capacity(image.size() / PAGE_SIZE);
     for (bytes, rights) in contents.chunks_exact(PAGE_SIZE).zip(image.pages()) {
         let mut frame = Frame::uninitialised()?;

@@ -35,7 +35,8 @@ extern "C" fn _start(count: usize, arguments: *mut *const c_char) -> ! {
     unsafe { (*MAIN_THREAD.0.get()).install() };
     ARGUMENT_COUNT.store(count, Ordering::Relaxed);
     ARGUMENTS.store(arguments, Ordering::Relaxed);
-    crate::vdso::attach();
+    // SAFETY: nothing has run before.
+    unsafe { crate::vdso::init() };
     // SAFETY: defined by the macros above with this signature; a program with neither doesn't link.
     let code = unsafe { corank_main() };
     crate::process::exit(code)

@@ -90,11 +90,16 @@ unsafe impl Source for Program {
             0
         };
         let needed = layout.size() + layout.align() + SLACK + first;
-        let growth = needed
-            .max(LEAST_GROWTH)
-            .max(talc.source.size / 4)
-            .next_multiple_of(PAGE_SIZE);
-        let old_end = raw::number_call(call::SBRK, [growth, 0, 0]).map_err(|_| ())?;
+        let wanted = needed.max(LEAST_GROWTH).max(talc.source.size / 4);
+        // Where memory is short, what is needed has to do.
+        let (old_end, growth) = [wanted, needed]
+            .into_iter()
+            .map(|bytes| bytes.next_multiple_of(PAGE_SIZE))
+            .find_map(|bytes| {
+                let grown = raw::number_call(call::SBRK, [bytes, 0, 0]);
+                grown.ok().map(|old_end| (old_end, bytes))
+            })
+            .ok_or(())?;
         // The first time, what is left of the variables' page belongs to it as well.
         let rest = (&raw const end_of_data).addr();
         let first = talc.source.end.is_none() && rest.next_multiple_of(PAGE_SIZE) == old_end;

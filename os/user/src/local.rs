@@ -8,13 +8,18 @@ use core::ptr::{self, NonNull};
 
 use corank_abi::upcall;
 
+use corank::image::CONTEXT_SLOT;
+
 use crate::ring::Ring;
 use crate::runtime::Runtime;
 
 /// One thread's own variables. Never shared between threads: that is why cells suffice.
+#[repr(C)]
 #[derive(Debug)]
 pub(crate) struct ThreadBlock {
-    /// The executor that runs on this thread, in the core's own terms.
+    /// The context slot lies where the kernel has it in its own blocks.
+    reserved: [usize; CONTEXT_SLOT / size_of::<usize>()],
+    /// The executor that runs on this thread: the scheduler's context slot.
     pub(crate) context: Cell<*const ()>,
     /// The rings, on the thread that set them up.
     pub(crate) ring: Cell<Option<&'static Ring>>,
@@ -30,6 +35,7 @@ pub(crate) struct ThreadBlock {
 impl ThreadBlock {
     pub(crate) const fn new() -> Self {
         Self {
+            reserved: [0; CONTEXT_SLOT / size_of::<usize>()],
             context: Cell::new(ptr::null()),
             ring: Cell::new(None),
             interrupts: upcall::Block::new(),
@@ -65,7 +71,4 @@ pub(crate) fn block<'a>() -> &'a ThreadBlock {
     unsafe { &*block }
 }
 
-corank::context_slot! {
-    get: || block().context.get(),
-    set: |context| block().context.set(context),
-}
+const _: () = assert!(core::mem::offset_of!(ThreadBlock, context) == CONTEXT_SLOT);

@@ -140,6 +140,14 @@ pub fn kill(pid: Pid, signal: u32) -> Result<(), Error> {
     number_call(call::KILL, [pid, signal as usize, 0]).map(|_| ())
 }
 
+/// Sends a signal to all processes of a group.
+///
+/// # Errors
+/// There is no process in the group, or no such signal.
+pub fn kill_group(group: Pid, signal: u32) -> Result<(), Error> {
+    number_call(call::KILL, [group.wrapping_neg(), signal as usize, 0]).map(|_| ())
+}
+
 /// Makes a process part of a group, which its children inherit. 0 as the pid is this process, as the group the process's own number.
 ///
 /// # Errors

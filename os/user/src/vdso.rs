@@ -1,8 +1,9 @@
 //! The shared scheduler's image, as the kernel has mapped it (seed 002, section 4.1).
+use core::fmt;
 use core::ptr;
 use core::slice;
-use core::sync::atomic::{AtomicPtr, Ordering};
 
+use corank::image::{Mismatch, attach};
 use corank_abi::auxiliary::SYSINFO_EHDR;
 use corank_abi::vdso::{SYMBOL, VERSION, WRONG_VERSION};
 use corank_image::{NotFound, find, size};
@@ -10,9 +11,6 @@ use corank_image::{NotFound, find, size};
 use crate::entry::auxiliary;
 use crate::page::PAGE_SIZE;
 use crate::println;
-
-/// The table that the image exports, in the version that this library was built for.
-static ENGINE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 /// The image, if the kernel has mapped one.
 #[must_use]
@@ -26,16 +24,26 @@ pub fn image() -> Option<&'static [u8]> {
     }
 }
 
-/// Finds the image's table of functions. Ends the process with [`WRONG_VERSION`] if this system has none for it.
-pub(crate) fn attach() {
-    let image = image().ok_or(NotFound::NoImage);
-    match image.and_then(|image| Ok(&raw const image[find(image, SYMBOL, VERSION)?])) {
-        Ok(table) => ENGINE.store(table.cast_mut().cast(), Ordering::Relaxed),
-        Err(error) => {
-            println!(
-                "this program needs {SYMBOL} of version {VERSION} from the scheduler's image, but {error}: build the program for this system, or boot the system with an image of that version"
-            );
-            crate::process::exit(WRONG_VERSION)
-        }
+/// Finds the image's scheduler and takes it into use. Ends the process with [`WRONG_VERSION`] if this system has none for it.
+///
+/// # Safety
+/// Called once, before anything of [`corank`] is used.
+pub(crate) unsafe fn init() {
+    let found = image().ok_or(NotFound::NoImage);
+    match found.and_then(|image| Ok(&raw const image[find(image, SYMBOL, VERSION)?])) {
+        // SAFETY: the symbol in its version is such a table, and the image stays; the caller's promise.
+        Ok(table) => match unsafe { attach(table.cast()) } {
+            Ok(()) => {}
+            Err(Mismatch) => give_up(Mismatch),
+        },
+        Err(error) => give_up(error),
     }
+}
+
+#[cold]
+fn give_up(error: impl fmt::Display) -> ! {
+    println!(
+        "this program needs {SYMBOL} of version {VERSION} from the scheduler's image, but {error}: build the program for this system, or boot the system with an image of that version"
+    );
+    crate::process::exit(WRONG_VERSION)
 }

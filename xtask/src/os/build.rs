@@ -70,7 +70,7 @@ pub(crate) fn build(
     }
     let image = match image {
         Some(path) => path.to_path_buf(),
-        None => vdso::build(toolchain, progress)?,
+        None => vdso::build(toolchain, &[], progress)?,
     };
     entries.push((FILE.to_string(), &image));
     let archive = repository::path("os/target/programs.tar");
@@ -79,6 +79,18 @@ pub(crate) fn build(
         kernel: kernel.path.clone(),
         archive,
     })
+}
+
+/// Builds the kernel that replays the conformance traces, apart from the other one.
+pub(crate) fn conforming_kernel(progress: &mut Progress) -> Result<PathBuf> {
+    let mut command = BareMetal::require()?.cargo(Target::RiscV, "build");
+    command
+        .args(["--release", "--package", KERNEL, "--features=conformance"])
+        .args(["--target-dir", "target/conformance"])
+        .current_dir(repository::path("os"));
+    let binaries = binaries(command, &[], progress)?;
+    let kernel = binaries.into_iter().find(|binary| binary.name == KERNEL);
+    Ok(kernel.context("building the kernel gave none")?.path)
 }
 
 /// A binary that cargo has built.

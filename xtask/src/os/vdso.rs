@@ -12,11 +12,16 @@ use std::path::{Path, PathBuf};
 /// The package and its binary.
 const NAME: &str = "corank-vdso";
 
-/// Builds the image, and checks it as the kernel does.
-pub(crate) fn build(toolchain: BareMetal, progress: &mut Progress) -> Result<PathBuf> {
+/// Builds the image with these features of its package, and checks it as the kernel does.
+pub(crate) fn build(
+    toolchain: BareMetal,
+    features: &[&str],
+    progress: &mut Progress,
+) -> Result<PathBuf> {
     let mut command = toolchain.cargo(Target::RiscV, "rustc");
     command
         .args(["--release", "--package", NAME])
+        .args(["--features", &features.join(",")])
         .current_dir(repository::path("os"));
     let image = binaries(command, &["-Crelocation-model=pic"], progress)?
         .into_iter()

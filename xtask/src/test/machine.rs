@@ -140,7 +140,7 @@ impl ProgramTest {
     }
 
     /// Output and exit code.
-    fn boot(&self, image: &Image, disk: Option<Disk>) -> Result<(String, u8)> {
+    pub(super) fn boot(&self, image: &Image, disk: Option<Disk>) -> Result<(String, u8)> {
         let boot = Boot {
             smp: self.smp,
             memory: self.memory.clone(),
@@ -247,7 +247,7 @@ pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
     Ok(counted)
 }
 
-fn tail(output: &str) -> String {
+pub(super) fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
     lines[lines.len().saturating_sub(40)..].join("\n")
 }

@@ -5,6 +5,7 @@
 
 mod cpp;
 mod disk;
+mod image;
 mod machine;
 mod model;
 mod outcome;

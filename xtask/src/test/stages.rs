@@ -1,7 +1,7 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, cpp, machine, model, outside, storage};
+use super::{Context, cpp, image, machine, model, outside, storage};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -143,6 +143,13 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path("os/apps/src/bin/usertests"),
         limit: minutes(4),
         run: machine::usertests,
+    },
+    Stage {
+        name: "image",
+        about: "the shared scheduler's image: conformance in the kernel, other images, other versions",
+        home: Home::Path("os/vdso"),
+        limit: minutes(5),
+        run: image::tests,
     },
     Stage {
         name: "programs",
@@ -301,22 +308,23 @@ fn sanitizer(context: &mut Context) -> Result<Outcome> {
 
 fn os_lint(context: &mut Context) -> Result<Outcome> {
     let toolchain = BareMetal::require()?;
-    // The scheduler's image by itself: it has no allocator, so the core must not get the features that others want.
-    let mut clippy = toolchain.cargo(Target::RiscV, "clippy");
-    clippy.args(["--workspace", "--exclude=corank-vdso"]);
-    let mut clippy_image = toolchain.cargo(Target::RiscV, "clippy");
-    clippy_image.arg("--package=corank-vdso");
-    for clippy in [&mut clippy, &mut clippy_image] {
-        clippy.args(["--release", "--", "-D", "warnings"]);
-    }
-    let mut doc = toolchain.cargo(Target::RiscV, "doc");
-    doc.args(["--workspace", "--release", "--no-deps"])
-        .env("RUSTDOCFLAGS", "-D warnings");
+    // The scheduler's image by itself: the core is another there than for the image's clients.
+    let clients = ["--workspace", "--exclude=corank-vdso"];
+    let image = ["--package=corank-vdso"];
     let mut outcome = Outcome::default();
-    for command in [&mut clippy, &mut clippy_image, &mut doc] {
-        outcome.add(Outcome::of_command(
-            &context.command(command.current_dir(repository::path("os")))?,
-        ));
+    for packages in [&clients[..], &image[..]] {
+        let mut clippy = toolchain.cargo(Target::RiscV, "clippy");
+        clippy.args(packages);
+        clippy.args(["--release", "--", "-D", "warnings"]);
+        let mut doc = toolchain.cargo(Target::RiscV, "doc");
+        doc.args(packages)
+            .args(["--release", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings");
+        for command in [&mut clippy, &mut doc] {
+            outcome.add(Outcome::of_command(
+                &context.command(command.current_dir(repository::path("os")))?,
+            ));
+        }
     }
     Ok(outcome)
 }

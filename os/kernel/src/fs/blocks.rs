@@ -1,5 +1,6 @@
 //! The disk as the file system's driver sees it.
 use crate::device::disk::{Answer, Disk, DiskError, Operation, SECTOR};
+use crate::memory::heap;
 use alloc::vec::Vec;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -62,6 +63,9 @@ impl Transfer {
 /// The request's data: a copy, or room.
 fn buffer(piece: &[u8], operation: Operation) -> Result<Vec<u8>, DiskError> {
     let mut buffer = Vec::new();
+    if !heap::has_room() {
+        return Err(DiskError::NoMemory);
+    }
     buffer
         .try_reserve_exact(piece.len())
         .map_err(|_| DiskError::NoMemory)?;

@@ -6,7 +6,7 @@
 //!
 //! The most urgent operation is next. While one waits, the service runs at the level of the most urgent of those who wait, so
 //! nothing urgent waits behind what is not. Only files that nobody has open any more come first: they are closed before anyone
-//! can see them busy.
+//! can see them busy. An operation keeps the level that it was asked for at: it does not last long.
 mod blocks;
 pub(crate) mod path;
 mod volume;
@@ -14,13 +14,14 @@ mod volume;
 use crate::device::disk;
 use crate::file::disk::DiskFile;
 use crate::hart;
+use crate::memory::heap;
 use crate::process::priority;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank::{Priority, Remote};
-use corank_abi::error::{INPUT_OUTPUT, NO_DEVICE};
+use corank_abi::error::{INPUT_OUTPUT, NO_DEVICE, NO_MEMORY};
 use corank_abi::file::{DirectoryEntry, FileStatus, Space};
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
@@ -158,8 +159,12 @@ pub(crate) fn is_there() -> bool {
 /// Performs an operation at the level of the coroutine that calls this.
 ///
 /// # Errors
-/// As the operation; [`NO_DEVICE`] without a disk.
+/// As the operation; [`NO_DEVICE`] without a disk, [`NO_MEMORY`] when the kernel has too little.
 pub(crate) async fn perform(operation: Operation) -> Result<Reply> {
+    let must_succeed = matches!(operation, Operation::Close(..) | Operation::Sync);
+    if !must_succeed && !heap::has_room() {
+        return Err(Failure(NO_MEMORY));
+    }
     let waiting = Arc::new(Mutex::new(Waiting::default()));
     let request = Request {
         operation,

@@ -4,6 +4,7 @@
 //! threaded through the frames themselves, so that the allocator needs no memory of its own.
 use super::bulk;
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
+use crate::fault;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 use spin::Mutex;
@@ -71,6 +72,9 @@ impl Frame {
     /// # Errors
     /// When no frame is free.
     pub(crate) fn uninitialised() -> Result<Frame, OutOfMemory> {
+        if fault::fails_allocation() {
+            return Err(OutOfMemory);
+        }
         let mut frames = FRAMES.lock();
         if frames.returned != 0 {
             let address = frames.returned;

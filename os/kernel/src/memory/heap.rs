@@ -1,5 +1,6 @@
 //! The kernel's heap: one range of memory, set aside at boot, so that the number of free frames says nothing but what
 //! programs use.
+use crate::fault;
 use core::ops::Range;
 use talc::{TalcLock, source::Manual};
 
@@ -9,7 +10,7 @@ static HEAP: TalcLock<spin::Mutex<()>, Manual> = TalcLock::new(Manual);
 /// What stays out of the reach of programs, in bytes: calls that create something in the kernel fail below it, so that
 /// the kernel itself does not run out of memory. More than the largest table of a process needs when it grows (see the
 /// limits in `process` and `ring`).
-const RESERVE: usize = 4 << 20;
+pub(crate) const RESERVE: usize = 4 << 20;
 
 /// Makes `range` the heap.
 ///
@@ -23,7 +24,7 @@ pub(crate) unsafe fn init(range: Range<usize>) {
 
 /// Whether a program's request may still be served from the heap.
 pub(crate) fn has_room() -> bool {
-    HEAP.lock().counters().available_bytes > RESERVE
+    !fault::fails_allocation() && HEAP.lock().counters().available_bytes > RESERVE
 }
 
 /// Bytes of the heap, and how many of them are in use.

@@ -1,6 +1,7 @@
 //! The kernel's own address space: physical memory and devices at their own addresses; on top, in every address space,
 //! the trampoline and the harts' pages.
 use super::page_table::{Flags, PageTable};
+use super::stack;
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
 use crate::{boot::Machine, hart, vdso};
 use spin::Once;
@@ -56,6 +57,7 @@ pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
     for index in 0..hart::MAX_HARTS {
         table.map(hart_page(index), hart::page_address(index), data)?;
     }
+    stack::init(&mut table)?;
     vdso::init(&mut table);
     TABLE.call_once(|| table);
     Ok(())

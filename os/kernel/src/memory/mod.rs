@@ -8,6 +8,7 @@ pub(crate) mod frame;
 pub(crate) mod heap;
 pub(crate) mod kernel_space;
 pub(crate) mod page_table;
+pub(crate) mod stack;
 pub(crate) mod user;
 
 pub(crate) use corank_abi::page::PAGE_SIZE;

@@ -222,8 +222,26 @@ impl PageTable {
 
     /// Makes the root's last entry, under which the trampoline lies, the same as `other`'s. It does not belong to `self`.
     pub(crate) fn share_top(&mut self, other: &PageTable) {
+        self.share(other, usize::MAX);
+    }
+
+    /// Makes all tables for `range`, so that mapping something there needs no frame for one.
+    ///
+    /// # Errors
+    /// When no frame is left.
+    pub(crate) fn prepare(&mut self, range: Range<usize>) -> Result<(), OutOfMemory> {
+        for page in range.step_by(PAGE_SIZE << 9) {
+            self.find_or_create(page, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the gigabyte at `start` the same as `other`'s: what is mapped there in one from now on is there in both. Its tables stay for
+    /// ever.
+    pub(crate) fn share(&mut self, other: &PageTable, start: usize) {
+        let at = index(start, 2);
         // SAFETY: both roots are frames of their page tables; `self` is borrowed exclusively.
-        unsafe { (*self.table(self.root()))[511] = (*other.table(other.root()))[511] };
+        unsafe { (*self.table(self.root()))[at] = (*other.table(other.root()))[at] };
     }
 
     /// Calls `visit` for each 4 KiB page of user mode with its address.

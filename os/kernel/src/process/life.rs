@@ -1,7 +1,9 @@
 //! How processes and threads begin and end.
 use super::level::priority;
+use super::table::SpaceId;
 use super::{Process, Slot, State, table};
 use crate::elf_loader::{self, LoadError};
+use crate::fault::{self, Countdown};
 use crate::file::File;
 use crate::memory::address_space::{AddressSpace, USER_DATA};
 use crate::memory::frame::Frame;
@@ -92,7 +94,7 @@ impl Process {
         let pid = table::new_pid();
         Ok(Arc::new(Process {
             pid,
-            space_id: table::new_space().ok_or(OutOfMemory)?,
+            space_id: SpaceId::new().ok_or(OutOfMemory)?,
             name: Mutex::new(name),
             directory: Mutex::new(String::from("/")),
             memory: Mutex::new(None),
@@ -100,6 +102,9 @@ impl Process {
             granted: u64::MAX,
             level: AtomicU8::new(DEFAULT_LEVEL),
             waits_by_yielding: AtomicBool::new(false),
+            by_thread: AtomicBool::new(false),
+            calls_made: AtomicUsize::new(0),
+            end_at: Countdown::new(),
             is_ending: AtomicBool::new(false),
             state: Mutex::new(state),
             group: AtomicUsize::new(pid),
@@ -115,7 +120,7 @@ impl Process {
     /// # Errors
     /// See [`LoadError`]; the process then keeps its memory.
     pub(crate) fn load(&self, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
-        let mut space = AddressSpace::new(self.space_id)?;
+        let mut space = AddressSpace::new(self.space_id.number())?;
         let entry = elf_loader::load(file, &mut space)?;
         vdso::map_private(&mut space)?;
         self.map_pages(&mut space)?;
@@ -210,7 +215,10 @@ impl Process {
             return Err(OutOfMemory);
         }
         let child = Process::new(self.name(), Arc::downgrade(self), self.upcalls.fork())?;
-        let mut space = self.with_memory(|space| space.copy(child.space_id), Err(OutOfMemory))?;
+        let mut space = self.with_memory(
+            |space| space.copy(child.space_id.number()),
+            Err(OutOfMemory),
+        )?;
         child.map_pages(&mut space)?;
         *child.memory.lock() = Some(space);
         let (ours, theirs) = (self.page(), child.page());
@@ -224,6 +232,8 @@ impl Process {
             .running
             .store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
         child.set_wait_mode(self.wait_mode());
+        let by_thread = self.by_thread.load(Ordering::Relaxed);
+        child.by_thread.store(by_thread, Ordering::Relaxed);
         child
             .group
             .store(self.group.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -233,7 +243,15 @@ impl Process {
         table::insert(child.clone());
         // The stack was copied with the memory. A thread that cannot start takes the child with it.
         child.start_thread(|_| Ok(context))?;
-        self.state.lock().children.push(child.clone());
+        let ending = {
+            let mut state = self.state.lock();
+            state.children.push(child.clone());
+            state.ending
+        };
+        // Whoever ends all processes of a group may have missed the child and met its parent.
+        if let Some(code) = ending {
+            child.end(code);
+        }
         Ok(child)
     }
 
@@ -352,6 +370,7 @@ impl Process {
 
     /// The last thread is gone: everything goes back, and the parent learns of it.
     fn finish(&self) {
+        fault::forget(self.pid);
         let (files, children, parent) = {
             let mut state = self.state.lock();
             state.semaphores.clear();
@@ -367,7 +386,6 @@ impl Process {
         drop(self.memory.lock().take());
         // After the memory, in which it was mapped.
         drop(self.ring.lock().take());
-        table::return_space(self.space_id);
         table::remove(self);
         let first = FIRST.get();
         if first.is_some_and(|first| first.pid == self.pid) {

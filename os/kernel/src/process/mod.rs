@@ -15,6 +15,7 @@ pub(crate) use life::start_first;
 pub(crate) use records::records;
 pub(crate) use table::{count, find};
 
+use crate::fault::Countdown;
 use crate::file::File;
 use crate::memory::address_space::AddressSpace;
 use crate::memory::frame::Frame;
@@ -27,9 +28,11 @@ use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank::Remote;
+use corank_abi::exit_code;
 use corank_abi::page::ProcessPage;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use spin::Mutex;
+use table::SpaceId;
 
 /// How many files a process may have open.
 const MAX_FILES: usize = 1 << 16;
@@ -42,7 +45,7 @@ pub(crate) struct Process {
     /// Its number.
     pub pid: usize,
     /// Tells its address space from others in the harts' translation buffers.
-    space_id: u16,
+    space_id: SpaceId,
     name: Mutex<String>,
     /// Where paths begin that don't begin with `/`: an absolute path.
     pub directory: Mutex<String>,
@@ -55,6 +58,12 @@ pub(crate) struct Process {
     /// The level at which its threads run now.
     level: AtomicU8,
     waits_by_yielding: AtomicBool,
+    /// Kernel threads serve its calls, not coroutines alone.
+    pub by_thread: AtomicBool,
+    /// System calls that its threads have made.
+    pub calls_made: AtomicUsize,
+    /// Ends the process at one of the kernel's steps for it, as a test asks.
+    pub end_at: Countdown,
     /// [`State::ending`] is set.
     is_ending: AtomicBool,
     state: Mutex<State>,
@@ -122,18 +131,19 @@ pub(crate) enum Waited {
     Ended(usize, i32),
 }
 
-/// Ends all processes of a group.
-pub(crate) fn end_group(group: usize, code: i32) {
+/// Ends all processes of a group; false if there is none.
+pub(crate) fn end_group(group: usize, code: i32) -> bool {
     let mut members = Vec::new();
     table::for_each(|process| {
         if process.group.load(Ordering::Relaxed) == group {
             members.push(process.clone());
         }
     });
-    // Ending one comes back to the table.
-    for process in members {
+    // Ending one comes back to the table. A child that one of them makes meanwhile ends with it: see `fork`.
+    for process in &members {
         process.end(code);
     }
+    !members.is_empty()
 }
 
 impl Process {
@@ -173,6 +183,14 @@ impl Process {
             WaitMode::Yield
         } else {
             WaitMode::Block
+        }
+    }
+
+    /// One step of the kernel's work for the process is about to be made: where a test may want the process to end.
+    #[inline]
+    pub(crate) fn step(&self) {
+        if self.end_at.is_due() {
+            self.end(exit_code::KILLED);
         }
     }
 

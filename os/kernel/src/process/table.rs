@@ -52,16 +52,33 @@ pub(super) fn new_pid() -> usize {
     table.last_pid
 }
 
-/// An identifier for an address space; `None` when all are in use.
-pub(super) fn new_space() -> Option<u16> {
-    let mut table = TABLE.lock();
-    table.returned_spaces.pop().or_else(|| {
-        let fresh = table.fresh_space;
-        table.fresh_space = fresh.checked_add(1)?;
-        Some(fresh)
-    })
+/// Tells an address space from others in the harts' translation buffers. Nobody else has it while this exists.
+#[derive(Debug)]
+pub(super) struct SpaceId(u16);
+
+impl SpaceId {
+    /// `None` when all are in use.
+    pub(super) fn new() -> Option<SpaceId> {
+        let mut table = TABLE.lock();
+        table
+            .returned_spaces
+            .pop()
+            .or_else(|| {
+                let fresh = table.fresh_space;
+                table.fresh_space = fresh.checked_add(1)?;
+                Some(fresh)
+            })
+            .map(SpaceId)
+    }
+
+    /// The number that the hardware knows it by.
+    pub(super) fn number(&self) -> u16 {
+        self.0
+    }
 }
 
-pub(super) fn return_space(space: u16) {
-    TABLE.lock().returned_spaces.push(space);
+impl Drop for SpaceId {
+    fn drop(&mut self) {
+        TABLE.lock().returned_spaces.push(self.0);
+    }
 }

@@ -10,7 +10,9 @@
 //! ```
 //! A call is cancelled by its own coroutine, between two polls of what serves it, whichever hart that is on. So nobody
 //! else ever drops what may be writing to the program's memory, and whoever cancels waits until that is over.
+use crate::memory::heap;
 use crate::wait::WaitQueue;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank::Remote;
@@ -44,10 +46,18 @@ struct Call {
     served: Tag,
     /// Next in its bucket.
     next: u32,
-    /// In reverse order.
-    rest: Vec<Submission>,
+    /// Boxed, because most have nothing, and the table has to grow within what the heap keeps in reserve.
+    rest: Option<Box<Linked>>,
     cancel: Option<Arc<Cancel>>,
 }
+
+/// The table of one process, as large as it can get, fits into the reserve with its buckets.
+const _: () =
+    assert!(super::MAX_PENDING * (size_of::<Option<Call>>() + size_of::<u32>()) < heap::RESERVE);
+
+/// What is linked behind a call, in reverse order.
+#[derive(Debug)]
+struct Linked(Vec<Submission>);
 
 /// What is kept of a submission that is served.
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +160,7 @@ impl Calls {
             coroutine: None,
             served: Tag::of(first),
             next: NONE,
-            rest,
+            rest: (!rest.is_empty()).then(|| Box::new(Linked(rest))),
             cancel: None,
         });
         if self.calls.len() > self.buckets.len() {
@@ -180,7 +190,7 @@ impl Calls {
         let call = &mut self.calls[number];
         let served = call.served;
         let cancel = call.cancel.take();
-        let next = call.rest.pop();
+        let next = call.rest.as_mut().and_then(|rest| rest.0.pop());
         match &next {
             Some(next) => {
                 self.linked -= usize::from(reports(next));
@@ -204,8 +214,9 @@ impl Calls {
         }
         let call = self.calls.remove(number);
         self.cancels -= usize::from(call.cancel.is_some());
-        self.linked -= call.rest.iter().filter(|linked| reports(linked)).count();
-        call.rest
+        let rest = call.rest.map_or_else(Vec::new, |rest| rest.0);
+        self.linked -= rest.iter().filter(|linked| reports(linked)).count();
+        rest
     }
 
     /// Somebody wants the call with this key to end.
@@ -221,8 +232,10 @@ impl Calls {
         let Some((number, place)) = self.find_linked(key) else {
             return Found::Nothing;
         };
-        self.calls[number].rest.remove(place);
-        self.linked -= 1;
+        if let Some(rest) = &mut self.calls[number].rest {
+            rest.0.remove(place);
+            self.linked -= 1;
+        }
         Found::Removed
     }
 
@@ -234,7 +247,9 @@ impl Calls {
             return Some(call.coroutine.clone());
         }
         let (number, place) = self.find_linked(key)?;
-        self.calls[number].rest[place].level = level;
+        if let Some(rest) = &mut self.calls[number].rest {
+            rest.0[place].level = level;
+        }
         Some(None)
     }
 
@@ -262,9 +277,10 @@ impl Calls {
             return None;
         }
         let is_it = |linked: &Submission| linked.key == key && reports(linked);
-        self.calls
-            .iter()
-            .find_map(|(number, call)| Some((number, call.rest.iter().position(is_it)?)))
+        self.calls.iter().find_map(|(number, call)| {
+            let rest = &call.rest.as_ref()?.0;
+            Some((number, rest.iter().position(is_it)?))
+        })
     }
 
     /// Keys are addresses or small numbers: a multiplication spreads them. A program that chooses its keys so that they collide

@@ -2,6 +2,7 @@
 use super::calls::{Finished, Tag};
 use super::{LAST_LEVEL, Ring, State};
 use crate::hart;
+use crate::kernel_thread::{Call, KernelThread};
 use crate::memory::heap;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, priority};
@@ -15,7 +16,7 @@ use corank_abi::call::{FAILED, RING_REPRIORITIZE};
 use corank_abi::ring::{Completion, LINK, Submission};
 use core::cell::Cell;
 use core::future::poll_fn;
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::sync::atomic::Ordering;
 use core::task::Poll;
 use spin::MutexGuard;
@@ -29,6 +30,7 @@ impl Ring {
         first: Submission,
         end: u32,
     ) -> Result<(), BadAddress> {
+        process.step();
         if first.call as usize == RING_REPRIORITIZE {
             let [key, level, _] = first.arguments;
             let result = self.reprioritize(process, key, level as usize);
@@ -185,6 +187,30 @@ struct UnderWay {
     begun: Cell<bool>,
 }
 
+impl UnderWay {
+    /// What a poll has given; `None` if the call waits, and shall end.
+    #[inline]
+    fn unless_cancelled(
+        &self,
+        process: &Process,
+        served: &Submission,
+        polled: Poll<syscall::Result>,
+    ) -> Poll<Option<syscall::Result>> {
+        match polled {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending if self.ring.is_cancelled(self.number) => {
+                let (number, first) = (served.call as usize, served.arguments[0] as usize);
+                if syscall::can_be_dropped(process, number, first) {
+                    Poll::Ready(None)
+                } else {
+                    Poll::Pending
+                }
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if self.begun.get() {
@@ -199,40 +225,34 @@ async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
     under_way.begun.set(true);
     let mut served = first;
     loop {
-        let [_, address, length] = arguments(&served);
-        let mut buffer = UserBuffer { address, length };
-        let result = {
-            let mut call = pin!(syscall::wait(
-                &process,
-                WaitMode::Block,
-                served.call as usize,
-                arguments(&served),
-                &mut buffer,
-            ));
-            poll_fn(|context| match call.as_mut().poll(context) {
-                Poll::Ready(result) => Poll::Ready(Some(result)),
-                Poll::Pending
-                    if under_way.ring.is_cancelled(under_way.number)
-                        && syscall::can_be_dropped(
-                            &process,
-                            served.call as usize,
-                            served.arguments[0] as usize,
-                        ) =>
-                {
-                    Poll::Ready(None)
-                }
-                Poll::Pending => Poll::Pending,
-            })
-            .await
+        let result = if process.by_thread.load(Ordering::Relaxed) {
+            by_thread(&process, &under_way, &served).await
+        } else {
+            let [_, address, length] = arguments(&served);
+            let mut buffer = UserBuffer { address, length };
+            let result = {
+                let mut call = pin!(syscall::wait(
+                    &process,
+                    WaitMode::Block,
+                    served.call as usize,
+                    arguments(&served),
+                    &mut buffer,
+                ));
+                poll_fn(|context| {
+                    process.step();
+                    under_way.unless_cancelled(&process, &served, call.as_mut().poll(context))
+                })
+                .await
+            };
+            // Cancelled: what worked on the buffer is gone. What it has transferred by then counts as done.
+            result.or_else(|| moved(length - buffer.length))
         };
         let result = match result {
             Some(Ok(result)) => Some(result),
             Some(Err(bad)) => return thread::fail_call(&process, served.call, bad),
-            // Cancelled, and what worked on the buffer is gone. What it has transferred by then counts as done.
-            None => Some(length - buffer.length)
-                .filter(|&moved| moved > 0)
-                .map(|moved| moved as isize),
+            None => None,
         };
+        process.step();
         match under_way.ring.finish(&process, under_way.number, result) {
             Some(next) => served = next,
             None => break,
@@ -242,4 +262,34 @@ async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
         }
     }
     under_way.begun.set(false);
+}
+
+/// Serves a submission by a kernel thread. `None`: it was cancelled, and has done nothing.
+async fn by_thread(
+    process: &Arc<Process>,
+    under_way: &UnderWay,
+    served: &Submission,
+) -> Option<syscall::Result> {
+    let call = Call {
+        process: process.clone(),
+        mode: WaitMode::Block,
+        number: served.call as usize,
+        arguments: arguments(served),
+    };
+    let Ok(mut serving) = KernelThread::new(None, call) else {
+        return Some(Ok(FAILED));
+    };
+    let result = poll_fn(|context| {
+        process.step();
+        under_way.unless_cancelled(process, served, Pin::new(&mut serving).poll(context))
+    });
+    match result.await {
+        None => moved(serving.cancel()),
+        done => done,
+    }
+}
+
+/// What a cancelled call that has moved so many bytes comes to.
+fn moved(bytes: usize) -> Option<syscall::Result> {
+    (bytes > 0).then_some(Ok(bytes as isize))
 }

@@ -1,7 +1,7 @@
 //! What the kernel says of itself and of the processes, and which of them the console belongs to.
 use super::Result;
 use crate::device::disk;
-use crate::memory::{frame, heap};
+use crate::memory::{frame, heap, stack};
 use crate::process::{self, Process};
 use crate::{clock, console, hart};
 use corank_abi::call::FAILED;
@@ -44,7 +44,7 @@ pub(super) fn system_status(process: &Process, address: usize) -> Result {
             processes: process::count() as u64,
             coroutines: executor.live() as u64,
             ready: executor.published().ready().bits(),
-            stacks: 1,
+            stacks: 1 + stack::in_use() as u64,
             frames: frame::all() as u64,
             frames_free: frame::free() as u64,
             heap: heap as u64,

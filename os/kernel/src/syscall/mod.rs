@@ -10,7 +10,9 @@ mod sync;
 mod thread;
 
 use crate::clock;
+use crate::fault;
 use crate::file::File;
+use crate::kernel_thread::{Call, KernelThread};
 use crate::memory::frame;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, publish_levels};
@@ -22,6 +24,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::call::*;
 use core::pin::Pin;
+use core::sync::atomic::Ordering;
 
 /// What a call returns; a bad pointer ends the process.
 pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
@@ -34,11 +37,13 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
     let (number, arguments) = context.call();
     let [first, second, _] = arguments;
     let process = &thread.process;
+    process.calls_made.fetch_add(1, Ordering::Relaxed);
+    process.step();
     Ok(match number {
         WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
         READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
         | WAIT_THREAD => {
-            let call = block(process, number, arguments);
+            let call = block(thread, number, arguments);
             upcall::interruptible(thread, context, call).await?
         }
         EXIT => return Err(End::Exit(first as i32)),
@@ -65,7 +70,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         RING_CANCEL => {
             let ring = process.ring.lock().clone();
             match ring {
-                Some(ring) => ring.cancel(process, first as u64).await,
+                Some(ring) => apart(ring.cancel(process, first as u64)).await,
                 None => FAILED,
             }
         }
@@ -84,7 +89,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         _ => match at_once(process, number, arguments) {
             Some(result) => result?,
             None => {
-                let call = block(process, number, arguments);
+                let call = block(thread, number, arguments);
                 upcall::interruptible(thread, context, call).await?
             }
         },
@@ -92,10 +97,31 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
 }
 
 /// Serves a thread's call that may have to wait, in the way in which the process's threads wait.
-async fn block(process: &Arc<Process>, number: usize, arguments: [usize; 3]) -> Result {
+async fn block(thread: &Thread, number: usize, arguments: [usize; 3]) -> Result {
+    let process = &thread.process;
+    if process.by_thread.load(Ordering::Relaxed) {
+        return block_on_stack(thread, number, arguments).await;
+    }
     let [_, address, length] = arguments;
     let mut buffer = UserBuffer { address, length };
     wait(process, process.wait_mode(), number, arguments, &mut buffer).await
+}
+
+/// [`block`] by a kernel thread, on the stack that the thread keeps for this.
+async fn block_on_stack(thread: &Thread, number: usize, arguments: [usize; 3]) -> Result {
+    let stack = thread.kernel_stack.lock().take();
+    let call = Call {
+        process: thread.process.clone(),
+        mode: thread.process.wait_mode(),
+        number,
+        arguments,
+    };
+    let Ok(mut serving) = KernelThread::new(stack, call) else {
+        return Ok(FAILED);
+    };
+    let result = (&mut serving).await;
+    *thread.kernel_stack.lock() = Some(serving.into_stack());
+    result
 }
 
 /// A rare call's future in a place of its own: neither its size nor its code is part of what every call goes through.
@@ -148,6 +174,13 @@ pub(crate) fn at_once(
         FRAMES_FREE => Ok(frame::free() as isize),
         PROCESS_LIST => information::process_list(process, first, second),
         SYSTEM_STATUS => information::system_status(process, first),
+        SERVICE_MODEL => Ok(thread::service_model(process, first)),
+        CALLS_MADE => Ok(process.calls_made.load(Ordering::Relaxed) as isize),
+        FAULT => Ok(match first {
+            FAULT_END => process.end_at.arm(second) as isize,
+            FAULT_MEMORY => fault::arm_allocations(process.pid, second) as isize,
+            _ => FAILED,
+        }),
         GROUP_SET => Ok(information::set_group(process, first, second)),
         FOREGROUND => Ok(information::set_foreground(first)),
         _ => Ok(NOT_IMPLEMENTED),

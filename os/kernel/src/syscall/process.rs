@@ -111,14 +111,22 @@ fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>
 
 #[inline(never)]
 pub(super) fn kill(pid: usize, asked: usize) -> isize {
-    match (process::find(pid), signal(asked)) {
-        (Some(process), Some(signal)) => {
-            process.end(-signal);
-            0
+    let end: fn(usize, i32) -> bool = if (pid as isize) < 0 {
+        |pid, code| process::end_group(pid.wrapping_neg(), code)
+    } else {
+        |pid, code| {
+            let process = process::find(pid);
+            process
+                .as_ref()
+                .inspect(|process| process.end(code))
+                .is_some()
         }
-        (Some(_), None) if asked == 0 => 0,
-        _ => FAILED,
-    }
+    };
+    let found = match signal(asked) {
+        Some(signal) => end(pid, -signal),
+        None => asked == 0 && process::find(pid).is_some(),
+    };
+    if found { 0 } else { FAILED }
 }
 
 #[inline(never)]

@@ -4,8 +4,9 @@ use crate::process::{Process, Waited};
 use crate::ring::{MAX_ENTRIES, Ring};
 use crate::wait::{WaitMode, until};
 use alloc::sync::Arc;
-use corank_abi::call::{FAILED, WAIT_BLOCK, WAIT_YIELD};
+use corank_abi::call::{BY_COROUTINE, BY_THREAD, FAILED, WAIT_BLOCK, WAIT_YIELD};
 use corank_abi::page::{PAGE_SIZE, RING_BASE};
+use core::sync::atomic::Ordering;
 use core::task::Poll;
 
 #[inline(never)]
@@ -44,6 +45,21 @@ pub(super) fn wait_mode(process: &Process, mode: usize) -> isize {
     match process.set_wait_mode(mode) {
         WaitMode::Block => WAIT_BLOCK as isize,
         WaitMode::Yield => WAIT_YIELD as isize,
+    }
+}
+
+#[inline(never)]
+pub(super) fn service_model(process: &Process, model: usize) -> isize {
+    if model != BY_COROUTINE && model != BY_THREAD {
+        return FAILED;
+    }
+    let before = process
+        .by_thread
+        .swap(model == BY_THREAD, Ordering::Relaxed);
+    if before {
+        BY_THREAD as isize
+    } else {
+        BY_COROUTINE as isize
     }
 }
 

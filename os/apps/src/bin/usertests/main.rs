@@ -1,8 +1,8 @@
 //! Tests of the system from a program's point of view, in the manner of xv6.
 //!
 //! `usertests` runs all, `usertests NAME...` those with these names, `usertests GROUP` a group. Each test runs in a process of its own and fails if it
-//! panics, is ended by the kernel, exits with a code other than 0, or if the system has fewer (or more) frames of memory free
-//! afterwards than before.
+//! panics, is ended by the kernel, exits with a code other than 0, or if afterwards the system has not exactly as many free frames,
+//! processes, kernel coroutines, asynchronous calls, open files and free blocks on the disk as before.
 #![no_std]
 #![no_main]
 
@@ -10,25 +10,30 @@ extern crate alloc;
 
 mod arguments;
 mod asynchronous;
+mod batches;
 mod calls;
 mod cancel;
 mod coroutines;
 mod faults;
 mod files;
+mod hardening;
 mod image;
 mod inheritance;
+mod injected;
 mod memory;
 mod pipes;
 mod preemption;
 mod processes;
+mod programs;
 mod rings;
+mod service;
 mod support;
 mod synchronisation;
 mod threads;
 mod upcalls;
 mod urgency;
 
-use corank_user::{println, process};
+use corank_user::{fs, information, println, process};
 use support::Test;
 
 corank_user::main!(main);
@@ -38,6 +43,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("faults", faults::TESTS),
     ("image", image::TESTS),
     ("processes", processes::TESTS),
+    ("programs", programs::TESTS),
     ("pipes", pipes::TESTS),
     ("threads", threads::TESTS),
     ("synchronisation", synchronisation::TESTS),
@@ -45,13 +51,17 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("files", files::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
+    ("batches", batches::TESTS),
     ("calls", calls::TESTS),
     ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
     ("inheritance", inheritance::TESTS),
+    ("injected", injected::TESTS),
+    ("service", service::TESTS),
     ("upcalls", upcalls::TESTS),
     ("preemption", preemption::TESTS),
+    ("hardening", hardening::TESTS),
 ];
 
 fn main() -> i32 {
@@ -74,9 +84,41 @@ fn main() -> i32 {
     i32::from(failed > 0 || passed == 0)
 }
 
+/// What must be the same before and after each test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    frames_free: u64,
+    processes: u64,
+    kernel_coroutines: u64,
+    /// Asynchronous calls of this process that are under way.
+    calls: u64,
+    /// Open files of this process.
+    files: u64,
+    /// Free blocks of the disk, if there is one.
+    disk_free: Option<u64>,
+}
+
+impl Counts {
+    fn now() -> Counts {
+        let disk_free = fs::space().map(|space| space.free).ok();
+        let processes = information::processes().expect("a list");
+        let this = process::id() as u64;
+        let this = processes.iter().find(|record| record.pid == this);
+        let system = information::system().expect("it is there");
+        Counts {
+            frames_free: system.frames_free,
+            processes: system.processes,
+            kernel_coroutines: system.coroutines,
+            calls: this.map_or(0, |this| this.calls),
+            files: this.map_or(0, |this| this.files),
+            disk_free,
+        }
+    }
+}
+
 /// Runs one test in a process of its own and says how it went.
 fn run(group: &str, test: &Test) -> bool {
-    let before = process::frames_free();
+    let before = Counts::now();
     let child = process::spawn(|| {
         (test.run)();
         0
@@ -84,14 +126,14 @@ fn run(group: &str, test: &Test) -> bool {
     let ended = child.and_then(process::wait);
     // What a test leaves behind becomes a child of the first process, which is this one unless a shell has started it.
     while process::wait_any().is_ok() {}
-    let after = process::frames_free();
+    let after = Counts::now();
     let name = test.name;
     match ended {
         Ok(exited) if exited.code != 0 => {
             println!("FAIL {group}::{name}: exit code {}", exited.code)
         }
         Ok(_) if after != before => {
-            println!("FAIL {group}::{name}: {before} frames were free before, {after} after")
+            println!("FAIL {group}::{name}: before and after: {before:?}, {after:?}")
         }
         Ok(_) => {
             println!("ok   {group}::{name}");

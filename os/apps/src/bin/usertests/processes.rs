@@ -1,7 +1,9 @@
 //! fork, exec, wait, exit and kill.
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicUsize;
 
 use corank_abi::call;
+use corank_abi::page::PAGE_SIZE;
 use corank_user::process::{self, Fork};
 use corank_user::{io, thread};
 
@@ -9,6 +11,7 @@ use crate::support::{self, exit_code, kill_and_wait, pipe, tests};
 
 tests![
     fork_copies_memory,
+    fork_shares_what_nobody_writes,
     fork_returns_to_both,
     exit_codes,
     exec_replaces_the_program,
@@ -39,6 +42,34 @@ fn fork_copies_memory() {
         value
     });
     assert_eq!((code, value), (2, 1));
+}
+
+/// A child takes fewer frames than the program has pages of code and constants. It and a child of its own run in them.
+fn fork_shares_what_nobody_writes() {
+    /// Where every program begins.
+    const PROGRAM: usize = 0x10000;
+    // Behind code and constants.
+    static VARIABLE: AtomicUsize = AtomicUsize::new(0);
+    let read_only = ((&raw const VARIABLE).addr() - PROGRAM) / PAGE_SIZE;
+    let (gate, gatekeeper) = pipe();
+    let before = process::frames_free();
+    match process::fork().expect("a process") {
+        Fork::Child => {
+            drop(gatekeeper);
+            let _ = gate.read(&mut [0]);
+            process::exit(exit_code(|| 5));
+        }
+        Fork::Parent(pid) => {
+            let taken = before - process::frames_free();
+            assert!(
+                taken < read_only,
+                "{taken} frames for a child, {read_only} pages of code and constants"
+            );
+            drop(gatekeeper);
+            assert_eq!(process::wait(pid).expect("the child").code, 5);
+        }
+    }
+    assert_eq!(process::frames_free(), before);
 }
 
 fn fork_returns_to_both() {

@@ -42,24 +42,30 @@ tests![
 ];
 
 /// The rings, handled without the library.
-struct Rings {
+pub(crate) struct Rings {
     header: &'static RingHeader,
     entries: u32,
 }
 
 impl Rings {
-    fn new(entries: u32) -> Self {
-        assert_eq!(
-            call(RING_SETUP, [entries as usize, 0, 0]),
-            RING_BASE as isize
-        );
+    pub(crate) fn new(entries: u32) -> Self {
+        Self::try_new(entries).expect("the kernel has memory for them")
+    }
+
+    /// `None` if the kernel has no memory for them.
+    pub(crate) fn try_new(entries: u32) -> Option<Self> {
+        let address = call(RING_SETUP, [entries as usize, 0, 0]);
+        if address == FAILED {
+            return None;
+        }
+        assert_eq!(address, RING_BASE as isize);
         // SAFETY: the kernel has mapped the rings there, until the process ends.
         let header = unsafe { &*core::ptr::with_exposed_provenance::<RingHeader>(RING_BASE) };
         assert_eq!(header.entries.load(Ordering::Relaxed), entries);
-        Self { header, entries }
+        Some(Self { header, entries })
     }
 
-    fn submit(&self, submission: Submission) {
+    pub(crate) fn submit(&self, submission: Submission) {
         let tail = self.header.submission_tail.load(Ordering::Relaxed);
         let first: *mut Submission =
             core::ptr::with_exposed_provenance_mut(RING_BASE + SUBMISSIONS);
@@ -70,11 +76,11 @@ impl Rings {
             .store(tail.wrapping_add(1), Ordering::Release);
     }
 
-    fn enter(&self, wait_for: usize) -> isize {
+    pub(crate) fn enter(&self, wait_for: usize) -> isize {
         call(RING_ENTER, [wait_for, 0, 0])
     }
 
-    fn completion(&self) -> Option<(u64, i64)> {
+    pub(crate) fn completion(&self) -> Option<(u64, i64)> {
         let head = self.header.completion_head.load(Ordering::Relaxed);
         if head == self.header.completion_tail.load(Ordering::Acquire) {
             return None;
@@ -89,12 +95,12 @@ impl Rings {
         Some((completion.key, completion.result))
     }
 
-    fn completions(&self) -> Vec<(u64, i64)> {
+    pub(crate) fn completions(&self) -> Vec<(u64, i64)> {
         core::iter::from_fn(|| self.completion()).collect()
     }
 }
 
-fn submission(key: u64, number: usize, arguments: [usize; 3], flags: u8) -> Submission {
+pub(crate) fn submission(key: u64, number: usize, arguments: [usize; 3], flags: u8) -> Submission {
     let arguments = arguments.map(|argument| argument as u64);
     Submission {
         key,

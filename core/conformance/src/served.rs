@@ -1,9 +1,9 @@
 //! An executor of one thread, or a shared one that one worker serves, under one interface: what a test says of the one
 //! holds for the other.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
 
 use corank::{
     Config, CoroutineId, Executor, JoinError, JoinHandle, Levels, Priority, Published,

@@ -1,0 +1,491 @@
+//! A home for the replayer, and the replay of every trace. The core's own tests include this file: depending on the crate would
+//! choose the core's features for them.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::served::{Handle, Served};
+use corank::key::Keys;
+use corank::sync::{Channel, Event, Mutex, MutexGuard, Permit, Semaphore};
+use corank::time::sleep_until;
+use corank::{Config, CoroutineId, JoinError, Policy, Priority, Step, SystemView, yield_now};
+use corank_model as model;
+use corank_model::{
+    Action, Answer, Failure, Feature, Home, Id, Op, Outcome, Question, Reply, Script, Settings,
+    Stepped, TRACES, Trace, replay,
+};
+
+/// What came of replaying all traces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Traces that the core went through as they say.
+    pub passed: usize,
+    /// Traces that need what this home does not have.
+    pub skipped: usize,
+    /// Where the core did something else, in each of the other traces.
+    pub failures: Vec<Failure>,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for failure in &self.failures {
+            writeln!(f, "FAIL {failure}")?;
+        }
+        let (passed, failed) = (self.passed, self.failures.len());
+        write!(f, "{passed} passed, {failed} failed")
+    }
+}
+
+/// Replays every trace, each on a fresh executor: of one thread or, `shared`, one that several workers could share.
+///
+/// # Panics
+/// If a question of a trace cannot be answered.
+#[must_use]
+pub fn replay_all(shared: bool) -> Verdict {
+    let mut verdict = Verdict::default();
+    for (name, text) in TRACES {
+        let file = format!("spec/traces/{name}.trace");
+        let trace = Trace::parse(&file, text).expect("the traces are well-formed");
+        match replay(&trace, &mut CoreHome::new(shared)) {
+            Ok(report) => {
+                assert_eq!(report.unanswered, 0, "{file}");
+                match report.skipped {
+                    Some(_) => verdict.skipped += 1,
+                    None => verdict.passed += 1,
+                }
+            }
+            Err(failure) => verdict.failures.push(failure),
+        }
+    }
+    verdict
+}
+
+#[cfg(feature = "std")]
+fn panic_on_purpose() -> ! {
+    std::panic::resume_unwind(Box::new("on purpose"))
+}
+
+#[cfg(not(feature = "std"))]
+fn panic_on_purpose() -> ! {
+    unreachable!("traces with panics are skipped")
+}
+
+/// An executor in the hands of the replayer.
+#[derive(Default)]
+pub struct CoreHome {
+    inner: Rc<Inner>,
+    /// It is one that several workers could share; one does.
+    shared: bool,
+}
+
+#[derive(Default)]
+struct Inner {
+    executor: RefCell<Option<Rc<Served>>>,
+    asks: Cell<bool>,
+    elsewhere: Cell<Option<Priority>>,
+    coroutines: RefCell<Vec<Coroutine>>,
+    script: RefCell<Option<Script>>,
+    shared: RefCell<Rc<Shared>>,
+}
+
+/// What the coroutines of a scene share.
+#[derive(Default)]
+struct Shared {
+    mutexes: Vec<Mutex<()>>,
+    semaphores: Vec<Semaphore>,
+    events: Vec<Event>,
+    channels: Vec<Box<dyn AnyChannel>>,
+    keys: Keys,
+}
+
+/// A channel of any capacity.
+trait AnyChannel {
+    fn send(&self, message: u64) -> Pin<Box<dyn Future<Output = ()> + '_>>;
+    fn receive(&self) -> Pin<Box<dyn Future<Output = u64> + '_>>;
+}
+
+impl<const N: usize> AnyChannel for Channel<u64, N> {
+    fn send(&self, message: u64) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        let send = self.send(message);
+        Box::pin(async { send.await.expect("nobody closes it") })
+    }
+
+    fn receive(&self) -> Pin<Box<dyn Future<Output = u64> + '_>> {
+        let receive = self.receive();
+        Box::pin(async { receive.await.expect("nobody closes it") })
+    }
+}
+
+fn channel(capacity: u32) -> Box<dyn AnyChannel> {
+    match capacity {
+        1 => Box::new(Channel::<u64, 1>::new()),
+        2 => Box::new(Channel::<u64, 2>::new()),
+        3 => Box::new(Channel::<u64, 3>::new()),
+        4 => Box::new(Channel::<u64, 4>::new()),
+        _ => panic!("no trace has a channel of capacity {capacity}: add it here"),
+    }
+}
+
+impl Shared {
+    fn new(settings: &Settings) -> Self {
+        Shared {
+            mutexes: (0..settings.mutexes).map(|_| Mutex::new(())).collect(),
+            semaphores: (settings.semaphores.iter())
+                .map(|&permits| Semaphore::new(permits as usize))
+                .collect(),
+            events: (0..settings.events).map(|_| Event::new()).collect(),
+            channels: settings.channels.iter().copied().map(channel).collect(),
+            keys: Keys::new(),
+        }
+    }
+}
+
+/// What a coroutine holds, given back in the contract's order: the latest first (X9).
+#[derive(Default)]
+struct Held<'a>(Vec<Hold<'a>>);
+
+#[expect(dead_code, reason = "guards are there to be dropped")]
+enum Hold<'a> {
+    Lock(usize, MutexGuard<'a, ()>),
+    Permit(usize, Permit<'a>),
+}
+
+impl Hold<'_> {
+    fn is(&self, op: Op) -> bool {
+        match self {
+            Hold::Lock(mutex, _) => op == Op::Unlock(*mutex),
+            Hold::Permit(semaphore, _) => op == Op::Release(*semaphore),
+        }
+    }
+}
+
+impl Held<'_> {
+    /// Gives back the latest thing that `op` is about; false if there is none.
+    fn give_back(&mut self, op: Op) -> bool {
+        let at = self.0.iter().rposition(|hold| hold.is(op));
+        at.map(|at| drop(self.0.remove(at))).is_some()
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
+}
+
+struct Coroutine {
+    id: Option<CoroutineId>,
+    handle: Option<Handle<()>>,
+    polls: Rc<Cell<u32>>,
+}
+
+impl SystemView for Inner {
+    fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        self.elsewhere.get().filter(|_| self.asks.get())
+    }
+}
+
+impl Inner {
+    fn executor(&self) -> Rc<Served> {
+        self.executor.borrow().clone().expect("a scene has begun")
+    }
+
+    fn script(&self) -> Script {
+        self.script.borrow().clone().expect("a step has begun")
+    }
+
+    fn id(&self, id: Id) -> Option<CoroutineId> {
+        self.coroutines.borrow()[id.0].id
+    }
+
+    fn shared(&self) -> Rc<Shared> {
+        self.shared.borrow().clone()
+    }
+
+    fn take_handle(&self, id: Id) -> Option<Handle<()>> {
+        self.coroutines.borrow_mut()[id.0].handle.take()
+    }
+
+    fn spawn(self: &Rc<Self>, level: Option<u8>) -> Reply {
+        let me = Id(self.coroutines.borrow().len());
+        let polls = Rc::new(Cell::new(0));
+        let priority = level.map_or(Some(Priority::DEFAULT), Priority::new);
+        let handle = priority.and_then(|priority| {
+            let mut body = Box::pin(body(self.clone()));
+            let (inner, polls) = (self.clone(), polls.clone());
+            let future = poll_fn(move |cx| {
+                polls.set(polls.get() + 1);
+                match inner.script().enter(me) {
+                    true => body.as_mut().poll(cx),
+                    false => Poll::Pending,
+                }
+            });
+            self.executor().spawn(priority, future).ok()
+        });
+        let reply = if handle.is_some() {
+            Reply::Done
+        } else {
+            Reply::Refused
+        };
+        let id = handle.as_ref().map(Handle::id);
+        self.coroutines
+            .borrow_mut()
+            .push(Coroutine { id, handle, polls });
+        reply
+    }
+
+    /// What anyone can do.
+    fn apply(self: &Rc<Self>, op: Op) -> Reply {
+        let done = |done: bool| if done { Reply::Done } else { Reply::Refused };
+        let executor = self.executor();
+        match op {
+            Op::Spawn(level) => return self.spawn(level),
+            Op::Wake(id) => {
+                if let Some(id) = self.id(id) {
+                    executor.wake(id);
+                }
+            }
+            Op::Reprioritize(id, level) => {
+                let change = |(id, level)| executor.reprioritize(id, level);
+                return done(self.id(id).zip(Priority::new(level)).is_some_and(change));
+            }
+            Op::Cancel(id) => return done(self.id(id).is_some_and(|id| executor.cancel(id))),
+            Op::Detach(id) => drop(self.take_handle(id)),
+            Op::Set(event) => self.shared().events[event].set(),
+            Op::Reset(event) => self.shared().events[event].reset(),
+            Op::SignalKey(key) => self.shared().keys.signal(key).expect("memory"),
+            Op::Release(semaphore) => self.shared().semaphores[semaphore].release(),
+            Op::Advance(now) => {
+                executor.advance(now);
+            }
+            Op::Elsewhere(level) => self.elsewhere.set(level.and_then(Priority::new)),
+            Op::TakeResult(id) => match self.take_handle(id).expect("a handle").try_join() {
+                Ok(result) => return Reply::Joined(outcome(result)),
+                Err(handle) => {
+                    self.coroutines.borrow_mut()[id.0].handle = Some(handle);
+                    return Reply::NotYet;
+                }
+            },
+            _ => return Reply::Invalid,
+        }
+        Reply::Done
+    }
+
+    fn look(&self, question: Question) -> Option<Answer> {
+        let executor = self.executor();
+        Some(match question {
+            Question::State(id) => {
+                Answer::State(match self.id(id).and_then(|id| executor.state(id)) {
+                    Some(corank::State::Ready) => model::State::Ready,
+                    Some(corank::State::Running) => model::State::Running,
+                    Some(corank::State::Blocked) => model::State::Blocked,
+                    _ => model::State::Exited,
+                })
+            }
+            Question::Level(id) => {
+                let level = self.id(id).and_then(|id| executor.priority(id));
+                Answer::Level(level.map(Priority::level))
+            }
+            Question::Polls(id) => Answer::Polls(self.coroutines.borrow()[id.0].polls.get()),
+            Question::Bitmap => Answer::Bitmap(executor.ready().bits()),
+            Question::Running => Answer::Level(
+                executor
+                    .published()
+                    .running()
+                    .most_urgent()
+                    .map(Priority::level),
+            ),
+        })
+    }
+}
+
+fn outcome(result: Result<(), JoinError>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Finished,
+        Err(JoinError::Cancelled) => Outcome::Cancelled,
+        #[allow(unreachable_patterns, reason = "without `std` there is no other error")]
+        Err(_) => Outcome::Panicked,
+    }
+}
+
+/// What every coroutine does: whatever the script says.
+async fn body(home: Rc<Inner>) {
+    let shared = home.shared();
+    let mut held = Held::default();
+    loop {
+        let script = home.script();
+        match script.next() {
+            Action::Ask(question) => script.answer(home.look(question)),
+            Action::Do(op) if op.ends_poll() => {
+                script.reply(Reply::Done);
+                match op {
+                    Op::Yield => yield_now().await,
+                    Op::Block => block().await,
+                    Op::Panic => panic_on_purpose(),
+                    _ => return,
+                }
+            }
+            Action::Do(Op::Join(id)) => {
+                let handle = home.take_handle(id).expect("a handle");
+                if let Some(result) = Wait::new(&home, handle).await {
+                    home.script().reply(Reply::Joined(outcome(result)));
+                }
+            }
+            Action::Do(op) if op.may_wait() => {
+                if let Some(reply) = wait(&home, &shared, &mut held, op).await {
+                    home.script().reply(reply);
+                }
+            }
+            Action::Do(op) if held.give_back(op) => script.reply(Reply::Done),
+            Action::Do(op) => script.reply(home.apply(op)),
+        }
+    }
+}
+
+/// Waits in a primitive; `None` if the script had the future dropped.
+async fn wait<'a>(home: &Inner, shared: &'a Shared, held: &mut Held<'a>, op: Op) -> Option<Reply> {
+    match op {
+        Op::Lock(mutex) => {
+            let guard = Wait::new(home, shared.mutexes[mutex].lock()).await?;
+            held.0.push(Hold::Lock(mutex, guard));
+        }
+        Op::Acquire(semaphore) => {
+            let permit = Wait::new(home, shared.semaphores[semaphore].acquire()).await?;
+            held.0.push(Hold::Permit(semaphore, permit));
+        }
+        Op::WaitEvent(event) => Wait::new(home, shared.events[event].wait()).await?,
+        Op::Send(channel, message) => {
+            Wait::new(home, shared.channels[channel].send(message)).await?;
+        }
+        Op::Receive(channel) => {
+            let message = Wait::new(home, shared.channels[channel].receive()).await?;
+            return Some(Reply::Received(message));
+        }
+        Op::WaitKey(key) => Wait::new(home, shared.keys.wait(key))
+            .await?
+            .expect("memory"),
+        Op::Sleep(deadline) => Wait::new(home, sleep_until(deadline)).await?,
+        _ => return Some(Reply::Invalid),
+    }
+    Some(Reply::Done)
+}
+
+/// Pending once.
+async fn block() {
+    let mut first = true;
+    poll_fn(|_| match core::mem::take(&mut first) {
+        true => Poll::Pending,
+        false => Poll::Ready(()),
+    })
+    .await
+}
+
+/// A future of the core, awaited as the script says. Ends with `None` if it was dropped on the way.
+struct Wait<'a, F> {
+    home: &'a Inner,
+    future: Option<Pin<Box<F>>>,
+    began: bool,
+}
+
+impl<'a, F: Future> Wait<'a, F> {
+    fn new(home: &'a Inner, future: F) -> Self {
+        Wait {
+            home,
+            future: Some(Box::pin(future)),
+            began: false,
+        }
+    }
+}
+
+impl<F: Future> Future for Wait<'_, F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let script = self.home.script();
+        if core::mem::replace(&mut self.began, true) {
+            match script.next() {
+                Action::Do(Op::Resume) => {}
+                Action::Do(Op::Abandon) => {
+                    self.future = None;
+                    script.reply(Reply::Done);
+                    return Poll::Ready(None);
+                }
+                _ => return Poll::Pending, // the replay has failed before
+            }
+        }
+        let Some(future) = &mut self.future else {
+            return Poll::Ready(None);
+        };
+        let polled = future.as_mut().poll(cx).map(Some);
+        if polled.is_pending() {
+            script.reply(Reply::Waits);
+        }
+        polled
+    }
+}
+
+impl CoreHome {
+    /// Before its first scene. `shared`: on an executor that several workers could share.
+    #[must_use]
+    pub fn new(shared: bool) -> Self {
+        CoreHome {
+            inner: Rc::default(),
+            shared,
+        }
+    }
+}
+
+impl Home for CoreHome {
+    fn supports(&self, feature: Feature) -> bool {
+        feature != Feature::Panic || cfg!(feature = "std")
+    }
+
+    fn start(&mut self, settings: &Settings) {
+        let policy = match settings.policy {
+            model::Policy::Strict => Policy::Strict,
+            model::Policy::Bounded(every) => Policy::bounded(every),
+        };
+        let mut config = Config::new().policy(policy);
+        if let Some(capacity) = settings.capacity {
+            config = config.capacity(capacity);
+        }
+        let shared = self.shared;
+        drop(core::mem::replace(self, CoreHome::new(shared)));
+        self.inner
+            .asks
+            .set(settings.global == model::Global::Strict);
+        *self.inner.shared.borrow_mut() = Rc::new(Shared::new(settings));
+        *self.inner.executor.borrow_mut() = Some(Rc::new(Served::new(config, self.shared)));
+    }
+
+    fn apply(&mut self, op: Op) -> Reply {
+        self.inner.apply(op)
+    }
+
+    fn step(&mut self, script: &Script) -> Stepped {
+        *self.inner.script.borrow_mut() = Some(script.clone());
+        match self.inner.executor().step_under(&*self.inner) {
+            Step::Ran => Stepped::Ran,
+            Step::Idle => Stepped::Idle,
+            Step::Elsewhere => Stepped::GaveWay,
+        }
+    }
+
+    fn look(&mut self, question: Question) -> Option<Answer> {
+        self.inner.look(question)
+    }
+}
+
+impl Drop for CoreHome {
+    fn drop(&mut self) {
+        // The coroutines own the home, and the executor the coroutines.
+        drop(self.inner.executor.take());
+    }
+}

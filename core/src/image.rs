@@ -1,0 +1,194 @@
+//! The engine behind an image: the boundary between the scheduler and those who use it, in C's terms (seed 002, section 3.4).
+//!
+//! A home may keep the engine, everything below the crate's own `Scheduler`, in one image that all its clients share. The
+//! crate is then compiled on both sides: as the image (feature `image-engine`), which exports the [`Engine`] table, and as its
+//! clients (`image-client`), whose `Scheduler` is a few lines that call through the table. Users of the crate see no
+//! difference.
+//!
+//! ```text
+//!   Executor, SharedExecutor, JoinHandle, sync, time, …        the same source on both sides
+//!   ───────────────────────── Scheduler ─────────────────────────
+//!   engine built in       │  client ── Engine table ──▶ engine in the image
+//! ```
+//!
+//! # What crosses
+//! - Calls: `extern "C"`, through the table. Back: a future's [`VTable`] (poll, two destructors), a waker's calls, a clock, an
+//!   allocator, a view of the system, what follows a level; each a C function that came with its data.
+//! - Memory that both sides touch: control blocks, waiters, timers, seats, [`Published`]. All are `repr(C)`, made of integers, pointers and
+//!   cells of them. A scheduler is opaque to a client, but for its first byte, which says whether it has several workers.
+//! - Nothing whose layout or calls are Rust's own: no `Waker`, `Context`, `dyn`, `Result`, slices.
+//!
+//! The *context slot*, which tells what runs here, is the word at [`CONTEXT_SLOT`] bytes from where the register `tp` points: in a
+//! process the thread's own block, in a kernel the hart's. Null before anything runs, and while an interrupt handler does.
+//!
+//! # Versions
+//! The image's symbol has a version, which a client names when it looks the symbol up. Within a version the table only grows at its
+//! end. [`LAYOUT`] is a fingerprint of everything above: whoever changes a layout and forgets the version is refused all the same.
+
+#[cfg(all(feature = "image-client", feature = "image-engine"))]
+compile_error!("the image and its clients are built apart: one package at a time");
+
+#[cfg(feature = "image-client")]
+mod client;
+#[cfg(feature = "image-engine")]
+mod engine;
+
+use core::mem::offset_of;
+use core::ptr::NonNull;
+
+use crate::block::{Block, BlockRef};
+use crate::executor::SpawnError;
+use crate::kept_waker::WakerCell;
+use crate::priority::Priority;
+use crate::published::Published;
+#[cfg(feature = "image-engine")]
+use crate::scheduler::Scheduler;
+use crate::seat::Seat;
+use crate::storage::Memory;
+use crate::task::VTable;
+use crate::timers::{Clock, Timer};
+use crate::waiter::Waiter;
+
+#[cfg(feature = "image-client")]
+pub use client::{Mismatch, attach};
+#[cfg(feature = "image-client")]
+pub(crate) use client::{Scheduler, create};
+#[cfg(feature = "image-engine")]
+pub use engine::ENGINE;
+
+/// Where the context slot lies, in bytes from the address in the register `tp`.
+pub const CONTEXT_SLOT: usize = 96;
+
+/// The engine's functions, and what clients check before they use any.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Engine {
+    /// Bytes of the table that the image has.
+    size: usize,
+    /// [`LAYOUT`] of the image.
+    layout: u64,
+    create: unsafe extern "C" fn(&Setup) -> Option<NonNull<Scheduler>>,
+    close: unsafe extern "C" fn(NonNull<Scheduler>),
+    spawn: unsafe extern "C" fn(&Scheduler, Priority, &'static VTable, Fill, *mut u8) -> Spawned,
+    run: unsafe extern "C" fn(&Scheduler, Option<&Seat>, &View, u64) -> Ran,
+    find: unsafe extern "C" fn(&Scheduler, u64) -> Option<BlockRef>,
+    wake: unsafe extern "C" fn(BlockRef),
+    reprioritize: unsafe extern "C" fn(BlockRef, Priority) -> bool,
+    cancel: unsafe extern "C" fn(BlockRef) -> bool,
+    refresh_level: unsafe extern "C" fn(BlockRef),
+    /// The coroutine that is polled is set aside, *blocked with stack* or ready; returns whether picks were strict already.
+    set_aside: unsafe extern "C" fn(BlockRef, bool) -> bool,
+    take_back: unsafe extern "C" fn(BlockRef, bool),
+    forget_handle: unsafe extern "C" fn(BlockRef) -> bool,
+    free_memory: unsafe extern "C" fn(BlockRef),
+    push_inbox: unsafe extern "C" fn(BlockRef),
+    drain_inbox: unsafe extern "C" fn(&Scheduler),
+    anchor: unsafe extern "C" fn(&Scheduler),
+    unanchor: unsafe extern "C" fn(NonNull<Scheduler>),
+    seat: unsafe extern "C" fn(&Scheduler) -> &Seat,
+    pick_up: unsafe extern "C" fn(&Scheduler, &Seat),
+    put_down: unsafe extern "C" fn(&Scheduler, &Seat),
+    enter: unsafe extern "C" fn(&Scheduler, &Seat),
+    leave: unsafe extern "C" fn(&Scheduler, &Seat),
+    ready: unsafe extern "C" fn(&Scheduler) -> u64,
+    live: unsafe extern "C" fn(&Scheduler) -> usize,
+    published: unsafe extern "C" fn(&Scheduler) -> &Published,
+    trim: unsafe extern "C" fn(&Scheduler),
+    now: unsafe extern "C" fn(&Scheduler) -> u64,
+    next_deadline: unsafe extern "C" fn(&Scheduler) -> Deadline,
+    fire_timers: unsafe extern "C" fn(&Scheduler, u64) -> usize,
+    set_timer: unsafe extern "C" fn(&Scheduler, &Timer, u64),
+    cancel_timer: unsafe extern "C" fn(&Scheduler, &Timer),
+}
+
+/// What a scheduler is made from.
+#[repr(C)]
+struct Setup {
+    /// [`Policy::Bounded`]'s distance, 0 for strict.
+    every: u32,
+    shared: bool,
+    has_clock: bool,
+    capacity: usize,
+    /// Null for none.
+    published: *const Published,
+    /// Means something if there is one.
+    clock: Clock,
+    notify: WakerCell,
+    memory: Memory,
+}
+
+/// Builds a future in its memory, with what the client has given for that.
+type Fill = unsafe extern "C" fn(make: *mut u8, memory: *mut u8);
+
+/// Who else is more urgent.
+#[repr(C)]
+struct View {
+    /// The most urgent level elsewhere, from 64 on for none. `None`: never anybody.
+    ask: Option<unsafe extern "C" fn(*const ()) -> u8>,
+    data: *const (),
+}
+
+/// What came of a spawn: a block, or why there is none.
+#[repr(C)]
+struct Spawned {
+    block: Option<BlockRef>,
+    /// [`SpawnError`] by number, if there is no block.
+    error: u64,
+}
+
+/// What came of running.
+#[repr(C)]
+struct Ran {
+    /// [`Step`](crate::Step) by number.
+    step: u64,
+    polls: u64,
+}
+
+/// When something is due, if anything is.
+#[repr(C)]
+struct Deadline {
+    is_set: bool,
+    at: u64,
+}
+
+/// A fingerprint of what both sides touch: sizes and places.
+pub const LAYOUT: u64 = fingerprint(&[
+    size_of::<Engine>(),
+    size_of::<Setup>(),
+    size_of::<Block>(),
+    offset_of!(Block, memory),
+    offset_of!(Block, vtable),
+    offset_of!(Block, state),
+    offset_of!(Block, flags),
+    offset_of!(Block, waiters),
+    offset_of!(Block, generation),
+    offset_of!(Block, signals),
+    offset_of!(Block, future_gone),
+    size_of::<Waiter>(),
+    size_of::<Timer>(),
+    size_of::<Seat>(),
+    offset_of!(Seat, current),
+    offset_of!(Seat, holds),
+    size_of::<VTable>(),
+    offset_of!(VTable, poll),
+    size_of::<Published>(),
+    CONTEXT_SLOT,
+]);
+
+/// FNV-1a over the numbers.
+const fn fingerprint(numbers: &[usize]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut at = 0;
+    while at < numbers.len() {
+        hash = (hash ^ numbers[at] as u64).wrapping_mul(0x0100_0000_01b3);
+        at += 1;
+    }
+    hash
+}
+
+/// Numbers of errors that cross.
+const ERRORS: [SpawnError; 3] = [
+    SpawnError::TableFull,
+    SpawnError::OutOfMemory,
+    SpawnError::Closed,
+];

@@ -1,0 +1,314 @@
+//! A client's side: the table that it has found, and the scheduler that is nothing but calls of it.
+
+use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::pin::Pin;
+use core::ptr::{self, NonNull};
+
+use super::{ERRORS, Engine, LAYOUT, Setup, View};
+use crate::block::BlockRef;
+use crate::context;
+use crate::executor::{Config, SpawnError, Step, SystemView};
+use crate::id::CoroutineId;
+use crate::kept_waker::WakerCell;
+use crate::policy::Policy;
+use crate::preempt::Interrupted;
+use crate::priority::{Levels, Priority};
+use crate::published::Published;
+use crate::seat::Seat;
+use crate::storage::Memory;
+use crate::task::Stage;
+use crate::timers::{Clock, Timer};
+
+/// A copy of the image's table: one load less on each call.
+struct Attached(UnsafeCell<MaybeUninit<Engine>>);
+
+// SAFETY: written once, before anything else of the crate is used: see `attach`.
+unsafe impl Sync for Attached {}
+
+static ATTACHED: Attached = Attached(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// The image is not one that this client can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mismatch;
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("its functions or layouts are not those that its version promises")
+    }
+}
+
+impl core::error::Error for Mismatch {}
+
+/// Takes the image's table into use.
+///
+/// # Errors
+/// [`Mismatch`] if the table is not what this client was built for. Nothing of the crate must be used then.
+///
+/// # Safety
+/// `table` is what an image exports by the symbol and the version that this client was built for, and the image stays. Nothing
+/// else of this crate runs before or during the call.
+pub unsafe fn attach(table: *const Engine) -> Result<(), Mismatch> {
+    // SAFETY: every image's table begins with these two; a table of at least this size is one of ours.
+    unsafe {
+        if (*table).size < size_of::<Engine>() || (*table).layout != LAYOUT {
+            return Err(Mismatch);
+        }
+        (*ATTACHED.0.get()).write(*table);
+    }
+    Ok(())
+}
+
+#[inline]
+fn engine() -> &'static Engine {
+    // SAFETY: `attach` has written it, and nobody writes it again.
+    unsafe { (*ATTACHED.0.get()).assume_init_ref() }
+}
+
+/// A scheduler in the image. See the engine's own for what its methods do.
+#[repr(C)]
+pub(crate) struct Scheduler {
+    shared: bool,
+    _opaque: PhantomData<UnsafeCell<()>>,
+}
+
+impl Memory {
+    /// The global allocator.
+    pub(crate) const GLOBAL: Self = Self {
+        allocate: global_allocate,
+        free: global_free,
+    };
+}
+
+/// # Safety
+/// A size that is not zero and an alignment, as in a `Layout`.
+unsafe extern "C" fn global_allocate(size: usize, align: usize) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    unsafe { alloc::alloc::alloc(Layout::from_size_align_unchecked(size, align)) }
+}
+
+/// # Safety
+/// What [`global_allocate`] gave for this layout; not used again.
+unsafe extern "C" fn global_free(memory: *mut u8, size: usize, align: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { alloc::alloc::dealloc(memory, Layout::from_size_align_unchecked(size, align)) }
+}
+
+/// Makes a scheduler; `None` if there is no memory for it.
+pub(crate) fn create(config: Config, memory: Memory) -> Option<NonNull<Scheduler>> {
+    let notify = WakerCell::new();
+    let _none = notify.replace(config.notify);
+    let setup = Setup {
+        every: match config.policy {
+            Policy::Strict => 0,
+            Policy::Bounded { every } => every.get(),
+        },
+        shared: config.shared,
+        has_clock: config.clock.is_some(),
+        capacity: config.capacity,
+        published: config.published.map_or(ptr::null(), ptr::from_ref),
+        clock: config.clock.unwrap_or(Clock::new(|| 0)),
+        notify,
+        memory,
+    };
+    // SAFETY: the engine's function, by its rules.
+    unsafe { (engine().create)(&setup) }
+}
+
+/// Builds a future in its memory, for the engine.
+///
+/// # Safety
+/// `make` points to an `Option<M>`, and the memory has room for the future.
+unsafe extern "C" fn fill<F, M: FnOnce() -> F>(make: *mut u8, memory: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(make) = (*make.cast::<Option<M>>()).take() {
+            memory.cast::<F>().write(make());
+        }
+    }
+}
+
+/// Asks a view, for the engine.
+///
+/// # Safety
+/// `view` is one.
+unsafe extern "C" fn ask<V: SystemView>(view: *const ()) -> u8 {
+    // SAFETY: the caller's promise.
+    let elsewhere = unsafe { &*view.cast::<V>() }.most_urgent_elsewhere();
+    elsewhere.map_or(u8::MAX, Priority::level)
+}
+
+// SAFETY, of every call below: the engine's function, by its rules (see `engine.rs`); whoever calls the method has kept those of the
+// method of the same name.
+#[expect(clippy::undocumented_unsafe_blocks, reason = "they are all alike")]
+impl Scheduler {
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        context::seat_of(self).is_some()
+    }
+
+    pub(crate) fn close(scheduler: NonNull<Self>) {
+        unsafe { (engine().close)(scheduler) }
+    }
+
+    pub(crate) fn admit<F: Future + 'static, M: FnOnce() -> F>(
+        &self,
+        priority: Priority,
+        make: &mut Option<M>,
+    ) -> Result<BlockRef, SpawnError> {
+        let make: *mut Option<M> = make;
+        let vtable = Stage::<F>::VTABLE;
+        let spawned =
+            unsafe { (engine().spawn)(self, priority, vtable, fill::<F, M>, make.cast()) };
+        spawned.block.ok_or_else(|| {
+            let error = ERRORS.get(spawned.error as usize);
+            error.copied().unwrap_or(SpawnError::OutOfMemory)
+        })
+    }
+
+    fn run<V: SystemView>(&self, worker: Option<&Seat>, view: &V, limit: u64) -> (Step, u64) {
+        let view = View {
+            ask: if V::NEVER { None } else { Some(ask::<V>) },
+            data: ptr::from_ref(view).cast(),
+        };
+        let ran = unsafe { (engine().run)(self, worker, &view, limit) };
+        let step = match ran.step {
+            0 => Step::Ran,
+            1 => Step::Idle,
+            _ => Step::Elsewhere,
+        };
+        (step, ran.polls)
+    }
+
+    #[inline]
+    pub(crate) fn run_alone(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
+        self.run(None, view, limit)
+    }
+
+    pub(crate) fn run_worker(
+        &self,
+        seat: &Seat,
+        view: &impl SystemView,
+        limit: u64,
+    ) -> (Step, u64) {
+        self.run(Some(seat), view, limit)
+    }
+
+    pub(crate) fn find(&self, id: CoroutineId) -> Option<BlockRef> {
+        unsafe { (engine().find)(self, id.to_bits()) }
+    }
+
+    #[inline]
+    pub(crate) fn wake(&self, block: BlockRef) {
+        unsafe { (engine().wake)(block) }
+    }
+
+    pub(crate) fn reprioritize(&self, block: BlockRef, priority: Priority) -> bool {
+        unsafe { (engine().reprioritize)(block, priority) }
+    }
+
+    pub(crate) fn cancel(&self, block: BlockRef) -> bool {
+        unsafe { (engine().cancel)(block) }
+    }
+
+    pub(crate) fn refresh_level(&self, block: BlockRef) {
+        unsafe { (engine().refresh_level)(block) }
+    }
+
+    pub(crate) fn set_aside(&self, block: BlockRef, interrupted: Interrupted) -> bool {
+        unsafe { (engine().set_aside)(block, interrupted == Interrupted::Blocked) }
+    }
+
+    pub(crate) fn take_back(&self, block: BlockRef, paused: bool) {
+        unsafe { (engine().take_back)(block, paused) }
+    }
+
+    pub(crate) fn forget_handle(&self, block: BlockRef) -> bool {
+        unsafe { (engine().forget_handle)(block) }
+    }
+
+    pub(crate) fn free_memory(&self, block: BlockRef) {
+        unsafe { (engine().free_memory)(block) }
+    }
+
+    pub(crate) fn push_inbox(&self, block: BlockRef) {
+        unsafe { (engine().push_inbox)(block) }
+    }
+
+    pub(crate) fn drain_inbox(&self) {
+        unsafe { (engine().drain_inbox)(self) }
+    }
+
+    pub(crate) fn anchor(&self) {
+        unsafe { (engine().anchor)(self) }
+    }
+
+    pub(crate) fn unanchor(scheduler: NonNull<Self>) {
+        unsafe { (engine().unanchor)(scheduler) }
+    }
+
+    pub(crate) fn seat(&self) -> &Seat {
+        unsafe { (engine().seat)(self) }
+    }
+
+    pub(crate) fn pick_up(&self, seat: &Seat) {
+        unsafe { (engine().pick_up)(self, seat) }
+    }
+
+    pub(crate) fn put_down(&self, seat: &Seat) {
+        unsafe { (engine().put_down)(self, seat) }
+    }
+
+    pub(crate) fn enter(&self, seat: NonNull<Seat>) {
+        unsafe { (engine().enter)(self, seat.as_ref()) }
+    }
+
+    pub(crate) fn leave(&self, seat: &Seat) {
+        unsafe { (engine().leave)(self, seat) }
+    }
+
+    pub(crate) fn ready(&self) -> Levels {
+        Levels::from_bits(unsafe { (engine().ready)(self) })
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        unsafe { (engine().live)(self) }
+    }
+
+    pub(crate) fn published(&self) -> &Published {
+        unsafe { (engine().published)(self) }
+    }
+
+    pub(crate) fn trim(&self) {
+        unsafe { (engine().trim)(self) }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        unsafe { (engine().now)(self) }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let deadline = unsafe { (engine().next_deadline)(self) };
+        deadline.is_set.then_some(deadline.at)
+    }
+
+    pub(crate) fn fire_timers(&self, now: u64) -> usize {
+        unsafe { (engine().fire_timers)(self, now) }
+    }
+
+    pub(crate) unsafe fn set_timer(&self, timer: Pin<&Timer>, deadline: u64) {
+        unsafe { (engine().set_timer)(self, timer.get_ref(), deadline) }
+    }
+
+    pub(crate) fn cancel_timer(&self, timer: &Timer) {
+        unsafe { (engine().cancel_timer)(self, timer) }
+    }
+}

@@ -1,0 +1,261 @@
+//! The image's side: the table, and its functions.
+
+use core::pin::Pin;
+use core::ptr::NonNull;
+
+use super::{Deadline, ERRORS, Engine, Fill, LAYOUT, Ran, Setup, Spawned, View};
+use crate::block::BlockRef;
+use crate::executor::{Config, Step, SystemView};
+use crate::id::CoroutineId;
+use crate::policy::Policy;
+use crate::preempt::Interrupted;
+use crate::priority::Priority;
+use crate::published::Published;
+use crate::scheduler::Scheduler;
+use crate::seat::Seat;
+use crate::storage::heap_scheduler;
+use crate::task::VTable;
+use crate::timers::Timer;
+
+/// The table that the image exports.
+pub const ENGINE: Engine = Engine {
+    size: size_of::<Engine>(),
+    layout: LAYOUT,
+    create,
+    close,
+    spawn,
+    run,
+    find,
+    wake,
+    reprioritize,
+    cancel,
+    refresh_level,
+    set_aside,
+    take_back,
+    forget_handle,
+    free_memory,
+    push_inbox,
+    drain_inbox,
+    anchor,
+    unanchor,
+    seat,
+    pick_up,
+    put_down,
+    enter,
+    leave,
+    ready,
+    live,
+    published,
+    trim,
+    now,
+    next_deadline,
+    fire_timers,
+    set_timer,
+    cancel_timer,
+};
+
+impl Engine {
+    /// The table of an engine that treats all levels alike: a scheduler that asks for the strict policy gets the bounded one, with
+    /// every pick reserved. For tests that boot a system with another scheduler.
+    #[must_use]
+    pub const fn alike(self) -> Self {
+        Self {
+            create: create_alike,
+            ..self
+        }
+    }
+}
+
+impl SystemView for View {
+    #[inline]
+    fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        let ask = self.ask?;
+        // SAFETY: the function came with its data, and both are good for the time of the call of `run`.
+        Priority::new(unsafe { ask(self.data) })
+    }
+}
+
+// What all of these ask for: whatever they are given was made by this image, or is a client's own and laid out as `LAYOUT` says;
+// whoever calls is the owner of the scheduler, except where the name of the method in `Scheduler` says otherwise.
+
+unsafe extern "C" fn create(setup: &Setup) -> Option<NonNull<Scheduler>> {
+    heap_scheduler(config(setup, setup.every), setup.memory)
+}
+
+fn config(setup: &Setup, every: u32) -> Config {
+    Config {
+        policy: Policy::bounded(every),
+        capacity: setup.capacity,
+        // SAFETY: null, or a client's that stays.
+        published: unsafe { setup.published.as_ref() },
+        notify: setup.notify.replace(None),
+        clock: setup.has_clock.then_some(setup.clock),
+        shared: setup.shared,
+    }
+}
+
+unsafe extern "C" fn create_alike(setup: &Setup) -> Option<NonNull<Scheduler>> {
+    heap_scheduler(config(setup, setup.every.max(1)), setup.memory)
+}
+
+unsafe extern "C" fn close(scheduler: NonNull<Scheduler>) {
+    Scheduler::close(scheduler);
+}
+
+unsafe extern "C" fn spawn(
+    scheduler: &Scheduler,
+    priority: Priority,
+    vtable: &'static VTable,
+    fill: Fill,
+    make: *mut u8,
+) -> Spawned {
+    // SAFETY: the client's function, with its data.
+    let spawned = scheduler.admit_with(priority, vtable, |memory| unsafe { fill(make, memory) });
+    let number = |error| ERRORS.iter().position(|known| *known == error);
+    match spawned {
+        Ok(block) => Spawned {
+            block: Some(block),
+            error: 0,
+        },
+        Err(error) => Spawned {
+            block: None,
+            error: number(error).unwrap_or(0) as u64,
+        },
+    }
+}
+
+unsafe extern "C" fn run(
+    scheduler: &Scheduler,
+    worker: Option<&Seat>,
+    view: &View,
+    limit: u64,
+) -> Ran {
+    let (step, polls) = match worker {
+        Some(seat) => scheduler.run_worker(seat, view, limit),
+        None => scheduler.run_alone(view, limit),
+    };
+    let step = match step {
+        Step::Ran => 0,
+        Step::Idle => 1,
+        Step::Elsewhere => 2,
+    };
+    Ran { step, polls }
+}
+
+unsafe extern "C" fn find(scheduler: &Scheduler, id: u64) -> Option<BlockRef> {
+    scheduler.find(CoroutineId::from_bits(id))
+}
+
+unsafe extern "C" fn wake(block: BlockRef) {
+    Scheduler::of(block).wake(block);
+}
+
+unsafe extern "C" fn reprioritize(block: BlockRef, priority: Priority) -> bool {
+    Scheduler::of(block).reprioritize(block, priority)
+}
+
+unsafe extern "C" fn cancel(block: BlockRef) -> bool {
+    Scheduler::of(block).cancel(block)
+}
+
+unsafe extern "C" fn refresh_level(block: BlockRef) {
+    Scheduler::of(block).refresh_level(block);
+}
+
+unsafe extern "C" fn set_aside(block: BlockRef, blocked: bool) -> bool {
+    let interrupted = if blocked {
+        Interrupted::Blocked
+    } else {
+        Interrupted::Ready
+    };
+    Scheduler::of(block).set_aside(block, interrupted)
+}
+
+unsafe extern "C" fn take_back(block: BlockRef, paused: bool) {
+    Scheduler::of(block).take_back(block, paused);
+}
+
+unsafe extern "C" fn forget_handle(block: BlockRef) -> bool {
+    Scheduler::of(block).forget_handle(block)
+}
+
+unsafe extern "C" fn free_memory(block: BlockRef) {
+    Scheduler::of(block).free_memory(block);
+}
+
+unsafe extern "C" fn push_inbox(block: BlockRef) {
+    Scheduler::of(block).push_inbox(block);
+}
+
+unsafe extern "C" fn drain_inbox(scheduler: &Scheduler) {
+    scheduler.drain_inbox();
+}
+
+unsafe extern "C" fn anchor(scheduler: &Scheduler) {
+    scheduler.anchor();
+}
+
+unsafe extern "C" fn unanchor(scheduler: NonNull<Scheduler>) {
+    Scheduler::unanchor(scheduler);
+}
+
+unsafe extern "C" fn seat(scheduler: &Scheduler) -> &Seat {
+    scheduler.seat()
+}
+
+unsafe extern "C" fn pick_up(scheduler: &Scheduler, seat: &Seat) {
+    scheduler.pick_up(seat);
+}
+
+unsafe extern "C" fn put_down(scheduler: &Scheduler, seat: &Seat) {
+    scheduler.put_down(seat);
+}
+
+unsafe extern "C" fn enter(scheduler: &Scheduler, seat: &Seat) {
+    scheduler.enter(NonNull::from(seat));
+}
+
+unsafe extern "C" fn leave(scheduler: &Scheduler, seat: &Seat) {
+    scheduler.leave(seat);
+}
+
+unsafe extern "C" fn ready(scheduler: &Scheduler) -> u64 {
+    scheduler.ready().bits()
+}
+
+unsafe extern "C" fn live(scheduler: &Scheduler) -> usize {
+    scheduler.live()
+}
+
+unsafe extern "C" fn published(scheduler: &Scheduler) -> &Published {
+    scheduler.published()
+}
+
+unsafe extern "C" fn trim(scheduler: &Scheduler) {
+    scheduler.trim();
+}
+
+unsafe extern "C" fn now(scheduler: &Scheduler) -> u64 {
+    scheduler.now()
+}
+
+unsafe extern "C" fn next_deadline(scheduler: &Scheduler) -> Deadline {
+    let deadline = scheduler.next_deadline();
+    Deadline {
+        is_set: deadline.is_some(),
+        at: deadline.unwrap_or(0),
+    }
+}
+
+unsafe extern "C" fn fire_timers(scheduler: &Scheduler, now: u64) -> usize {
+    scheduler.fire_timers(now)
+}
+
+unsafe extern "C" fn set_timer(scheduler: &Scheduler, timer: &Timer, deadline: u64) {
+    // SAFETY: the client's timer is pinned, and it cancels the timer before it is dropped.
+    unsafe { scheduler.set_timer(Pin::new_unchecked(timer), deadline) }
+}
+
+unsafe extern "C" fn cancel_timer(scheduler: &Scheduler, timer: &Timer) {
+    scheduler.cancel_timer(timer);
+}

@@ -1,0 +1,43 @@
+//! Does what a program must not: `misbehave HOW`. The kernel ends it, with the exit code that `usertests` expects.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+use core::arch::asm;
+
+use corank_user::{process, raw};
+
+corank_user::main!(main);
+
+fn main() -> i32 {
+    match corank_user::arguments().nth(1) {
+        // SAFETY: the access is meant to fault.
+        Some("load") => unsafe { asm!("lb zero, 0(zero)", options(nostack, readonly)) },
+        // SAFETY: as above.
+        Some("store") => unsafe { asm!("sb zero, 0(zero)", options(nostack)) },
+        // SAFETY: as above; nothing comes back from there.
+        Some("jump") => unsafe { asm!("jr zero", options(noreturn)) },
+        Some("stack") => return overflow(1),
+        // SAFETY: the kernel refuses the pointer.
+        Some("pointer") => drop(unsafe { raw::system_call(corank_abi::call::WRITE, [1, 0, 1]) }),
+        // SAFETY: the instruction is meant to trap.
+        Some("illegal") => unsafe { asm!("unimp") },
+        // SAFETY: as above.
+        Some("privileged") => unsafe { asm!("csrr zero, sstatus") },
+        // SAFETY: as above.
+        Some("breakpoint") => unsafe { asm!("ebreak") },
+        Some("abort") => drop(process::kill(process::id(), 6)),
+        Some("panic") => panic!("as it was asked to"),
+        Some("overflow") => drop(alloc::vec![0_u8; 1 << 50]),
+        _ => return 2,
+    }
+    0
+}
+
+/// Never ends before the stack does.
+#[expect(unconditional_recursion, reason = "the stack shall end")]
+fn overflow(depth: usize) -> i32 {
+    let room = core::hint::black_box([depth as u8; 1000]);
+    overflow(depth + 1) + i32::from(core::hint::black_box(room)[depth % 1000])
+}

@@ -1,0 +1,203 @@
+//! Faults at every step in turn (in the manner of SQLite's tests): a process that is killed before each step of the kernel's work for
+//! its asynchronous calls, and each allocation of the kernel that fails. Afterwards everything is as it was before.
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::sync::atomic::AtomicU8;
+
+use corank_abi::call::*;
+use corank_abi::exit_code::KILLED;
+use corank_abi::ring::{LINK, SILENT};
+use corank_user::information::{self, SystemStatus};
+use corank_user::{Priority, block_on, calls, process, ring, spawn, thread};
+
+use crate::rings::{Rings, submission};
+use crate::support::{call, tests};
+
+tests![
+    killed_at_every_step_of_raw_calls,
+    killed_at_every_step_of_coroutines,
+    memory_fails_at_every_allocation,
+    faults_of_no_kind,
+];
+
+/// What must be the same before and after: coroutines, stacks, heap and free frames of the kernel.
+fn footprint() -> [u64; 4] {
+    let SystemStatus {
+        coroutines,
+        stacks,
+        heap_used,
+        frames_free,
+        ..
+    } = information::system().expect("it is there");
+    [coroutines, stacks, heap_used, frames_free]
+}
+
+/// Runs `scenario` in a process of its own for every step at which a fault of this kind can come, until one run has none. `scenario`
+/// says with which exit code it may end. Returns how many steps there are.
+fn at_every_step(kind: usize, scenario: impl Fn() -> i32, may_end: impl Fn(i32) -> bool) -> usize {
+    let run = |step: usize| {
+        let child = process::spawn(|| {
+            call(FAULT, [kind, step, 0]);
+            let code = scenario();
+            // Whether the fault has come: then nothing is left.
+            let left = call(FAULT, [kind, 0, 0]);
+            if step > 0 && left > 0 {
+                100 + code
+            } else {
+                code
+            }
+        });
+        process::wait(child.expect("a process"))
+            .expect("the child")
+            .code
+    };
+    // The kernel keeps tables and pieces of memory for the next time: let them get as large as they will.
+    for _ in 0..2 {
+        assert_eq!(run(0), 0, "without a fault all goes well");
+    }
+    let before = footprint();
+    for step in 1.. {
+        let code = run(step);
+        assert_eq!(footprint(), before, "after a fault at step {step}");
+        if code == 100 {
+            return step - 1;
+        }
+        assert!(
+            may_end(code),
+            "exit code {code} after a fault at step {step}"
+        );
+    }
+    unreachable!("there are so many numbers");
+}
+
+/// Every call that can wait, by hand: each waits, is cancelled, re-prioritised or let go on. Returns 0, or 1 if the kernel refused
+/// something for want of memory. Each submission has exactly one answer in any case.
+fn raw_calls() -> i32 {
+    let mut refused = 0;
+    let mut made = |number: usize, arguments: [usize; 3]| {
+        let result = call(number, arguments);
+        refused |= i32::from(result < 0);
+        result as usize
+    };
+    let Some(rings) = Rings::try_new(16) else {
+        return 1;
+    };
+    let mut ends = [[usize::MAX; 2]; 2];
+    for pair in &mut ends {
+        made(PIPE, [pair.as_mut_ptr().expose_provenance(), 0, 0]);
+    }
+    let [[reader, writer], [full_reader, full_writer]] = ends;
+    let semaphore = made(SEMAPHORE_CREATE, [0; 3]);
+    let mutex = made(MUTEX_CREATE, [1, 0, 0]);
+    let condition = made(CONDVAR_CREATE, [0; 3]);
+    let guard = made(MUTEX_CREATE, [1, 0, 0]);
+    made(MUTEX_LOCK, [mutex, 0, 0]);
+    made(MUTEX_LOCK, [guard, 0, 0]);
+    let mut bytes = [0_u8; 4];
+    let buffer = bytes.as_mut_ptr().expose_provenance();
+    let large = ZEROS.as_ptr().expose_provenance();
+    let room = ROOM.as_ptr().expose_provenance();
+    let calls = [
+        submission(0, READ, [reader, buffer, 1], 0),
+        submission(1, WRITE, [full_writer, large, ZEROS.len()], LINK),
+        submission(99, CLOSE, [full_writer, 0, 0], SILENT),
+        submission(2, SLEEP, [1, 0, 0], 0),
+        submission(3, SEMAPHORE_DOWN, [semaphore, 0, 0], 0),
+        submission(4, MUTEX_LOCK, [mutex, 0, 0], 0),
+        submission(5, CONDVAR_WAIT, [condition, guard, 0], 0),
+        submission(6, WAIT_PROCESS, [usize::MAX, 0, 0], 0),
+        submission(7, READ, [reader, buffer + 1, 1], 0),
+        submission(8, RING_REPRIORITIZE, [0, 5, 0], 0),
+    ];
+    for call in calls {
+        rings.submit(call);
+    }
+    let mut answers = [0; 11];
+    call(RING_ENTER, [0; 3]);
+    call(RING_REPRIORITIZE, [3, 7, 0]);
+    if call(RING_CANCEL, [7, 0, 0]) == RING_CANCELLED {
+        answers[7] += 1;
+    }
+    let more = [
+        submission(9, WRITE, [writer, c"x".as_ptr().expose_provenance(), 1], 0),
+        submission(99, SEMAPHORE_UP, [semaphore, 0, 0], SILENT),
+        submission(99, MUTEX_UNLOCK, [mutex, 0, 0], SILENT),
+        submission(99, CONDVAR_SIGNAL, [condition, 0, 0], SILENT),
+        submission(10, READ, [full_reader, room, ROOM.len()], LINK),
+        submission(99, CLOSE, [full_reader, 0, 0], SILENT),
+        submission(99, CLOSE, [writer, 0, 0], SILENT),
+    ];
+    for call in more {
+        rings.submit(call);
+    }
+    while answers.iter().sum::<i32>() < answers.len() as i32 {
+        call(RING_ENTER, [1, 0, 0]);
+        // One by one: a vector would ask for memory.
+        while let Some((key, result)) = rings.completion() {
+            answers[key as usize] += 1;
+            // Nobody is there to be waited for.
+            refused |= i32::from(result < 0 && key != 6);
+        }
+    }
+    assert_eq!(answers, [1; 11]);
+    refused
+}
+
+/// More than a pipe holds.
+static ZEROS: [u8; 80 << 10] = [0; 80 << 10];
+/// Where it goes.
+static ROOM: [AtomicU8; 80 << 10] = [const { AtomicU8::new(0) }; 80 << 10];
+
+fn killed_at_every_step_of_raw_calls() {
+    let steps = at_every_step(FAULT_END, raw_calls, |code| code == KILLED);
+    assert!(steps > 50, "only {steps} steps");
+}
+
+/// The same through the library, with coroutines that are cancelled and re-prioritised in the middle.
+fn coroutines() -> i32 {
+    block_on(async {
+        let pipes = ring::pipes(4).await.expect("descriptors");
+        let done = alloc::rc::Rc::new(RefCell::new(0));
+        let mut tasks = Vec::new();
+        for pipe in &pipes {
+            let (file, done) = (pipe.reader.number(), alloc::rc::Rc::clone(&done));
+            let task = async move {
+                let _ = calls::read_async(file, Vec::with_capacity(1)).await;
+                *done.borrow_mut() += 1;
+            };
+            tasks.push(spawn(Priority::LEAST_URGENT, task).expect("memory"));
+        }
+        let sleeper = calls::sleep_async(1);
+        let other = thread::spawn(|| process::exit(3)).expect("a thread").id();
+        let waits = calls::waittid_async(other);
+        sleeper.await.expect("memory");
+        waits.await.expect("it ends");
+        tasks[0].reprioritize(Priority::MOST_URGENT);
+        tasks.pop().expect("four").cancel();
+        for pipe in &pipes[..3] {
+            let (count, _) = ring::write(&pipe.writer, b"x".to_vec()).await;
+            assert_eq!(count, Ok(1));
+        }
+        for task in tasks {
+            task.await.expect("it ends");
+        }
+        assert_eq!(*done.borrow(), 3);
+    });
+    0
+}
+
+fn killed_at_every_step_of_coroutines() {
+    let steps = at_every_step(FAULT_END, coroutines, |code| code == KILLED);
+    assert!(steps > 40, "only {steps} steps");
+}
+
+fn memory_fails_at_every_allocation() {
+    let steps = at_every_step(FAULT_MEMORY, raw_calls, |code| code == 1);
+    assert!(steps > 10, "only {steps} allocations");
+}
+
+fn faults_of_no_kind() {
+    assert_eq!(call(FAULT, [7, 1, 0]), FAILED);
+    assert_eq!(call(FAULT, [FAULT_END, 1000, 0]), 0);
+    assert_eq!(call(FAULT, [FAULT_END, 0, 0]), 999, "that call was a step");
+}

@@ -1,0 +1,168 @@
+//! Kernel threads as the second model of serving calls: everything that can wait works as it does with coroutines.
+use alloc::vec::Vec;
+
+use corank_abi::call::*;
+use corank_abi::ring::SILENT;
+use corank_user::{information, process};
+
+use crate::rings::{Rings, submission};
+use crate::support::{Test, call, exit_code, pipe, tests};
+use crate::{
+    asynchronous, batches, calls, cancel, coroutines, inheritance, injected, pipes, rings,
+    synchronisation, threads, urgency,
+};
+
+tests![
+    models_that_dont_exist,
+    the_model_is_inherited,
+    pipes_by_threads,
+    threads_by_threads,
+    synchronisation_by_threads,
+    rings_by_threads,
+    asynchronous_by_threads,
+    calls_by_threads,
+    batches_by_threads,
+    cancel_by_threads,
+    coroutines_by_threads,
+    urgency_by_threads,
+    inheritance_by_threads,
+    injected_by_threads,
+    stacks_are_counted,
+    stacks_run_out,
+];
+
+fn serve_by_threads() {
+    assert_eq!(
+        call(SERVICE_MODEL, [BY_THREAD, 0, 0]),
+        BY_COROUTINE as isize
+    );
+}
+
+fn models_that_dont_exist() {
+    assert_eq!(call(SERVICE_MODEL, [2, 0, 0]), FAILED);
+    assert_eq!(call(SERVICE_MODEL, [usize::MAX, 0, 0]), FAILED);
+    serve_by_threads();
+    let back = call(SERVICE_MODEL, [BY_COROUTINE, 0, 0]);
+    assert_eq!(back, BY_THREAD as isize);
+}
+
+fn the_model_is_inherited() {
+    serve_by_threads();
+    let code = exit_code(|| call(SERVICE_MODEL, [BY_COROUTINE, 0, 0]) as i32);
+    assert_eq!(code, BY_THREAD as i32);
+}
+
+/// The tests of a group, each in a process that kernel threads serve, but those of these names.
+fn all_by_threads(tests: &[Test], but: &[&str]) {
+    for test in tests.iter().filter(|test| !but.contains(&test.name)) {
+        let before = process::frames_free();
+        let code = exit_code(|| {
+            serve_by_threads();
+            (test.run)();
+            0
+        });
+        assert_eq!(code, 0, "{} by kernel threads", test.name);
+        while process::wait_any().is_ok() {}
+        assert_eq!(process::frames_free(), before, "after {}", test.name);
+    }
+}
+
+macro_rules! by_threads {
+    ($($name:ident: $group:ident but $but:expr;)*) => {
+        $(fn $name() {
+            all_by_threads($group::TESTS, $but);
+        })*
+    };
+}
+
+by_threads! {
+    // It counts frames, of which the thread's own stack takes some.
+    pipes_by_threads: pipes but &["unread_bytes_are_given_back"];
+    threads_by_threads: threads but &[];
+    synchronisation_by_threads: synchronisation but &[];
+    rings_by_threads: rings but &[];
+    asynchronous_by_threads: asynchronous but &[];
+    calls_by_threads: calls but &[];
+    batches_by_threads: batches but &[];
+    cancel_by_threads: cancel but &[];
+    coroutines_by_threads: coroutines but &[];
+    urgency_by_threads: urgency but &[];
+    inheritance_by_threads: inheritance but &[];
+    injected_by_threads: injected but &[];
+}
+
+/// Stacks of the kernel in use.
+fn stacks() -> u64 {
+    information::system().expect("it is there").stacks
+}
+
+/// A call that waits has a stack; one that is done at once has none; a thread keeps its own until it ends.
+fn stacks_are_counted() {
+    let before = stacks();
+    let (reader, writer) = pipe();
+    let rings = Rings::new(8);
+    serve_by_threads();
+    let mut bytes = [0_u8; 4];
+    let address = bytes.as_mut_ptr().expose_provenance();
+    for key in 0..4 {
+        let arguments = [reader.number(), address + key as usize, 1];
+        rings.submit(submission(key, READ, arguments, 0));
+    }
+    rings.submit(submission(9, GETPID, [0; 3], SILENT));
+    assert_eq!(rings.enter(0), 0);
+    assert_eq!(stacks(), before + 4);
+    assert_eq!(call(RING_CANCEL, [2, 0, 0]), RING_CANCELLED);
+    assert_eq!(stacks(), before + 3);
+    writer.write(b"abc").expect("room");
+    assert_eq!(
+        stacks(),
+        before + 4,
+        "the write has waited on one, which the thread keeps"
+    );
+    assert_eq!(rings.enter(3), 3);
+    assert_eq!(stacks(), before + 1);
+    writer.write(b"d").expect("room");
+    assert_eq!(stacks(), before + 1, "the same for the next call");
+}
+
+/// More calls than there can be stacks: what finds none fails, and nothing else happens.
+fn stacks_run_out() {
+    const CALLS: u64 = 12_000;
+    const KEPT_FREE: usize = 1000;
+    let code = exit_code(|| {
+        let (reader, _writer) = pipe();
+        let rings = Rings::new(4096);
+        serve_by_threads();
+        let before = stacks();
+        let mut byte = [0_u8];
+        let address = byte.as_mut_ptr().expose_provenance();
+        let mut failed = Vec::new();
+        for key in 0..CALLS {
+            rings.submit(submission(key, READ, [reader.number(), address, 1], 0));
+            if key % 1000 == 999 {
+                rings.enter(0);
+                failed.extend(rings.completions());
+            }
+        }
+        assert!(failed.iter().all(|(_, result)| *result == FAILED as i64));
+        let waiting = stacks() - before;
+        assert_eq!(
+            waiting + failed.len() as u64,
+            CALLS,
+            "each has a stack or has failed"
+        );
+        assert!(waiting <= 4096);
+        assert!(process::frames_free() < KEPT_FREE || waiting == 4096);
+        let mut has_failed = alloc::vec![false; CALLS as usize];
+        for (key, _) in &failed {
+            has_failed[*key as usize] = true;
+        }
+        for (key, has_failed) in (0..).zip(has_failed) {
+            let expected = if has_failed { FAILED } else { RING_CANCELLED };
+            assert_eq!(call(RING_CANCEL, [key, 0, 0]), expected);
+        }
+        assert_eq!(stacks(), before);
+        0
+    });
+    assert_eq!(code, 0);
+}
