@@ -12,13 +12,45 @@ use std::process::Command;
 
 /// The unit tests and traces, with each compiler and its sanitizers.
 pub(super) fn host(context: &mut Context) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
+    let mut outcome = guide(context)?;
     for preset in ["gcc", "clang", "gcc-thread", "clang-thread"] {
         let folder = cpp::build(preset, "unit-tests", &mut context.progress)?;
         let finished = context.command(&Command::new(folder.join("tests/unit/unit-tests")))?;
         outcome.add(Outcome::of_googletest(&finished));
     }
     Ok(outcome)
+}
+
+/// The guide, and the program that has its examples.
+const GUIDE: (&str, &str) = ("docs/cpp-mcu.md", "cpp/tests/unit/guide.cpp");
+
+/// Whether every line of the guide's C++ examples is in the program that compiles them, in order.
+fn guide(context: &mut Context) -> Result<Outcome> {
+    let text = std::fs::read_to_string(repository::path(GUIDE.0))?;
+    let program = std::fs::read_to_string(repository::path(GUIDE.1))?;
+    let Some(line) = missing_line(&text, &program) else {
+        return Ok(Outcome::passed());
+    };
+    context.show(&format!(
+        "{} has `{line}`, and {} has not",
+        GUIDE.0, GUIDE.1
+    ));
+    Ok(Outcome::failed())
+}
+
+/// The first line of the examples that the program lacks where it should come.
+fn missing_line(guide: &str, program: &str) -> Option<String> {
+    for example in guide.split("```cpp\n").skip(1) {
+        let code = example.split("```").next().unwrap_or_default();
+        let mut rest = program;
+        for line in code.lines().map(str::trim).filter(|line| line.len() > 1) {
+            let Some((_, after)) = rest.split_once(line) else {
+                return Some(line.to_string());
+            };
+            rest = after;
+        }
+    }
+    None
 }
 
 /// The suites, traces and forced interrupts on the Cortex-M4; and what must not be in such a firmware.
@@ -248,6 +280,19 @@ fn expectations(text: &str, name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn examples_are_looked_for_line_by_line() {
+        let guide = "Text\n```cpp\none();\ntwo();\n```\n```sh\nnothing\n```\n";
+        assert_eq!(
+            missing_line(guide, "void f() {\n  one();\n  two();\n}"),
+            None
+        );
+        assert_eq!(
+            missing_line(guide, "two();\none();").as_deref(),
+            Some("two();")
+        );
+    }
 
     #[test]
     fn expectations_are_read_from_comments() {
