@@ -322,6 +322,7 @@ fn memory_fails_at_every_allocation_for_files() {
 }
 
 fn memory_fails_at_every_allocation_for_fork_and_exec() {
-    let steps = at_every_step(FAULT_MEMORY, fork_and_exec, |code| code == 1);
+    // Some failures cost nothing but speed.
+    let steps = at_every_step(FAULT_MEMORY, fork_and_exec, |code| matches!(code, 0 | 1));
     assert!(steps > 30, "only {steps} allocations");
 }
