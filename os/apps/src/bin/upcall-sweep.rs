@@ -64,7 +64,8 @@ fn delay(instructions: usize) {
 }
 
 fn main() -> i32 {
-    let scenes: [(&str, fn(&mut Sweep)); 3] = [
+    type Scene = (&'static str, fn(&mut Sweep));
+    let scenes: [Scene; 3] = [
         ("a computation that allocates", computation),
         ("the handler's own end", handler),
         ("an executor that goes to wait", waiting),
@@ -197,9 +198,10 @@ enum Next {
 }
 
 fn next(place: usize) -> Next {
-    // SAFETY: an instruction was about to be executed there, so it can be read; it is aligned to two bytes.
+    let halves = core::ptr::with_exposed_provenance::<u16>(place);
     let [low, high] = [0, 1].map(|half| {
-        u32::from(unsafe { *core::ptr::with_exposed_provenance::<u16>(place).add(half) })
+        // SAFETY: an instruction was about to be executed there, so it can be read; it is aligned to two bytes.
+        u32::from(unsafe { *halves.add(half) })
     });
     let jump = |offset: i32| place.wrapping_add_signed(offset as isize);
     // A field of the instruction, at a place in the offset; the highest one with its sign.
