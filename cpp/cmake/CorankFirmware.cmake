@@ -1,11 +1,11 @@
 # Functions for firmware.
-set(CORANK_MCU_DIR ${CMAKE_CURRENT_LIST_DIR}/../mcu)
 
 # corank_firmware(NAME BOARD stm32f405|mps2-an386 SOURCES FILE...)
 #
 # An executable with start-up code, vector table and linker script of a board. It needs no library but the compiler's own.
 function(corank_firmware name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "BOARD" "SOURCES")
+  set(CORANK_MCU_DIR ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../mcu)
   add_executable(${name} ${arg_SOURCES} ${CORANK_MCU_DIR}/board/start.cpp ${CORANK_MCU_DIR}/board/memory.cpp)
   set_source_files_properties(${CORANK_MCU_DIR}/board/memory.cpp PROPERTIES COMPILE_OPTIONS -fno-builtin)
   target_link_libraries(${name} PRIVATE corank::corank)
@@ -57,5 +57,7 @@ endfunction()
 # Prints the table of frames after each link of NAME, and fails the build if its data takes more RAM than that.
 function(corank_frames_budget name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "RAM" "")
+  # Debug information, which is not loaded, has the coroutines' names.
+  target_compile_options(${name} PRIVATE -g)
   add_custom_command(TARGET ${name} POST_BUILD COMMAND ${CORANK_FRAMES} $<TARGET_FILE:${name}> --ram ${arg_RAM} VERBATIM)
 endfunction()

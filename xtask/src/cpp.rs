@@ -37,16 +37,41 @@ pub(crate) fn build_in(
 ) -> Result<PathBuf> {
     let folder = repository::path("target/cpp").join(name);
     let mut configure = Command::new("cmake");
+    configure.args(["--preset", preset]);
+    configure_and_build(configure, options, &folder, target, progress)?;
+    Ok(folder)
+}
+
+/// Builds the template project, as somebody would who has copied it; returns its folder.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn build_template(progress: &mut Progress) -> Result<PathBuf> {
+    let folder = repository::path("target/cpp/template");
+    let mut configure = Command::new("cmake");
     configure
-        .args(["--preset", preset, "-B"])
-        .arg(&folder)
-        .arg(format!(
-            "-DCORANK_FRAMES={};frames",
-            std::env::current_exe()?.display()
-        ))
+        .args(["-G", "Ninja", "-S", "template", "--toolchain"])
+        .arg(repository::path("cpp/cmake/arm-none-eabi-gcc.cmake"));
+    configure_and_build(configure, &[], &folder, "blink", progress)?;
+    Ok(folder)
+}
+
+fn configure_and_build(
+    mut configure: Command,
+    options: &[String],
+    folder: &Path,
+    target: &str,
+    progress: &mut Progress,
+) -> Result<()> {
+    let frames = std::env::current_exe()?;
+    configure
+        .arg("-B")
+        .arg(folder)
+        // This very program reads the tables of frames, so that cargo need not be asked for it.
+        .arg(format!("-DCORANK_FRAMES={};frames", frames.display()))
         .args(options);
     let mut build = Command::new("cmake");
-    build.arg("--build").arg(&folder).args(["--target", target]);
+    build.arg("--build").arg(folder).args(["--target", target]);
     for command in [&mut configure, &mut build] {
         command.current_dir(repository::path(HOME));
         progress.say(&process::describe(command));
@@ -58,7 +83,7 @@ pub(crate) fn build_in(
             finished.tail(30)
         );
     }
-    Ok(folder)
+    Ok(())
 }
 
 /// How much of its clock an instruction takes, for [`qemu`].
@@ -79,6 +104,23 @@ pub(crate) fn qemu(firmware: &Path, pace: Pace) -> Command {
     };
     let mut command = Command::new("qemu-system-arm");
     command.args(["-M", "netduinoplus2", "-nographic", "-icount", shift]);
+    command
+        .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
+        .arg(firmware);
+    command
+}
+
+/// The board that has GPIO, timer, serial port, ADC and I2C, with this firmware. Its magnetometer takes the accelerometer's place on the I2C bus.
+pub(crate) fn qemu_stellaris(firmware: &Path) -> Command {
+    let mut command = Command::new("qemu-system-arm");
+    command.args([
+        "-M",
+        "lm3s6965evb",
+        "-nographic",
+        "-icount",
+        "shift=6,sleep=off",
+    ]);
+    command.args(["-device", "lsm303dlhc_mag,address=0x1e"]);
     command
         .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
         .arg(firmware);

@@ -1,6 +1,6 @@
 // Slots that fit exactly.
 //
-//   corank::slot<corank::exact("app::blink")> blink_slot;
+//   corank::slot<corank::exact("blink")> blink_slot;
 //
 // The number comes from the table of frames of a first build, which the CMake function corank_exact_slots() makes and reads in the same build step. There is no
 // number to copy, and none that can be forgotten: a change of the coroutine changes the slot with the next build.
@@ -36,7 +36,7 @@ inline void corank_exact_knows_no_coroutine_of_this_name() {}
 
 }  // namespace detail
 
-// The size of a coroutine's frame, by its name with all namespaces. Several names: the largest, for a pool that serves them all.
+// The size of a coroutine's frame, by its name without namespaces (of two with one name: the larger). Several names: the largest, for a pool that serves them all.
 template <class... Names>
 consteval size_t exact(Names... names) {
 #if defined(CORANK_PROBE)

@@ -125,7 +125,8 @@ struct promise : promise_root {
   ~promise() {
     if (mine()->has(finished)) value.~T();
   }
-  template <class U>
+  // By default a `T`, so that `co_return {}` works.
+  template <class U = T>
   void return_value(U&& output) {
     new (&value, at_place{}) T(detail::forward<U>(output));
   }

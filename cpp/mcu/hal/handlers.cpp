@@ -1,6 +1,8 @@
 // The interrupt handlers of the HAL: each completes its operation, and does nothing else.
 #include "hal/hal.hpp"
 
+#include "sample/latency.hpp"
+
 extern "C" {
 
 void irq0_handler() {  // GPIO, port A
@@ -19,6 +21,7 @@ void irq8_handler() {  // I2C0
 }
 
 void irq14_handler() {  // ADC0, sequencer 0
+  latency::interrupted();
   hal::adc0::clear = 1;
   hal::adc0::active = 0;
   hal::detail::converted.complete(static_cast<uint16_t>(hal::adc0::fifo));

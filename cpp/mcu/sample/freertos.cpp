@@ -3,6 +3,7 @@
 #include "task.h"
 
 #include "hal/registers.hpp"
+#include "latency.hpp"
 #include "report.hpp"
 
 namespace {
@@ -14,13 +15,24 @@ TaskHandle_t task;
 volatile uint16_t voltage;
 volatile uint32_t ticks;
 
-void notify() {
+enum event : uint32_t { pin_low = 1, tick = 2, converted = 4, transferred = 8, sent = 16 };
+
+void notify(event what) {
   BaseType_t woken = pdFALSE;
-  vTaskNotifyGiveFromISR(task, &woken);
+  xTaskNotifyFromISR(task, what, eSetBits, &woken);
   portYIELD_FROM_ISR(woken);
 }
 
-void wait() { ulTaskNotifyTake(pdFALSE, portMAX_DELAY); }
+// Waits for one event; others that come meanwhile are kept.
+void wait(event what) {
+  static uint32_t seen = 0;
+  while ((seen & what) == 0) {
+    uint32_t more = 0;
+    xTaskNotifyWait(0, ~uint32_t{0}, &more, portMAX_DELAY);
+    seen |= more;
+  }
+  seen &= ~what;
+}
 
 void wait_for_pin() {
   hal::gpio_a::digital = 0xFF;
@@ -29,7 +41,7 @@ void wait_for_pin() {
   hal::gpio_a::active_high = 0;
   hal::gpio_a::mask = 1;
   hal::enable(hal::gpio_a_irq);
-  wait();
+  wait(pin_low);
 }
 
 void start_timer() {
@@ -41,10 +53,12 @@ void start_timer() {
   hal::enable(hal::timer0_irq);
 }
 
-// Ticks are counted rather than notified: they would end the other waits.
+// Ticks are counted: a bit would lose those that come while nobody waits.
 void wait_for_tick() {
-  while (ticks == 0) vTaskDelay(0), wait();
+  while (ticks == 0) wait(tick);
+  taskENTER_CRITICAL();
   ticks = ticks - 1;
+  taskEXIT_CRITICAL();
 }
 
 uint16_t convert(uint32_t channel) {
@@ -55,7 +69,8 @@ uint16_t convert(uint32_t channel) {
   hal::adc0::mask = 1;
   hal::adc0::active = 1;
   hal::enable(hal::adc0_irq);
-  wait();
+  wait(converted);
+  latency::woken();
   return voltage;
 }
 
@@ -66,13 +81,13 @@ bool read_axes(uint8_t* into) {
   hal::i2c0::address = sample::accelerometer * 2u;
   hal::i2c0::data = sample::first_register;
   hal::i2c0::control = hal::i2c0::start | hal::i2c0::run;
-  wait();
+  wait(transferred);
   hal::i2c0::address = sample::accelerometer * 2u | 1;
   for (unsigned at = 0; at < sample::axes_bytes; ++at) {
     if ((hal::i2c0::control & hal::i2c0::failed) != 0) return false;
     const uint32_t last = at + 1 == sample::axes_bytes ? hal::i2c0::stop : hal::i2c0::acknowledge;
     hal::i2c0::control = (at == 0 ? hal::i2c0::start : 0) | hal::i2c0::run | last;
-    wait();
+    wait(transferred);
     into[at] = static_cast<uint8_t>(hal::i2c0::data);
   }
   return true;
@@ -84,12 +99,13 @@ void send(const char* text) {
   hal::enable(hal::uart0_irq);
   for (; *text != 0; ++text) {
     hal::uart0::data = static_cast<unsigned char>(*text);
-    wait();
+    wait(sent);
   }
 }
 
 void measure(void*) {
   hal::sysctl::clock_devices();
+  latency::start();
   start_timer();
   wait_for_pin();
   for (uint32_t each = 0; each < sample::reports; ++each) {
@@ -102,6 +118,7 @@ void measure(void*) {
     sample::format(m, line);
     send(line);
   }
+  latency::show();
   semihosting::exit(true);
 }
 
@@ -110,25 +127,27 @@ void measure(void*) {
 extern "C" {
 void irq0_handler() {
   hal::gpio_a::mask = 0;
-  notify();
+  notify(pin_low);
 }
 void irq5_handler() {
   hal::uart0::clear = hal::uart0::transmit_interrupt;
-  notify();
+  notify(sent);
 }
 void irq8_handler() {
   hal::i2c0::clear = 1;
-  notify();
+  notify(transferred);
 }
 void irq14_handler() {
+  latency::interrupted();
   hal::adc0::clear = 1;
   hal::adc0::active = 0;
   voltage = static_cast<uint16_t>(hal::adc0::fifo);
-  notify();
+  notify(converted);
 }
 void irq19_handler() {
   hal::timer0::clear = hal::timer0::timed_out;
   ticks = ticks + 1;
+  notify(tick);
 }
 void vPortSetupTimerInterrupt() {}
 }

@@ -1,5 +1,6 @@
 // The sample application, as a hand-written state machine: each interrupt is an event, and what comes next depends on the state.
 #include "hal/registers.hpp"
+#include "latency.hpp"
 #include "report.hpp"
 
 namespace {
@@ -90,11 +91,13 @@ void step(uint8_t happened) {
       break;
     case state::converting_x:
       if ((happened & converted) == 0) break;
+      latency::woken();
       m.x = voltage;
       convert(sample::channel_y, state::converting_y);
       break;
     case state::converting_y:
       if ((happened & converted) == 0) break;
+      latency::woken();
       m.y = voltage;
       send_register();
       break;
@@ -118,7 +121,10 @@ void step(uint8_t happened) {
       if (*next_byte != 0) {
         send_next_byte();
       } else {
-        if (++done == sample::reports) semihosting::exit(true);
+        if (++done == sample::reports) {
+          latency::show();
+          semihosting::exit(true);
+        }
         now = state::waiting_for_tick;
       }
       break;
@@ -146,6 +152,7 @@ void irq8_handler() {
   post(transferred);
 }
 void irq14_handler() {
+  latency::interrupted();
   hal::adc0::clear = 1;
   hal::adc0::active = 0;
   voltage = static_cast<uint16_t>(hal::adc0::fifo);
@@ -160,6 +167,7 @@ void irq19_handler() {
 
 int main() {
   hal::sysctl::clock_devices();
+  latency::start();
   start_timer();
   wait_for_pin();
   for (;;) {

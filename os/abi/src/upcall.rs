@@ -83,7 +83,8 @@ pub struct Block {
     /// one, and to 0 in [`UPCALL_RETURN`](crate::call::UPCALL_RETURN).
     pub masked: AtomicUsize,
     /// Not 0: an interrupt was due and could not be delivered when the thread was at this instruction. The kernel sets it, the
-    /// thread clears it before it looks for what has arrived.
+    /// thread clears it before it looks for what has arrived; until then each [`UPCALL_RETURN`](crate::call::UPCALL_RETURN) enters
+    /// the handler again.
     pub deferred: AtomicUsize,
     /// The upper end of the stack for the next interrupt, a multiple of 16; 0: there is none, and interrupts are deferred.
     pub stack: AtomicUsize,

@@ -9,7 +9,7 @@
 //!    ◀────────── switch ──────────────────── ready: the call is dropped, the result stays
 //! ```
 //! To the executor it is a coroutine like any other, so that threads and coroutines share priorities, wakers and
-//! cancellation. A stack may go on on another hart than before: what runs on it keeps nothing of the hart across [`Seat::park`].
+//! cancellation. A stack may go on on another hart than before: what runs on it keeps nothing of the hart across [`park`].
 use crate::memory::OutOfMemory;
 use crate::memory::stack::Stack;
 use crate::memory::user::UserBuffer;

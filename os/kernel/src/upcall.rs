@@ -50,7 +50,7 @@ impl Upcalls {
         self.state.load(Ordering::Relaxed) == RAISED
     }
 
-    /// Whether one waits that the thread `tid` takes.
+    /// Whether an interrupt waits for this thread.
     pub(crate) fn are_raised_for(&self, tid: usize) -> bool {
         self.are_raised() && self.taker.lock().is_some_and(|taker| taker.tid == tid)
     }
@@ -224,7 +224,7 @@ pub(crate) async fn interruptible(
     loop {
         let result = poll_fn(|polled| match call.as_mut().poll(polled) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if thread.process.upcalls.are_raised() => Poll::Ready(None),
+            Poll::Pending if thread.process.upcalls.are_raised_for(thread.tid) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         });
         match result.await {
@@ -268,7 +268,6 @@ pub(crate) fn unmask(thread: &Thread) -> Result<(), BadAddress> {
     write_word(thread, masked, 0)?;
     let pc = (thread.process).with_memory(|space| space.read_word(deferred), Ok(0))?;
     if pc != 0 {
-        write_word(thread, deferred, 0)?;
         thread
             .process
             .upcalls

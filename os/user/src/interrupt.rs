@@ -98,6 +98,29 @@ pub fn stacks() -> Stacks {
     }
 }
 
+/// Where the calling thread was when the last interrupt came, delivered or deferred; `None` if none has come since the last call. Tests ask
+/// for it.
+#[must_use]
+pub fn last_interrupted() -> Option<usize> {
+    let block = local::block();
+    note_deferred(block);
+    match block.last_interrupted.take() {
+        0 => None,
+        place => Some(place),
+    }
+}
+
+/// Nobody was interrupted: the thread itself asks for its handler.
+const BY_ITSELF: usize = 1;
+
+/// Takes note of a deferred interrupt, before it is cleared.
+fn note_deferred(block: &ThreadBlock) {
+    let deferred = block.interrupts.deferred.load(Ordering::Relaxed);
+    if deferred > BY_ITSELF {
+        block.last_interrupted.set(deferred);
+    }
+}
+
 /// Inside [`preemptible`].
 struct Region {
     block: &'static ThreadBlock,
@@ -113,7 +136,10 @@ impl Region {
             ring: block.ring.take(),
         };
         // As if an interrupt had come: what is ready already and more urgent goes first, and the flag is open afterwards.
-        block.interrupts.deferred.store(1, Ordering::Relaxed);
+        block
+            .interrupts
+            .deferred
+            .store(BY_ITSELF, Ordering::Relaxed);
         unmask(block);
         region
     }
@@ -124,6 +150,7 @@ impl Drop for Region {
         mask(self.block);
         page::process().flag.close();
         // The executor looks before it polls again.
+        note_deferred(self.block);
         self.block.interrupts.deferred.store(0, Ordering::Relaxed);
         self.block.ring.set(self.ring);
         self.block.context.set(self.context);
@@ -192,6 +219,7 @@ fn take_deferred(block: &ThreadBlock) {
             return;
         }
         mask(block);
+        note_deferred(block);
         interrupts.deferred.store(0, Ordering::Relaxed);
         // SAFETY: interrupts are masked, so nobody else uses this stack, the next free one, before `serve` takes the one after it.
         unsafe { call_on(stack, serve_ready) };
@@ -229,6 +257,10 @@ extern "C" fn serve_ready() {
 /// Where the kernel enters with an interrupt, masked, on the interrupt's stack.
 extern "C" fn handler(frame: *mut Frame, call_waits: usize) -> ! {
     let block = local::block();
+    // SAFETY: the kernel has written it for this call.
+    block.last_interrupted.set(unsafe { (*frame).pc });
+    // One that came when the last handler had already opened the flag, and is delivered with this one.
+    note_deferred(block);
     block.interrupts.deferred.store(0, Ordering::Relaxed);
     let interrupted = if call_waits == 0 {
         Interrupted::Ready
@@ -303,7 +335,10 @@ impl Drop for Present {
         block.runtime.set(self.outer);
         if self.in_region {
             // The flag is closed; the outer executor looks, and opens it.
-            block.interrupts.deferred.store(1, Ordering::Relaxed);
+            block
+                .interrupts
+                .deferred
+                .store(BY_ITSELF, Ordering::Relaxed);
             unmask(block);
         }
     }
@@ -345,7 +380,7 @@ fn interrupt(block: *const ()) {
     if ptr::eq(ptr::from_ref(here).cast(), block) {
         // From inside `preemptible`, or from a lock in there.
         let masked: &AtomicUsize = &here.interrupts.masked;
-        here.interrupts.deferred.store(1, Ordering::Relaxed);
+        here.interrupts.deferred.store(BY_ITSELF, Ordering::Relaxed);
         if masked.load(Ordering::Relaxed) == 0 {
             take_deferred(here);
         }

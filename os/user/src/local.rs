@@ -30,6 +30,8 @@ pub(crate) struct ThreadBlock {
     /// How many stacks hold a preempted coroutine, and how many ever did.
     pub(crate) stacks: Cell<usize>,
     pub(crate) most_stacks: Cell<usize>,
+    /// Where the last interrupt came, or 0.
+    pub(crate) last_interrupted: Cell<usize>,
 }
 
 impl ThreadBlock {
@@ -42,6 +44,7 @@ impl ThreadBlock {
             runtime: Cell::new(None),
             stacks: Cell::new(0),
             most_stacks: Cell::new(0),
+            last_interrupted: Cell::new(0),
         }
     }
 

@@ -130,40 +130,48 @@ fn entries(data: &[u8], wide: bool) -> Result<Vec<(u64, Frame)>> {
         .collect())
 }
 
-/// The innermost function at an address that is not the library's: the coroutine, even where it was inlined.
+/// The coroutine whose frame is made at an address, even where it was inlined: the function around the library's `operator new`.
 fn name_at(names: &Loader, address: u64) -> Result<Option<String>> {
     let mut frames = names
         .find_frames(address)
         .map_err(|error| anyhow!("bad debug information: {error}"))?;
+    let mut around = Vec::new();
     while let Some(frame) = frames
         .next()
         .map_err(|error| anyhow!("bad debug information: {error}"))?
     {
         if let Some(function) = frame.function {
-            let name = plain_name(&function.demangle()?);
-            if !name.starts_with("corank::") {
-                return Ok(Some(name));
-            }
+            around.push(function.demangle()?.into_owned());
         }
     }
-    Ok(names.find_symbol(address).map(plain_name))
+    // From the innermost outwards. Without an `operator new` there was no inlining to be told of.
+    let library = around
+        .iter()
+        .rposition(|name| name.contains("operator new") || name.contains("place_frame"));
+    let coroutine = around
+        .get(library.map_or(0, |at| at + 1))
+        .map(String::as_str);
+    Ok(coroutine.map(plain_name))
 }
 
-/// `app::blink` of `corank::task<void> app::(anonymous namespace)::blink(corank::in<…>)`.
+/// `blink` of `corank::task<void> app::(anonymous namespace)::blink<int>(corank::in<…>)`. Of two coroutines with one name the larger counts.
 fn plain_name(demangled: &str) -> String {
     let name = demangled.replace("(anonymous namespace)::", "");
     let mut depth = 0;
-    let mut begin = 0;
-    for (at, character) in name.char_indices() {
+    let mut plain = String::new();
+    for character in name.chars() {
         match character {
             '<' => depth += 1,
             '>' => depth -= 1,
-            ' ' if depth == 0 => begin = at + 1,
-            '(' if depth == 0 => return name[begin..at].to_string(),
-            _ => {}
+            _ if depth > 0 => {}
+            // What came before was the type that it returns.
+            ' ' => plain.clear(),
+            '(' => break,
+            other => plain.push(other),
         }
     }
-    name[begin..].to_string()
+    // What has internal linkage has no namespaces in the debug information; so nobody has.
+    plain.rsplit("::").next().unwrap_or_default().to_string()
 }
 
 fn table(frames: &Frames, ram: u64) -> String {
@@ -209,10 +217,10 @@ mod tests {
                 "blink(corank::in<(anonymous namespace)::blink_slot>)",
                 "blink",
             ),
-            ("app::(anonymous namespace)::blink(int)", "app::blink"),
+            ("app::(anonymous namespace)::blink(int)", "blink"),
             (
-                "corank::task<int> anywhere<corank::slot<256ul> >(corank::slot<256ul>&, int)",
-                "anywhere<corank::slot<256ul> >",
+                "corank::task<int> hal::anywhere<corank::slot<256ul> >(corank::slot<256ul>&, int)",
+                "anywhere",
             ),
             ("blink", "blink"),
         ] {

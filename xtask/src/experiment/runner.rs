@@ -80,6 +80,7 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
             limit: Some(LIMIT),
             disk: None,
             input: Input::None,
+            count: None,
             command,
         };
         let mut lines = Lines::default();

@@ -42,6 +42,8 @@ pub(crate) struct Boot {
     pub(crate) limit: Option<Duration>,
     pub(crate) disk: Option<Disk>,
     pub(crate) input: Input,
+    /// Counts instructions, each of which takes 2 to this power nanoseconds: then a run can be repeated exactly.
+    pub(crate) count: Option<u8>,
     /// The program's name and its arguments.
     pub(crate) command: Vec<String>,
 }
@@ -130,6 +132,10 @@ impl Boot {
         if let Some(disk) = &self.disk {
             command.args(["-global", "virtio-mmio.force-legacy=false"]);
             command.args(disk.arguments());
+        }
+        if let Some(shift) = self.count {
+            // Where nothing is executed, time leaps to the next timer.
+            command.args(["-icount", &format!("shift={shift},sleep=off")]);
         }
         command
             .arg("-append")

@@ -64,6 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         limit: options.timeout.map(Duration::from_secs),
         disk,
         input: Input::Inherited,
+        count: None,
         command: options.command.clone(),
     };
     let mut screen = std::io::stdout().lock();

@@ -12,13 +12,45 @@ use std::process::Command;
 
 /// The unit tests and traces, with each compiler and its sanitizers.
 pub(super) fn host(context: &mut Context) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
+    let mut outcome = guide(context)?;
     for preset in ["gcc", "clang", "gcc-thread", "clang-thread"] {
         let folder = cpp::build(preset, "unit-tests", &mut context.progress)?;
         let finished = context.command(&Command::new(folder.join("tests/unit/unit-tests")))?;
         outcome.add(Outcome::of_googletest(&finished));
     }
     Ok(outcome)
+}
+
+/// The guide, and the program that has its examples.
+const GUIDE: (&str, &str) = ("docs/cpp-mcu.md", "cpp/tests/unit/guide.cpp");
+
+/// Whether every line of the guide's C++ examples is in the program that compiles them, in order.
+fn guide(context: &mut Context) -> Result<Outcome> {
+    let text = std::fs::read_to_string(repository::path(GUIDE.0))?;
+    let program = std::fs::read_to_string(repository::path(GUIDE.1))?;
+    let Some(line) = missing_line(&text, &program) else {
+        return Ok(Outcome::passed());
+    };
+    context.show(&format!(
+        "{} has `{line}`, and {} has not",
+        GUIDE.0, GUIDE.1
+    ));
+    Ok(Outcome::failed())
+}
+
+/// The first line of the examples that the program lacks where it should come.
+fn missing_line(guide: &str, program: &str) -> Option<String> {
+    for example in guide.split("```cpp\n").skip(1) {
+        let code = example.split("```").next().unwrap_or_default();
+        let mut rest = program;
+        for line in code.lines().map(str::trim).filter(|line| line.len() > 1) {
+            let Some((_, after)) = rest.split_once(line) else {
+                return Some(line.to_string());
+            };
+            rest = after;
+        }
+    }
+    None
 }
 
 /// The suites, traces and forced interrupts on the Cortex-M4; and what must not be in such a firmware.
@@ -33,6 +65,11 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
             context.show(&finished.tail(40));
         }
         outcome.add(counted);
+        if preset == "cortex-m4-gcc" {
+            cpp::build(preset, "samples", &mut context.progress)?;
+            outcome.add(samples(context, &folder.join("mcu/sample"))?);
+            outcome.add(template(context)?);
+        }
         outcome.add(match unwanted_symbols(&std::fs::read(&firmware)?)? {
             found if found.is_empty() => Outcome::passed(),
             found => {
@@ -46,6 +83,55 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
         });
     }
     Ok(outcome)
+}
+
+/// What the sample application sends, with two ADC channels and three axes; however it is written.
+const SAMPLE_LINES: usize = 5;
+
+/// The sample application: the version with coroutines sends the same as the hand-written state machine, by the same interrupts.
+fn samples(context: &mut Context, folder: &Path) -> Result<Outcome> {
+    let mut outputs = Vec::new();
+    for name in ["coroutines", "state-machine"] {
+        let finished = context.command(&cpp::qemu_stellaris(
+            &folder.join(format!("sample-{name}.elf")),
+        ))?;
+        if !finished.success() {
+            return Ok(Outcome::failed());
+        }
+        let lines: Vec<String> = finished
+            .output
+            .lines()
+            .filter(|line| line.starts_with("x="))
+            .map(str::to_string)
+            .collect();
+        outputs.push(lines);
+    }
+    if outputs[0].len() == SAMPLE_LINES && outputs[0] == outputs[1] {
+        return Ok(Outcome::passed());
+    }
+    context.show(&format!(
+        "the sample application sent {:?} with coroutines, and {:?} as a state machine",
+        outputs[0], outputs[1]
+    ));
+    Ok(Outcome::failed())
+}
+
+/// The template project, as a project of its own: its slots fit exactly after one build step, and it does what it should.
+fn template(context: &mut Context) -> Result<Outcome> {
+    let folder = cpp::build_template(&mut context.progress)?;
+    let finished = context.command(&cpp::qemu(&folder.join("blink.elf"), Pace::Counting))?;
+    let said: Vec<&str> = finished.output.lines().collect();
+    let sizes = std::fs::read_to_string(folder.join("blink-frames/corank_frames.inc"))?;
+    if finished.success()
+        && said == ["blink", "blink", "blink", "warm"]
+        && sizes.contains("{\"blink\", ")
+    {
+        return Ok(Outcome::passed());
+    }
+    context.show(&format!(
+        "the template printed {said:?}; its frames: {sizes}"
+    ));
+    Ok(Outcome::failed())
 }
 
 /// Beginnings of names that only an allocator, an unwinder, type information or the standard library has.
@@ -194,6 +280,19 @@ fn expectations(text: &str, name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn examples_are_looked_for_line_by_line() {
+        let guide = "Text\n```cpp\none();\ntwo();\n```\n```sh\nnothing\n```\n";
+        assert_eq!(
+            missing_line(guide, "void f() {\n  one();\n  two();\n}"),
+            None
+        );
+        assert_eq!(
+            missing_line(guide, "two();\none();").as_deref(),
+            Some("two();")
+        );
+    }
 
     #[test]
     fn expectations_are_read_from_comments() {

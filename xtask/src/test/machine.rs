@@ -65,6 +65,8 @@ pub(super) struct ProgramTest {
     smp: u32,
     /// Memory of the machine.
     memory: String,
+    /// Counts instructions, each of which takes 2 to this power nanoseconds: then runs are alike to the instruction.
+    count: Option<u8>,
     /// Time limit in seconds.
     limit: u64,
     /// The exit code that is expected.
@@ -88,6 +90,7 @@ impl Default for ProgramTest {
             command: None,
             smp: 1,
             memory: DEFAULT_MEMORY.to_string(),
+            count: None,
             limit: 30,
             exit: 0,
             expect: Vec::new(),
@@ -151,6 +154,7 @@ impl ProgramTest {
         let boot = Boot {
             smp: self.smp,
             memory: self.memory.clone(),
+            count: self.count,
             limit: Some(Duration::from_secs(self.limit)),
             disk,
             input: if self.dialogue.is_empty() {

@@ -9,14 +9,12 @@ use corank_abi::error::{
     BAD_DESCRIPTOR, BUSY, EXISTS, FILE_TOO_LARGE, INVALID, IS_A_DIRECTORY, NAME_TOO_LONG,
     NOT_A_DIRECTORY, NOT_EMPTY, NOT_FOUND, TOO_MANY_FILES,
 };
-use corank_abi::file::{FileStatus, Stat};
-use corank_abi::ring::Submission;
+use corank_abi::file::Stat;
 use corank_user::fs::{self, File, From, Options};
 use corank_user::io::Fd;
+use corank_user::process;
 use corank_user::{Error, Priority, block_on, io, ring, spawn};
-use corank_user::{information, process};
 
-use crate::rings::{Rings, submission};
 use crate::support::{self, exit_code, kill_and_wait, pipe, tests};
 
 tests![
@@ -38,7 +36,6 @@ tests![
     bad_descriptors_and_pointers,
     calls_of_the_tutorial,
     many_coroutines_write_at_once,
-    the_most_urgent_operation_is_next,
     a_program_on_the_disk_runs,
     what_is_no_program_does_not_run,
     a_killed_writer_leaves_a_whole_file,
@@ -46,7 +43,7 @@ tests![
 ];
 
 /// Where a test works.
-const HERE: &str = "/test";
+pub(crate) const HERE: &str = "/test";
 
 /// Runs a test in a directory of its own, and removes that, which must be empty by then.
 fn in_directory(test: impl FnOnce()) {
@@ -59,7 +56,8 @@ fn in_directory(test: impl FnOnce()) {
     fs::remove_directory(HERE).expect("the test has removed its files");
 }
 
-fn remove_all(path: &str) {
+/// Removes a directory with all that is in it, as far as that is possible.
+pub(crate) fn remove_all(path: &str) {
     for entry in fs::list(path).unwrap_or_default() {
         let below = alloc::format!("{path}/{}", entry.name);
         if fs::remove(&below).is_err() {
@@ -74,7 +72,7 @@ fn expect_error<T: Debug>(result: Result<T, Error>, code: isize) {
 }
 
 /// Bytes that differ from place to place.
-fn pattern(length: usize) -> Vec<u8> {
+pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8)
         .collect()
@@ -593,42 +591,6 @@ async fn write_one(number: usize) {
         assert_eq!(count, Ok(piece.len()));
     }
     ring::close(file);
-}
-
-/// While the disk is busy with one operation, others wait for it: they are performed by level, whoever asked first.
-fn the_most_urgent_operation_is_next() {
-    in_directory(|| {
-        fs::write("file", b"text").expect("room");
-        let code = exit_code(|| {
-            let rings = Rings::new(16);
-            let requests = || information::system().expect("it is there").disk_requests;
-            let file = File::create("large").expect("room");
-            let before = requests();
-            let arguments = [file.number(), 8 << 20, 0];
-            rings.submit(submission(100, call::TRUNCATE, arguments, 0));
-            assert_eq!(rings.enter(0), 0, "the disk takes its time");
-            let statuses = [FileStatus::default(); 6];
-            let path = c"file".as_ptr().expose_provenance();
-            // All more urgent than this thread, so that each has asked before the next one is submitted.
-            for (status, level) in statuses.iter().zip([30, 10, 31, 20, 10, 0]) {
-                let place = core::ptr::from_ref(status).expose_provenance();
-                let status = submission(level.into(), call::STATUS, [path, place, 0], 0);
-                rings.submit(Submission { level, ..status });
-                assert_eq!(rings.enter(0), 0);
-            }
-            assert_eq!(rings.enter(7), 7);
-            // Far more steps than the submissions have taken.
-            assert!(requests() - before > 200, "the first was too short");
-            let keys = rings.completions().into_iter().map(|done| done.0);
-            // When the first is reported depends on its own level.
-            let keys: Vec<u64> = keys.filter(|key| *key != 100).collect();
-            assert_eq!(keys, [0, 10, 10, 20, 30, 31]);
-            0
-        });
-        assert_eq!(code, 0);
-        fs::remove("large").expect("exit has closed it");
-        fs::remove("file").expect("the file");
-    });
 }
 
 fn a_program_on_the_disk_runs() {

@@ -1,10 +1,16 @@
 //! Programs that take all that they can get, and processes that end in the middle of everything.
 use alloc::vec::Vec;
 
-use corank_user::fs::{self, Options};
+use corank_abi::call::{FAULT_END, FAULT_MEMORY};
+use corank_abi::exit_code::KILLED;
+use corank_user::fs::{self, From, Options};
+use corank_user::information::{self, ProcessRecord};
+use corank_user::io::Pipe;
 use corank_user::process::{self, Fork};
-use corank_user::{block_on, information, io, ring, thread};
+use corank_user::{block_on, io, ring, thread};
 
+use crate::files::{self, HERE};
+use crate::injected::at_every_step_by;
 use crate::support::{self, exit_code, pipe, tests};
 
 tests![
@@ -12,6 +18,11 @@ tests![
     a_group_is_killed_at_once,
     a_killed_pipeline_leaves_nothing,
     the_heap_does_not_leak,
+    killed_at_every_step_of_file_calls,
+    killed_at_every_step_of_asynchronous_file_calls,
+    killed_at_every_step_of_fork_and_exec,
+    memory_fails_at_every_allocation_for_files,
+    memory_fails_at_every_allocation_for_fork_and_exec,
 ];
 
 /// Each of its processes forks as often as it can. What is left over works all the same, and all of them end together.
@@ -63,7 +74,7 @@ fn a_group_is_killed_at_once() {
     .expect("a process");
     let members = || {
         let all = information::processes().expect("a list");
-        let member = |record: &&information::ProcessRecord| record.group == leader as u64;
+        let member = |record: &&ProcessRecord| record.group == leader as u64;
         all.iter().filter(member).count()
     };
     while members() < 6 {
@@ -166,4 +177,152 @@ fn the_heap_does_not_leak() {
     for round in 0..5 {
         assert_eq!(used(), warm, "round {round}");
     }
+}
+
+/// What must be the same before and after each step: the kernel's coroutines and stacks, processes and free frames. Not its heap: the
+/// file system remembers what it has read. Orphans end in their own time, and then keep one frame until the first process has
+/// waited for them.
+fn footprint(processes: u64) -> [u64; 4] {
+    loop {
+        let records = information::processes().expect("a list");
+        let ended = |record: &&ProcessRecord| record.state == information::ENDED;
+        let ended = records.iter().filter(ended).count() as u64;
+        drop(records);
+        let system = information::system().expect("it is there");
+        if system.processes == processes {
+            return [
+                system.coroutines,
+                system.stacks,
+                system.processes,
+                system.frames_free + ended,
+            ];
+        }
+        thread::yield_now();
+    }
+}
+
+fn at_every_step(kind: usize, scenario: impl Fn() -> i32, may_end: impl Fn(i32) -> bool) -> usize {
+    let processes = information::system().expect("it is there").processes;
+    at_every_step_by(|| footprint(processes), kind, scenario, may_end)
+}
+
+/// Calls of every kind on files and directories. Returns 1 if one of them was refused, and leaves nothing behind otherwise.
+fn file_calls() -> i32 {
+    let mut refused = 0;
+    let mut ok = |succeeded: bool| refused |= i32::from(!succeeded);
+    ok(fs::make_directory(HERE).is_ok());
+    ok(fs::change_directory(HERE).is_ok());
+    match Options::read_write().create().open("file") {
+        Ok(file) => {
+            ok(file.write_all(&DATA).is_ok());
+            ok(file.seek(From::End(-10)).is_ok());
+            ok(file.read(&mut [0; 10]) == Ok(10));
+            ok(file.truncate(70).is_ok());
+            ok(file.status().is_ok_and(|status| status.size == 70));
+            ok(file.close().is_ok());
+        }
+        Err(_) => ok(false),
+    }
+    ok(fs::rename("file", "other").is_ok());
+    ok(fs::status("other").is_ok());
+    ok(fs::list(".").is_ok_and(|entries| entries.len() == 1));
+    ok(fs::remove("other").is_ok());
+    ok(fs::change_directory("/").is_ok());
+    ok(fs::remove_directory(HERE).is_ok());
+    refused
+}
+
+/// More than one operation of the kernel.
+static DATA: [u8; 140_000] = [7; 140_000];
+
+/// Runs a test on files from an empty directory on, and checks that all its room comes back.
+fn with_room_for_files(steps: impl FnOnce() -> usize) {
+    files::remove_all(HERE);
+    let before = fs::space().expect("a disk").free;
+    let steps = steps();
+    assert!(steps > 10, "only {steps} steps");
+    files::remove_all(HERE);
+    assert_eq!(fs::space().expect("a disk").free, before);
+}
+
+/// Begins with nothing, whatever the process before has left.
+fn from_the_beginning(scenario: impl Fn() -> i32) -> impl Fn() -> i32 {
+    move || {
+        files::remove_all(HERE);
+        scenario()
+    }
+}
+
+fn killed_at_every_step_of_file_calls() {
+    with_room_for_files(|| {
+        let scenario = from_the_beginning(file_calls);
+        at_every_step(FAULT_END, scenario, |code| code == KILLED)
+    });
+}
+
+/// The same data through the ring: the process ends also while the disk works for it.
+fn asynchronous_file_calls() -> i32 {
+    let file = Options::read_write().create().open("/file").expect("room");
+    let file = file.into_fd();
+    block_on(async move {
+        for _ in 0..3 {
+            let (count, _) = ring::write(&file, DATA.to_vec()).await;
+            assert_eq!(count, Ok(DATA.len()));
+        }
+        ring::close(file);
+    });
+    0
+}
+
+fn killed_at_every_step_of_asynchronous_file_calls() {
+    at_every_step(
+        FAULT_END,
+        || {
+            let _ = fs::remove("/file");
+            let code = asynchronous_file_calls();
+            let _ = fs::remove("/file");
+            code
+        },
+        |code| code == KILLED,
+    );
+    let _ = fs::remove("/file");
+}
+
+/// A child runs another program, and a pipe leads from it. Returns 1 if something was refused.
+fn fork_and_exec() -> i32 {
+    let Ok(Pipe { reader, writer }) = Pipe::new() else {
+        return 1;
+    };
+    let child = process::spawn(|| {
+        drop(io::OwnedFd::from_number(1));
+        let _ = writer.duplicate().map(io::OwnedFd::into_number);
+        process::exec("echo", &["echo", "word"]);
+        1
+    });
+    drop(writer);
+    let mut text = [0; 16];
+    let read = reader.read(&mut text);
+    match child.and_then(process::wait) {
+        Ok(exited) if exited.code == 0 => i32::from(read != Ok(5)),
+        _ => 1,
+    }
+}
+
+fn killed_at_every_step_of_fork_and_exec() {
+    let steps = at_every_step(FAULT_END, fork_and_exec, |code| code == KILLED);
+    assert!(steps > 5, "only {steps} steps");
+}
+
+fn memory_fails_at_every_allocation_for_files() {
+    with_room_for_files(|| {
+        let scenario = from_the_beginning(file_calls);
+        // The fault may have come while the directory was emptied.
+        at_every_step(FAULT_MEMORY, scenario, |code| matches!(code, 0 | 1))
+    });
+}
+
+fn memory_fails_at_every_allocation_for_fork_and_exec() {
+    // Some failures cost nothing but speed.
+    let steps = at_every_step(FAULT_MEMORY, fork_and_exec, |code| matches!(code, 0 | 1));
+    assert!(steps > 30, "only {steps} allocations");
 }

@@ -35,6 +35,16 @@ fn footprint() -> [u64; 4] {
 /// Runs `scenario` in a process of its own for every step at which a fault of this kind can come, until one run has none. `scenario`
 /// says with which exit code it may end. Returns how many steps there are.
 fn at_every_step(kind: usize, scenario: impl Fn() -> i32, may_end: impl Fn(i32) -> bool) -> usize {
+    at_every_step_by(footprint, kind, scenario, may_end)
+}
+
+/// The same with another measure of what must be the same before and after.
+pub(crate) fn at_every_step_by(
+    footprint: impl Fn() -> [u64; 4],
+    kind: usize,
+    scenario: impl Fn() -> i32,
+    may_end: impl Fn(i32) -> bool,
+) -> usize {
     let run = |step: usize| {
         let child = process::spawn(|| {
             call(FAULT, [kind, step, 0]);

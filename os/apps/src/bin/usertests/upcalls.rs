@@ -17,8 +17,8 @@ tests![
     only_while_the_flag_is_open,
     masked_interrupts_are_deferred,
     without_a_stack_interrupts_are_deferred,
-    return_takes_what_was_deferred,
     one_thread_takes_them,
+    another_thread_waits_while_an_interrupt_is_due,
     the_taker_ends,
     nobody_takes_them,
     bad_handlers,
@@ -37,7 +37,7 @@ tests![
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static BLOCK: Block = Block::new();
 
-// A handler that counts, and returns.
+// A handler that counts, says that it looks for what has arrived, and returns.
 global_asm!(
     ".section .text.usertests_handler, \"ax\", @progbits",
     ".globl usertests_handler",
@@ -46,10 +46,14 @@ global_asm!(
     "ld t1, (t0)",
     "addi t1, t1, 1",
     "sd t1, (t0)",
+    "la t0, {block}",
+    "sd zero, {deferred}(t0)",
     "li a7, {upcall_return}",
     "ecall",
     "unimp",
     count = sym COUNT,
+    block = sym BLOCK,
+    deferred = const offset_of!(Block, deferred),
     upcall_return = const UPCALL_RETURN,
 );
 
@@ -164,14 +168,6 @@ fn without_a_stack_interrupts_are_deferred() {
     assert_eq!(count(), 0);
 }
 
-/// An interrupt that was deferred during the handler is delivered by the return: before the first interrupted instruction.
-fn return_takes_what_was_deferred() {
-    set_up();
-    BLOCK.deferred.store(1, Ordering::Relaxed);
-    raise();
-    assert_eq!((count(), deferred()), (2, 0));
-}
-
 fn one_thread_takes_them() {
     set_up();
     let other = thread::spawn(|| {
@@ -186,6 +182,19 @@ fn one_thread_takes_them() {
         1,
         "the thread that takes them was interrupted, in its call or behind it"
     );
+}
+
+/// The thread that raises goes to wait before the other one has come to take the interrupt.
+fn another_thread_waits_while_an_interrupt_is_due() {
+    set_up();
+    let other = thread::spawn(|| {
+        raise();
+        corank_user::time::sleep(core::time::Duration::from_millis(1));
+    })
+    .expect("a thread");
+    crate::support::spin_for_ticks(3);
+    assert_eq!(other.join(), Ok(()));
+    assert_eq!(count(), 1);
 }
 
 fn the_taker_ends() {

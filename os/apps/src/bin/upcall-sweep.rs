@@ -1,0 +1,369 @@
+//! Lets an interrupt come at every instruction between the opening of the interrupts' flag and its closing, and checks that none is
+//! lost.
+//!
+//! Run it in a machine that counts instructions (`qemu -icount shift=8`): there a timer comes at an instruction that depends on what
+//! was executed before and on nothing else. Each scene starts a timer in the kernel, executes a number of empty instructions, and
+//! walks the path; the number grows by one from round to round, so that the timer moves over the path instruction by instruction.
+//! What it completes or wakes must have run when the path is over.
+//!
+//! The places of the interrupts are recorded, and have to be all there are: from each of them the next instruction of the path, where
+//! that follows from the code (not behind `ret` and jumps through registers), is among them as well. The path ends with the
+//! instruction that closes the flag, or with a system call.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::arch::global_asm;
+use core::future::poll_fn;
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::task::Poll;
+use core::time::Duration;
+
+use atomic_waker::AtomicWaker;
+use corank_user::interrupt::{last_interrupted, preemptible};
+use corank_user::sync::Semaphore;
+use corank_user::{Priority, println, ring, runtime, spawn, thread, time};
+
+corank_user::main!(main);
+
+/// Empty instructions that one round can add at most: more than the timer's milliseconds and the way there and back have.
+const ROUNDS: usize = 6000;
+
+// a0: how many instructions to execute that do nothing.
+global_asm!(
+    ".section .text.sweep_delay, \"ax\", @progbits",
+    ".globl sweep_delay",
+    ".option push",
+    ".option norvc",
+    "sweep_delay:",
+    "la t0, 1f",
+    "slli a0, a0, 2",
+    "sub t0, t0, a0",
+    "jr t0",
+    ".rept 6000",
+    "nop",
+    ".endr",
+    "1: ret",
+    ".option pop",
+);
+
+unsafe extern "C" {
+    fn sweep_delay(instructions: usize);
+}
+
+fn delay(instructions: usize) {
+    assert!(instructions <= ROUNDS);
+    // SAFETY: keeps the calling convention, and jumps into its own instructions.
+    unsafe { sweep_delay(instructions) };
+}
+
+fn main() -> i32 {
+    type Scene = (&'static str, fn(&mut Sweep));
+    let scenes: [Scene; 3] = [
+        ("a computation that allocates", computation),
+        ("the handler's own end", handler),
+        ("an executor that goes to wait", waiting),
+    ];
+    let (mut passed, mut failed) = (0, 0);
+    let chosen = |name: &str| {
+        let mut words = corank_user::arguments().skip(1).peekable();
+        words.peek().is_none() || words.any(|word| name.contains(word))
+    };
+    for (name, scene) in scenes.into_iter().filter(|(name, _)| chosen(name)) {
+        let mut sweep = Sweep::new();
+        scene(&mut sweep);
+        match sweep.complaint() {
+            None => {
+                println!(
+                    "ok   {name}: an interrupt at each of {} instructions",
+                    sweep.places.len()
+                );
+                passed += 1;
+            }
+            Some(complaint) => {
+                println!("FAIL {name}: {complaint}");
+                failed += 1;
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed");
+    i32::from(failed > 0)
+}
+
+fn forget_interrupts() {
+    let _ = last_interrupted();
+}
+
+/// The rounds of one scene, and where interrupts came in them.
+///
+/// First the delays on which the interrupt meets the path are looked for, in steps; then each of them has its round, several times: the
+/// clock's own ticks come in between now and then, and move an interrupt.
+struct Sweep {
+    places: BTreeSet<usize>,
+    /// The delays that met the path.
+    range: Option<(usize, usize)>,
+    pass: usize,
+    delay: usize,
+}
+
+/// Step of the first pass: fewer instructions than any path has.
+const STEP: usize = 8;
+/// Passes at most.
+const PASSES: usize = 12;
+
+impl Sweep {
+    fn new() -> Self {
+        Self {
+            places: BTreeSet::new(),
+            range: None,
+            pass: 0,
+            delay: 0,
+        }
+    }
+
+    /// The delay of the next round; `None` when there are enough.
+    fn next(&mut self) -> Option<usize> {
+        forget_interrupts();
+        let step = if self.pass == 0 { STEP } else { 1 };
+        let (first, last) = match self.range {
+            Some(range) if self.pass > 0 => range,
+            _ => (0, ROUNDS),
+        };
+        self.delay = self.delay.max(first) + step;
+        if self.delay > last {
+            self.pass += 1;
+            let enough = self.range.is_none() || self.pass > 2 && self.complaint().is_none();
+            if enough || self.pass == PASSES {
+                return None;
+            }
+            return self.next_pass();
+        }
+        Some(self.delay)
+    }
+
+    fn next_pass(&mut self) -> Option<usize> {
+        let (first, last) = self.range?;
+        self.range = Some((first.saturating_sub(STEP), (last + STEP).min(ROUNDS)));
+        self.delay = 0;
+        self.next()
+    }
+
+    /// Notes where the round's interrupt came, if there was one.
+    fn end(&mut self) -> Option<usize> {
+        let place = last_interrupted()?;
+        self.places.insert(place);
+        if self.pass == 0 {
+            let (first, _) = self.range.unwrap_or((self.delay, 0));
+            self.range = Some((first, self.delay));
+        }
+        Some(place)
+    }
+
+    /// What is missing.
+    fn complaint(&self) -> Option<String> {
+        let is_there = |place: &usize| self.places.contains(place);
+        if !self
+            .places
+            .iter()
+            .any(|place| next(place - 4) == Next::Behind(*place))
+        {
+            return Some(String::from("no interrupt just behind the flag's opening"));
+        }
+        self.places.iter().find_map(|place| {
+            let missing = match next(*place) {
+                Next::Anywhere | Next::Behind(_) => None,
+                Next::One(to) => (!is_there(&to)).then_some(to),
+                Next::Either(to, or) => (!is_there(&to) && !is_there(&or)).then_some(to),
+            };
+            missing.map(|to| format!("an interrupt at {place:#x}, and never at {to:#x}"))
+        })
+    }
+}
+
+/// What is executed after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// The code doesn't say, or it is the path's end.
+    Anywhere,
+    /// It opens or closes the flag: what follows may be the path's first instruction, or not part of it.
+    Behind(usize),
+    One(usize),
+    Either(usize, usize),
+}
+
+fn next(place: usize) -> Next {
+    let halves = core::ptr::with_exposed_provenance::<u16>(place);
+    let [low, high] = [0, 1].map(|half| {
+        // SAFETY: an instruction was about to be executed there, so it can be read; it is aligned to two bytes.
+        u32::from(unsafe { *halves.add(half) })
+    });
+    let jump = |offset: i32| place.wrapping_add_signed(offset as isize);
+    // A field of the instruction, at a place in the offset; the highest one with its sign.
+    if low & 3 == 3 {
+        let word = low | high << 16;
+        let field = |from: u32, bits: u32, to: u32| (word >> from & ((1 << bits) - 1)) << to;
+        let sign = |bit: u32| (word as i32 >> 31) << bit;
+        let behind = place + 4;
+        match word & 0x7f {
+            0x63 => {
+                let offset = field(8, 4, 1) | field(25, 6, 5) | field(7, 1, 11);
+                Next::Either(behind, jump(offset as i32 | sign(12)))
+            }
+            // A call comes back; another jump doesn't.
+            0x6f if word >> 7 & 31 == 1 => Next::One(behind),
+            0x6f => {
+                let offset = field(21, 10, 1) | field(20, 1, 11) | field(12, 8, 12);
+                Next::One(jump(offset as i32 | sign(20)))
+            }
+            0x67 if word >> 7 & 31 == 1 => Next::One(behind),
+            0x67 => Next::Anywhere,
+            // ecall; then amoswap.w, which opens and closes the flag.
+            0x73 if word >> 12 & 7 == 0 => Next::Anywhere,
+            0x2f if word >> 27 == 1 && word >> 12 & 7 == 2 => Next::Behind(behind),
+            _ => Next::One(behind),
+        }
+    } else {
+        let field = |from: u32, bits: u32, to: u32| (low >> from & ((1 << bits) - 1)) << to;
+        let sign = |bit: u32| if low >> 12 & 1 == 1 { -1 << bit } else { 0 };
+        let behind = place + 2;
+        match (low & 3, low >> 13) {
+            (1, 5) => {
+                let offset = field(3, 3, 1) | field(11, 1, 4) | field(2, 1, 5) | field(7, 1, 6);
+                let offset = offset | field(6, 1, 7) | field(9, 2, 8) | field(8, 1, 10);
+                Next::One(jump(offset as i32 | sign(11)))
+            }
+            (1, 6 | 7) => {
+                let offset = field(3, 2, 1) | field(10, 2, 3) | field(2, 1, 5) | field(5, 2, 6);
+                Next::Either(behind, jump(offset as i32 | sign(8)))
+            }
+            // c.jr and c.jalr; with a second register they are moves.
+            (2, 4) if low >> 2 & 31 == 0 && low >> 12 & 1 == 0 => Next::Anywhere,
+            _ => Next::One(behind),
+        }
+    }
+}
+
+fn level(level: u8) -> Priority {
+    Priority::new(level).expect("below 64")
+}
+
+/// Starts a more urgent coroutine that sleeps, in the kernel, and then counts.
+fn urgent(milliseconds: u64, then: impl FnOnce() + 'static) -> Arc<AtomicU32> {
+    let count = Arc::new(AtomicU32::new(0));
+    let counter = count.clone();
+    spawn(level(5), async move {
+        ring::sleep(Duration::from_millis(milliseconds))
+            .await
+            .expect("a call");
+        then();
+        counter.store(1, Ordering::Relaxed);
+    })
+    .expect("memory");
+    count
+}
+
+/// Waits until the urgent one has counted.
+async fn end(count: &AtomicU32) {
+    while count.load(Ordering::Relaxed) == 0 {
+        ring::sleep(Duration::from_millis(1)).await.expect("a call");
+    }
+}
+
+/// The computation allocates and frees, which masks interrupts.
+fn computation(sweep: &mut Sweep) {
+    run(sweep, async |sweep, nops| {
+        let count = urgent(1, || ());
+        corank_user::yield_now().await;
+        delay(nops);
+        preemptible(|| drop(core::hint::black_box(Box::new(nops))));
+        if let Some(place) = sweep.end() {
+            // On the last instructions, masked already, the urgent one is left to the executor.
+            corank_user::yield_now().await;
+            let ran = count.load(Ordering::Relaxed) == 1;
+            assert!(ran, "the interrupt at {place:#x} is lost");
+        }
+        end(&count).await;
+    });
+}
+
+/// The first interrupt's coroutine executes the empty instructions, so that the second one comes when the handler ends.
+fn handler(sweep: &mut Sweep) {
+    run(sweep, async |sweep, nops| {
+        let first = urgent(1, move || {
+            forget_interrupts();
+            delay(nops);
+        });
+        let second = urgent(3, || ());
+        corank_user::yield_now().await;
+        preemptible(|| {
+            while first.load(Ordering::Relaxed) == 0 {
+                core::hint::spin_loop();
+            }
+        });
+        sweep.end();
+        end(&second).await;
+    });
+}
+
+/// Runs a scene as the main coroutine of an executor.
+fn run(sweep: &mut Sweep, round: impl AsyncFn(&mut Sweep, usize) + 'static) {
+    let mut theirs = core::mem::replace(sweep, Sweep::new());
+    *sweep = runtime::block_on(async move {
+        while let Some(nops) = theirs.next() {
+            round(&mut theirs, nops).await;
+        }
+        theirs
+    });
+}
+
+/// Another thread wakes a coroutine while the executor goes to wait for that.
+fn waiting(sweep: &mut Sweep) {
+    let gate = Arc::new(Semaphore::new(0).expect("a semaphore"));
+    let shared = Arc::new((AtomicU32::new(0), AtomicWaker::new()));
+    let thread = thread::spawn({
+        let (gate, shared) = (gate.clone(), shared.clone());
+        move || {
+            for round in 1.. {
+                gate.down();
+                if shared.0.load(Ordering::Relaxed) == STOP {
+                    break;
+                }
+                time::sleep(Duration::from_millis(1));
+                shared.0.store(round, Ordering::Release);
+                shared.1.wake();
+            }
+        }
+    })
+    .expect("a thread");
+    let round = Arc::new(AtomicU32::new(0));
+    let (bell, stop) = (gate.clone(), shared.clone());
+    run(sweep, async move |sweep, nops| {
+        let round = round.fetch_add(1, Ordering::Relaxed) + 1;
+        gate.up();
+        // The other thread goes to sleep.
+        thread::yield_now();
+        delay(nops);
+        poll_fn(|context| {
+            shared.1.register(context.waker());
+            if shared.0.load(Ordering::Acquire) == round {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+        sweep.end();
+    });
+    stop.0.store(STOP, Ordering::Relaxed);
+    bell.up();
+    assert_eq!(thread.join(), Ok(()));
+}
+
+/// Tells the other thread to end.
+const STOP: u32 = u32::MAX;
