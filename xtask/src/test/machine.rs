@@ -20,11 +20,10 @@ pub(super) const DISK_SIZE: u64 = 64 << 20;
 /// The program that tests the system from inside.
 const USERTESTS: &str = "usertests";
 
-/// The numbers of harts, and the groups of tests: on two those that have to do with several.
-const HARTS: [(u32, &str); 3] = [
+/// The harts of the machine, of which the kernel starts one, and the groups of tests: with two those that have to do with several.
+const HARTS: [(u32, &str); 2] = [
     (1, ""),
     (2, " threads pipes synchronisation urgency harts grants"),
-    (4, ""),
 ];
 
 /// `usertests`, each time with a new disk, which must be whole afterwards.

@@ -139,9 +139,9 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "usertests",
-        about: "the operating system from inside, in QEMU, on one, two and four harts",
+        about: "the operating system from inside, in QEMU, on one hart and on two",
         home: Home::Path("os/apps/src/bin/usertests"),
-        limit: minutes(8),
+        limit: minutes(4),
         run: machine::usertests,
     },
     Stage {
