@@ -2,6 +2,7 @@
 fn main() {
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let exports = format!("--version-script={here}/exports.map");
+    let layout = format!("--script={here}/image.ld");
     let arguments = [
         "-shared",
         "-soname=vdso.so",
@@ -14,9 +15,11 @@ fn main() {
         "--no-rosegment",
         "-zmax-page-size=4096",
         &exports,
+        &layout,
     ];
     for argument in arguments {
         println!("cargo:rustc-link-arg-bins={argument}");
     }
     println!("cargo:rerun-if-changed=exports.map");
+    println!("cargo:rerun-if-changed=image.ld");
 }

@@ -130,10 +130,26 @@ unsafe extern "C" fn run(
     view: &View,
     limit: u64,
 ) -> Ran {
-    let (step, polls) = match worker {
-        Some(seat) => scheduler.run_worker(seat, view, limit),
-        None => scheduler.run_alone(view, limit),
-    };
+    match worker {
+        Some(seat) => run_worker(scheduler, seat, view, limit),
+        None => run_alone(scheduler, view, limit),
+    }
+}
+
+// Apart, so that a client touches only the pages of the one that it needs.
+
+#[inline(never)]
+fn run_worker(scheduler: &Scheduler, seat: &Seat, view: &View, limit: u64) -> Ran {
+    ran(scheduler.run_worker(seat, view, limit))
+}
+
+#[inline(never)]
+fn run_alone(scheduler: &Scheduler, view: &View, limit: u64) -> Ran {
+    ran(scheduler.run_alone(view, limit))
+}
+
+#[inline]
+fn ran((step, polls): (Step, u64)) -> Ran {
     let step = match step {
         Step::Ran => 0,
         Step::Idle => 1,

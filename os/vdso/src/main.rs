@@ -2,7 +2,7 @@
 //! sections 3.4 and 4.1).
 //!
 //! The image exports one symbol: the table of the engine's functions (see `corank::image`). It has no variables, so that all its
-//! pages are shared. `build.rs` says how it is linked, `exports.map` with which version.
+//! pages are shared. `build.rs` says how it is linked, `image.ld` where its parts lie, `exports.map` with which version.
 #![no_std]
 #![no_main]
 
