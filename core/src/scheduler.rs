@@ -72,6 +72,8 @@ pub(crate) struct Scheduler {
     /// Every seat from which coroutines are run: the one above, or those of the workers.
     seats: Cell<Option<NonNull<Seat>>>,
     baton: Baton,
+    /// Workers that are idle.
+    idle: Cell<u32>,
     /// Coroutines that have not exited.
     live: Cell<usize>,
     /// First free slot; the others follow by `Block::next`.
@@ -121,6 +123,7 @@ impl Scheduler {
             seats: Cell::new(None),
             shared: config.shared,
             baton: Baton::new(),
+            idle: Cell::new(0),
             live: Cell::new(0),
             free: Cell::new(Link::NONE),
             capacity: config.capacity,

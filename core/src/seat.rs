@@ -8,7 +8,7 @@ use core::ptr::{self, NonNull};
 #[cfg(feature = "heap")]
 use core::task::Waker;
 
-use crate::atomic::{AtomicU32, Ordering};
+use crate::atomic::{AtomicU8, AtomicU32, Ordering};
 #[cfg(feature = "heap")]
 use crate::baton::pause;
 use crate::block::BlockRef;
@@ -49,7 +49,7 @@ enum Role {
 pub(crate) struct Calling {
     waker: KeptWaker,
     /// Whether a call also reaches it while it polls: then it is called for what is more urgent.
-    pub(crate) interruptible: bool,
+    interruptible: AtomicU8,
     /// Its last step found nothing to do. Read by others.
     pub(crate) idle: Cell<bool>,
     /// It was called and has not looked since. Read and written by others.
@@ -76,15 +76,11 @@ impl Seat {
 
     /// A worker's seat.
     #[cfg(feature = "heap")]
-    pub(crate) fn of_worker(
-        scheduler: *const Scheduler,
-        waker: Waker,
-        interruptible: bool,
-    ) -> Self {
+    pub(crate) fn of_worker(scheduler: *const Scheduler, waker: Waker) -> Self {
         Self {
             role: Role::Worker(Calling {
                 waker: KeptWaker::new(waker),
-                interruptible,
+                interruptible: AtomicU8::new(0),
                 idle: Cell::new(false),
                 called: Cell::new(false),
                 pending: AtomicU32::new(0),
@@ -111,15 +107,6 @@ impl Seat {
         self.scheduler.set(scheduler);
     }
 
-    /// Under the baton: the worker looks what there is to do, whether it was called or not.
-    #[inline]
-    pub(crate) fn look(&self) {
-        if let Some(worker) = self.worker() {
-            worker.idle.set(false);
-            worker.called.set(false);
-        }
-    }
-
     #[inline]
     pub(crate) fn scheduler(&self) -> *const Scheduler {
         self.scheduler.get()
@@ -127,6 +114,17 @@ impl Seat {
 }
 
 impl Calling {
+    pub(crate) fn is_interruptible(&self) -> bool {
+        self.interruptible.load(Ordering::Relaxed) != 0
+    }
+
+    /// By the worker alone.
+    #[cfg(feature = "heap")]
+    pub(crate) fn set_interruptible(&self, interruptible: bool) {
+        self.interruptible
+            .store(u8::from(interruptible), Ordering::Relaxed);
+    }
+
     /// Under the baton: the worker is going to be called by [`call`](Self::call).
     pub(crate) fn announce(&self) {
         self.called.set(true);

@@ -92,18 +92,7 @@ impl SharedExecutor {
     /// is called at most once until the worker [steps](Worker::step) again, from any worker or thread and without the baton;
     /// a call that comes before the worker has gone to sleep must not be lost, as with `std::thread::park`.
     pub fn worker(&self, call: Waker) -> Worker<'_> {
-        self.make_worker(call, false)
-    }
-
-    /// As [`worker`](Self::worker), for one that can be interrupted: it is also called when it polls a coroutine that is strictly
-    /// less urgent than one that is ready, and no other worker is idle or polls something less urgent still. The home then ends that
-    /// poll as soon as it can.
-    pub fn interruptible_worker(&self, call: Waker) -> Worker<'_> {
-        self.make_worker(call, true)
-    }
-
-    fn make_worker(&self, call: Waker, interruptible: bool) -> Worker<'_> {
-        let seat = Seat::of_worker(self.scheduler.as_ptr(), call, interruptible);
+        let seat = Seat::of_worker(self.scheduler.as_ptr(), call);
         let seat = NonNull::from(Box::leak(Box::new(seat)));
         self.scheduler().enter(seat);
         Worker {
@@ -281,12 +270,27 @@ impl Worker<'_> {
         self.run(view, u64::MAX)
     }
 
+    /// As [`run_under`](Self::run_under), but at most `limit` polls: then [`Step::Ran`] says that there may be more. Cheaper than as many
+    /// steps: between two polls nothing is put down.
+    pub fn run_some(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
+        self.run(view, limit)
+    }
+
     fn run(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
         let (scheduler, seat) = (self.executor.scheduler(), self.seat());
         // Entered before anything is held: whoever holds can be found.
         let _entered = Entered::new(seat);
         let _held = Held::new(scheduler, seat);
         scheduler.run_worker(seat, view, limit)
+    }
+
+    /// Whether the worker is also called while it polls a coroutine that is strictly less urgent than one that is ready, when no
+    /// worker is idle and none polls something less urgent still (rule H9). At first it is not. For a home that can end a poll;
+    /// it may be said anew for each.
+    pub fn set_interruptible(&self, interruptible: bool) {
+        if let Some(worker) = self.seat().worker() {
+            worker.set_interruptible(interruptible);
+        }
     }
 
     /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready queues. For a home that

@@ -47,6 +47,11 @@ impl Wake for Calls {
     }
 }
 
+/// Coroutines that are left when a test ends refer to their executor.
+fn eternal() -> &'static SharedExecutor {
+    common::forever(SharedExecutor::new())
+}
+
 fn levels(of: &[u8]) -> Levels {
     of.iter()
         .fold(Levels::NONE, |levels, &one| levels.with(level(one)))
@@ -54,17 +59,17 @@ fn levels(of: &[u8]) -> Levels {
 
 /// Spawns a coroutine that runs `during` in its first poll and is ready in its second.
 fn spawn_around(
-    executor: &Rc<SharedExecutor>,
+    executor: &'static SharedExecutor,
     at: u8,
     during: impl FnOnce(&SharedExecutor) + 'static,
 ) -> (SharedHandle<()>, Rc<Cell<u32>>) {
-    let (inside, polls) = (executor.clone(), Rc::new(Cell::new(0)));
+    let (inside, polls) = (executor, Rc::new(Cell::new(0)));
     let (count, mut during) = (polls.clone(), Some(during));
     let future = poll_fn(move |_| {
         count.set(count.get() + 1);
         match during.take() {
             Some(during) => {
-                during(&inside);
+                during(inside);
                 Poll::Pending
             }
             None => Poll::Ready(()),
@@ -78,22 +83,22 @@ fn spawn_around(
 /// serves.
 #[test]
 fn each_worker_picks_the_most_urgent_of_the_rest() {
-    let executor = Rc::new(SharedExecutor::new());
+    let executor = eternal();
     let order = Rc::new(RefCell::new(Vec::new()));
-    let (outer, inner, seen) = (order.clone(), order.clone(), executor.clone());
-    drop(spawn_around(&executor, 3, move |executor| {
+    let (outer, inner, seen) = (order.clone(), order.clone(), executor);
+    drop(spawn_around(executor, 3, move |executor| {
         outer.borrow_mut().push(3);
         assert_eq!(worker(executor).step(), Step::Ran);
         outer.borrow_mut().push(33);
         assert_eq!(executor.published().running(), levels(&[3]));
     }));
-    drop(spawn_around(&executor, 9, |_| unreachable!("polled last")));
-    drop(spawn_around(&executor, 5, move |_| {
+    drop(spawn_around(executor, 9, |_| unreachable!("polled last")));
+    drop(spawn_around(executor, 5, move |_| {
         inner.borrow_mut().push(5);
         assert_eq!(seen.published().running(), levels(&[3, 5]));
         assert_eq!(seen.ready(), levels(&[9]));
     }));
-    assert_eq!(worker(&executor).step(), Step::Ran);
+    assert_eq!(worker(executor).step(), Step::Ran);
     assert_eq!(*order.borrow(), [3, 5, 33]);
     assert!(executor.published().running().is_empty());
 }
@@ -101,17 +106,17 @@ fn each_worker_picks_the_most_urgent_of_the_rest() {
 /// H3 with W3: woken several times while it runs elsewhere, it is polled once more.
 #[test]
 fn a_wake_while_it_runs_elsewhere_is_kept_once() {
-    let executor = Rc::new(SharedExecutor::new());
-    let (handle, polls) = spawn_around(&executor, 3, |executor| {
+    let executor = eternal();
+    let (handle, polls) = spawn_around(executor, 3, |executor| {
         assert_eq!(worker(executor).step(), Step::Ran, "the one that wakes");
     });
-    let (id, inside) = (handle.id(), executor.clone());
-    drop(spawn_around(&executor, 9, move |_| {
+    let (id, inside) = (handle.id(), executor);
+    drop(spawn_around(executor, 9, move |_| {
         assert_eq!(inside.state(id), Some(State::Running));
         assert!(inside.wake(id) && corank::wake(id));
-        assert_eq!(worker(&inside).step(), Step::Idle, "it is in no queue (O4)");
+        assert_eq!(worker(inside).step(), Step::Idle, "it is in no queue (O4)");
     }));
-    let one = worker(&executor);
+    let one = worker(executor);
     assert_eq!(one.step(), Step::Ran);
     assert_eq!((one.step(), polls.get()), (Step::Ran, 2));
     assert_eq!(one.step(), Step::Idle);
@@ -121,22 +126,22 @@ fn a_wake_while_it_runs_elsewhere_is_kept_once() {
 /// H4 with X2 and X3: cancelled while it runs elsewhere, it ends with its poll, by the worker that runs it.
 #[test]
 fn a_cancel_while_it_runs_elsewhere_waits_for_the_poll() {
-    let executor = Rc::new(SharedExecutor::new());
+    let executor = eternal();
     let drops = common::Counter::new();
     let guard = drops.guard();
     let counted = drops.clone();
-    let (handle, polls) = spawn_around(&executor, 3, move |executor| {
+    let (handle, polls) = spawn_around(executor, 3, move |executor| {
         let _dropped_with_this = guard;
         assert_eq!(worker(executor).step(), Step::Ran);
         assert_eq!(counted.count(), 0);
     });
-    let (id, inside) = (handle.id(), executor.clone());
-    drop(spawn_around(&executor, 9, move |_| {
+    let (id, inside) = (handle.id(), executor);
+    drop(spawn_around(executor, 9, move |_| {
         assert!(inside.cancel(id));
         assert!(!inside.cancel(id), "X4");
         assert_eq!(inside.state(id), Some(State::Running));
     }));
-    assert_eq!(worker(&executor).step(), Step::Ran);
+    assert_eq!(worker(executor).step(), Step::Ran);
     assert_eq!((drops.count(), polls.get()), (1, 1));
     assert!(matches!(handle.try_join(), Ok(Err(JoinError::Cancelled))));
 }
@@ -144,20 +149,20 @@ fn a_cancel_while_it_runs_elsewhere_waits_for_the_poll() {
 /// H5: the future of a coroutine that nobody runs is dropped by whoever cancels; for others it runs until that is done.
 #[test]
 fn a_cancelled_future_is_dropped_by_who_cancels() {
-    struct Looks(Rc<SharedExecutor>, Rc<Cell<Option<CoroutineId>>>);
+    struct Looks(&'static SharedExecutor, Rc<Cell<Option<CoroutineId>>>);
     impl Drop for Looks {
         fn drop(&mut self) {
             let id = self.1.get().unwrap();
             assert_eq!(self.0.state(id), Some(State::Running));
             assert!(!self.0.cancel(id));
-            assert_eq!(worker(&self.0).step(), Step::Ran, "others go on meanwhile");
+            assert_eq!(worker(self.0).step(), Step::Ran, "others go on meanwhile");
         }
     }
-    let executor = Rc::new(SharedExecutor::new());
+    let executor = eternal();
     let id = Rc::new(Cell::new(None));
-    let looks = Looks(executor.clone(), id.clone());
-    let (handle, _) = spawn_around(&executor, 3, move |_| drop(looks));
-    let (_other, polls) = spawn_around(&executor, 9, |_| {});
+    let looks = Looks(executor, id.clone());
+    let (handle, _) = spawn_around(executor, 3, move |_| drop(looks));
+    let (_other, polls) = spawn_around(executor, 9, |_| {});
     id.set(Some(handle.id()));
     assert!(executor.cancel(handle.id()));
     assert_eq!(polls.get(), 1);
@@ -167,44 +172,44 @@ fn a_cancelled_future_is_dropped_by_who_cancels() {
 /// H6 with R4: re-prioritised while it runs elsewhere, it shows its new level at once.
 #[test]
 fn a_new_level_is_shown_while_it_runs_elsewhere() {
-    let executor = Rc::new(SharedExecutor::new());
-    let (handle, _) = spawn_around(&executor, 3, |executor| {
+    let executor = eternal();
+    let (handle, _) = spawn_around(executor, 3, |executor| {
         assert_eq!(worker(executor).step(), Step::Ran);
         assert_eq!(executor.published().running(), levels(&[7]));
     });
-    let (id, inside) = (handle.id(), executor.clone());
-    drop(spawn_around(&executor, 9, move |_| {
+    let (id, inside) = (handle.id(), executor);
+    drop(spawn_around(executor, 9, move |_| {
         assert!(inside.reprioritize(id, level(7)));
         assert_eq!(inside.published().running(), levels(&[7, 9]));
     }));
-    assert_eq!(worker(&executor).step(), Step::Ran);
+    assert_eq!(worker(executor).step(), Step::Ran);
 }
 
 /// H8: an idle worker is called when something is ready that nobody was called for; once, until it looks again.
 #[test]
 fn an_idle_worker_is_called_once() {
-    let executor = Rc::new(SharedExecutor::new());
+    let executor = eternal();
     let calls = [(); 2].map(|()| Arc::new(Calls::default()));
     let workers = [&calls[0], &calls[1]].map(|calls| executor.worker(calls.clone().into()));
     let taken = || [calls[0].take(), calls[1].take()];
-    drop(spawn_around(&executor, 3, |_| {}));
+    drop(spawn_around(executor, 3, |_| {}));
     assert_eq!(taken(), [0, 0], "nobody has said that it is idle");
     assert_eq!(workers[0].run_until_idle(), 1);
     assert_eq!(workers[1].run_until_idle(), 0);
-    drop(spawn_around(&executor, 3, |_| {}));
-    drop(spawn_around(&executor, 3, |_| {}));
+    drop(spawn_around(executor, 3, |_| {}));
+    drop(spawn_around(executor, 3, |_| {}));
     let (first, second) = (taken(), taken());
     assert_eq!(
         (first, second),
         ([1, 1], [0, 0]),
         "one for each that is ready"
     );
-    drop(spawn_around(&executor, 3, |_| {}));
+    drop(spawn_around(executor, 3, |_| {}));
     assert_eq!(taken(), [0, 0], "both know already");
     assert_eq!(workers[0].run_until_idle(), 3);
     assert_eq!(workers[1].step(), Step::Idle);
     drop(workers);
-    drop(spawn_around(&executor, 3, |_| {}));
+    drop(spawn_around(executor, 3, |_| {}));
     assert_eq!(taken(), [0, 0], "those who have left are not called");
 }
 
@@ -212,54 +217,56 @@ fn an_idle_worker_is_called_once() {
 /// strictly more urgent.
 #[test]
 fn the_least_urgent_worker_is_interrupted() {
-    let executor = Rc::new(SharedExecutor::new());
+    let executor = eternal();
     let calls: Vec<_> = (0..3).map(|_| Arc::new(Calls::default())).collect();
     let taken = {
         let calls = calls.clone();
         move || calls.iter().map(|calls| calls.take()).collect::<Vec<_>>()
     };
-    let (theirs, deeper) = (executor.clone(), executor.clone());
+    let (theirs, deeper) = (executor, executor);
     let (inner, innermost) = (calls[1].clone(), calls[2].clone());
-    drop(spawn_around(&executor, 20, move |_| {
-        let second = theirs.interruptible_worker(inner.into());
+    drop(spawn_around(executor, 20, move |_| {
+        let second = theirs.worker(inner.into());
+        second.set_interruptible(true);
         assert_eq!(second.step(), Step::Ran);
     }));
-    drop(spawn_around(&executor, 40, move |_| {
+    drop(spawn_around(executor, 40, move |_| {
         // This one cannot be interrupted.
         let third = deeper.worker(innermost.into());
-        let (last, asked) = (deeper.clone(), taken);
-        drop(spawn_around(&deeper, 60, move |_| {
+        let (last, asked) = (deeper, taken);
+        drop(spawn_around(deeper, 60, move |_| {
             assert_eq!(asked(), [0, 0, 0]);
-            drop(spawn_around(&last, 40, |_| {}));
+            drop(spawn_around(last, 40, |_| {}));
             assert_eq!(asked(), [0, 0, 0], "as urgent is not more urgent");
-            drop(spawn_around(&last, 39, |_| {}));
+            drop(spawn_around(last, 39, |_| {}));
             assert_eq!(asked(), [0, 1, 0], "40 is less urgent than 20");
-            drop(spawn_around(&last, 10, |_| {}));
+            drop(spawn_around(last, 10, |_| {}));
             assert_eq!(asked(), [1, 0, 0], "the next: it has not looked yet");
         }));
         assert_eq!(third.step(), Step::Ran);
     }));
-    let first = executor.interruptible_worker(calls[0].clone().into());
+    let first = executor.worker(calls[0].clone().into());
+    first.set_interruptible(true);
     assert_eq!(first.step(), Step::Ran);
 }
 
 /// What one worker took from the inbox is everybody's: while it drops a cancelled future, others see the rest.
 #[test]
 fn the_rest_of_the_inbox_does_not_wait() {
-    struct Looks(Rc<SharedExecutor>, Rc<Cell<bool>>);
+    struct Looks(&'static SharedExecutor, Rc<Cell<bool>>);
     impl Drop for Looks {
         fn drop(&mut self) {
-            assert_eq!(worker(&self.0).step(), Step::Ran);
+            assert_eq!(worker(self.0).step(), Step::Ran);
             self.1.set(true);
         }
     }
-    let executor = Rc::new(SharedExecutor::new());
-    let (looked, (woken, polls)) = (Rc::default(), spawn_around(&executor, 9, |_| {}));
-    assert_eq!(worker(&executor).step(), Step::Ran);
-    let looks = Looks(executor.clone(), Rc::clone(&looked));
-    let (cancelled, _) = spawn_around(&executor, 3, move |_| drop(looks));
+    let executor = eternal();
+    let (looked, (woken, polls)) = (Rc::default(), spawn_around(executor, 9, |_| {}));
+    assert_eq!(worker(executor).step(), Step::Ran);
+    let looks = Looks(executor, Rc::clone(&looked));
+    let (cancelled, _) = spawn_around(executor, 3, move |_| drop(looks));
     assert!(cancelled.remote().cancel() && woken.remote().wake());
-    assert_eq!(worker(&executor).step(), Step::Idle);
+    assert_eq!(worker(executor).step(), Step::Idle);
     assert!(looked.get());
     assert_eq!(polls.get(), 2);
 }

@@ -57,7 +57,7 @@ impl Scheduler {
     ) -> Step {
         while left.get() > 0 {
             if SHARED {
-                seat.look();
+                self.look(seat);
             }
             // Rather than the inbox: whatever is pushed is announced next, and what was announced after the drain that took
             // it in must not stay announced while others run.

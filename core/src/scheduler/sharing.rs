@@ -50,7 +50,22 @@ impl Scheduler {
     /// Who is to look at the most urgent that waits: one that is idle; else the one that polls the least urgent coroutine, if
     /// that is strictly less urgent and a call interrupts it. One at a time: whoever comes finds what else there is, and
     /// passes the call on when it puts the baton down.
+    #[inline]
     fn choose_worker(&self) -> Option<NonNull<Calling>> {
+        // Mostly nothing is ready, or all are busy and can only be left alone.
+        let seats = self.seats.get()?;
+        // SAFETY: as in `seats`.
+        let only = unsafe { seats.as_ref() };
+        let is_alone = only.next.get().is_none();
+        if self.idle.get() == 0 && is_alone && !only.worker().is_some_and(Calling::is_interruptible)
+        {
+            return None;
+        }
+        self.search_worker()
+    }
+
+    #[cold]
+    fn search_worker(&self) -> Option<NonNull<Calling>> {
         let waiting = self.ready.get().union(self.published().arriving());
         let mut least = waiting.most_urgent()?;
         let mut chosen = None;
@@ -66,7 +81,7 @@ impl Scheduler {
                 break;
             }
             if let Some(level) = seat.running.get()
-                && worker.interruptible
+                && worker.is_interruptible()
                 && least.is_more_urgent_than(level)
             {
                 least = level;
@@ -96,6 +111,17 @@ impl Scheduler {
         })
     }
 
+    /// The worker at this seat looks what there is to do, whether it was called or not.
+    #[inline]
+    pub(super) fn look(&self, seat: &Seat) {
+        if let Some(worker) = seat.worker() {
+            worker.called.set(false);
+            if worker.idle.replace(false) {
+                self.idle.set(self.idle.get() - 1);
+            }
+        }
+    }
+
     /// A worker looks what there is to do; it holds the baton.
     #[cfg(feature = "heap")]
     pub(crate) fn run_worker(
@@ -107,7 +133,10 @@ impl Scheduler {
         let ran = self.run_by_clock::<true>(seat, view, limit);
         if let Some(worker) = seat.worker() {
             // Before the baton is put down: whoever makes something ready after this calls.
-            worker.idle.set(ran.0 == Step::Idle);
+            if ran.0 == Step::Idle {
+                worker.idle.set(true);
+                self.idle.set(self.idle.get() + 1);
+            }
         }
         ran
     }
@@ -124,12 +153,13 @@ impl Scheduler {
     #[cfg(feature = "heap")]
     pub(crate) fn leave(&self, seat: &Seat) {
         let this = Some(NonNull::from(seat));
-        self.held(
-            || match self.seats().find(|other| other.next.get() == this) {
+        self.held(|| {
+            self.look(seat);
+            match self.seats().find(|other| other.next.get() == this) {
                 Some(before) => before.next.set(seat.next.get()),
                 None => self.seats.set(seat.next.get()),
-            },
-        );
+            }
+        });
         if let Some(worker) = seat.worker() {
             worker.settle();
         }

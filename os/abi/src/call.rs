@@ -99,6 +99,15 @@ pub const WAIT_THREAD: usize = 4003;
 pub const WAIT_PROCESS: usize = 4004;
 /// `frames_free() -> free 4 KiB frames of physical memory`
 pub const FRAMES_FREE: usize = 4005;
+/// `grant(pid, levels: u64) -> 0`: takes every level that is not in the set `levels` (bit *i* is level *i*) from what the caller, or
+/// a child of it, may claim. What a process claims beyond its grant counts as the next level that it was granted, 63 if there is
+/// none. Nothing ever comes back; children have at first what their parent has.
+pub const GRANT: usize = 4006;
+/// `global(mode) -> the mode before`: how much the harts that run this process care for what is more urgent elsewhere,
+/// [`GLOBAL_RELAXED`] (at first) or [`GLOBAL_STRICT`]. Children have at first what their parent has.
+pub const GLOBAL: usize = 4007;
+/// `harts() -> how many harts run`
+pub const HARTS: usize = 4008;
 
 /// `ring_cancel(key) -> `[`RING_CANCELLED`] or [`RING_COMPLETED`]: ends the asynchronous call that was submitted under `key`. When it
 /// returns, the kernel does not touch the call's buffer any more. [`FAILED`] if no such call is under way: it has
@@ -199,6 +208,12 @@ pub const DIRECTORY_CHANGE: usize = 4060;
 pub const DIRECTORY_CURRENT: usize = 4061;
 /// `space(space: *mut` [`Space`](crate::file::Space)`) -> 0` or an error.
 pub const SPACE: usize = 4062;
+
+/// A hart that runs the process looks for something more urgent at each clock tick.
+pub const GLOBAL_RELAXED: usize = 0;
+/// A hart that runs the process is interrupted when something strictly more urgent becomes ready and no other hart is idle or runs
+/// something less urgent still.
+pub const GLOBAL_STRICT: usize = 1;
 
 /// A thread that waits sleeps in the kernel until what it waits for has happened.
 pub const WAIT_BLOCK: usize = 0;

@@ -47,8 +47,12 @@ pub struct ProcessPage {
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct SystemPage {
-    /// The system bitmap: levels at which anything, anywhere in the system, is ready. Formed at each clock tick.
+    /// The system bitmap: levels at which something is ready that no hart serves yet. Always up to date.
     pub ready: AtomicU64,
+    /// Levels at which harts run something now.
+    pub running: AtomicU64,
+    /// Levels of what has arrived and that no hart has taken in yet.
+    pub arriving: AtomicU64,
     /// Ticks per second of the `time` register, which programs may read.
     pub timebase_hz: AtomicU64,
     /// How many clock ticks have passed since boot.

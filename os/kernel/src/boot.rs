@@ -1,4 +1,5 @@
 //! What the kernel learns from the device tree, and the way from OpenSBI to the first program.
+use crate::hart::MAX_HARTS;
 use crate::memory::{PAGE_SIZE, frame, heap, kernel_space, page_down, page_up};
 use crate::{clock, console, device, fs, power, process, programs};
 use alloc::string::String;
@@ -19,10 +20,10 @@ pub(crate) struct Machine {
     pub archive: Range<usize>,
     /// Where the device tree lies.
     pub tree: Range<usize>,
-    /// The number of the hart that boots; OpenSBI may choose any.
-    pub(crate) boot_hart: usize,
-    /// How many harts there are.
-    pub harts: usize,
+    /// The numbers of the harts, the one that boots first; OpenSBI may choose any for that.
+    harts: [usize; MAX_HARTS],
+    /// How many of them there are: more than the kernel has room for are left alone.
+    hart_count: usize,
     /// Ticks of the `time` register in a second.
     pub timebase_hz: u64,
     /// The serial port's registers and the number of its interrupt.
@@ -65,6 +66,14 @@ impl Machine {
             node.compatible()
                 .is_some_and(|names| names.all().any(|name| name == "virtio,mmio"))
         });
+        let mut harts = [boot_hart; MAX_HARTS];
+        let mut hart_count = 1;
+        for id in tree.cpus().filter_map(|cpu| cpu.ids().all().next()) {
+            if id != boot_hart && hart_count < MAX_HARTS {
+                harts[hart_count] = id;
+                hart_count += 1;
+            }
+        }
         let kernel = kernel_space::image_end();
         let memory = tree
             .memory()
@@ -79,8 +88,8 @@ impl Machine {
             memory,
             archive: word("linux,initrd-start").unwrap_or(0)..word("linux,initrd-end").unwrap_or(0),
             tree: tree_address..tree_address + tree.total_size(),
-            boot_hart,
-            harts: tree.cpus().count(),
+            harts,
+            hart_count,
             timebase_hz: tree
                 .cpus()
                 .next()
@@ -92,6 +101,11 @@ impl Machine {
             calendar: device(&["google,goldfish-rtc"]),
             virtio: core::array::from_fn(|_| virtio.next().and_then(with_interrupt)),
         }
+    }
+
+    /// The numbers of the harts, the one that boots first.
+    pub(crate) fn harts(&self) -> &[usize] {
+        &self.harts[..self.hart_count]
     }
 
     /// The registers of all devices that the kernel uses.
@@ -174,22 +188,24 @@ extern "C" fn boot(hart: usize, tree_address: usize) {
     console::init(&machine);
     programs::init(&machine);
     kernel_space::init(&machine).expect("there is memory for the kernel's page table");
+    clock::init(&machine);
     // SAFETY: the first hart comes here once; the kernel's address space has just been built.
-    unsafe { crate::hart::start(0) };
+    unsafe { crate::hart::start(0, hart) };
     device::calendar::init(&machine);
     device::disk::init(&machine);
-    clock::init(&machine);
+    clock::start();
     fs::init();
     crate::println!(
         "corank: booted with {} MiB of memory ({} free frames) and {} of {} harts",
         machine.memory.len() >> 20,
         machine.memory.len().min(frame::free() * PAGE_SIZE) / PAGE_SIZE,
-        1,
-        machine.harts
+        machine.harts().len(),
+        tree.cpus().count()
     );
     #[cfg(feature = "conformance")]
     crate::conformance::run();
     process::start_first(&arguments);
+    crate::hart::start_others(&machine);
 }
 
 /// What comes after [`boot`], on an empty stack.

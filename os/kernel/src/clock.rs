@@ -1,8 +1,9 @@
 //! Time: the clock's ticks, and coroutines that sleep.
 use crate::boot::Machine;
 use crate::memory::frame::Frame;
-use crate::process;
+use crate::{hart, process};
 use alloc::collections::BTreeMap;
+use corank::{Config, Published, SharedExecutor};
 use corank_abi::page::SystemPage;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +19,7 @@ static SYSTEM_PAGE: Once<Frame> = Once::new();
 /// Sleepers by deadline, then by the order in which they came.
 static SLEEPERS: Mutex<BTreeMap<(u64, u64), Waker>> = Mutex::new(BTreeMap::new());
 
-/// When the next tick is due. One hart runs; each hart that does gets one of its own.
+/// When the system's next tick is due. Every hart has ticks at these times; the first to come to one counts it.
 static NEXT_TICK: AtomicU64 = AtomicU64::new(0);
 
 /// The `time` register.
@@ -54,7 +55,7 @@ pub(crate) fn system_page_address() -> usize {
     SYSTEM_PAGE.get().expect("made at boot").address()
 }
 
-/// Starts the clock.
+/// Sets the clock up, and makes the page that every process can read.
 ///
 /// # Panics
 /// When no frame is free.
@@ -65,6 +66,21 @@ pub(crate) fn init(machine: &Machine) {
         .timebase_hz
         .store(machine.timebase_hz, Ordering::Relaxed);
     NEXT_TICK.store(now(), Ordering::Relaxed);
+}
+
+/// The kernel's executor. It shows in the system's page what is ready and that no hart serves: that is the system's bitmap, always
+/// up to date (rules G7 and H7).
+pub(crate) fn make_executor() -> SharedExecutor {
+    const { assert!(size_of::<Published>() <= core::mem::offset_of!(SystemPage, timebase_hz)) };
+    // SAFETY: the page starts with the same three words as `Published`, all of them atomic; it stays for ever, and nobody else writes
+    // them.
+    let published = unsafe { &*core::ptr::from_ref(system_page()).cast::<Published>() };
+    SharedExecutor::with(Config::new().publish_to(published))
+}
+
+/// Starts the ticks of this hart.
+pub(crate) fn start() {
+    hart::next_tick().set(now());
     tick();
 }
 
@@ -72,13 +88,23 @@ pub(crate) fn init(machine: &Machine) {
 pub(crate) fn tick() {
     let now = now();
     wake_sleepers(now);
+    let period = TIMEBASE_HZ.load(Ordering::Relaxed) / TICKS_PER_SECOND;
+    let after = |due: u64| due + ((now - due) / period + 1) * period;
     let due = NEXT_TICK.load(Ordering::Relaxed);
     if now >= due {
-        let period = TIMEBASE_HZ.load(Ordering::Relaxed) / TICKS_PER_SECOND;
-        let passed = (now - due) / period + 1;
-        NEXT_TICK.store(due + passed * period, Ordering::Relaxed);
-        system_page().ticks.fetch_add(passed, Ordering::Relaxed);
-        process::publish_levels();
+        let next = after(due);
+        let counted = NEXT_TICK.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
+        if counted.is_ok() {
+            let passed = (next - due) / period;
+            system_page().ticks.fetch_add(passed, Ordering::Relaxed);
+            process::follow_levels();
+        }
+    }
+    let own = hart::next_tick();
+    if now >= own.get() {
+        // At the system's ticks, so that a hart is not late by nearly a period.
+        let next = NEXT_TICK.load(Ordering::Relaxed);
+        own.set(if next > now { next } else { now + period });
     }
     arm();
 }
@@ -89,7 +115,7 @@ fn arm() {
         .lock()
         .first_key_value()
         .map_or(u64::MAX, |((deadline, _), _)| *deadline);
-    sbi_rt::set_timer(first.min(NEXT_TICK.load(Ordering::Relaxed)));
+    sbi_rt::set_timer(first.min(hart::next_tick().get()));
 }
 
 fn wake_sleepers(now: u64) {
@@ -138,7 +164,7 @@ impl Future for Sleep {
             .key
             .get_or_insert_with(|| (deadline, NEXT.fetch_add(1, Ordering::Relaxed)));
         SLEEPERS.lock().insert(key, context.waker().clone());
-        if deadline < NEXT_TICK.load(Ordering::Relaxed) {
+        if deadline < hart::next_tick().get() {
             arm();
         }
         Poll::Pending

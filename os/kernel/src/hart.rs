@@ -1,19 +1,35 @@
-//! One hardware thread: its page, its executor, and its main loop.
+//! One hardware thread: its page, its place among those who serve the kernel's executor, and its main loop.
 //!
-//! A hart has one stack and one executor. While the kernel runs, `tp` is the address of the hart's page. The kernel never
+//! All harts serve one executor, so each always takes the most urgent coroutine that is ready anywhere (rule H2). A hart has one stack. While the
+//! kernel runs, `tp` is the address of the hart's page. The kernel never
 //! takes an interrupt: it runs with interrupts off, looks at pending ones between two coroutines, and sleeps with
 //! `wfi`, which ends with a pending interrupt all the same. So a lock is never held by someone whom an interrupt handler
 //! on the same hart waits for.
+//!
+//! Harts reach each other in two ways. A *call* (a software interrupt) ends `wfi` and user mode: the hart looks again what there is to
+//! do. A *remote fence* makes a hart forget translations; OpenSBI serves it above the kernel, so nobody waits for a hart that
+//! waits for a lock.
+use crate::boot::Machine;
 use crate::memory::kernel_space;
-use crate::{clock, device, trap, vdso};
+use crate::{clock, device, println, trap, vdso};
 use corank::image::CONTEXT_SLOT;
-use corank::{Executor, Priority};
+use corank::{Priority, SharedExecutor, Step, SystemView, Worker};
 use core::arch::asm;
-use core::cell::{Cell, UnsafeCell};
+use core::cell::{Cell, OnceCell, UnsafeCell};
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::{RawWaker, RawWakerVTable, Waker};
+use sbi_rt::HartMask;
+use spin::Once;
 
 /// How many harts the kernel has room for.
 pub(crate) const MAX_HARTS: usize = 8;
+
+/// What all harts serve.
+static EXECUTOR: Once<SharedExecutor> = Once::new();
+
+/// How many harts serve it.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// A hart's page. The first part is what `trap.s` needs while user mode's address space is in force. It knows
 /// this layout.
@@ -35,7 +51,15 @@ struct Page {
     /// Which executor runs on this hart: the scheduler's context slot.
     context_slot: Cell<*const ()>,
     float_on: Cell<bool>,
-    executor: Executor,
+    worker: OnceCell<Worker<'static>>,
+    /// This hart called itself.
+    called: Cell<bool>,
+    /// When its next clock tick is due.
+    next_tick: Cell<u64>,
+    /// Its number for OpenSBI and the device tree. Read by other harts.
+    id: usize,
+    /// The address space of the program that runs on it in user mode, 0 in the kernel. Read by other harts.
+    user_satp: AtomicUsize,
 }
 
 // What trap.s and the scheduler's image say of the layout.
@@ -89,16 +113,42 @@ pub(crate) fn index() -> usize {
     this().index
 }
 
-/// The executor of this hart.
-pub(crate) fn executor() -> &'static Executor {
-    &this().executor
+/// The pages of the harts that run, for what others may read of them.
+fn all() -> impl Iterator<Item = &'static Page> {
+    PLACES[..count()].iter().map(|place| {
+        // SAFETY: the page was written before its hart was counted; only its atomics and what never changes are used.
+        unsafe { (*place.page.get()).assume_init_ref() }
+    })
 }
 
-/// Whether anything strictly more urgent than `priority` is ready on this hart.
+/// How many harts run.
+pub(crate) fn count() -> usize {
+    RUNNING.load(Ordering::Acquire)
+}
+
+/// The executor, which all harts serve.
+///
+/// # Panics
+/// Before the first hart has started.
+pub(crate) fn executor() -> &'static SharedExecutor {
+    EXECUTOR.get().expect("made when the first hart starts")
+}
+
+/// Whether anything strictly more urgent than `priority` is ready that no hart serves.
 #[inline]
 pub(crate) fn is_more_urgent_ready(priority: Priority) -> bool {
     let ready = executor().published().ready().most_urgent();
     ready.is_some_and(|ready| ready.is_more_urgent_than(priority))
+}
+
+/// The number that OpenSBI and the interrupt controller know this hart by.
+pub(crate) fn id() -> usize {
+    this().id
+}
+
+/// When the next clock tick of this hart is due.
+pub(crate) fn next_tick() -> &'static Cell<u64> {
+    &this().next_tick
 }
 
 /// Whose floating-point registers this hart holds.
@@ -111,37 +161,15 @@ pub(crate) fn float_on() -> &'static Cell<bool> {
     &this().float_on
 }
 
-/// Enters the kernel's address space on this hart, with its page in `tp`, and sets up traps.
+/// Enters the kernel's address space on this hart, with its page in `tp`, sets up traps, and joins those who serve the executor.
 ///
 /// # Safety
-/// Once per hart, with an `index` that no other hart has, after the kernel's address space has been built.
-pub(crate) unsafe fn start(index: usize) {
+/// Once per hart, in the order of their indices, after the kernel's address space has been built. `id` is this hart's.
+pub(crate) unsafe fn start(index: usize, id: usize) {
     let (entry, leave) = trap::trampoline_entries();
     let kernel_satp = kernel_space::satp();
     let tp = kernel_space::hart_page(index);
     let emergency = PLACES[index].emergency.get();
-    // SAFETY: the kernel is mapped at its own addresses in its address space, so that execution goes on there. User programs
-    // may read the clock (`scounteren`). Interrupts from the
-    // clock and from devices end user mode and `wfi`; `sstatus` keeps them off in the kernel.
-    unsafe {
-        asm!(
-            "csrw satp, {satp}",
-            "sfence.vma",
-            "mv tp, {tp}",
-            "csrw stvec, {entry}",
-            "csrw scounteren, {counters}",
-            "csrw sie, {interrupts}",
-            satp = in(reg) kernel_satp,
-            tp = in(reg) tp,
-            entry = in(reg) entry,
-            counters = in(reg) 0b111,
-            interrupts = in(reg) 1 << 5 | 1 << 9,
-        );
-    }
-    if index == 0 {
-        // SAFETY: the image is mapped now, and nobody has used the scheduler.
-        unsafe { vdso::attach() };
-    }
     let page = Page {
         scratch: [0; 3],
         kernel_satp,
@@ -153,13 +181,156 @@ pub(crate) unsafe fn start(index: usize) {
         emergency_stack: emergency as usize + size_of_val(&PLACES[index].emergency),
         index,
         float_owner: Cell::new(0),
-        context_slot: Cell::new(core::ptr::null()),
         float_on: Cell::new(false),
-        executor: Executor::new(),
+        context_slot: Cell::new(core::ptr::null()),
+        worker: OnceCell::new(),
+        called: Cell::new(false),
+        next_tick: Cell::new(0),
+        id,
+        user_satp: AtomicUsize::new(0),
     };
-    // SAFETY: the caller gives each hart a place of its own.
-    unsafe { (*PLACES[index].page.get()).write(page) };
+    // SAFETY: the caller gives each hart a place of its own. The kernel is mapped at its own addresses in its address
+    // space, so that execution goes on there. User programs may read the clock (`scounteren`). Interrupts from the
+    // clock and from devices end user mode and `wfi`; `sstatus` keeps them off in the kernel.
+    unsafe {
+        (*PLACES[index].page.get()).write(page);
+        asm!(
+            "csrw satp, {satp}",
+            "sfence.vma",
+            "mv tp, {tp}",
+            "csrw stvec, {entry}",
+            "csrw scounteren, {counters}",
+            "csrw sie, {interrupts}",
+            satp = in(reg) kernel_satp,
+            tp = in(reg) tp,
+            entry = in(reg) entry,
+            counters = in(reg) 0b111,
+            interrupts = in(reg) 1 << 1 | 1 << 5 | 1 << 9,
+        );
+    }
+    if index == 0 {
+        // SAFETY: the image is mapped now, and nobody has used the scheduler.
+        unsafe { vdso::attach() };
+    }
     trap::init();
+    let executor = EXECUTOR.call_once(clock::make_executor);
+    let _ = this().worker.set(executor.worker(waker(index)));
+    RUNNING.store(index + 1, Ordering::Release);
+}
+
+/// What a hart that is started by another one finds, at the address that OpenSBI hands to it. `start.s` knows this layout.
+#[repr(C)]
+struct Start {
+    satp: usize,
+    stack: usize,
+    index: usize,
+}
+
+unsafe extern "C" {
+    fn start_other();
+}
+
+/// Starts all other harts of the machine, one after the other. One that OpenSBI cannot start is left out, with all behind it.
+pub(crate) fn start_others(machine: &Machine) {
+    let harts = if cfg!(feature = "several-harts") {
+        machine.harts()
+    } else {
+        &machine.harts()[..1]
+    };
+    for (index, &id) in harts.iter().enumerate().skip(1) {
+        let start = Start {
+            satp: kernel_space::satp(),
+            stack: kernel_space::hart_stack(index),
+            index,
+        };
+        let address = start_other as *const () as usize;
+        let started = sbi_rt::hart_start(id, address, &raw const start as usize);
+        if started.is_err() {
+            println!("corank: hart {id} cannot be started: {:?}", started.error);
+            return;
+        }
+        while RUNNING.load(Ordering::Acquire) == index {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// The first function of a hart that another one has started. It runs on its own stack, in the kernel's address space.
+#[unsafe(no_mangle)]
+extern "C" fn boot_other(id: usize, start: &Start) {
+    // SAFETY: each hart comes here once, in order: the next one is started when this one is counted.
+    unsafe { self::start(start.index, id) };
+    clock::start();
+}
+
+/// Wakes a hart, or ends its user mode, so that it looks again what there is to do.
+fn call(index: usize) {
+    if index == self::index() {
+        this().called.set(true);
+    } else if let Some(page) = all().nth(index) {
+        sbi_rt::send_ipi(HartMask::from_mask_base(1, page.id));
+    }
+}
+
+/// Whether this hart has called itself since it was asked last.
+pub(crate) fn take_own_call() -> bool {
+    this().called.replace(false)
+}
+
+/// A waker that [calls](call) a hart: its data is the hart's index.
+fn waker(index: usize) -> Waker {
+    const TABLE: RawWakerVTable = RawWakerVTable::new(
+        |index| RawWaker::new(index, &TABLE),
+        |index| call(index.addr()),
+        |index| call(index.addr()),
+        |_| (),
+    );
+    // SAFETY: the data is no pointer to anything; the functions may be called on every hart.
+    unsafe { Waker::new(core::ptr::without_provenance(index), &TABLE) }
+}
+
+/// Says whether this hart is to be called when something more urgent is ready than what it runs.
+pub(crate) fn set_interruptible(interruptible: bool) {
+    if let Some(worker) = this().worker.get() {
+        worker.set_interruptible(interruptible);
+    }
+}
+
+/// From now on, until [`leave_user`], this hart may run user mode in the address space that `satp` names. To be called under the lock
+/// of that address space: whoever changes it under the same lock later knows who may remember what was there.
+pub(crate) fn enter_user(satp: usize) {
+    this().user_satp.store(satp, Ordering::Relaxed);
+}
+
+/// Back from user mode.
+pub(crate) fn leave_user() {
+    this().user_satp.store(0, Ordering::Relaxed);
+}
+
+/// The other harts that may be in user mode in this address space. Called under its lock.
+fn others_in(satp: usize) -> impl Iterator<Item = usize> {
+    let index = index();
+    all()
+        .filter(move |page| page.index != index && page.user_satp.load(Ordering::Relaxed) == satp)
+        .map(|page| page.id)
+}
+
+/// Makes the other harts that run this address space now forget its translations. Those that don't forget them before they run it
+/// again (see [`crate::memory::address_space`]).
+pub(crate) fn forget_elsewhere(satp: usize) {
+    for id in others_in(satp) {
+        let space = satp >> 44 & 0xffff;
+        let done =
+            sbi_rt::remote_sfence_vma_asid(HartMask::from_mask_base(1, id), 0, usize::MAX, space);
+        assert!(done.is_ok(), "OpenSBI serves remote fences");
+    }
+}
+
+/// Ends user mode on the other harts that run this address space now.
+pub(crate) fn interrupt_elsewhere(satp: usize) {
+    for id in others_in(satp) {
+        sbi_rt::send_ipi(HartMask::from_mask_base(1, id));
+    }
 }
 
 /// Whether the hart tells address spaces apart in its translation buffers.
@@ -180,10 +351,10 @@ fn has_identifiers(kernel_satp: usize) -> bool {
     read >> 44 & 0xffff == 0xffff
 }
 
-/// Forgets what this hart remembers of the address space that `satp` names.
+/// Forgets what this hart remembers of the address space that `satp` names, and of the instructions in it.
 pub(crate) fn forget(satp: usize) {
-    // SAFETY: forgetting translations is always allowed.
-    unsafe { asm!("sfence.vma zero, {}", in(reg) satp >> 44 & 0xffff) };
+    // SAFETY: forgetting translations and instructions is always allowed.
+    unsafe { asm!("sfence.vma zero, {}", "fence.i", in(reg) satp >> 44 & 0xffff) };
 }
 
 /// Forgets what this hart remembers of the page of `address`, in every address space.
@@ -192,11 +363,32 @@ pub(crate) fn forget_page(address: usize) {
     unsafe { asm!("sfence.vma {}, zero", in(reg) address) };
 }
 
+/// After so many polls in a row a hart takes interrupts in, whatever is ready.
+const POLLS_PER_LOOK: u64 = 64;
+
+/// Pending interrupts are more urgent than any coroutine, but for the most urgent ones, which they wait for (see
+/// [`POLLS_PER_LOOK`]).
+struct Interrupts;
+
+impl SystemView for Interrupts {
+    #[inline]
+    fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        let is_any = riscv::register::sip::read().bits() != 0;
+        is_any.then_some(Priority::MOST_URGENT)
+    }
+}
+
 /// The hart's main loop: the most urgent coroutine, again and again; sleep when none is ready.
 pub(crate) fn run() -> ! {
+    let worker = this()
+        .worker
+        .get()
+        .expect("a hart has started before it runs");
     loop {
-        take_interrupts();
-        if executor().step() == corank::Step::Idle {
+        worker.within(take_interrupts);
+        let (step, _) = worker.run_some(&Interrupts, POLLS_PER_LOOK);
+        // A call that comes after the last look is pending, and so ends `wfi` at once.
+        if step == Step::Idle && !take_own_call() {
             riscv::asm::wfi();
         }
     }
@@ -205,10 +397,19 @@ pub(crate) fn run() -> ! {
 /// Serves the interrupts that are pending. Costs one read of a register when none is.
 pub(crate) fn take_interrupts() {
     let pending = riscv::register::sip::read();
+    if pending.ssoft() {
+        take_call();
+    }
     if pending.stimer() {
         clock::tick();
     }
     if pending.sext() {
         device::interrupt();
     }
+}
+
+/// A call has come: whoever was called looks what there is to do next.
+pub(crate) fn take_call() {
+    // SAFETY: clears the software interrupt, which says no more than that.
+    unsafe { asm!("csrc sip, {}", in(reg) 1 << 1) };
 }

@@ -14,3 +14,17 @@ _start:
     # What boot had on the stack is of no use any more: the loop begins at its upper end.
     la      sp, stack_top
     call    run
+
+# OpenSBI enters here on every other hart, with its number in a0 and the address of a `Start` (see hart.rs) in a1; paging
+# is off.
+    .globl start_other
+start_other:
+    ld      t0, 0(a1)
+    ld      sp, 8(a1)
+    csrw    satp, t0
+    sfence.vma
+    csrw    sscratch, zero
+    mv      s0, sp
+    call    boot_other
+    mv      sp, s0
+    call    run

@@ -4,7 +4,7 @@
 //! the next clock tick, and its priority is that of the most urgent coroutine of its process.
 use crate::memory::stack::Stack;
 use crate::memory::user::BadAddress;
-use crate::process::{Process, priority};
+use crate::process::{Global, Process, priority};
 use crate::trap::{self, Context, Trap};
 use crate::{clock, device, hart, println, syscall, upcall};
 use alloc::boxed::Box;
@@ -79,7 +79,7 @@ pub(crate) fn run_handler(
     thread: &Thread,
     context: Context,
     frame: usize,
-) -> Pin<Box<dyn Future<Output = Result<(), End>>>> {
+) -> Pin<Box<dyn Future<Output = Result<(), End>> + Send>> {
     let beside = Thread {
         process: thread.process.clone(),
         tid: thread.tid,
@@ -112,7 +112,11 @@ pub(crate) async fn run(
                 format_args!("bad address for a user-level interrupt: {bad}"),
             );
         }
-        match run_until_trap(&thread.process, context) {
+        let Some(trap) = run_until_trap(thread, context) else {
+            corank::yield_now().await;
+            continue;
+        };
+        match trap {
             Trap::Call => {
                 context.pc += 4;
                 match syscall::serve(thread, context).await {
@@ -145,6 +149,10 @@ pub(crate) async fn run(
             }
             Trap::Device => {
                 device::interrupt();
+                corank::yield_now().await;
+            }
+            Trap::Signal => {
+                hart::take_call();
                 corank::yield_now().await;
             }
             Trap::Page(address, access) => {
@@ -187,9 +195,20 @@ fn leave_handler(thread: &Thread, context: &mut Context, frame: usize) -> Result
     Ok(())
 }
 
-fn run_until_trap(process: &Process, context: &mut Context) -> Trap {
+/// `None`: the process ends, or something more urgent became ready on the way here.
+fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
+    let process = &thread.process;
+    hart::set_interruptible(process.global() == Global::Strict);
+    if hart::take_own_call() {
+        return None;
+    }
     let satp = process.with_memory(
         |space| {
+            hart::enter_user(space.satp());
+            // Only now: whoever ends or interrupts the process after this finds that this hart runs it.
+            if process.is_ending() || process.upcalls.are_raised_for(thread.tid) {
+                return 0;
+            }
             if space.take_stale(hart::index()) {
                 hart::forget(space.satp());
             }
@@ -197,13 +216,13 @@ fn run_until_trap(process: &Process, context: &mut Context) -> Trap {
         },
         0,
     );
-    assert!(
-        satp != 0,
-        "a process has memory until its last thread is gone"
-    );
+    if satp == 0 {
+        hart::leave_user();
+        return None;
+    }
     // SAFETY: an address space lives until the process's last thread is gone or, alone in its process, runs another
     // program; every address space has the trampoline and the harts' pages.
-    unsafe { trap::run_user(context, satp) }
+    Some(unsafe { trap::run_user(context, satp) })
 }
 
 /// Ends the thread, unless it goes on with another program.

@@ -169,6 +169,8 @@ pub(crate) enum Trap {
     Timer,
     /// A device.
     Device,
+    /// Another hart: look again what there is to do.
+    Signal,
     /// An address that is not there, or not for this use.
     Page(usize, Access),
     /// An instruction that does not exist or is not for user mode.
@@ -202,6 +204,7 @@ pub(crate) unsafe fn run_user(context: &mut Context, satp: usize) -> Trap {
     }
     // SAFETY: the caller vouches for the address space; `sstatus` says user mode, interrupts off.
     let cause = unsafe { enter_user(context, satp) };
+    hart::leave_user();
     if let Some(float) = &mut context.float
         && sstatus::read().fs() == FS::Dirty
     {
@@ -217,6 +220,7 @@ pub(crate) unsafe fn run_user(context: &mut Context, satp: usize) -> Trap {
         7 | 15 => Trap::Page(value(), Access::Write),
         _ if cause == INTERRUPT | 5 => Trap::Timer,
         _ if cause == INTERRUPT | 9 => Trap::Device,
+        _ if cause == INTERRUPT | 1 => Trap::Signal,
         _ => Trap::Other(cause, value()),
     }
 }
@@ -244,6 +248,9 @@ fn load_float(float: &Float) {
 }
 
 fn save_float(float: &mut Float) {
+    // Registers that another hart kept from an earlier turn of this thread are not these any more.
+    float.owner = next_owner();
+    hart::float_owner().set(float.owner);
     // SAFETY: the unit is on (its state was dirty when user mode was left), and `f` has room for all registers.
     unsafe {
         each_float_register!("fsd", float.f.as_mut_ptr(), options(nostack));

@@ -51,7 +51,7 @@ impl Upcalls {
     }
 
     /// Whether an interrupt waits for this thread.
-    fn are_raised_for(&self, tid: usize) -> bool {
+    pub(crate) fn are_raised_for(&self, tid: usize) -> bool {
         self.are_raised() && self.taker.lock().is_some_and(|taker| taker.tid == tid)
     }
 
@@ -123,6 +123,7 @@ pub(crate) fn raise(process: &Process) -> bool {
         ring.look_again();
     }
     process.wake_thread(tid);
+    process.interrupt_harts();
     true
 }
 

@@ -194,6 +194,21 @@ pub fn wait_by_yielding(yielding: bool) {
     let _ = number_call(call::WAIT_MODE, [mode, 0, 0]);
 }
 
+/// How many harts the system runs on.
+#[must_use]
+pub fn harts() -> usize {
+    number_call(call::HARTS, [0; 3]).unwrap_or(1)
+}
+
+/// Takes all levels but those in `levels` (bit *i* is level *i*) from what this process, or a child of it, may claim. Nothing ever comes back.
+/// What a process claims beyond its grant counts as the next level that it was granted.
+///
+/// # Errors
+/// `pid` is neither this process nor a child of it.
+pub fn grant(pid: Pid, levels: u64) -> Result<(), Error> {
+    number_call(call::GRANT, [pid, levels as usize, 0]).map(|_| ())
+}
+
 /// Free frames of physical memory, of 4 KiB each.
 #[must_use]
 pub fn frames_free() -> usize {

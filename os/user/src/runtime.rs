@@ -13,13 +13,14 @@
 //! While one of its coroutines is inside [`preemptible`](crate::interrupt::preemptible), and while it waits in the kernel, if another
 //! thread may wake a coroutine. Both begin by opening the flag of [`corank_abi::upcall`] and looking once more.
 use core::cell::Cell;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use corank::{Config, Executor, Interrupted, Levels, Priority, Published, Step, SystemView};
+use corank_abi::call;
 
 use crate::interrupt::{self, Present};
 use crate::ring::Ring;
-use crate::{local, page, thread, time};
+use crate::{local, page, raw, thread, time};
 
 /// How many coroutines are polled at most while a submission waits and no new one joins it.
 pub const PATIENCE: u32 = 256;
@@ -27,12 +28,36 @@ pub const PATIENCE: u32 = 256;
 /// How much the executor cares for what is more urgent elsewhere in the system (seed 003, section 2.3.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Global {
-    /// The kernel chooses the most urgent process at each clock tick; the executor never asks.
+    /// The kernel chooses the most urgent process at each clock tick; the executor never asks, and nobody interrupts it.
     #[default]
     Relaxed,
     /// Before each poll the executor compares with the system's bitmap, and yields if something strictly more urgent is ready
-    /// elsewhere.
+    /// elsewhere. A poll that lasts is interrupted for it.
     Strict,
+}
+
+/// [`Global::Strict`] is in force. One for the process, whose harts the kernel treats alike.
+static STRICT: AtomicBool = AtomicBool::new(false);
+
+/// Chooses between relaxed and strict global scheduling, for all executors of this process, from their next poll on.
+pub fn set_global(global: Global) {
+    let mode = match global {
+        Global::Relaxed => call::GLOBAL_RELAXED,
+        Global::Strict => call::GLOBAL_STRICT,
+    };
+    let _ = raw::number_call(call::GLOBAL, [mode, 0, 0]);
+    STRICT.store(global == Global::Strict, Ordering::Relaxed);
+}
+
+/// What [`set_global`] was called with last.
+#[inline]
+#[must_use]
+pub fn global() -> Global {
+    if STRICT.load(Ordering::Relaxed) {
+        Global::Strict
+    } else {
+        Global::Relaxed
+    }
 }
 
 /// Runs `main` as a coroutine of the default priority, and all that it spawns, until `main` has returned; what is left then is
@@ -44,7 +69,8 @@ pub fn block_on<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
     run(Priority::DEFAULT, Global::Relaxed, main)
 }
 
-/// [`block_on`] with `main` at another priority, and with the choice between relaxed and strict global scheduling.
+/// [`block_on`] with `main` at another priority, and with the choice between relaxed and strict global scheduling, which holds for
+/// the process until [`set_global`] is called.
 ///
 /// # Panics
 /// As [`block_on`].
@@ -53,6 +79,9 @@ pub fn run<T: 'static>(
     global: Global,
     main: impl Future<Output = T> + 'static,
 ) -> T {
+    if self::global() != global {
+        set_global(global);
+    }
     let presence = Presence::new();
     let ring = Ring::try_here();
     let mut config = (Config::new().clock(time::nanoseconds)).notify(interrupt::waker());
@@ -61,7 +90,6 @@ pub fn run<T: 'static>(
     }
     let runtime = Runtime {
         executor: Executor::with(config),
-        global,
         patience: Cell::new(PATIENCE),
         submitted: Cell::new(0),
         ring,
@@ -110,7 +138,6 @@ impl Drop for Presence {
 #[derive(Debug)]
 pub(crate) struct Runtime {
     executor: Executor,
-    global: Global,
     /// Polls that are left until waiting submissions are handed over.
     patience: Cell<u32>,
     /// Number of the last submission that was seen.
@@ -181,7 +208,7 @@ impl Runtime {
     fn elsewhere(&self, ring: Option<&'static Ring>) -> Elsewhere {
         Elsewhere {
             ring,
-            global: self.global,
+            global: global(),
         }
     }
 

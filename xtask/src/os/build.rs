@@ -81,12 +81,12 @@ pub(crate) fn build(
     })
 }
 
-/// Builds the kernel that replays the conformance traces, apart from the other one.
-pub(crate) fn conforming_kernel(progress: &mut Progress) -> Result<PathBuf> {
+/// Builds the kernel with one of its features, apart from the other one.
+pub(crate) fn kernel_with(feature: &str, progress: &mut Progress) -> Result<PathBuf> {
     let mut command = BareMetal::require()?.cargo(Target::RiscV, "build");
     command
-        .args(["--release", "--package", KERNEL, "--features=conformance"])
-        .args(["--target-dir", "target/conformance"])
+        .args(["--release", "--package", KERNEL, "--features", feature])
+        .args(["--target-dir", &format!("target/{feature}")])
         .current_dir(repository::path("os"));
     let binaries = binaries(command, &[], progress)?;
     let kernel = binaries.into_iter().find(|binary| binary.name == KERNEL);

@@ -74,7 +74,7 @@ fn file(name: &str, contents: &[u8]) -> Result<PathBuf> {
 /// The conformance traces, inside the kernel.
 fn the_kernel_conforms(context: &mut Context) -> Result<()> {
     let plain = build(context, &[], None)?;
-    let kernel = build::conforming_kernel(&mut context.progress)?;
+    let kernel = build::kernel_with("conformance", &mut context.progress)?;
     let image = Image { kernel, ..plain };
     let (output, code) = boot(&image, "conformance")?;
     ensure!(

@@ -20,14 +20,20 @@ pub(super) const DISK_SIZE: u64 = 64 << 20;
 /// The program that tests the system from inside.
 const USERTESTS: &str = "usertests";
 
-/// `usertests`, on one hart and on two, each with a new disk, which must be whole afterwards.
+/// The harts of the machine, of which the kernel starts one, and the groups of tests: with two those that have to do with several.
+const HARTS: [(u32, &str); 2] = [
+    (1, ""),
+    (2, " threads pipes synchronisation urgency harts grants"),
+];
+
+/// `usertests`, each time with a new disk, which must be whole afterwards.
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
     let image = build::build(&[], None, &mut context.progress)?;
     let mut outcome = Outcome::default();
-    for smp in [1, 2] {
+    for (smp, groups) in HARTS {
         let disk = TestDisk::new("usertests", DISK_SIZE)?;
         let test = ProgramTest {
-            run: USERTESTS.to_string(),
+            run: format!("{USERTESTS}{groups}"),
             smp,
             limit: context.limit.as_secs(),
             ..ProgramTest::default()

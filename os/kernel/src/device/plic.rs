@@ -1,5 +1,7 @@
-//! The interrupt controller for devices (PLIC). The interrupts of all devices go to the supervisor mode of the hart that boots.
+//! The interrupt controller for devices (PLIC). The interrupts of all devices go to the supervisor mode of all harts; the one
+//! that claims an interrupt first serves it.
 use crate::boot::Machine;
+use crate::hart;
 use spin::Once;
 
 /// How many interrupts the controller can tell apart, at most, as far as this kernel cares. QEMU's `virt` has 96.
@@ -13,8 +15,18 @@ static HANDLERS: [Once<fn()>; MAX_INTERRUPTS] = [const { Once::new() }; MAX_INTE
 /// Where the registers lie.
 struct Controller {
     base: usize,
-    /// The supervisor mode of the hart that serves the interrupts: each hart has two contexts, the machine's first.
-    context: usize,
+    /// Bit *i*: interrupts go to the hart with the number *i*.
+    harts: u64,
+}
+
+/// The supervisor mode of a hart: each has two contexts, the machine's first.
+fn context(hart: usize) -> usize {
+    2 * hart + 1
+}
+
+/// What a hart writes and reads to claim and complete an interrupt.
+fn claim(hart: usize) -> usize {
+    0x20_0004 + 0x1000 * context(hart)
 }
 
 /// Finds the controller.
@@ -22,10 +34,15 @@ pub(crate) fn init(machine: &Machine) {
     if let Some(registers) = &machine.interrupts {
         let controller = CONTROLLER.call_once(|| Controller {
             base: registers.start,
-            context: 2 * machine.boot_hart + 1,
+            harts: machine
+                .harts()
+                .iter()
+                .fold(0, |harts, &hart| harts | 1 << hart),
         });
-        // Every priority above 0 gets through.
-        controller.write(0x20_0000 + 0x1000 * controller.context, 0);
+        for hart in controller.harts() {
+            // Every priority above 0 gets through.
+            controller.write(0x20_0000 + 0x1000 * context(hart), 0);
+        }
     }
 }
 
@@ -40,8 +57,10 @@ pub(crate) fn enable(interrupt: u32, handler: fn()) {
     let interrupt = interrupt as usize;
     HANDLERS[interrupt].call_once(|| handler);
     controller.write(4 * interrupt, 1);
-    let enabled = 0x2000 + 0x80 * controller.context + 4 * (interrupt / 32);
-    controller.write(enabled, controller.read(enabled) | 1 << (interrupt % 32));
+    for hart in controller.harts() {
+        let enabled = 0x2000 + 0x80 * context(hart) + 4 * (interrupt / 32);
+        controller.write(enabled, controller.read(enabled) | 1 << (interrupt % 32));
+    }
 }
 
 /// Serves the interrupts that are pending.
@@ -49,7 +68,7 @@ pub(crate) fn serve() {
     let Some(controller) = CONTROLLER.get() else {
         return;
     };
-    let claim = 0x20_0004 + 0x1000 * controller.context;
+    let claim = claim(hart::id());
     loop {
         let interrupt = controller.read(claim);
         if interrupt == 0 {
@@ -63,6 +82,10 @@ pub(crate) fn serve() {
 }
 
 impl Controller {
+    fn harts(&self) -> impl Iterator<Item = usize> {
+        (0..64).filter(|hart| self.harts >> hart & 1 != 0)
+    }
+
     fn read(&self, offset: usize) -> u32 {
         // SAFETY: the device tree says that a PLIC lies there, and it is mapped.
         unsafe { ((self.base + offset) as *const u32).read_volatile() }

@@ -93,7 +93,10 @@ impl State {
                     space.write(buffer.address, &frame.bytes()[offset..offset + count])?;
                     self.read += count;
                     buffer.advance(count);
-                    if self.read.is_multiple_of(PAGE_SIZE) || self.read == self.written {
+                    // In a pipe that is full, the newest bytes may have come into this frame already.
+                    let is_reused = self.written - self.read > CAPACITY - PAGE_SIZE;
+                    let is_done = self.read.is_multiple_of(PAGE_SIZE) && !is_reused;
+                    if is_done || self.read == self.written {
                         *place = None;
                     }
                 }

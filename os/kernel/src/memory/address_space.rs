@@ -11,9 +11,10 @@
 //! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first touch.
 use super::frame::Frame;
 use super::kernel_space;
-use super::page_table::{Flags, PageTable};
+use super::page_table::{Flags, PageTable, Unmapped};
 use super::user::{Access, BadAddress};
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
+use crate::hart;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::upcall;
@@ -100,10 +101,12 @@ impl AddressSpace {
             && self.stale.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
-    /// To be called after a translation was taken away. A new one needs nothing: a hart that remembers that there was none
-    /// traps once and then forgets (see [`crate::thread`]).
+    /// To be called after a translation was taken away, and before its frame is used for anything else. Harts that run the
+    /// program now forget it at once, the others before they run it again. A new translation needs nothing: a hart that
+    /// remembers that there was none traps once and then forgets (see [`crate::thread`]).
     fn changed(&self) {
         self.stale.store(u64::MAX, Ordering::Release);
+        hart::forget_elsewhere(self.satp);
     }
 
     /// Maps a fresh frame of zeros at `page`, and returns the frame's address.
@@ -161,10 +164,21 @@ impl AddressSpace {
 
     /// Takes away every page in `range`.
     pub(crate) fn unmap(&mut self, range: Range<usize>) {
+        // As many as one call to the other harts is worth.
+        let mut unmapped = heapless::Vec::<Unmapped, 64>::new();
         for page in range.step_by(PAGE_SIZE) {
-            self.table.unmap(page);
+            if unmapped.is_full() {
+                self.changed();
+                unmapped.clear();
+            }
+            if let Some(page) = self.table.unmap(page) {
+                let _ = unmapped.push(page);
+            }
         }
-        self.changed();
+        if !unmapped.is_empty() {
+            self.changed();
+        }
+        // The frames are free from here on.
     }
 
     /// The physical address of the page of `address`, if a program may use it so. Maps a page of a stack that was not there yet.
@@ -251,7 +265,7 @@ impl AddressSpace {
         let mut pages = 0;
         let counted: Result<(), core::convert::Infallible> =
             self.table.for_each_page(|_, entry| {
-                pages += usize::from(entry.flags().contains(Flags::OWNED));
+                pages += usize::from(entry.flags().intersects(Flags::OWNED | Flags::SHARED));
                 Ok(())
             });
         let Ok(()) = counted;

@@ -1,5 +1,6 @@
 //! The kernel's own address space: physical memory and devices at their own addresses; on top, in every address space,
 //! the trampoline and the harts' pages.
+use super::frame::Frame;
 use super::page_table::{Flags, PageTable};
 use super::stack;
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
@@ -12,6 +13,14 @@ pub(crate) const TRAMPOLINE: usize = usize::MAX - PAGE_SIZE + 1;
 /// Where the page of the hart with this index is mapped in every address space.
 pub(crate) const fn hart_page(index: usize) -> usize {
     TRAMPOLINE - (index + 1) * PAGE_SIZE
+}
+
+/// Size of the stack of each hart but the first, in bytes. Below each lies a page that is not there.
+const STACK: usize = 64 << 10;
+
+/// The upper end of the stack of a hart other than the first, whose stack is part of the kernel's image.
+pub(crate) const fn hart_stack(index: usize) -> usize {
+    hart_page(hart::MAX_HARTS) - (index - 1) * (STACK + PAGE_SIZE)
 }
 
 static TABLE: Once<PageTable> = Once::new();
@@ -56,6 +65,12 @@ pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
     table.map(TRAMPOLINE, trampoline_address(), text)?;
     for index in 0..hart::MAX_HARTS {
         table.map(hart_page(index), hart::page_address(index), data)?;
+    }
+    for index in 1..machine.harts().len() {
+        let end = hart_stack(index);
+        for page in (end - STACK..end).step_by(PAGE_SIZE) {
+            table.map(page, Frame::zeroed()?.into_address(), data)?;
+        }
     }
     stack::init(&mut table)?;
     vdso::init(&mut table);

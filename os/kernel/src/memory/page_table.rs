@@ -209,15 +209,12 @@ impl PageTable {
         Ok(())
     }
 
-    /// Takes away the page at `page`. Its frame is released if it belongs to this table. Returns whether there was one.
-    pub(crate) fn unmap(&mut self, page: usize) -> bool {
-        let Some(place) = self.find(page, 0) else {
-            return false;
-        };
+    /// Takes away the page at `page`, if there is one.
+    pub(crate) fn unmap(&mut self, page: usize) -> Option<Unmapped> {
+        let place = self.find(page, 0)?;
         // SAFETY: `find` returns places inside tables of this page table, borrowed exclusively.
         let entry = unsafe { place.replace(Entry(0)) };
-        release(entry);
-        entry.is_valid()
+        entry.is_valid().then_some(Unmapped(entry))
     }
 
     /// Makes the root's last entry, under which the trampoline lies, the same as `other`'s. It does not belong to `self`.
@@ -276,6 +273,17 @@ fn entries(table: usize, at: usize) -> impl Iterator<Item = (usize, usize)> {
     below
         .into_iter()
         .flat_map(|below| (0..512).map(move |place| (place, below)))
+}
+
+/// What was mapped at a page. Its frame, if it belonged to the page table, is released when this is dropped: when no hart
+/// remembers the translation any more.
+#[must_use = "harts may still remember the translation"]
+pub(crate) struct Unmapped(Entry);
+
+impl Drop for Unmapped {
+    fn drop(&mut self) {
+        release(self.0);
+    }
 }
 
 /// Releases the frame of a leaf if it belongs to the page table.

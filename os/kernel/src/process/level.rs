@@ -10,8 +10,18 @@ pub(crate) fn priority(level: u8) -> Priority {
     Priority::new(level).unwrap_or(Priority::LEAST_URGENT)
 }
 
+/// How much harts that run a process care for what is more urgent elsewhere (seed 003, section 2.3.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Global {
+    /// They look at each clock tick.
+    Relaxed,
+    /// They are interrupted when something strictly more urgent becomes ready.
+    Strict,
+}
+
 impl Process {
-    /// The levels that the process's coroutines are ready at, as far as it may claim them; `None` if it has no executor.
+    /// The most urgent level that the process's coroutines are ready at, as far as it may claim it, as one bit or none; `None` if
+    /// it has no executor.
     fn claimed(&self) -> Option<u64> {
         let page = self.page();
         if page.executors.load(Ordering::Acquire) == 0 {
@@ -20,12 +30,39 @@ impl Process {
         let said = page.ready.load(Ordering::Acquire)
             | page.running.load(Ordering::Acquire)
             | page.arriving.load(Ordering::Acquire);
-        Some(said & self.granted)
+        // What is more urgent than the grant counts as the grant (rule U2).
+        Some(match said.trailing_zeros() {
+            64 => 0,
+            level => 1 << self.allowed(level as u8),
+        })
     }
 
-    /// Whether an executor runs in the process.
-    pub(crate) fn has_executor(&self) -> bool {
-        self.page().executors.load(Ordering::Relaxed) != 0
+    /// The levels that the process may claim.
+    pub(crate) fn granted(&self) -> u64 {
+        self.granted.load(Ordering::Relaxed)
+    }
+
+    /// Takes all levels away that are not in `levels`. None comes back.
+    pub(crate) fn restrict(&self, levels: u64) {
+        self.granted.fetch_and(levels, Ordering::Relaxed);
+        self.follow_level();
+    }
+
+    /// How the process's harts care for what is more urgent elsewhere.
+    pub(crate) fn global(&self) -> Global {
+        if self.is_strict.load(Ordering::Relaxed) {
+            Global::Strict
+        } else {
+            Global::Relaxed
+        }
+    }
+
+    /// Sets how they do from now on; returns how they did.
+    pub(crate) fn set_global(&self, global: Global) -> Global {
+        let before = self.global();
+        self.is_strict
+            .store(global == Global::Strict, Ordering::Relaxed);
+        before
     }
 
     /// The level at which the process's threads run.
@@ -36,7 +73,7 @@ impl Process {
     /// The most urgent level that the process may claim and that is not more urgent than `level`.
     pub(crate) fn allowed(&self, level: u8) -> u8 {
         let level = u32::from(level.min(63));
-        let granted = self.granted >> level << level;
+        let granted = self.granted() >> level << level;
         if granted == 0 {
             63
         } else {
@@ -61,7 +98,7 @@ impl Process {
         let priority = priority(self.level());
         for slot in &self.state.lock().threads {
             if let Slot::Live(coroutine) = slot {
-                coroutine.reprioritize(priority);
+                hart::executor().reprioritize(*coroutine, priority);
             }
         }
     }
@@ -73,15 +110,11 @@ impl Process {
     }
 }
 
-/// Forms the system bitmap from what the processes say and the kernel's own coroutines, lets each process follow, and interrupts
-/// those that have a timer that is due.
-pub(crate) fn publish_levels() {
+/// Lets each process follow what it says of its coroutines, and interrupts those that have a timer that is due.
+pub(crate) fn follow_levels() {
     let now = clock::now();
-    let mut system = hart::executor().published().urgency().bits();
     table::for_each(|process| {
-        system |= process.claimed().unwrap_or(0);
         process.follow_level();
         upcall::notify_if_due(process, now);
     });
-    clock::system_page().ready.store(system, Ordering::Release);
 }

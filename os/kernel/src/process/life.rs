@@ -1,5 +1,5 @@
 //! How processes and threads begin and end.
-use super::level::priority;
+use super::level::{Global, priority};
 use super::table::SpaceId;
 use super::{Process, Slot, State, table};
 use crate::elf_loader::{self, LoadError};
@@ -19,7 +19,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank_abi::auxiliary;
 use corank_abi::page::{DEFAULT_LEVEL, PROCESS_PAGE, SYSTEM_PAGE};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use spin::{Mutex, Once};
 
 /// How many threads a process may have.
@@ -63,7 +63,8 @@ fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, L
             .map(Some)
             .into();
     }
-    let context = process.load(file, arguments)?;
+    let (space, context) = process.load(file, arguments)?;
+    *process.memory.lock() = Some(space);
     table::insert(process.clone());
     process.start_thread(|_| Ok(context))?;
     Ok(process)
@@ -82,6 +83,7 @@ impl Process {
             children: Vec::new(),
             threads: Vec::new(),
             free_tids: Vec::new(),
+            starts: 0,
             live: 0,
             files: Vec::new(),
             first_free_file: 0,
@@ -99,7 +101,8 @@ impl Process {
             directory: Mutex::new(String::from("/")),
             memory: Mutex::new(None),
             page,
-            granted: u64::MAX,
+            granted: AtomicU64::new(u64::MAX),
+            is_strict: AtomicBool::new(false),
             level: AtomicU8::new(DEFAULT_LEVEL),
             waits_by_yielding: AtomicBool::new(false),
             by_thread: AtomicBool::new(false),
@@ -115,11 +118,11 @@ impl Process {
         }))
     }
 
-    /// Replaces the process's memory by a program with its arguments, and returns where its main thread begins.
+    /// Memory with a program and its arguments, and where its main thread begins.
     ///
     /// # Errors
-    /// See [`LoadError`]; the process then keeps its memory.
-    pub(crate) fn load(&self, file: &[u8], arguments: &[&[u8]]) -> Result<Context, LoadError> {
+    /// See [`LoadError`].
+    fn load(&self, file: &[u8], arguments: &[&[u8]]) -> Result<(AddressSpace, Context), LoadError> {
         let mut space = AddressSpace::new(self.space_id.number())?;
         let entry = elf_loader::load(file, &mut space)?;
         vdso::map_private(&mut space)?;
@@ -151,6 +154,28 @@ impl Process {
         let mut context = Context::new(entry, stack);
         context.x[10] = arguments.len();
         context.x[11] = stack + 8;
+        Ok((space, context))
+    }
+
+    /// Runs another program in this process. Only its main thread may, when it is the only one.
+    ///
+    /// # Errors
+    /// See [`LoadError`]; the process then goes on as it was.
+    pub(crate) async fn exec(
+        &self,
+        name: &str,
+        file: &[u8],
+        arguments: &[&[u8]],
+    ) -> Result<Context, LoadError> {
+        let (space, context) = self.load(file, arguments)?;
+        let ring = self.ring.lock().take();
+        if let Some(ring) = ring {
+            ring.cancel_all();
+            // The calls under way mean the old program's memory, and another hart may be serving one right now.
+            while Arc::strong_count(&ring) > 1 {
+                corank::yield_now().await;
+            }
+        }
         // The page says nothing yet of the new program's coroutines.
         let page = self.page();
         page.executors.store(0, Ordering::Relaxed);
@@ -162,26 +187,10 @@ impl Process {
         }
         page.flag.open();
         self.upcalls.forget(0);
-        *self.memory.lock() = Some(space);
-        Ok(context)
-    }
-
-    /// Runs another program in this process. Only its main thread may, when it is the only one.
-    ///
-    /// # Errors
-    /// As [`Process::load`]; the process then goes on as it was.
-    pub(crate) fn exec(
-        &self,
-        name: &str,
-        file: &[u8],
-        arguments: &[&[u8]],
-    ) -> Result<Context, LoadError> {
-        let context = self.load(file, arguments)?;
-        // The calls under way meant the old program's memory. None of them runs before this returns.
-        if let Some(ring) = self.ring.lock().take() {
-            ring.cancel_all();
-        }
+        let old = self.memory.lock().replace(space);
+        drop(old);
         *self.name.lock() = String::from(name);
+        self.set_global(Global::Relaxed);
         let mut state = self.state.lock();
         state.semaphores.clear();
         state.mutexes.clear();
@@ -203,7 +212,8 @@ impl Process {
     /// Whether only the main thread is left.
     pub(crate) fn has_one_thread(&self) -> bool {
         let state = self.state.lock();
-        state.live == 1 && matches!(state.threads.first(), Some(Slot::Live(_)))
+        let main = state.threads.first();
+        state.live == 1 && matches!(main, Some(Slot::Live(_) | Slot::Starting(_)))
     }
 
     /// A child with a copy of the memory, the same files, and one thread that goes on from `context`.
@@ -232,6 +242,8 @@ impl Process {
             .running
             .store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
         child.set_wait_mode(self.wait_mode());
+        child.set_global(self.global());
+        child.granted.store(self.granted(), Ordering::Relaxed);
         let by_thread = self.by_thread.load(Ordering::Relaxed);
         child.by_thread.store(by_thread, Ordering::Relaxed);
         child
@@ -279,37 +291,47 @@ impl Process {
         self: &Arc<Process>,
         context: impl FnOnce(usize) -> Result<Context, OutOfMemory>,
     ) -> Result<usize, OutOfMemory> {
-        let tid = {
+        let (tid, start) = {
             let mut state = self.state.lock();
             if state.ending.is_some() || state.live >= MAX_THREADS {
                 return Err(OutOfMemory);
             }
+            state.starts += 1;
+            let start = state.starts;
             let tid = state.free_tids.pop().unwrap_or(state.threads.len());
             if tid == state.threads.len() {
-                state.threads.push(Slot::Starting);
+                state.threads.push(Slot::Starting(start));
             } else {
-                state.threads[tid] = Slot::Starting;
+                state.threads[tid] = Slot::Starting(start);
             }
             state.live += 1;
-            tid
+            (tid, start)
         };
+        // From here on the thread takes care of its place, whether it runs or is dropped.
+        let thread = Thread::new(self.clone(), tid);
         let started = context(tid).and_then(|context| {
-            let thread = Thread::new(self.clone(), tid);
             hart::executor()
-                .spawn(priority(self.level()), thread::run(thread, context, None))
+                .spawn_with(priority(self.level()), || {
+                    thread::run(thread, context, None)
+                })
                 .map_err(|_| OutOfMemory)
         });
         let mut state = self.state.lock();
         match started {
             Ok(handle) => {
-                state.threads[tid] = Slot::Live(handle.remote());
+                // On another hart it may have run already, and ended, and its place may be another's.
+                if matches!(state.threads[tid], Slot::Starting(one) if one == start) {
+                    state.threads[tid] = Slot::Live(handle.id());
+                    if state.ending.is_some() {
+                        // Whoever ended the process did not know of it.
+                        drop(state);
+                        handle.cancel();
+                    }
+                }
                 Ok(tid)
             }
             Err(error) => {
-                // A thread that could not start has been dropped, and with that has ended: it is forgotten.
-                if matches!(state.threads[tid], Slot::Starting) {
-                    state.live -= 1;
-                }
+                // A thread that could not start has ended: it is forgotten.
                 state.threads[tid] = Slot::Free;
                 state.free_tids.push(tid);
                 Err(error)
@@ -328,18 +350,19 @@ impl Process {
             state.ending = Some(code);
             self.is_ending.store(true, Ordering::Relaxed);
             let live = |slot: &Slot| match slot {
-                Slot::Live(coroutine) => Some(coroutine.clone()),
+                Slot::Live(coroutine) => Some(*coroutine),
                 _ => None,
             };
             state.threads.iter().filter_map(live).collect()
         };
+        self.interrupt_harts();
         let ring = self.ring.lock().clone();
         if let Some(ring) = ring {
             ring.cancel_all();
         }
-        // Dropped coroutines come back with `thread_gone`: no lock is held here.
+        // Dropped coroutines come back with `thread_gone`: no lock is held here. One that another hart polls ends with its poll.
         for coroutine in coroutines {
-            coroutine.cancel();
+            hart::executor().cancel(coroutine);
         }
     }
 
@@ -371,7 +394,7 @@ impl Process {
     /// The last thread is gone: everything goes back, and the parent learns of it.
     fn finish(&self) {
         fault::forget(self.pid);
-        let (files, children, parent) = {
+        let (files, children) = {
             let mut state = self.state.lock();
             state.semaphores.clear();
             state.mutexes.clear();
@@ -379,7 +402,6 @@ impl Process {
             (
                 core::mem::take(&mut state.files),
                 core::mem::take(&mut state.children),
-                state.parent.upgrade(),
             )
         };
         drop(files);
@@ -391,7 +413,12 @@ impl Process {
         if first.is_some_and(|first| first.pid == self.pid) {
             power::shut_down(self.state.lock().ending.unwrap_or(0));
         }
-        self.state.lock().ended = true;
+        let parent = {
+            // In one step: whoever adopts this process comes before it, and is the parent then, or after it, and looks.
+            let mut state = self.state.lock();
+            state.ended = true;
+            state.parent.upgrade()
+        };
         if let Some(first) = first {
             adopt(first, children);
         }

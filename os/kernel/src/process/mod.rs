@@ -10,13 +10,14 @@ mod life;
 mod records;
 mod table;
 
-pub(crate) use level::{priority, publish_levels};
+pub(crate) use level::{Global, follow_levels, priority};
 pub(crate) use life::start_first;
 pub(crate) use records::records;
 pub(crate) use table::{count, find};
 
 use crate::fault::Countdown;
 use crate::file::File;
+use crate::hart;
 use crate::memory::address_space::AddressSpace;
 use crate::memory::frame::Frame;
 use crate::memory::heap;
@@ -27,10 +28,10 @@ use crate::wait::{WaitMode, WaitQueue};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use corank::Remote;
+use corank::CoroutineId;
 use corank_abi::exit_code;
 use corank_abi::page::ProcessPage;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use spin::Mutex;
 use table::SpaceId;
 
@@ -54,7 +55,9 @@ pub(crate) struct Process {
     /// What the process says of its coroutines; a [`ProcessPage`].
     page: Frame,
     /// The levels that the process may claim.
-    granted: u64,
+    granted: AtomicU64,
+    /// Its harts are interrupted for what is more urgent; see [`Global`].
+    is_strict: AtomicBool,
     /// The level at which its threads run now.
     level: AtomicU8,
     waits_by_yielding: AtomicBool,
@@ -85,6 +88,8 @@ struct State {
     children: Vec<Arc<Process>>,
     threads: Vec<Slot>,
     free_tids: Vec<usize>,
+    /// How many threads were ever started.
+    starts: u64,
     /// How many threads have a coroutine.
     live: usize,
     files: Vec<Option<File>>,
@@ -103,9 +108,9 @@ struct State {
 #[derive(Debug)]
 enum Slot {
     Free,
-    /// Its coroutine is being made.
-    Starting,
-    Live(Remote),
+    /// Its coroutine is being made: the number that this start has.
+    Starting(u64),
+    Live(CoroutineId),
     Exited(i32),
 }
 
@@ -161,8 +166,14 @@ impl Process {
     /// Wakes the thread's coroutine, whatever it waits for.
     pub(crate) fn wake_thread(&self, tid: usize) {
         if let Some(Slot::Live(coroutine)) = self.state.lock().threads.get(tid) {
-            coroutine.wake();
+            hart::executor().wake(*coroutine);
         }
+    }
+
+    /// Ends user mode on all other harts that run the process now. Those that are about to enter it look once more what there is to
+    /// do: under the memory's lock, as this does.
+    pub(crate) fn interrupt_harts(&self) {
+        self.with_memory(|space| hart::interrupt_elsewhere(space.satp()), ());
     }
 
     /// How its threads wait.
@@ -255,6 +266,16 @@ impl Process {
         self.state.lock().table(kind).get(number).cloned()
     }
 
+    /// The child with this number, whether it has ended or not.
+    pub(crate) fn child(&self, pid: usize) -> Option<Arc<Process>> {
+        let state = self.state.lock();
+        state
+            .children
+            .iter()
+            .find(|child| child.pid == pid)
+            .cloned()
+    }
+
     /// Looks for a child that has ended: the one with this number, or any. `found_none` runs, if one still runs, before
     /// another can end.
     pub(crate) fn wait_child(&self, pid: Option<usize>, running: impl FnOnce()) -> Waited {
@@ -284,7 +305,7 @@ impl Process {
         let mut state = self.state.lock();
         match state.threads.get(tid) {
             None | Some(Slot::Free) => Waited::Nobody,
-            Some(Slot::Starting | Slot::Live(_)) => {
+            Some(Slot::Starting(_) | Slot::Live(_)) => {
                 running();
                 Waited::Running
             }

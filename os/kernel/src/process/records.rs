@@ -31,7 +31,7 @@ impl Process {
             pid: self.pid as u64,
             group: self.group.load(Ordering::Relaxed) as u64,
             level: self.level().into(),
-            granted: self.granted,
+            granted: self.granted(),
             ready: page.ready.load(Ordering::Relaxed),
             running: page.running.load(Ordering::Relaxed),
             arriving: page.arriving.load(Ordering::Relaxed),
@@ -65,7 +65,7 @@ impl Process {
 
 /// What the process's own lock guards.
 fn fill(record: &mut ProcessRecord, state: &State) {
-    let live = |slot: &&Slot| matches!(slot, Slot::Live(_) | Slot::Starting);
+    let live = |slot: &&Slot| matches!(slot, Slot::Live(_) | Slot::Starting(_));
     record.threads = state.threads.iter().filter(live).count() as u64;
     record.files = state.files.iter().flatten().count() as u64;
     record.state = match state.ending {

@@ -32,6 +32,8 @@ pub(super) struct Calls {
     linked: usize,
     /// How many are to be cancelled.
     cancels: usize,
+    /// How many have ever begun, modulo 2^32.
+    begun: u32,
 }
 
 /// The end of a bucket.
@@ -42,6 +44,8 @@ const NONE: u32 = u32::MAX;
 struct Call {
     /// `None` while it is being made.
     coroutine: Option<Remote>,
+    /// How many calls began before it, modulo 2^32.
+    serial: u32,
     /// What is served now.
     served: Tag,
     /// Next in its bucket.
@@ -153,11 +157,13 @@ impl Calls {
         self.cancels
     }
 
-    /// A call begins, with `rest` linked behind it, in reverse order. Returns its number.
-    pub(super) fn begin(&mut self, first: &Submission, rest: Vec<Submission>) -> usize {
+    /// A call begins, with `rest` linked behind it, in reverse order. Returns its number, which
+    /// another call may have when it is gone, and one that none has for a long time.
+    pub(super) fn begin(&mut self, first: &Submission, rest: Vec<Submission>) -> (usize, u32) {
         self.linked += rest.iter().filter(|linked| reports(linked)).count();
         let number = self.calls.insert(Call {
             coroutine: None,
+            serial: self.begun,
             served: Tag::of(first),
             next: NONE,
             rest: (!rest.is_empty()).then(|| Box::new(Linked(rest))),
@@ -168,12 +174,16 @@ impl Calls {
         } else {
             self.enter(number);
         }
-        number
+        let serial = self.begun;
+        self.begun = serial.wrapping_add(1);
+        (number, serial)
     }
 
-    /// The coroutine that serves a call has been made.
-    pub(super) fn made(&mut self, number: usize, coroutine: Remote) {
-        if let Some(call) = self.calls.get_mut(number) {
+    /// The coroutine that serves a call has been made. On another hart it may have served it already.
+    pub(super) fn made(&mut self, (number, serial): (usize, u32), coroutine: Remote) {
+        if let Some(call) = self.calls.get_mut(number)
+            && call.serial == serial
+        {
             call.coroutine = Some(coroutine);
         }
     }

@@ -14,10 +14,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::call::{FAILED, RING_REPRIORITIZE};
 use corank_abi::ring::{Completion, LINK, Submission};
-use core::cell::Cell;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Poll;
 use spin::MutexGuard;
 
@@ -72,7 +71,7 @@ impl Ring {
         rest: Vec<Submission>,
     ) -> Vec<Submission> {
         let level = priority(process.allowed(first.level));
-        let number = {
+        let place = {
             let mut state = self.state.lock();
             if state.closed {
                 return Vec::new();
@@ -81,8 +80,8 @@ impl Ring {
         };
         let under_way = UnderWay {
             ring: self.clone(),
-            number,
-            begun: Cell::new(false),
+            number: place.0,
+            begun: AtomicBool::new(false),
         };
         let spawned = if heap::has_room() {
             let (process, first) = (process.clone(), *first);
@@ -94,10 +93,15 @@ impl Ring {
         };
         let mut state = self.state.lock();
         if let Some(handle) = spawned {
-            state.calls.made(number, handle.remote());
+            state.calls.made(place, handle.remote());
+            if state.closed {
+                // Whoever cancelled all calls did not know of it.
+                drop(state);
+                handle.cancel();
+            }
             return Vec::new();
         }
-        let rest = state.calls.abandon(number);
+        let rest = state.calls.abandon(place.0);
         drop(state);
         self.complete(process, Tag::of(first), FAILED);
         rest
@@ -184,7 +188,7 @@ struct UnderWay {
     ring: Arc<Ring>,
     number: usize,
     /// Its coroutine has run, and is not done yet. Until then the place is that of whoever makes the coroutine.
-    begun: Cell<bool>,
+    begun: AtomicBool,
 }
 
 impl UnderWay {
@@ -213,7 +217,7 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if self.begun.get() {
+        if self.begun.load(Ordering::Relaxed) {
             // Killed in the middle. Not there any more when all calls of the process were cancelled.
             self.ring.state.lock().calls.abandon(self.number);
         }
@@ -222,7 +226,7 @@ impl Drop for UnderWay {
 
 /// The coroutine of calls that have to wait.
 async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
-    under_way.begun.set(true);
+    under_way.begun.store(true, Ordering::Relaxed);
     let mut served = first;
     loop {
         let result = if process.by_thread.load(Ordering::Relaxed) {
@@ -261,7 +265,7 @@ async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
             corank::reprioritize(this, priority(process.allowed(served.level)));
         }
     }
-    under_way.begun.set(false);
+    under_way.begun.store(false, Ordering::Relaxed);
 }
 
 /// Serves a submission by a kernel thread. `None`: it was cancelled, and has done nothing.

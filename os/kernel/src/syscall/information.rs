@@ -44,7 +44,7 @@ pub(super) fn system_status(process: &Process, address: usize) -> Result {
             processes: process::count() as u64,
             coroutines: executor.live() as u64,
             ready: executor.published().ready().bits(),
-            stacks: 1 + stack::in_use() as u64,
+            stacks: (hart::count() + stack::in_use()) as u64,
             frames: frame::all() as u64,
             frames_free: frame::free() as u64,
             heap: heap as u64,

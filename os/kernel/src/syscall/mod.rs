@@ -9,17 +9,17 @@ mod process;
 mod sync;
 mod thread;
 
-use crate::clock;
 use crate::fault;
 use crate::file::File;
 use crate::kernel_thread::{Call, KernelThread};
 use crate::memory::frame;
 use crate::memory::user::{BadAddress, UserBuffer};
-use crate::process::{Process, publish_levels};
+use crate::process::Process;
 use crate::thread::{End, Thread};
 use crate::trap::Context;
 use crate::upcall;
 use crate::wait::WaitMode;
+use crate::{clock, hart};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::call::*;
@@ -48,10 +48,8 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         }
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
-            // The calling process's bitmap, and others', may have changed since the last tick (strict global scheduling).
-            if process.has_executor() {
-                publish_levels();
-            }
+            // Whoever gives way has changed its bitmap since the kernel looked last: it must not come back at an old level.
+            process.follow_level();
             corank::yield_now().await;
             0
         }
@@ -125,7 +123,9 @@ async fn block_on_stack(thread: &Thread, number: usize, arguments: [usize; 3]) -
 }
 
 /// A rare call's future in a place of its own: neither its size nor its code is part of what every call goes through.
-fn apart<'a, T>(future: impl Future<Output = T> + 'a) -> Pin<Box<dyn Future<Output = T> + 'a>> {
+fn apart<'a, T>(
+    future: impl Future<Output = T> + Send + 'a,
+) -> Pin<Box<dyn Future<Output = T> + Send + 'a>> {
     Box::pin(future)
 }
 
@@ -171,6 +171,9 @@ pub(crate) fn at_once(
         }
         MUTEX_UNLOCK | SEMAPHORE_UP | CONDVAR_SIGNAL => Ok(sync::up(process, number, first)),
         SBRK => Ok(process::sbrk(process, first as isize)),
+        GRANT => Ok(process::grant(process, first, second as u64)),
+        GLOBAL => Ok(process::global(process, first)),
+        HARTS => Ok(hart::count() as isize),
         FRAMES_FREE => Ok(frame::free() as isize),
         PROCESS_LIST => information::process_list(process, first, second),
         SYSTEM_STATUS => information::system_status(process, first),

@@ -1,7 +1,7 @@
 //! Processes.
 use super::{Result, files};
 use crate::fs::{self, Operation, Reply, path};
-use crate::process::{self, Process, Waited};
+use crate::process::{self, Global, Process, Waited};
 use crate::programs;
 use crate::thread::{End, Thread};
 use crate::trap::Context;
@@ -10,7 +10,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use corank_abi::call::FAILED;
+use corank_abi::call::{FAILED, GLOBAL_RELAXED, GLOBAL_STRICT};
 use core::task::Poll;
 
 /// How many arguments a program may get, and how many bytes they may have together.
@@ -65,7 +65,7 @@ pub(super) async fn exec(
     };
     let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
     let name = path.rsplit('/').next().unwrap_or(&path);
-    Ok(match process.exec(name, &program, &arguments) {
+    Ok(match process.exec(name, &program, &arguments).await {
         Ok(fresh) => return Err(End::Program(Box::new(fresh))),
         Err(_) => FAILED,
     })
@@ -127,6 +127,32 @@ pub(super) fn kill(pid: usize, asked: usize) -> isize {
         None => asked == 0 && process::find(pid).is_some(),
     };
     if found { 0 } else { FAILED }
+}
+
+#[inline(never)]
+pub(super) fn grant(process: &Arc<Process>, pid: usize, levels: u64) -> isize {
+    let member = if pid == process.pid {
+        Some(process.clone())
+    } else {
+        process.child(pid)
+    };
+    member.map_or(FAILED, |member| {
+        member.restrict(levels);
+        0
+    })
+}
+
+#[inline(never)]
+pub(super) fn global(process: &Process, mode: usize) -> isize {
+    let mode = match mode {
+        GLOBAL_RELAXED => Global::Relaxed,
+        GLOBAL_STRICT => Global::Strict,
+        _ => return FAILED,
+    };
+    match process.set_global(mode) {
+        Global::Relaxed => GLOBAL_RELAXED as isize,
+        Global::Strict => GLOBAL_STRICT as isize,
+    }
 }
 
 #[inline(never)]

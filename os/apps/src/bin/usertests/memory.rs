@@ -5,7 +5,7 @@ use corank_abi::call::{FAILED, SBRK};
 use corank_user::page::PAGE_SIZE;
 use corank_user::process;
 
-use crate::support::{BAD_ADDRESS, call, exit_code, expect_end, tests};
+use crate::support::{BAD_ADDRESS, call, exit_code, expect_end, frames_free_when, tests};
 
 tests![
     the_heap_grows_and_shrinks,
@@ -136,7 +136,7 @@ fn memory_is_exhausted_and_comes_back() {
         0
     });
     assert_eq!(code, 0);
-    assert_eq!(process::frames_free(), before);
+    assert_eq!(frames_free_when(before), before);
 }
 
 fn exec_gives_memory_back() {
@@ -147,5 +147,5 @@ fn exec_gives_memory_back() {
         1
     });
     assert_eq!(code, 0);
-    assert_eq!(process::frames_free(), before);
+    assert_eq!(frames_free_when(before), before);
 }

@@ -1,7 +1,9 @@
 //! What the tests share.
+use alloc::vec::Vec;
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process::{self, Pid};
-use corank_user::raw;
+use corank_user::runtime::{self, Global};
+use corank_user::{Priority, raw};
 
 /// One test.
 pub(crate) struct Test {
@@ -64,6 +66,57 @@ pub(crate) fn kill_and_wait(pid: Pid) {
 pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     let Pipe { reader, writer } = Pipe::new().expect("a pipe");
     (reader, writer)
+}
+
+/// Processes that keep all harts but one busy, at the most urgent level, until this is dropped: what competes then competes for one hart.
+pub(crate) struct Occupied(Vec<Pid>);
+
+/// See [`Occupied`].
+pub(crate) fn occupy_other_harts() -> Occupied {
+    let (begun, begins) = pipe();
+    let spinners: Vec<Pid> = (1..process::harts())
+        .map(|_| {
+            let spin = || {
+                let begins = begins.duplicate().expect("a descriptor");
+                runtime::run(Priority::MOST_URGENT, Global::Relaxed, async move {
+                    begins.write(&[0]).expect("room");
+                    // Longer than any test takes, but not for ever if the test fails.
+                    spin_for_ticks(3000);
+                })
+            };
+            process::spawn(|| {
+                spin();
+                0
+            })
+            .expect("a process")
+        })
+        .collect();
+    for _ in &spinners {
+        assert_eq!(begun.read(&mut [0]), Ok(1));
+    }
+    // Each has been seen at its level by now, and has a hart.
+    spin_for_ticks(2);
+    Occupied(spinners)
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        for pid in self.0.drain(..) {
+            kill_and_wait(pid);
+        }
+    }
+}
+
+/// How many frames are free, as soon as it is so many; after some clock ticks, however many it is. When a parent hears of a child's end,
+/// the last page of the child may be on its way back, on another hart.
+pub(crate) fn frames_free_when(expected: usize) -> usize {
+    for _ in 0..20 {
+        if process::frames_free() == expected {
+            break;
+        }
+        spin_for_ticks(1);
+    }
+    process::frames_free()
 }
 
 /// Spins until the clock has ticked this many times.

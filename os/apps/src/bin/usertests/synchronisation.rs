@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use corank_user::sync::{Condvar, Mutex, Semaphore};
 use corank_user::thread;
 
-use crate::support::tests;
+use crate::support::{occupy_other_harts, tests};
 
 tests![
     a_semaphore_counts,
@@ -48,6 +48,7 @@ fn a_semaphore_counts() {
 }
 
 fn a_semaphore_serves_in_order() {
+    let _others = occupy_other_harts();
     let semaphore = Arc::new(Semaphore::new(0).expect("a semaphore"));
     let order = Arc::new(Mutex::new(Vec::new()).expect("a mutex"));
     let started = Arc::new(AtomicUsize::new(0));

@@ -6,16 +6,16 @@ use core::time::Duration;
 use corank_user::io::OwnedFd;
 use corank_user::process::{self, Pid};
 use corank_user::runtime::{self, Global};
-use corank_user::{Priority, page, ring, spawn, time, yield_now};
+use corank_user::{Priority, page, ring, time, yield_now};
 
-use crate::support::{pipe, spin_for_ticks, tests};
+use crate::support::{occupy_other_harts, pipe, spin_for_ticks, tests};
 
 tests![
     the_most_urgent_process_runs_first,
     an_arrival_makes_a_process_urgent,
     a_tick_takes_the_hart_from_the_less_urgent,
     strict_executors_give_way,
-    the_system_bitmap_shows_the_levels_in_use,
+    the_system_bitmap_shows_what_no_hart_serves,
 ];
 
 fn level(level: u8) -> Priority {
@@ -41,6 +41,7 @@ fn competitor(priority: u8, ticks: u64, gate: &OwnedFd, book: &OwnedFd, ready: &
 
 /// Lets processes of these levels compete, and returns the order in which they signed.
 fn race(levels: &[u8], ticks: u64) -> Vec<u8> {
+    let _others = occupy_other_harts();
     let (gate, gatekeeper) = pipe();
     let (page, book) = pipe();
     let (all_ready, ready) = pipe();
@@ -75,6 +76,7 @@ fn an_arrival_makes_a_process_urgent() {
 
 /// A process at level 50 never enters the kernel; one at level 2, which sleeps, has the hart as soon as it wakes.
 fn a_tick_takes_the_hart_from_the_less_urgent() {
+    let _others = occupy_other_harts();
     let (page, book) = pipe();
     let run = |priority, body: fn()| {
         process::spawn(|| {
@@ -104,6 +106,7 @@ fn a_tick_takes_the_hart_from_the_less_urgent() {
 /// Between two polls a strict executor sees that something more urgent has come, and yields to it; a relaxed one wouldn't before
 /// the next clock tick.
 fn strict_executors_give_way() {
+    let _others = occupy_other_harts();
     let (gate, gatekeeper) = pipe();
     let (page, book) = pipe();
     let (all_ready, ready) = pipe();
@@ -129,16 +132,26 @@ fn strict_executors_give_way() {
     }
 }
 
-fn the_system_bitmap_shows_the_levels_in_use() {
-    runtime::run(level(17), Global::Relaxed, async {
-        let other = spawn(level(21), async {}).expect("memory");
+/// What is ready and that no hart serves is there at once: no tick has to come.
+fn the_system_bitmap_shows_what_no_hart_serves() {
+    let _others = occupy_other_harts();
+    let (gate, gatekeeper) = pipe();
+    let (page, book) = pipe();
+    let (all_ready, ready) = pipe();
+    let waiting = competitor(21, 0, &gate, &book, &ready);
+    assert_eq!(all_ready.read(&mut [0]), Ok(1));
+    // It goes to wait at the gate, being more urgent than this one.
+    spin_for_ticks(3);
+    runtime::run(level(17), Global::Relaxed, async move {
+        // By the next tick the kernel knows how urgent this one is now.
         spin_for_ticks(2);
-        let levels = page::system().ready.load(Ordering::Relaxed);
-        assert_eq!(
-            levels & (1 << 17 | 1 << 21),
-            1 << 17 | 1 << 21,
-            "{levels:#x}"
-        );
-        other.await.expect("it ends");
+        let shown = || page::system().ready.load(Ordering::Relaxed) & 1 << 21 != 0;
+        assert!(!shown());
+        gatekeeper.write(&[0]).expect("room");
+        assert!(shown());
+        let running = page::system().running.load(Ordering::Relaxed);
+        assert!(running & 1 << 21 == 0);
     });
+    assert_eq!(page.read(&mut [0]), Ok(1));
+    assert_eq!(process::wait(waiting).expect("the child").code, 0);
 }

@@ -1,0 +1,171 @@
+//! What a process may claim (rules U1 to U4): one that lies about its coroutines delays only what it was granted to delay.
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use corank_user::io::OwnedFd;
+use corank_user::process::{self, Fork, Pid};
+use corank_user::{information, page, thread};
+
+use crate::support::{exit_code, kill_and_wait, occupy_other_harts, pipe, spin_for_ticks, tests};
+
+tests![
+    a_grant_is_never_won_back,
+    children_have_what_their_parent_has,
+    only_children_and_oneself,
+    a_claim_beyond_the_grant_counts_as_the_grant,
+    all_ones_delays_nobody_else,
+    random_claims_delay_nobody_else,
+    flipping_claims_delay_nobody_else,
+    without_a_grant_a_forger_is_believed,
+];
+
+/// Levels from 40 on.
+const FROM_40: u64 = !0 << 40;
+
+/// Makes this process claim these levels, as if coroutines were ready there.
+fn claim(levels: u64) {
+    let page = page::process();
+    page.executors.store(1, Ordering::Relaxed);
+    page.ready.store(levels, Ordering::Release);
+}
+
+/// The level that the kernel gives a process with these grants, one after the other, that claims these levels.
+fn granted_level(grants: &[u64], claims: u64) -> u64 {
+    let _others = occupy_other_harts();
+    let (asks, asked) = pipe();
+    // More urgent than the child whatever that is granted, so that it is the child that waits for the hart.
+    claim(1);
+    thread::yield_now();
+    let child = process::spawn(|| {
+        for grant in grants {
+            process::grant(process::id(), *grant).expect("its own");
+        }
+        claim(claims);
+        asked.write(&[0]).expect("room");
+        loop {
+            thread::yield_now();
+        }
+    })
+    .expect("a process");
+    assert_eq!(asks.read(&mut [0]), Ok(1));
+    // By the next tick the kernel has seen what the child claims.
+    spin_for_ticks(2);
+    let records = information::processes().expect("memory");
+    let record = records.iter().find(|record| record.pid == child as u64);
+    let level = record.expect("it is there").level;
+    kill_and_wait(child);
+    level
+}
+
+fn a_grant_is_never_won_back() {
+    assert_eq!(granted_level(&[!0], 1 << 7), 7);
+    assert_eq!(granted_level(&[FROM_40], 1 << 7), 40);
+    assert_eq!(granted_level(&[FROM_40, !0], 1 << 7), 40);
+    assert_eq!(granted_level(&[FROM_40, 1 << 50], 1 << 7), 50);
+    assert_eq!(
+        granted_level(&[FROM_40, 1 << 7], 1 << 7),
+        63,
+        "nothing is left"
+    );
+}
+
+fn a_claim_beyond_the_grant_counts_as_the_grant() {
+    assert_eq!(granted_level(&[FROM_40], !0), 40);
+    assert_eq!(granted_level(&[FROM_40], 1 << 45), 45);
+    assert_eq!(granted_level(&[1 << 20 | 1 << 50], 1 << 21), 50);
+}
+
+fn children_have_what_their_parent_has() {
+    let code = exit_code(|| {
+        process::grant(process::id(), FROM_40).expect("its own");
+        i32::from(granted_level(&[], 1 << 7) != 40)
+    });
+    assert_eq!(code, 0);
+}
+
+fn only_children_and_oneself() {
+    let (gate, gatekeeper) = pipe();
+    let child = match process::fork().expect("a process") {
+        Fork::Child => {
+            drop(gatekeeper);
+            let _ = gate.read(&mut [0]);
+            process::exit(0)
+        }
+        Fork::Parent(pid) => pid,
+    };
+    assert_eq!(process::grant(child, FROM_40), Ok(()));
+    let stranger = exit_code(|| i32::from(process::grant(child, FROM_40).is_err()));
+    assert_eq!(stranger, 1, "a sister is no child");
+    assert!(process::grant(1 << 40, FROM_40).is_err());
+    drop(gatekeeper);
+    process::wait(child).expect("the child");
+    assert!(process::grant(child, FROM_40).is_err(), "it is gone");
+}
+
+/// Two processes at level 20 pass a token to and fro, `ROUNDS` times; how many turns a process that forges gets meanwhile.
+fn turns_of(forge: fn(u64) -> u64, grant: u64) -> u64 {
+    const ROUNDS: usize = 200;
+    const MOST_TURNS: u64 = 1000;
+    let _others = occupy_other_harts();
+    let (counts, counted) = pipe();
+    let forger = process::spawn(|| {
+        process::grant(process::id(), grant).expect("its own");
+        for turn in 0..MOST_TURNS {
+            claim(forge(turn));
+            counted.write(&[0]).expect("room");
+            thread::yield_now();
+        }
+        0
+    })
+    .expect("a process");
+    // It has had its first turn.
+    assert_eq!(counts.read(&mut [0]), Ok(1));
+    let (to, from_here) = pipe();
+    let (back, to_here) = pipe();
+    let partner = partner(&to, &to_here, ROUNDS);
+    claim(1 << 20);
+    thread::yield_now();
+    for _ in 0..ROUNDS {
+        from_here.write(&[0]).expect("room");
+        back.read(&mut [0]).expect("a token");
+    }
+    let _ = process::kill(forger, 9);
+    process::wait(forger).expect("the child");
+    assert_eq!(process::wait(partner).expect("the child").code, 0);
+    drop(counted);
+    let mut turns = Vec::with_capacity(1 << 16);
+    counts.fill(&mut turns).expect("it can be read");
+    turns.len() as u64
+}
+
+fn partner(to: &OwnedFd, back: &OwnedFd, rounds: usize) -> Pid {
+    process::spawn(|| {
+        claim(1 << 20);
+        thread::yield_now();
+        for _ in 0..rounds {
+            to.read(&mut [0]).expect("a token");
+            back.write(&[0]).expect("room");
+        }
+        0
+    })
+    .expect("a process")
+}
+
+/// With levels less urgent than 20 only, a forger gets no turn while someone at level 20 is ready: at most the one that it was in.
+fn all_ones_delays_nobody_else() {
+    assert!(turns_of(|_| !0, FROM_40) <= 2);
+}
+
+fn random_claims_delay_nobody_else() {
+    let random = |turn: u64| (turn + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    assert!(turns_of(random, FROM_40) <= 2);
+}
+
+fn flipping_claims_delay_nobody_else() {
+    assert!(turns_of(|turn| if turn % 2 == 0 { 1 } else { 1 << 60 }, FROM_40) <= 2);
+}
+
+/// The same forger with every level gets its turns: so the tests above would have seen it.
+fn without_a_grant_a_forger_is_believed() {
+    assert!(turns_of(|_| !0, !0) > 100);
+}
