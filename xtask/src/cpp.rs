@@ -5,7 +5,8 @@ pub(crate) mod frames;
 use crate::process;
 use crate::progress::Progress;
 use crate::repository;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -69,21 +70,65 @@ fn configure_and_build(
         .arg(folder)
         // This very program reads the tables of frames, so that cargo need not be asked for it.
         .arg(format!("-DCORANK_FRAMES={};frames", frames.display()))
-        .args(options);
+        .args(options)
+        .current_dir(repository::path(HOME));
+    run(&configure, progress)?;
+    make(folder, target, progress)
+}
+
+/// Builds one more target in the folder of a build.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn make(folder: &Path, target: &str, progress: &mut Progress) -> Result<()> {
     let mut build = Command::new("cmake");
     build.arg("--build").arg(folder).args(["--target", target]);
-    for command in [&mut configure, &mut build] {
-        command.current_dir(repository::path(HOME));
-        progress.say(&process::describe(command));
-        let finished = process::capture(command, LIMIT, |line| progress.say(line))?;
-        ensure!(
-            finished.success(),
-            "`{}` failed:\n{}",
-            process::describe(command),
-            finished.tail(30)
-        );
-    }
+    build.current_dir(repository::path(HOME));
+    run(&build, progress)
+}
+
+fn run(command: &Command, progress: &mut Progress) -> Result<()> {
+    progress.say(&process::describe(command));
+    let finished = process::capture(command, LIMIT, |line| progress.say(line))?;
+    ensure!(
+        finished.success(),
+        "`{}` failed:\n{}",
+        process::describe(command),
+        finished.tail(30)
+    );
     Ok(())
+}
+
+/// The sources of the FreeRTOS kernel, which the registry has in the crate `freertos-next`.
+///
+/// # Errors
+/// If cargo can not fetch it.
+pub(crate) fn freertos() -> Result<PathBuf> {
+    let mut command = crate::toolchain::host_cargo();
+    command
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--manifest-path",
+        ])
+        .arg(repository::path("cpp/mcu/peers/Cargo.toml"));
+    let output = command.output().context("can't start cargo")?;
+    ensure!(
+        output.status.success(),
+        "cargo can't fetch FreeRTOS's sources:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let manifest = metadata["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|package| package["name"] == "freertos-next")
+        .and_then(|package| package["manifest_path"].as_str())
+        .context("cargo metadata doesn't know freertos-next")?;
+    Ok(Path::new(manifest).with_file_name("FreeRTOS-Kernel"))
 }
 
 /// How much of its clock an instruction takes, for [`qemu`].

@@ -13,9 +13,21 @@ pub(crate) const HOME: &str = "core/mcu";
 
 /// Builds one binary of the firmware.
 pub(crate) fn build(name: &str, progress: &mut Progress) -> Result<PathBuf> {
+    build_with(name, &[], &[], progress)
+}
+
+/// As [`build`], with features, and environment variables that it reads when it is built.
+pub(crate) fn build_with(
+    name: &str,
+    features: &[&str],
+    environment: &[(&str, &str)],
+    progress: &mut Progress,
+) -> Result<PathBuf> {
     let mut command = BareMetal::require()?.cargo(Target::CortexM4, "build");
     command
         .args(["--release", "--bin", name])
+        .args(["--features", &features.join(",")])
+        .envs(environment.iter().copied())
         .current_dir(repository::path(HOME));
     let binaries = build::binaries(command, &[], progress)?;
     let binary = binaries.into_iter().find(|binary| binary.name == name);
@@ -24,10 +36,17 @@ pub(crate) fn build(name: &str, progress: &mut Progress) -> Result<PathBuf> {
         .path)
 }
 
-/// The machine with this firmware. Each instruction takes a nanosecond of its clock, so that its timer counts instructions.
+/// The machine with this firmware. Each instruction takes a nanosecond of its clock, so that its timer counts instructions; while the core
+/// sleeps, the clock jumps to the next interrupt (see [`crate::cpp::qemu`]).
 pub(crate) fn qemu(firmware: &Path) -> Command {
     let mut command = Command::new("qemu-system-arm");
-    command.args(["-M", "netduinoplus2", "-nographic", "-icount", "shift=0"]);
+    command.args([
+        "-M",
+        "netduinoplus2",
+        "-nographic",
+        "-icount",
+        "shift=0,sleep=off",
+    ]);
     command
         .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
         .arg(firmware);

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use cortex_m::peripheral::SYST;
 use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m_semihosting::debug::{self, EXIT_FAILURE, EXIT_SUCCESS};
+#[cfg(not(feature = "size"))]
 use cortex_m_semihosting::hprintln;
 
 /// Which executor runs on the core. Thread mode only: an interrupt handler reads null.
@@ -73,6 +74,15 @@ pub fn exit(success: bool) -> ! {
     }
 }
 
+#[cfg(feature = "size")]
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    loop {
+        cortex_m::asm::wfi();
+    }
+}
+
+#[cfg(not(feature = "size"))]
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     hprintln!("FAILED: {}", info);

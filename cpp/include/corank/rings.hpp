@@ -39,11 +39,18 @@ class rings {
   }
 
   bool has(unsigned level) const { return (peek(words_[level / 32]) & bit(level)) != 0; }
-  [[gnu::always_inline]] block* head(unsigned level) const { return peek(heads_[level]); }
   bool is_alone(unsigned level) const { return heads_[level]->next == heads_[level]; }
 
-  // The head goes to the tail. One store, so an interrupt handler may add to the ring at any moment: it comes before the old head or behind it.
-  [[gnu::always_inline]] void turn(unsigned level, block* head) { poke(heads_[level], peek(head->next)); }
+  // Where the head of a ring is kept.
+  [[gnu::always_inline]] block* const* head_place(unsigned level) const { return &heads_[level]; }
+
+  // Makes `*next` the head, and returns it: the head's successor, so that the head goes to the tail; or the head, and nothing changes. One store, so an
+  // interrupt handler may add to the ring at any moment: it comes before the old head or behind it, and never at the head, as the ring is not empty.
+  [[gnu::always_inline]] block* turn(unsigned level, block* const* next) {
+    block* const head = peek(*next);
+    poke(heads_[level], head);
+    return head;
+  }
 
   // Adds at the tail (rule O3). Masked.
   [[gnu::noinline]] void push(block* added) {

@@ -25,9 +25,14 @@ class scheduler {
   // Polls the most urgent coroutine, until nothing is ready.
   [[gnu::noinline]] void run_until_idle() {
     for (unsigned level; (level = rings_.most_urgent()) != detail::rings::none;) {
-      // While nothing but yields happens, the most urgent level stays the same.
-      while (poll(level)) {
-      }
+      // While nothing but yields happens, the most urgent level stays the same: the ring turns, from its head on.
+      detail::block* block;
+      detail::block* const* next = rings_.head_place(level);
+      do {
+        block = begin(level, next);
+        next = &block->next;
+      } while (resume(block));
+      end_poll(block, level);
     }
     detail::poke<detail::block*>(current_, nullptr);
   }
@@ -52,7 +57,9 @@ class scheduler {
     const unsigned level = rings_.most_urgent();
     if (level == detail::rings::none) return step::idle;
     if (view.most_urgent_elsewhere() < level) return step::elsewhere;
-    poll(policy.pick(rings_));
+    const unsigned picked = policy.pick(rings_);
+    detail::block* const block = begin(picked, rings_.head_place(picked));
+    resume(block) ? static_cast<void>(rings_.turn(picked, &block->next)) : end_poll(block, picked);
     detail::poke<detail::block*>(current_, nullptr);
     return step::ran;
   }
@@ -212,30 +219,25 @@ class scheduler {
     detail::poke(reinterpret_cast<unsigned char*>(&rings_.notes)[woken_byte], woken_or_not);
   }
 
-  // One poll of the head of a level; true if it ended in the common way: by a yield, and no other level has become ready meanwhile. That look is also the
-  // moment at which the next pick is decided.
-  [[gnu::always_inline]] bool poll(unsigned level) {
-    detail::block* const block = pick(level);
+  // One poll; true if it ended in the common way: by a yield, and no other level has become ready meanwhile. That look is also the moment at which the next
+  // pick is decided. Otherwise end_poll() is due.
+  [[gnu::always_inline]] bool resume(detail::block* block) {
     std::coroutine_handle<>::from_address(block->leaf).resume();
-    if (detail::peek(rings_.notes) == woken && !port::parallel) [[likely]] {
-      rings_.turn(level, block);
-      return true;
-    }
-    end_poll(block, level);
-    return false;
+    return detail::peek(rings_.notes) == woken && !port::parallel;
   }
 
-  [[gnu::always_inline]] detail::block* pick(unsigned level) {
+  // Makes `*next` the head of its level, and begins its poll.
+  [[gnu::always_inline]] detail::block* begin(unsigned level, detail::block* const* next) {
     if constexpr (port::parallel) {
       critical masked;
-      return take(level);
+      return take(level, next);
     }
-    return take(level);
+    return take(level, next);
   }
 
   // In this order: a handler that wakes the coroutine in between is heard by the poll that is about to begin.
-  [[gnu::always_inline]] detail::block* take(unsigned level) {
-    detail::block* const block = rings_.head(level);
+  [[gnu::always_inline]] detail::block* take(unsigned level, detail::block* const* next) {
+    detail::block* const block = rings_.turn(level, next);
     detail::poke(current_, block);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     note_wake(0);

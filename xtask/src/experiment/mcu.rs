@@ -2,6 +2,8 @@
 //!
 //! The C++ models are built by CMake, once for each compiler and optimisation; the Rust ones are the firmware in `core/mcu/`. All count in the same way.
 
+mod samples;
+
 use super::runner::{Listener, settings};
 use crate::cpp::{self, Pace};
 use crate::firmware;
@@ -95,20 +97,28 @@ struct Sections {
     bss: u64,
 }
 
+/// What the vectors of the core's own exceptions take, without those of devices.
+const CORE_VECTORS: u64 = 16 * 4;
+
 impl Sections {
     fn of(elf: &Path) -> Result<Self> {
         let bytes = std::fs::read(elf).with_context(|| format!("can't read {}", elf.display()))?;
         let file = object::File::parse(&*bytes)?;
         let mut sum = Self::default();
         for section in file.sections() {
+            // cortex-m-rt has vectors for 240 interrupts where none are named. The others have the core's 16 alone, and so they are compared.
+            let bytes = match section.name() {
+                Ok(".vector_table") => section.size().min(CORE_VECTORS),
+                _ => section.size(),
+            };
             let SectionFlags::Elf { sh_flags } = section.flags() else {
                 continue;
             };
             match (sh_flags & 2 != 0, sh_flags & 1 != 0, section.kind()) {
                 (false, ..) => {}
-                (true, true, object::SectionKind::UninitializedData) => sum.bss += section.size(),
-                (true, true, _) => sum.data += section.size(),
-                (true, false, _) => sum.text += section.size(),
+                (true, true, object::SectionKind::UninitializedData) => sum.bss += bytes,
+                (true, true, _) => sum.data += bytes,
+                (true, false, _) => sum.text += bytes,
             }
         }
         Ok(sum)
@@ -147,10 +157,19 @@ pub(super) fn sizes(quick: bool, listener: &mut Listener) -> Result<Map<String, 
                 ("ram-per-coroutine", (ten.ram() - two.ram()) / 8),
             ];
             if model == "corank" {
-                parts.push((
-                    "next-call",
-                    (of(model, 1, 5)?.flash() - of(model, 1, 1)?.flash()) / 4,
-                ));
+                let outlined = |calls: u32| {
+                    Sections::of(&folder.join(format!("size-corank-1-{calls}-noinline.elf")))
+                };
+                parts.extend([
+                    (
+                        "next-call",
+                        (of(model, 1, 5)?.flash() - of(model, 1, 1)?.flash()) / 4,
+                    ),
+                    (
+                        "next-call-noinline",
+                        (outlined(5)?.flash() - outlined(1)?.flash()) / 4,
+                    ),
+                ]);
             }
             for (part, bytes) in parts {
                 listener
@@ -181,8 +200,43 @@ pub(super) fn sizes(quick: bool, listener: &mut Listener) -> Result<Map<String, 
             feature.replace('_', " ")
         ));
     }
-    write_page(base, &lines)?;
+    for (level, opt) in &RUST_BUILDS[..if quick { 1 } else { RUST_BUILDS.len() }] {
+        for model in ["corank-rust", "embassy"] {
+            rust_sizes(model, level, opt, listener)?;
+        }
+    }
+    let table = samples::table(&folder, listener)?;
+    write_page(base, &lines, &table)?;
     Ok(describe(quick))
+}
+
+/// Cargo's name of an optimisation, and its name in the rows.
+const RUST_BUILDS: [(&str, &str); 2] = [("3", "O3"), ("s", "Os")];
+
+/// The same parts of the firmware in Rust, `core/mcu/src/bin/size.rs`.
+fn rust_sizes(model: &str, level: &str, opt: &str, listener: &mut Listener) -> Result<()> {
+    let mut of = |tasks: &str| {
+        let environment = [
+            ("CORANK_SIZE_MODEL", model),
+            ("CORANK_SIZE_TASKS", tasks),
+            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", level),
+        ];
+        let built = firmware::build_with("size", &["size"], &environment, &mut listener.progress)?;
+        Sections::of(&built)
+    };
+    let (none, one, two, ten) = (of("0")?, of("1")?, of("2")?, of("10")?);
+    for (part, bytes) in [
+        ("text", two.text),
+        ("data", two.data),
+        ("bss", two.bss),
+        ("first-coroutine", one.flash() - none.flash()),
+        ("ram-per-coroutine", (ten.ram() - two.ram()) / 8),
+    ] {
+        listener
+            .samples
+            .push(sample(model, "rustc", opt, part, bytes));
+    }
+    Ok(())
 }
 
 /// What `cpp/mcu/bench/feature.cpp` knows, and what is measured of each.
@@ -207,11 +261,11 @@ const FEATURES: &[&str] = &[
 /// The page of sizes by feature.
 const PAGE: &str = "docs/cpp-mcu-size.md";
 
-fn write_page(base: Sections, lines: &[String]) -> Result<()> {
+fn write_page(base: Sections, lines: &[String], samples: &str) -> Result<()> {
     let text = format!(
         "# What each feature of the C++ library costs\n\nWritten by `cargo xtask experiment mcu-size --json FILE`; Cortex-M4, GCC, -Os. A program with one coroutine \
          that yields and ends takes {} bytes of flash and {} of RAM, vector table, start-up code and two slots of 400 bytes included. Each line is what one use of \
-         a feature adds to that. What two features share is counted in both.\n\n| feature | flash, bytes | RAM, bytes |\n|---|---|---|\n{}\n",
+         a feature adds to that. What two features share is counted in both.\n\n| feature | flash, bytes | RAM, bytes |\n|---|---|---|\n{}\n\n{samples}",
         base.flash(),
         base.ram(),
         lines.join("\n")
@@ -237,7 +291,7 @@ fn sample(model: &str, compiler: &str, opt: &str, part: &str, bytes: u64) -> Sam
 fn build(compiler: &str, opt: &str, progress: &mut Progress) -> Result<PathBuf> {
     let options = [
         format!("-DCORANK_BENCH_OPT={opt}"),
-        format!("-DCORANK_FREERTOS={}", freertos()?.display()),
+        format!("-DCORANK_FREERTOS={}", cpp::freertos()?.display()),
         "-DCMAKE_BUILD_TYPE=".to_string(),
     ];
     let folder = cpp::build_in(
@@ -248,33 +302,4 @@ fn build(compiler: &str, opt: &str, progress: &mut Progress) -> Result<PathBuf> 
         progress,
     )?;
     Ok(folder.join("mcu/bench"))
-}
-
-/// The sources of the FreeRTOS kernel, which the registry has in the crate `freertos-next`.
-fn freertos() -> Result<PathBuf> {
-    let mut command = crate::toolchain::host_cargo();
-    command
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--locked",
-            "--manifest-path",
-        ])
-        .arg(repository::path("cpp/mcu/peers/Cargo.toml"));
-    let output = command.output().context("can't start cargo")?;
-    ensure!(
-        output.status.success(),
-        "cargo can't fetch FreeRTOS's sources:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let metadata: Value = serde_json::from_slice(&output.stdout)?;
-    let manifest = metadata["packages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|package| package["name"] == "freertos-next")
-        .and_then(|package| package["manifest_path"].as_str())
-        .context("cargo metadata doesn't know freertos-next")?;
-    Ok(Path::new(manifest).with_file_name("FreeRTOS-Kernel"))
 }

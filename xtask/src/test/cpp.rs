@@ -56,8 +56,16 @@ fn missing_line(guide: &str, program: &str) -> Option<String> {
 /// The suites, traces and forced interrupts on the Cortex-M4; and what must not be in such a firmware.
 pub(super) fn device(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
+    let freertos = format!("-DCORANK_FREERTOS={}", cpp::freertos()?.display());
     for preset in ["cortex-m4-gcc", "cortex-m4-clang"] {
-        let folder = cpp::build(preset, "device-tests", &mut context.progress)?;
+        let options = [freertos.clone()];
+        let folder = cpp::build_in(
+            preset,
+            preset,
+            &options,
+            "device-tests",
+            &mut context.progress,
+        )?;
         let firmware = folder.join("tests/device/device-tests.elf");
         let finished = context.command(&cpp::qemu(&firmware, Pace::EveryInstruction))?;
         let counted = Outcome::of_last_line(&finished.output, finished.success());
@@ -66,7 +74,7 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
         }
         outcome.add(counted);
         if preset == "cortex-m4-gcc" {
-            cpp::build(preset, "samples", &mut context.progress)?;
+            cpp::make(&folder, "samples", &mut context.progress)?;
             outcome.add(samples(context, &folder.join("mcu/sample"))?);
             outcome.add(template(context)?);
         }
@@ -88,10 +96,10 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
 /// What the sample application sends, with two ADC channels and three axes; however it is written.
 const SAMPLE_LINES: usize = 5;
 
-/// The sample application: the version with coroutines sends the same as the hand-written state machine, by the same interrupts.
+/// The sample application: the version with coroutines sends the same as the hand-written state machine and the FreeRTOS task, by the same interrupts.
 fn samples(context: &mut Context, folder: &Path) -> Result<Outcome> {
     let mut outputs = Vec::new();
-    for name in ["coroutines", "state-machine"] {
+    for name in ["coroutines", "state-machine", "freertos"] {
         let finished = context.command(&cpp::qemu_stellaris(
             &folder.join(format!("sample-{name}.elf")),
         ))?;
@@ -106,12 +114,12 @@ fn samples(context: &mut Context, folder: &Path) -> Result<Outcome> {
             .collect();
         outputs.push(lines);
     }
-    if outputs[0].len() == SAMPLE_LINES && outputs[0] == outputs[1] {
+    if outputs[0].len() == SAMPLE_LINES && outputs.iter().all(|output| *output == outputs[0]) {
         return Ok(Outcome::passed());
     }
     context.show(&format!(
-        "the sample application sent {:?} with coroutines, and {:?} as a state machine",
-        outputs[0], outputs[1]
+        "the sample application sent {:?} with coroutines, {:?} as a state machine, and {:?} as a FreeRTOS task",
+        outputs[0], outputs[1], outputs[2]
     ));
     Ok(Outcome::failed())
 }

@@ -1,0 +1,99 @@
+//! Firmware whose size `cargo xtask experiment mcu-size` compares: `CORANK_SIZE_TASKS` tasks that switch for ever, under corank or embassy-executor
+//! (`CORANK_SIZE_MODEL`); with 0 the same without any. Both are read when it is built.
+
+#![no_std]
+#![no_main]
+
+use core::future::poll_fn;
+use core::mem::MaybeUninit;
+use core::task::Poll;
+
+use corank::{Config, Executor, Pool, Priority, yield_now};
+use corank_mcu as _;
+use cortex_m_rt::entry;
+use embassy_executor::raw;
+
+const TASKS: usize = match option_env!("CORANK_SIZE_TASKS") {
+    Some(number) => match usize::from_str_radix(number, 10) {
+        Ok(tasks) => tasks,
+        Err(_) => panic!("CORANK_SIZE_TASKS is a number"),
+    },
+    None => 2,
+};
+
+const EMBASSY: bool = match option_env!("CORANK_SIZE_MODEL") {
+    Some(model) => matches!(model.as_bytes(), b"embassy"),
+    None => false,
+};
+
+/// How many places each executor has: at least one. What a build doesn't use isn't linked.
+const PLACES: usize = if TASKS == 0 { 1 } else { TASKS };
+
+static POOL: Pool<PLACES, 8> = Pool::new();
+
+/// Something visible to do between two switches, as the models in C++ have it.
+fn toggle() {
+    const OUTPUT: *mut u32 = 0x4002_0014 as *mut u32;
+    // SAFETY: the output register of port A, which this program alone uses.
+    unsafe { OUTPUT.write_volatile(OUTPUT.read_volatile() ^ 1) };
+}
+
+async fn corank_task() {
+    loop {
+        toggle();
+        yield_now().await;
+    }
+}
+
+/// embassy calls this when its queue was empty. Ours is polled anyway.
+#[unsafe(export_name = "__pender")]
+fn pender(_context: *mut ()) {}
+
+#[embassy_executor::task(pool_size = PLACES)]
+async fn embassy_task() {
+    loop {
+        toggle();
+        let mut yielded = false;
+        poll_fn(|cx| {
+            if yielded {
+                return Poll::Ready(());
+            }
+            yielded = true;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+#[entry]
+fn main() -> ! {
+    static mut EXECUTOR: MaybeUninit<raw::Executor> = MaybeUninit::uninit();
+    if TASKS == 0 {
+        loop {
+            toggle();
+        }
+    }
+    if EMBASSY {
+        let executor: &'static raw::Executor =
+            EXECUTOR.write(raw::Executor::new(core::ptr::null_mut()));
+        for _ in 0..TASKS {
+            if let Ok(token) = embassy_task() {
+                executor.spawner().spawn(token);
+            }
+        }
+        loop {
+            // SAFETY: not from within itself.
+            unsafe { executor.poll() };
+        }
+    }
+    let Ok(executor) = Executor::in_pool(&POOL, Config::new()) else {
+        panic!("the pool is in use");
+    };
+    for _ in 0..TASKS {
+        drop(executor.spawn(Priority::DEFAULT, corank_task()));
+    }
+    loop {
+        executor.run_until_idle();
+    }
+}
