@@ -49,7 +49,7 @@ pub(crate) struct Options {
     command: Vec<String>,
 }
 
-fn build(options: &Options, progress: &mut Progress) -> Result<build::Image> {
+fn image(options: &Options, progress: &mut Progress) -> Result<build::Image> {
     let mut image = build::build(&options.programs, options.vdso.as_deref(), progress)?;
     if options.all_harts {
         image.kernel = build::kernel_with("several-harts", progress)?;
@@ -60,7 +60,7 @@ fn build(options: &Options, progress: &mut Progress) -> Result<build::Image> {
 /// Boots the OS, passes the program's output through, and ends with its exit code.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut progress = Progress::spinner("building the operating system");
-    let image = build(options, &mut progress);
+    let image = image(options, &mut progress);
     progress.finish();
     let image = image?;
     let disk = match &options.disk {
