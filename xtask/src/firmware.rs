@@ -16,7 +16,7 @@ pub(crate) fn build(name: &str, progress: &mut Progress) -> Result<PathBuf> {
     build_with(name, &[], &[], progress)
 }
 
-/// As [`build`], with features, and environment variables that it reads when it is built.
+/// As [`build()`], with features, and environment variables that it reads when it is built.
 pub(crate) fn build_with(
     name: &str,
     features: &[&str],
