@@ -36,7 +36,7 @@ mod upcalls;
 mod urgency;
 
 use corank_user::{fs, information, println, process};
-use support::{Test, occupy_other_harts, spin_for_ticks};
+use support::{Test, occupy_other_harts, settled};
 
 corank_user::main!(main);
 
@@ -92,10 +92,7 @@ fn main() -> i32 {
 /// the process goes on; where another hart is free, that is done there, at the same time.
 fn is_about_one_hart(group: &str, name: &str) -> bool {
     matches!(group, "rings" | "cancel" | "inheritance" | "preemption")
-        || matches!(
-            name,
-            "a_semaphore_counts" | "the_most_urgent_operation_is_next"
-        )
+        || name == "a_semaphore_counts"
 }
 
 /// What must be the same before and after each test.
@@ -113,18 +110,6 @@ struct Counts {
 }
 
 impl Counts {
-    /// As soon as they are so; after some clock ticks, however they are. When a parent hears of a child's end, the last of the child may
-    /// be on its way out, on another hart.
-    fn when(expected: Counts) -> Counts {
-        for _ in 0..20 {
-            if Counts::now() == expected {
-                break;
-            }
-            spin_for_ticks(1);
-        }
-        Counts::now()
-    }
-
     fn now() -> Counts {
         let disk_free = fs::space().map(|space| space.free).ok();
         let processes = information::processes().expect("a list");
@@ -154,7 +139,7 @@ fn run(group: &str, test: &Test) -> bool {
     drop(others);
     // What a test leaves behind becomes a child of the first process, which is this one unless a shell has started it.
     while process::wait_any().is_ok() {}
-    let after = Counts::when(before);
+    let after = settled(&before, Counts::now);
     let name = test.name;
     match ended {
         Ok(exited) if exited.code != 0 => {
