@@ -201,6 +201,9 @@ impl core::error::Error for SpawnError {}
 
 impl Executor {
     /// An executor whose table grows on the heap.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with).
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn new() -> Self {
@@ -208,6 +211,9 @@ impl Executor {
     }
 
     /// An executor whose table grows on the heap.
+    ///
+    /// # Panics
+    /// If there is no memory for the scheduler itself.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn with(config: Config) -> Self {
