@@ -8,7 +8,7 @@
 // Keys and values are small and plain: nodes are copied as bytes. Not for several threads while one of them changes the tree.
 #pragma once
 
-#include "../interleave.hpp"
+#include "blocks.hpp"
 #include "nodes.hpp"
 
 #include <cstring>
@@ -123,27 +123,73 @@ class btree {
     return value_in(at, key);
   }
 
-  // As find, for a run of one's own: gives way at each of the lowest `cold` levels of nodes.
-  strand<const Value*> find_in_turn(lane&, Key key, size_t cold) const {
-    const void* at = root_;
-    for (size_t level = height_; level > 0; --level) {
-      at = child_of(at, key);
-      if (level <= cold) co_await prefetch(at, level == 1 ? LeafBytes : InnerBytes);
+  // A lookup on its way down, for those who write their own loop over several.
+  class cursor {
+   public:
+    cursor() = default;
+    // To the child that the key belongs to, which is asked for; false: the leaf has been reached.
+    [[gnu::always_inline]] bool descend() {
+      if (level_ == 0) return false;
+      at_ = child_of(at_, key_);
+      // Told that a node begins with a line, the compiler unrolls this.
+      prefetch_now(__builtin_assume_aligned(at_, cache_line), --level_ == 0 ? LeafBytes : InnerBytes);
+      return true;
     }
-    co_return value_in(at, key);
+    // At the leaf: the key's value, null if it is not there.
+    [[gnu::always_inline]] const Value* value() const { return value_in(at_, key_); }
+
+   private:
+    friend btree;
+    cursor(const void* at, size_t level, const Key& key) : at_(at), level_(level), key_(key) {}
+
+    const void* at_ = nullptr;
+    size_t level_ = 0;
+    Key key_{};
+  };
+  // A lookup that has `levels` levels before it; those above it has behind it. See cold_levels.
+  [[nodiscard]] [[gnu::always_inline]] cursor begin_at(const Key& key, size_t levels) const {
+    const void* at = root_;
+    for (size_t level = height_; level > levels; --level) at = child_of(at, key);
+    return {at, std::min(levels, height_), key};
   }
 
-  // The values of many keys, in their order, null where a key is not there: written to out[0], out[1], …
-  template <std::ranges::input_range Keys, std::random_access_iterator Output>
-  size_t multi_get(Keys&& keys, Output out, interleave_options options = {}) const {
-    const size_t cold = cold_levels();
-    if (options.bytes == 0) options.bytes = bytes();
-    either forms{[this, cold](lane& here, const Key& key) { return find_in_turn(here, key, cold); }, [this](const Key& key) { return find(key); }};
-    return interleave(keys, forms, out, options);
+  // At how many of the lowest levels a node may be in no near cache. The levels near the root that fit into half of the second cache are there after a few lookups:
+  // no use to give way for them.
+  [[nodiscard]] size_t cold_levels() const {
+    const size_t warm = detail::second_cache() / 2;
+    size_t level = height_;
+    // What a level takes is guessed: nodes are three quarters full.
+    for (size_t bytes = InnerBytes; level > 1; --level) {
+      bytes *= inner_room * 3 / 4;
+      if (bytes > warm) break;
+    }
+    return level;
   }
-  template <std::ranges::sized_range Keys>
+
+  // As find, for a run of one's own: gives way at each of the lowest `levels` levels of nodes.
+  strand<const Value*> find_in_turn(lane&, Key key, size_t levels) const {
+    cursor at = begin_at(key, levels);
+    while (at.descend()) co_await turn{};
+    co_return at.value();
+  }
+
+  // The values of many keys, in their order, null where a key is not there: written to out[0], out[1], … Returns how many, less than all only if a stop was requested.
+  template <std::ranges::random_access_range Keys, std::random_access_iterator Output>
+  size_t multi_get(Keys&& keys, Output out, interleave_options options = {}) const {
+    const size_t levels = cold_levels();
+    if (options.bytes == 0) options.bytes = bytes();
+    const auto first = std::ranges::begin(keys);
+    return detail::interleave_blocks(
+        static_cast<size_t>(std::ranges::distance(keys)), [&](lane& here, size_t from, size_t behind) { return get_in_turn(here, first, out, from, behind, levels); },
+        // Copies: the compiler need not look at them again after each value that is written.
+        [this, first, out](size_t from, size_t behind) {
+          for (auto [keys, to] = std::pair(first, out); from < behind; ++from) to[from] = find(keys[from]);
+        },
+        options);
+  }
+  template <std::ranges::random_access_range Keys>
   [[nodiscard]] std::vector<const Value*> multi_get(Keys&& keys, const interleave_options& options = {}) const {
-    std::vector<const Value*> values(std::ranges::size(keys));
+    std::vector<const Value*> values(static_cast<size_t>(std::ranges::distance(keys)));
     values.resize(multi_get(keys, values.begin(), options));
     return values;
   }
@@ -162,9 +208,9 @@ class btree {
   // As scan, for many ranges, pairs of `from` and `to`: calls visit(i, key, value) for the i-th range. In order within a range; the ranges take turns.
   template <std::ranges::input_range Ranges, class Visit>
   size_t multi_scan(Ranges&& ranges, Visit visit, interleave_options options = {}) const {
-    const size_t cold = cold_levels();
+    const size_t levels = cold_levels();
     if (options.bytes == 0) options.bytes = bytes();
-    const auto strand_form = [&](lane& here, const std::pair<Key, Key>& range) { return scan_in_turn(here, range, cold, visit); };
+    const auto strand_form = [&](lane& here, const std::pair<Key, Key>& range) { return scan_in_turn(here, range, levels, visit); };
     const auto plain_form = [&](lane& here, const std::pair<Key, Key>& range) {
       const size_t index = here.index();
       scan(range.first, range.second, [&](const Key& key, const Value& value) { visit(index, key, value); });
@@ -227,16 +273,26 @@ class btree {
     size_t child[32];
   };
 
-  // How many of the sorted keys are below this one, or not above it. Without a branch: which way a search goes nobody can predict.
+  // How many of a node's sorted keys are below this one, or not above it.
   [[gnu::always_inline]] static size_t below(const Key* keys, size_t count, const Key& key) {
-    const Key* from = keys;
-    for (; count > 1; count -= count / 2) from += count / 2 * static_cast<size_t>(from[count / 2 - 1] < key);
-    return static_cast<size_t>(from - keys) + static_cast<size_t>(count == 1 && *from < key);
+    return count_while(keys, count, [&key](const Key& each) { return each < key; });
   }
   [[gnu::always_inline]] static size_t not_above(const Key* keys, size_t count, const Key& key) {
+    return count_while(keys, count, [&key](const Key& each) { return !(key < each); });
+  }
+  // Without a branch: which way a search goes nobody can predict.
+  template <class Test>
+  [[gnu::always_inline]] static size_t count_while(const Key* keys, size_t count, Test test) {
     const Key* from = keys;
-    for (; count > 1; count -= count / 2) from += count / 2 * static_cast<size_t>(!(key < from[count / 2 - 1]));
-    return static_cast<size_t>(from - keys) + static_cast<size_t>(count == 1 && !(key < *from));
+    for (; count > 1; count -= count / 2) {
+      const bool right = test(from[count / 2 - 1]);
+#if defined(__clang__)
+      from = __builtin_unpredictable(right) ? from + count / 2 : from;
+#else
+      from += count / 2 * static_cast<size_t>(right);
+#endif
+    }
+    return static_cast<size_t>(from - keys) + static_cast<size_t>(count == 1 && test(*from));
   }
 
   [[gnu::always_inline]] static const void* child_of(const void* node, const Key& key) {
@@ -334,16 +390,22 @@ class btree {
     add_above(level + 1, middle, right, way);
   }
 
+  template <class First, class Output>
+  strand<> get_in_turn(lane&, First keys, Output out, size_t from, size_t behind, size_t levels) const {
+    for (size_t at = from; at < behind; ++at) {
+      cursor way = begin_at(keys[at], levels);
+      while (way.descend()) co_await turn{};
+      out[at] = way.value();
+    }
+  }
+
   template <class Visit>
-  strand<> scan_in_turn(lane& here, std::pair<Key, Key> range, size_t cold, Visit& visit) const {
+  strand<> scan_in_turn(lane& here, std::pair<Key, Key> range, size_t levels, Visit& visit) const {
     const auto [from, to] = range;
     const size_t index = here.index();
-    const void* node = root_;
-    for (size_t level = height_; level > 0; --level) {
-      node = child_of(node, from);
-      if (level <= cold) co_await prefetch(node, level == 1 ? LeafBytes : InnerBytes);
-    }
-    const auto* in = static_cast<const leaf*>(node);
+    cursor way = begin_at(from, levels);
+    while (way.descend()) co_await turn{};
+    const auto* in = static_cast<const leaf*>(way.at_);
     size_t at = below(in->keys, in->count, from);
     for (;;) {
       for (; at < in->count; ++at) {
@@ -364,19 +426,6 @@ class btree {
       state = fold_leaf(*in, std::move(state), step);
     }
     co_return state;
-  }
-
-  // At how many of the lowest levels a node may be in no near cache. The levels near the root that fit into half of the second cache are there after a few lookups:
-  // no use to give way for them.
-  [[nodiscard]] size_t cold_levels() const {
-    const size_t warm = detail::system_size(_SC_LEVEL2_CACHE_SIZE, 512 << 10) / 2;
-    size_t level = height_;
-    // What a level takes is guessed: nodes are three quarters full.
-    for (size_t bytes = InnerBytes; level > 1; --level) {
-      bytes *= inner_room * 3 / 4;
-      if (bytes > warm) break;
-    }
-    return level;
   }
 
   detail::nodes<leaf, LeafBytes> leaves_;

@@ -7,7 +7,7 @@
 // Open addressing with linear probing, at most 3/4 full; keys and values are small and plain. Not for several threads while one of them changes it.
 #pragma once
 
-#include "../interleave.hpp"
+#include "blocks.hpp"
 
 #include <memory>
 #include <type_traits>
@@ -99,21 +99,40 @@ class hash_table {
     co_return value_from(first, key);
   }
 
-  // The values of many keys, in their order, null where a key is not there: written to out[0], out[1], …
-  template <std::ranges::input_range Keys, std::random_access_iterator Output>
+  // The values of many keys, in their order, null where a key is not there: written to out[0], out[1], … Returns how many, less than all only if a stop was requested.
+  template <std::ranges::random_access_range Keys, std::random_access_iterator Output>
   size_t multi_find(Keys&& keys, Output out, interleave_options options = {}) const {
     if (options.bytes == 0) options.bytes = bytes();
-    either forms{[this](lane& here, const Key& key) { return find_in_turn(here, key); }, [this](const Key& key) { return find(key); }};
-    return interleave(keys, forms, out, options);
+    const auto first = std::ranges::begin(keys);
+    return detail::interleave_blocks(
+        static_cast<size_t>(std::ranges::distance(keys)), [&](lane& here, size_t from, size_t behind) { return find_block_in_turn(here, first, out, from, behind); },
+        // Copies: the compiler need not look at them again after each value that is written.
+        [this, first, out](size_t from, size_t behind) {
+          for (auto [keys, to] = std::pair(first, out); from < behind; ++from) to[from] = find(keys[from]);
+        },
+        options);
   }
-  template <std::ranges::sized_range Keys>
+  template <std::ranges::random_access_range Keys>
   [[nodiscard]] std::vector<const Value*> multi_find(Keys&& keys, const interleave_options& options = {}) const {
-    std::vector<const Value*> values(std::ranges::size(keys));
+    std::vector<const Value*> values(static_cast<size_t>(std::ranges::distance(keys)));
     values.resize(multi_find(keys, values.begin(), options));
     return values;
   }
 
  private:
+  template <class First, class Output>
+  strand<> find_block_in_turn(lane&, First keys, Output out, size_t from, size_t behind) const {
+    for (size_t at = from; at < behind; ++at) {
+      if (size_ == 0) {
+        out[at] = nullptr;
+        continue;
+      }
+      const size_t place = Hash{}(keys[at]) & mask_;
+      co_await prefetch(&entries_[place], sizeof(entry));
+      out[at] = value_from(place, keys[at]);
+    }
+  }
+
   [[nodiscard]] size_t room() const noexcept { return entries_ != nullptr ? mask_ + 1 : 0; }
   [[nodiscard]] size_t next(size_t at) const noexcept { return (at + 1) & mask_; }
 

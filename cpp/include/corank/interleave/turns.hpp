@@ -141,7 +141,6 @@ class turns {
     while (begun_ < count && more()) {
       in.index_ = begun_;
       in.begins_ = true;
-      in.top_ = in.base_;
       strand_form(work_)(in, *position_).release();
       ++begun_;
       ++position_;
