@@ -5,6 +5,7 @@
 
 mod cpp;
 mod disk;
+mod domain;
 mod image;
 mod machine;
 mod model;
