@@ -6,6 +6,7 @@
 mod cpp;
 mod disk;
 mod domain;
+mod edge;
 mod image;
 mod machine;
 mod model;
