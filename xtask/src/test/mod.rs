@@ -5,6 +5,7 @@
 
 mod cpp;
 mod disk;
+mod edge;
 mod image;
 mod machine;
 mod model;

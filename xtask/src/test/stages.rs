@@ -1,7 +1,7 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, cpp, image, machine, model, outside, storage};
+use super::{Context, cpp, edge, image, machine, model, outside, storage};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -129,6 +129,13 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path("cpp/tests/device"),
         limit: minutes(2),
         run: cpp::device,
+    },
+    Stage {
+        name: "edge",
+        about: "the C++ interleaver: both compilers, sanitizers and optimised, x86-64 and AArch64",
+        home: Home::Path("cpp/edge/tests"),
+        limit: minutes(2),
+        run: edge::tests,
     },
     Stage {
         name: "os-lint",
