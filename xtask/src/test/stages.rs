@@ -69,7 +69,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "features",
-        about: "the core's tests without the standard library, with a heap and without",
+        about: "the core's tests without the standard library, with a heap and without, and with statistics",
         home: Home::Path("core/tests"),
         limit: minutes(10),
         run: features,
@@ -236,7 +236,7 @@ fn host(context: &mut Context) -> Result<Outcome> {
 
 fn features(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    for features in ["alloc", ""] {
+    for features in ["alloc", "", "std,stats,hooks"] {
         let mut command = host_command(&["test", "--package", "corank", "--lib", "--tests"]);
         command.args([
             "--no-fail-fast",
