@@ -55,9 +55,8 @@ impl Place {
 
     /// Ends the worker's sleep or, if it is awake, its next one.
     pub(crate) fn wake(&self) -> Call {
-        // SeqCst, here and below: whoever goes to sleep and whoever makes ready what it should do each write one word and then
-        // read the other's.
-        match self.state.swap(NOTIFIED, Ordering::SeqCst) {
+        // Release: what is to be done is seen by the worker that takes this.
+        match self.state.swap(NOTIFIED, Ordering::AcqRel) {
             SLEEPS => {
                 self.thread.unpark();
                 Call::Done
@@ -69,10 +68,7 @@ impl Place {
 
     /// Wakes the worker if it sleeps on its thread; false if not.
     pub(crate) fn wake_sleeper(&self) -> bool {
-        let woken = self
-            .state
-            .compare_exchange(SLEEPS, NOTIFIED, Ordering::SeqCst, Ordering::SeqCst)
-            .is_ok();
+        let woken = self.change(SLEEPS, NOTIFIED);
         if woken {
             self.thread.unpark();
         }
@@ -80,19 +76,29 @@ impl Place {
     }
 
     /// False if it was called meanwhile.
-    fn prepare(&self, state: u8) -> bool {
+    fn change(&self, from: u8, to: u8) -> bool {
         self.state
-            .compare_exchange(AWAKE, state, Ordering::SeqCst, Ordering::SeqCst)
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
+    }
+
+    /// Sleeps until it is called.
+    fn sleep(&self) {
+        while self.state.load(Ordering::Acquire) == SLEEPS {
+            thread::park();
+        }
     }
 
     /// Awake again: it is going to look for whatever it was called for.
     fn take(&self) {
-        self.state.swap(AWAKE, Ordering::SeqCst);
+        self.state.swap(AWAKE, Ordering::AcqRel);
     }
 }
 
 /// Whether somebody watches.
+///
+/// Both who stops watching and who goes to sleep change this word, and then look at the other's: whoever comes second sees what the
+/// first one did.
 pub(crate) struct Watch(AtomicBool);
 
 impl Watch {
@@ -100,29 +106,37 @@ impl Watch {
         Self(AtomicBool::new(false))
     }
 
-    /// Whether somebody sleeps in the kernel, or is about to.
+    /// Whether somebody sleeps in the kernel, or is about to. It may be otherwise when this returns.
     pub(crate) fn is_taken(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// True if nobody watched: now the caller does.
+    fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
     }
 
     /// The worker at `place` has nothing to do: calls `watch`, which sleeps in the kernel, if nobody else does, and then `hand_on`, which
     /// [wakes one who sleeps](Place::wake_sleeper); else sleeps until it is called. Returns at once if it was called before.
     pub(crate) fn rest(&self, place: &Place, watch: impl FnOnce(), hand_on: impl FnOnce()) {
-        if !self.0.swap(true, Ordering::SeqCst) {
-            if place.prepare(WATCHES) {
+        let watches = if self.take() {
+            true
+        } else if place.change(AWAKE, SLEEPS) {
+            // Whoever stopped watching just now has perhaps not seen that this one sleeps.
+            self.take() || {
+                place.sleep();
+                false
+            }
+        } else {
+            false
+        };
+        if watches {
+            if place.change(AWAKE, WATCHES) || place.change(SLEEPS, WATCHES) {
                 watch();
             }
-            place.take();
-            self.0.store(false, Ordering::SeqCst);
+            self.0.swap(false, Ordering::AcqRel);
             hand_on();
-        } else if place.prepare(SLEEPS) {
-            // Whoever stopped watching just now may not have seen that this one sleeps.
-            while self.is_taken() && place.state.load(Ordering::SeqCst) == SLEEPS {
-                thread::park();
-            }
-            place.take();
-        } else {
-            place.take();
         }
+        place.take();
     }
 }

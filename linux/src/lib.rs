@@ -38,9 +38,12 @@
 //!
 //! # Where to find what
 //! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`spawn_blocking`] for what blocks.
+//! - [`time`]: sleeping and time limits. [`sync`]: locks that lend urgency, semaphores, events, channels.
 //! - [`net`], [`pipe`], and [`Async`] for any other descriptor. Streams implement the traits of `futures`.
 //!
 //! Needs Linux 5.11 or later, and no privileges.
+
+#![cfg(not(loom))]
 
 mod async_fd;
 mod blocking;
@@ -52,15 +55,22 @@ mod reactor;
 mod readiness;
 mod runtime;
 mod stream;
-mod time;
+pub mod time;
 mod worker;
+
+/// What coroutines of a runtime share; any of their workers may poll who uses it. Made by `new_in` for [`Here`](sync::Shared::here), the
+/// runtime of the coroutine that makes it. Channels and locks of other crates work as well; these hand over to the most urgent first, and
+/// the mutex lends its holder the urgency of those who wait.
+pub mod sync {
+    pub use corank::workers::{Channel, Event, Keys, Mutex, MutexGuard, Permit, Semaphore, Shared};
+}
 
 pub use async_fd::Async;
 pub use blocking::{Blocking, spawn_blocking};
 pub use builder::Builder;
 pub use corank::{
-    CoroutineId, JoinError, LEVELS, Policy, Priority, Remote, SpawnError, YieldNow, cancel, current,
-    reprioritize, yield_now,
+    CoroutineId, JoinError, LEVELS, Policy, Priority, Remote, SpawnError, YieldNow, cancel,
+    current, reprioritize, yield_now,
 };
 #[cfg(feature = "macros")]
 pub use corank_linux_macros::{main, test};

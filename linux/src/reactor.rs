@@ -236,10 +236,14 @@ impl Reactor {
                 continue;
             }
             if flags.intersects(readable) {
-                source.read.announce(flags.intersects(read_over), &mut findings.woken);
+                source
+                    .read
+                    .announce(flags.intersects(read_over), &mut findings.woken);
             }
             if flags.intersects(writable) {
-                source.write.announce(flags.intersects(write_over), &mut findings.woken);
+                source
+                    .write
+                    .announce(flags.intersects(write_over), &mut findings.woken);
             }
         }
     }

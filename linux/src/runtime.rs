@@ -7,14 +7,12 @@ use std::io;
 use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{mpsc, Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use corank::{
-    CoroutineId, JoinError, Priority, Relaxed, SharedExecutor, SharedHandle, SpawnError,
-};
+use corank::{CoroutineId, JoinError, Priority, Relaxed, SharedExecutor, SharedHandle, SpawnError};
 
 use crate::builder::Builder;
 use crate::idle::{Call, Place, Watch};
@@ -371,15 +369,6 @@ pub(crate) fn reactor() -> io::Result<Arc<Reactor>> {
             "no runtime runs here: do I/O in a coroutine, or call Runtime::enter first",
         )
     })
-}
-
-/// A timer was set: whoever sleeps shall not sleep longer than that.
-pub(crate) fn note_deadline(deadline: u64) {
-    let _ = CURRENT.try_with(|current| {
-        if let Some(handle) = &*current.borrow() {
-            handle.0.reactor.limit_watch(deadline);
-        }
-    });
 }
 
 /// Until it is dropped, code on this thread finds the runtime; see [`Runtime::enter`].

@@ -1,11 +1,15 @@
 //! Sockets and pipes, the bound within which urgent I/O is noticed, and what happens when there is too much of it.
 
+#![cfg(not(loom))]
+
 use std::io::Write;
 use std::os::unix::net::UnixStream as Blocking;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use corank_linux::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
+use corank_linux::net::{
+    TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
+};
 use corank_linux::{Async, Builder, POLLS_PER_LOOK, Priority, Runtime, pipe, spawn, yield_now};
 use futures::{AsyncReadExt, AsyncWriteExt};
 
@@ -94,7 +98,9 @@ fn a_name_is_resolved_and_refusal_is_an_error() {
     workers(1).block_on(async {
         let listener = TcpListener::bind(("localhost", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let stream = TcpStream::connect(format!("localhost:{port}")).await.unwrap();
+        let stream = TcpStream::connect(format!("localhost:{port}"))
+            .await
+            .unwrap();
         drop((stream, listener));
         let refused = TcpStream::connect(("127.0.0.1", port)).await.unwrap_err();
         assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);

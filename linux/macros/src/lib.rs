@@ -81,10 +81,9 @@ fn expand(arguments: Arguments, mut function: ItemFn, is_test: bool) -> Tokens {
         return Error::new(signature.inputs.span(), message).to_compile_error();
     }
     function.sig.asyncness = None;
-    let home = arguments.home.map_or_else(
-        || quote!(::corank_linux),
-        |path| quote!(#path),
-    );
+    let home = arguments
+        .home
+        .map_or_else(|| quote!(::corank_linux), |path| quote!(#path));
     let workers = (arguments.workers.map(|workers| quote!(.workers(#workers))))
         .or_else(|| is_test.then(|| quote!(.workers(1))));
     let name = arguments.name.map(|name| quote!(.name(#name)));

@@ -7,7 +7,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_io::AsyncRead;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, connect, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, accept_with, connect, socket_with, sockopt,
+};
 
 use super::resolve::{self, Address};
 use crate::async_fd::Async;
