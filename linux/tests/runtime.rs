@@ -80,7 +80,9 @@ fn the_first_free_worker_takes_the_urgent_one() {
     inside.wait();
     for number in 0..100_u8 {
         let begun = begun.clone();
-        let note = async move { drop(begun.fetch_add(1, Ordering::Relaxed)) };
+        let note = async move {
+            begun.fetch_add(1, Ordering::Relaxed);
+        };
         handles.push(handle.spawn(level(40 + number % 10), note).unwrap());
     }
     let before = begun.clone();
