@@ -3,15 +3,9 @@
 get_filename_component(CORANK_MCU_DIR ${CMAKE_CURRENT_LIST_DIR}/../mcu ABSOLUTE CACHE)
 mark_as_advanced(CORANK_MCU_DIR)
 
-# The program that reads the table of frames out of a firmware: from this repository's sources, or installed with the library.
-find_program(CORANK_FRAMES_PROGRAM corank-frames HINTS ${CMAKE_CURRENT_LIST_DIR}/../../../bin ${CMAKE_CURRENT_LIST_DIR}/../../../../bin NO_DEFAULT_PATH)
-mark_as_advanced(CORANK_FRAMES_PROGRAM)
-if(CORANK_FRAMES_PROGRAM)
-  set(frames ${CORANK_FRAMES_PROGRAM})
-else()
-  set(frames cargo run --quiet --manifest-path ${CMAKE_CURRENT_LIST_DIR}/../frames/Cargo.toml --)
-endif()
-set(CORANK_FRAMES ${frames} CACHE STRING "Reads the table of coroutine frames")
+# The program that reads the table of frames out of a firmware. An installed package has set it; else it is built from its sources.
+set(CORANK_FRAMES cargo run --quiet --manifest-path ${CMAKE_CURRENT_LIST_DIR}/../frames/Cargo.toml --
+    CACHE STRING "Reads the table of coroutine frames")
 
 # corank_board_vectors(BOARD VARIABLE)
 #
