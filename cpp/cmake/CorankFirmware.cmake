@@ -20,19 +20,24 @@ function(corank_board_vectors board variable)
   set(${variable} ${${board}} PARENT_SCOPE)
 endfunction()
 
-# corank_firmware(NAME BOARD stm32f405|mps2-an386|lm3s6965 SOURCES FILE... [VECTORS NUMBER])
+# corank_firmware(NAME BOARD stm32f405|mps2-an386|lm3s6965 SOURCES FILE... [HAL] [VECTORS NUMBER])
 #
-# An executable with start-up code, vector table and linker script of a board; with VECTORS, the table has so many device interrupts only. It needs no library but the compiler's own. Its build fails if a coroutine's frame
+# An executable with start-up code, vector table and linker script of a board; with HAL, the interrupt handlers of "hal/hal.hpp" as well; with VECTORS, the table has so
+# many device interrupts only. It needs no library but the compiler's own. Its build fails if a coroutine's frame
 # is larger than its slot, and says whose.
 function(corank_firmware name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "BOARD;VECTORS" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "HAL" "BOARD;VECTORS" "SOURCES")
   corank_board_vectors("${arg_BOARD}" vectors)
   if(DEFINED arg_VECTORS)
     set(vectors ${arg_VECTORS})
   endif()
   set(board ${CORANK_MCU_DIR}/board)
   add_executable(${name} ${arg_SOURCES} ${board}/start.cpp ${board}/memory.cpp)
-  target_compile_definitions(${name} PRIVATE CORANK_DEVICE_VECTORS=${vectors})
+  string(MAKE_C_IDENTIFIER "${arg_BOARD}" identifier)
+  target_compile_definitions(${name} PRIVATE CORANK_DEVICE_VECTORS=${vectors} CORANK_BOARD_${identifier})
+  if(arg_HAL)
+    target_sources(${name} PRIVATE ${CORANK_MCU_DIR}/hal/${arg_BOARD}/handlers.cpp)
+  endif()
   set_source_files_properties(${board}/memory.cpp PROPERTIES COMPILE_OPTIONS -fno-builtin)
   target_link_libraries(${name} PRIVATE corank::corank)
   target_include_directories(${name} PRIVATE ${CORANK_MCU_DIR})

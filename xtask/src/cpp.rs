@@ -106,34 +106,22 @@ pub(crate) fn qemu(firmware: &Path, pace: Pace) -> Command {
     command
 }
 
-/// Arm's own board with a Cortex-M4, with this firmware.
-pub(crate) fn qemu_mps2(firmware: &Path) -> Command {
-    let mut command = Command::new("qemu-system-arm");
-    command.args([
-        "-M",
-        "mps2-an386",
-        "-nographic",
-        "-icount",
-        "shift=6,sleep=off",
-    ]);
+/// A board for the HAL's devices, of those that `corank_firmware()` knows, with this firmware; what comes in at its serial port.
+///
+/// `lm3s6965` has GPIO, timer, serial port, ADC and I2C; its magnetometer takes the accelerometer's place on the bus. `mps2-an386` has timer and serial port.
+pub(crate) fn qemu_board(board: &str, firmware: &Path, input: &str) -> Command {
+    let machine: &[&str] = match board {
+        "lm3s6965" => &["lm3s6965evb", "-device", "lsm303dlhc_mag,address=0x1e"],
+        other => &[other],
+    };
+    // A pipe rather than a file: QEMU's serial port reads its standard input.
+    let mut command = Command::new("sh");
     command
-        .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
-        .arg(firmware);
-    command
-}
-
-/// The board that has GPIO, timer, serial port, ADC and I2C, with this firmware. Its magnetometer takes the accelerometer's place on the I2C bus.
-pub(crate) fn qemu_stellaris(firmware: &Path) -> Command {
-    let mut command = Command::new("qemu-system-arm");
-    command.args([
-        "-M",
-        "lm3s6965evb",
-        "-nographic",
-        "-icount",
-        "shift=6,sleep=off",
-    ]);
-    command.args(["-device", "lsm303dlhc_mag,address=0x1e"]);
-    command
+        .args(["-c", "printf %s \"$0\" | exec \"$@\"", input])
+        .args(["qemu-system-arm", "-M"])
+        .args(machine)
+        .args(["-display", "none", "-monitor", "none", "-serial", "stdio"])
+        .args(["-icount", "shift=6,sleep=off"])
         .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
         .arg(firmware);
     command

@@ -82,6 +82,12 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
             context.show(&finished.tail(40));
         }
         outcome.add(counted);
+        cpp::make(&folder, "hal-tests", &mut context.progress)?;
+        for board in ["lm3s6965", "mps2-an386"] {
+            let firmware = folder.join(format!("tests/hal/hal-{board}.elf"));
+            let finished = context.command(&cpp::qemu_board(board, &firmware, "ping"))?;
+            outcome.add(Outcome::of_last_line(&finished.output, finished.success()));
+        }
         if preset == "cortex-m4-gcc" {
             cpp::make(&folder, "samples", &mut context.progress)?;
             outcome.add(samples(context, &folder.join("mcu/sample"))?);
@@ -132,8 +138,10 @@ const SAMPLE_LINES: usize = 5;
 fn samples(context: &mut Context, folder: &Path) -> Result<Outcome> {
     let mut outputs = Vec::new();
     for name in ["coroutines", "state-machine", "freertos"] {
-        let finished = context.command(&cpp::qemu_stellaris(
+        let finished = context.command(&cpp::qemu_board(
+            "lm3s6965",
             &folder.join(format!("sample-{name}.elf")),
+            "",
         ))?;
         if !finished.success() {
             return Ok(Outcome::failed());

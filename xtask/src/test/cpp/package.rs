@@ -134,7 +134,7 @@ fn build(
     }
     let mut outcome = Outcome::default();
     let sizes = std::fs::read_to_string(folder.join("fits-frames/corank_frames.inc"))?;
-    let run = context.command(&cpp::qemu_mps2(&folder.join("fits.elf")))?;
+    let run = context.command(&cpp::qemu_board("mps2-an386", &folder.join("fits.elf"), ""))?;
     let good = run.success() && run.output.contains("sum 42");
     let both = ["{\"add\", ", "{\"program\", "];
     if good && both.iter().all(|entry| sizes.contains(entry)) {
