@@ -23,6 +23,7 @@ mod image;
 mod inheritance;
 mod injected;
 mod memory;
+mod parked;
 mod pipes;
 mod preemption;
 mod processes;
@@ -55,6 +56,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("asynchronous", asynchronous::TESTS),
     ("batches", batches::TESTS),
     ("calls", calls::TESTS),
+    ("parked", parked::TESTS),
     ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
@@ -91,8 +93,10 @@ fn main() -> i32 {
 /// Whether a test says what comes before what on one hart: then one is left to it. What it is about is that something is done before
 /// the process goes on; where another hart is free, that is done there, at the same time.
 fn is_about_one_hart(group: &str, name: &str) -> bool {
-    matches!(group, "rings" | "cancel" | "inheritance" | "preemption")
-        || name == "a_semaphore_counts"
+    matches!(
+        group,
+        "rings" | "parked" | "cancel" | "inheritance" | "preemption"
+    ) || name == "a_semaphore_counts"
 }
 
 /// What must be the same before and after each test.
