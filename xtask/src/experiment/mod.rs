@@ -1,5 +1,6 @@
 //! `cargo xtask experiment`: runs one experiment and writes what it measured.
 
+mod edge;
 mod host;
 mod mcu;
 mod plan;
