@@ -12,6 +12,7 @@ inline constexpr size_t most_in_block = 16;
 // Returns how many were completed, less than all only if a stop was requested.
 template <class InTurn, class Plain>
 size_t interleave_blocks(size_t count, InTurn in_turn, Plain plain, const interleave_options& options) {
+  if (stays_plain(options) && !options.stop.stop_possible()) return plain(0, count), count;
   // A short batch in small blocks, so that there is a strand for every lane.
   const size_t block = std::clamp(count / (2 * most_lanes), size_t{1}, most_in_block);
   const auto behind = [=](size_t from) { return std::min(from + block, count); };

@@ -223,13 +223,14 @@ class btree {
   template <class State, class Step, class Join>
   [[nodiscard]] State fold(State state, Step step, Join join, interleave_options options = {}) const {
     if (options.bytes == 0) options.bytes = bytes();
+    const auto plain = [&](const part& each) {
+      State sum = state;
+      for (const leaf* in = each.first; in != each.behind; in = in->next) sum = fold_leaf(*in, std::move(sum), step);
+      return sum;
+    };
+    if (detail::stays_plain(options)) return plain(part{first_leaf(root_, height_), nullptr});
     const std::vector<part> cut = parts();
-    either forms{[&](lane& here, const part& each) { return fold_in_turn(here, each, state, step); },
-                 [&](const part& each) {
-                   State sum = state;
-                   for (const leaf* in = each.first; in != each.behind; in = in->next) sum = fold_leaf(*in, std::move(sum), step);
-                   return sum;
-                 }};
+    either forms{[&](lane& here, const part& each) { return fold_in_turn(here, each, state, step); }, plain};
     State all = state;
     for (State& each : interleave(cut, forms, options)) all = join(std::move(all), std::move(each));
     return all;
@@ -240,11 +241,11 @@ class btree {
     const leaf* first;
     const leaf* behind;
   };
-  // The whole tree in parts: at least 1024 if it has so many inner nodes, and not many more.
+  // The whole tree in parts: at least 4096 if it has so many inner nodes, and not many more.
   [[nodiscard]] std::vector<part> parts() const {
     std::vector<const void*> level{root_};
     size_t height = height_;
-    for (; height > 1 && level.size() < 1024; --height) {
+    for (; height > 1 && level.size() < 4096; --height) {
       std::vector<const void*> next;
       for (const void* each : level) {
         const auto* const over = static_cast<const inner*>(each);
@@ -254,8 +255,7 @@ class btree {
     }
     std::vector<part> cut;
     for (const void* each : level) {
-      for (size_t down = height; down > 0; --down) each = static_cast<const inner*>(each)->children[0];
-      const auto* const first = static_cast<const leaf*>(each);
+      const leaf* const first = first_leaf(each, height);
       if (!cut.empty()) cut.back().behind = first;
       cut.push_back({first, nullptr});
     }
@@ -303,6 +303,12 @@ class btree {
     const auto* const in = static_cast<const leaf*>(node);
     const size_t at = below(in->keys, in->count, key);
     return at < in->count && !(key < in->keys[at]) ? &in->values[at] : nullptr;
+  }
+
+  // The first leaf below a node, which is so many levels further down.
+  static const leaf* first_leaf(const void* node, size_t levels) {
+    for (; levels > 0; --levels) node = static_cast<const inner*>(node)->children[0];
+    return static_cast<const leaf*>(node);
   }
 
   // The leaf that the key belongs to, and the way there if asked for.

@@ -2,7 +2,7 @@
 //
 // What fits into the second cache waits so little that a switch costs more. For the rest the machine's memory says how many strands are enough, and a trial says
 // whether they pay: a few items are completed in the plain form and a few interleaved, in turn; the better form goes on, until the next trial. So data in
-// order, which the processor's own prefetcher brings, stays in the plain form. No item is done twice.
+// order, which the processor's own prefetcher brings, stays in the plain form. No item is done twice. A run that is too short for a trial goes by the size of its data.
 #pragma once
 
 #include "machine.hpp"
@@ -10,13 +10,20 @@
 
 namespace corank::detail {
 
-// A trial has so many rounds of each form; a round takes so long, or as many items as there are twice lanes.
+// A trial has at most so many rounds of each form, and one where the difference is clear; a round takes so long, or as many items as there are lanes.
 inline constexpr size_t trial_rounds = 3;
 inline constexpr double trial_nanoseconds = 10'000;
-// Until the next trial so many times its time passes.
+inline constexpr double clear_difference = 1.5;
+// Until the next trial so many times its time passes; a run that takes less than this in the plain form has none.
 inline constexpr double trial_distance = 100;
+inline constexpr double shortest_with_trial = 2e6;
 // Interleaving must be better by this factor.
 inline constexpr double trial_margin = 0.95;
+
+// Whether data of so many bytes, 0 if nobody knows, is worth no thought.
+inline bool stays_plain(const interleave_options& options) {
+  return options.width == automatic && options.bytes != 0 && options.bytes <= second_cache();
+}
 
 // What a form takes: nanoseconds for each item, and in all.
 struct trial {
@@ -37,18 +44,21 @@ struct trial {
 };
 
 template <class Turns>
-void choose_width(Turns& run, size_t bytes) {
+void choose_width(Turns& run, const interleave_options& options) {
   constexpr size_t all = ~size_t{0};
   if constexpr (!Turns::has_plain_form) {
     run.interleave(machine_memory().parallel, all);
   } else {
-    if (bytes != 0 && bytes <= second_cache()) return run.plain(all);
+    if (stays_plain(options)) return run.plain(all);
     const size_t width = machine_memory().parallel;
     while (run.more()) {
       trial plain, interleaved;
       for (size_t time = 0; time < trial_rounds && run.more(); ++time) {
         plain.round(run, 1, [&](size_t count) { run.plain(count); });
-        interleaved.round(run, 2 * width, [&](size_t count) { run.interleave(width, count); });
+        if (plain.best * static_cast<double>(run.left()) < shortest_with_trial)
+          return options.bytes > machine_memory().last_cache ? run.interleave(width, all) : run.plain(all);
+        interleaved.round(run, width, [&](size_t count) { run.interleave(width, count); });
+        if (std::max(plain.best / interleaved.best, interleaved.best / plain.best) > clear_difference) break;
       }
       const bool pays = interleaved.best < trial_margin * plain.best;
       const double items = trial_distance * (plain.spent + interleaved.spent) / (pays ? interleaved : plain).best;
