@@ -62,8 +62,14 @@ pub(super) fn switches(quick: bool, listener: &mut Listener) -> Result<Map<Strin
             )?;
         }
     }
-    let rust = firmware::build("bench", &mut listener.progress)?;
-    hear(&firmware::qemu(&rust), listener)?;
+    for (level, _) in &RUST_BUILDS[..if quick { 1 } else { RUST_BUILDS.len() }] {
+        let environment = [
+            ("CORANK_BENCH_OPT", *level),
+            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", *level),
+        ];
+        let rust = firmware::build_with("bench", &[], &environment, &mut listener.progress)?;
+        hear(&firmware::qemu(&rust), listener)?;
+    }
     Ok(describe(quick))
 }
 

@@ -1,4 +1,4 @@
-//! Instructions per switch: tasks of one level that yield to each other, under corank and under embassy-executor.
+//! Instructions per switch: tasks that yield to each other, under corank and under embassy-executor.
 //!
 //! Both are compiled with the same settings and run in the same image, one after the other. A switch is everything from one
 //! task's `yield` to the next one's return from it: the loop in the task, the wake, the queue, the poll. Rows are JSON after
@@ -21,6 +21,12 @@ use embassy_executor::raw;
 const ROUNDS: u32 = 1000;
 const MOST_TASKS: usize = 64;
 
+/// Cargo's name of the optimisation, which whoever builds this says.
+const OPTIMISATION: &str = match option_env!("CORANK_BENCH_OPT") {
+    Some(level) => level,
+    None => "3",
+};
+
 static POOL: Pool<MOST_TASKS, 32> = Pool::new();
 
 async fn corank_task() {
@@ -29,13 +35,14 @@ async fn corank_task() {
     }
 }
 
-/// Instructions for `tasks` that yield `ROUNDS` times each.
-fn corank_run(counter: &mut InstructionCounter, tasks: usize) -> u32 {
+/// Instructions for `tasks` on so many levels, which yield `ROUNDS` times each.
+fn corank_run(counter: &mut InstructionCounter, tasks: usize, levels: usize) -> u32 {
     let Ok(executor) = Executor::in_pool(&POOL, Config::new()) else {
         panic!("the pool is in use");
     };
-    for _ in 0..tasks {
-        let spawned = executor.spawn(Priority::DEFAULT, corank_task());
+    for each in 0..tasks {
+        let level = Priority::new((each % levels) as u8).expect("there are 64 levels");
+        let spawned = executor.spawn(level, corank_task());
         drop(spawned.expect("the pool has room for the task"));
     }
     let instructions = counter.count(|| {
@@ -74,11 +81,15 @@ fn embassy_run(
     counter: &mut InstructionCounter,
     executor: &'static raw::Executor,
     tasks: usize,
+    levels: usize,
 ) -> u32 {
     let spawner = executor.spawner();
-    for _ in 0..tasks {
+    for each in 0..tasks {
         match embassy_task() {
-            Ok(token) => spawner.spawn(token),
+            Ok(token) => {
+                token.metadata().set_priority((each % levels) as u8);
+                spawner.spawn(token);
+            }
             Err(_) => panic!("the pool has room for the task"),
         }
     }
@@ -87,14 +98,16 @@ fn embassy_run(
 }
 
 /// One row: instructions per switch with one decimal.
-fn row(model: &str, tasks: usize, instructions: u32) {
+fn row(model: &str, tasks: usize, levels: usize, instructions: u32) {
     let switches = tasks as u32 * ROUNDS;
     let tenths = (u64::from(instructions) * 10 + u64::from(switches) / 2) / u64::from(switches);
     hprintln!(
-        "@row {{\"experiment\": \"mcu-switch\", \"model\": \"{}\", \"tasks\": {}, \"levels\": 1, \"compiler\": \"rustc\", \"opt\": \"O3\", \"metric\": \"instructions\", \
+        "@row {{\"experiment\": \"mcu-switch\", \"model\": \"{}\", \"tasks\": {}, \"levels\": {}, \"compiler\": \"rustc\", \"opt\": \"O{}\", \"metric\": \"instructions\", \
          \"unit\": \"instructions\", \"value\": {}.{}}}",
         model,
         tasks,
+        levels,
+        OPTIMISATION,
         tenths / 10,
         tenths % 10
     );
@@ -107,10 +120,12 @@ fn main() -> ! {
     let mut counter = InstructionCounter::new(peripherals.SYST);
     let embassy: &'static raw::Executor = EMBASSY.write(raw::Executor::new(core::ptr::null_mut()));
     for tasks in [2, 8, 64] {
-        let instructions = corank_run(&mut counter, tasks);
-        row("corank-rust", tasks, instructions);
-        let instructions = embassy_run(&mut counter, embassy, tasks);
-        row("embassy", tasks, instructions);
+        for levels in [1, 2, 4, 8].into_iter().filter(|levels| *levels <= tasks) {
+            let instructions = corank_run(&mut counter, tasks, levels);
+            row("corank-rust", tasks, levels, instructions);
+            let instructions = embassy_run(&mut counter, embassy, tasks, levels);
+            row("embassy", tasks, levels, instructions);
+        }
     }
     exit(true)
 }
