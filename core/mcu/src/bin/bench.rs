@@ -7,12 +7,10 @@
 #![no_std]
 #![no_main]
 
-use core::future::poll_fn;
 use core::mem::MaybeUninit;
-use core::task::Poll;
 
 use corank::{Config, Executor, Pool, Priority, yield_now};
-use corank_mcu::{InstructionCounter, exit};
+use corank_mcu::{InstructionCounter, embassy_yield, exit};
 use cortex_m_rt::entry;
 use cortex_m_semihosting::hprintln;
 use embassy_executor::raw;
@@ -50,24 +48,6 @@ fn corank_run(counter: &mut InstructionCounter, tasks: usize, levels: usize) -> 
     });
     assert_eq!(executor.live(), 0);
     instructions
-}
-
-/// embassy calls this when its queue was empty. Ours is polled anyway.
-#[unsafe(export_name = "__pender")]
-fn pender(_context: *mut ()) {}
-
-/// As corank's `yield_now`.
-async fn embassy_yield() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if yielded {
-            return Poll::Ready(());
-        }
-        yielded = true;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 #[embassy_executor::task(pool_size = 64)]
