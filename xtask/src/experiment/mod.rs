@@ -2,7 +2,7 @@
 
 mod edge;
 mod host;
-mod mcu;
+pub(crate) mod mcu;
 mod plan;
 mod runner;
 
