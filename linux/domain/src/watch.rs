@@ -34,8 +34,15 @@ struct Link {
     socket: OwnedFd,
     door: u64,
     process: u32,
-    /// Who it is, once it has said so.
-    introduced: Option<Introduced>,
+    stage: Stage,
+}
+
+enum Stage {
+    /// It has not said who it is yet.
+    Unknown,
+    Participant(Introduced),
+    /// It is not shown, and why.
+    Refused(String),
 }
 
 /// How long a process may take to say who it is, at each look; one that is stopped may do so at a later one.
@@ -65,7 +72,7 @@ impl Watcher {
         let deadline = clock::now() + PATIENCE.as_nanos() as Nanoseconds;
         loop {
             let now = clock::now();
-            let expected = self.links.iter().any(|link| link.introduced.is_none());
+            let expected = (self.links.iter()).any(|link| matches!(link.stage, Stage::Unknown));
             let patience = if expected {
                 Duration::from_nanos(deadline.saturating_sub(now))
             } else {
@@ -77,10 +84,21 @@ impl Watcher {
         }
         let now = clock::now();
         let mut processes: Vec<Process> = (self.links.iter())
-            .filter_map(|link| Some(Process::read(link.introduced.as_ref()?, now)))
+            .filter_map(|link| match &link.stage {
+                Stage::Participant(introduced) => Some(Process::read(introduced, now)),
+                _ => None,
+            })
             .collect();
         processes.sort_by_key(|process| process.id);
         processes
+    }
+
+    /// Processes that take part in some way but were not understood at the last look, and why: another version of this crate, most of the time.
+    pub fn refused(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.links.iter().filter_map(|link| match &link.stage {
+            Stage::Refused(why) => Some((link.process, why.as_str())),
+            _ => None,
+        })
     }
 
     /// At the doors of all whom it does not know.
@@ -101,7 +119,7 @@ impl Watcher {
                         socket,
                         door,
                         process,
-                        introduced: None,
+                        stage: Stage::Unknown,
                     });
                 }
             }
@@ -128,15 +146,15 @@ impl Watcher {
                 return true;
             }
             // After the greeting nothing comes but the end.
-            if link.introduced.is_some() {
+            if !matches!(link.stage, Stage::Unknown) {
                 return false;
             }
-            match greeting::receive(&link.socket, link.process) {
-                Ok(introduced) => link.introduced = introduced,
-                Err(Refusal::Gone) => {}
-                Err(refusal) => tracing::warn!("process {} is not shown: {refusal}", link.process),
-            }
-            link.introduced.is_some()
+            link.stage = match greeting::receive(&link.socket, link.process) {
+                Ok(Some(introduced)) => Stage::Participant(introduced),
+                Ok(None) | Err(Refusal::Gone) => return false,
+                Err(refusal) => Stage::Refused(refusal.to_string()),
+            };
+            true
         });
         true
     }

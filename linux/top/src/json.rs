@@ -19,7 +19,8 @@ pub(crate) fn print(
         if look > 0 {
             thread::sleep(interval);
         }
-        let line = document(domain, &watcher.look());
+        let processes = watcher.look();
+        let line = document(domain, watcher, &processes);
         match writeln!(output, "{line}").and_then(|()| output.flush()) {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,
             result => result?,
@@ -29,12 +30,13 @@ pub(crate) fn print(
 }
 
 /// One look. Times are in nanoseconds, the time of the look in seconds since 1970.
-pub(crate) fn document(domain: &str, processes: &[Process]) -> Value {
+fn document(domain: &str, watcher: &Watcher, processes: &[Process]) -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     json!({
         "domain": domain,
         "time": now.map_or(0.0, |since| since.as_secs_f64()),
         "processes": processes.iter().map(process).collect::<Vec<_>>(),
+        "refused": watcher.refused().map(|(pid, why)| json!({"pid": pid, "why": why})).collect::<Vec<_>>(),
     })
 }
 

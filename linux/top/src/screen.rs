@@ -25,7 +25,10 @@ pub(crate) fn run(
             let now = Instant::now();
             looks.add(watcher.look(), now - last);
             last = now;
-            terminal.draw(|frame| draw(frame, domain, &looks))?;
+            let refused: Vec<String> = (watcher.refused())
+                .map(|(process, why)| format!(" process {process} is not shown: {why} "))
+                .collect();
+            terminal.draw(|frame| draw(frame, domain, &looks, &refused))?;
             shown += 1;
             if ends_within(interval)? {
                 break;
@@ -53,7 +56,7 @@ fn ends_within(interval: Duration) -> Result<bool> {
     Ok(false)
 }
 
-fn draw(frame: &mut Frame<'_>, domain: &str, looks: &Looks) {
+fn draw(frame: &mut Frame<'_>, domain: &str, looks: &Looks, refused: &[String]) {
     let processes = looks.processes();
     let rows = u16::try_from(processes.len()).unwrap_or(u16::MAX);
     let [upper, lower] = Layout::vertical([
@@ -62,7 +65,12 @@ fn draw(frame: &mut Frame<'_>, domain: &str, looks: &Looks) {
     ])
     .areas(frame.area());
     let title = format!(" domain {domain}: {} processes; q quits ", processes.len());
-    frame.render_widget(table(title, &PROCESS_HEADER, &processes), upper);
+    let mut table_of_processes = table(title.clone(), &PROCESS_HEADER, &processes);
+    if let Some(first) = refused.first() {
+        let block = Block::bordered().title(title).title_bottom(first.clone());
+        table_of_processes = table_of_processes.block(block);
+    }
+    frame.render_widget(table_of_processes, upper);
     let title = " levels of the processes that count their coroutines ".to_string();
     frame.render_widget(table(title, &LEVEL_HEADER, &looks.levels()), lower);
 }
@@ -93,7 +101,7 @@ mod tests {
         for (width, height) in [(100, 20), (3, 1), (1, 1)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
             terminal
-                .draw(|frame| draw(frame, "test", &Looks::new()))
+                .draw(|frame| draw(frame, "test", &Looks::new(), &["why".into()]))
                 .unwrap();
         }
     }
