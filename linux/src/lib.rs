@@ -36,8 +36,13 @@
 //! - **Failure.** A panic ends its coroutine, whose handle says so. Exhausted memory and a full table are errors of `spawn`; exhausted descriptors
 //!   are errors of whoever asked for one.
 //!
+//! # Features
+//! - `macros` (default): [`main`] and [`test`].
+//! - `hyper`: hyper's runtime traits.
+//!
 //! # Where to find what
-//! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`spawn_blocking`] for what blocks.
+//! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`at`] for a stretch on another level;
+//!   [`spawn_blocking`] for what blocks.
 //! - [`time`]: sleeping and time limits. [`sync`]: locks that lend urgency, semaphores, events, channels.
 //! - [`net`], [`pipe`], and [`Async`] for any other descriptor. Streams implement the traits of `futures`.
 //!
@@ -46,8 +51,11 @@
 #![cfg(not(loom))]
 
 mod async_fd;
+mod at;
 mod blocking;
 mod builder;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod idle;
 pub mod net;
 pub mod pipe;
@@ -66,6 +74,7 @@ pub mod sync {
 }
 
 pub use async_fd::Async;
+pub use at::{At, at};
 pub use blocking::{Blocking, spawn_blocking};
 pub use builder::Builder;
 pub use corank::{
