@@ -39,6 +39,7 @@
 //! # Features
 //! - `macros` (default): [`main`] and [`test`].
 //! - `hyper`: hyper's runtime traits.
+//! - `domain`: priorities that processes share; see [`Builder::domain`].
 //!
 //! # Where to find what
 //! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`at`] for a stretch on another level;
@@ -58,6 +59,7 @@ mod builder;
 pub mod hyper;
 mod idle;
 pub mod net;
+mod outside;
 pub mod pipe;
 mod reactor;
 mod readiness;
@@ -81,6 +83,8 @@ pub use corank::{
     CoroutineId, JoinError, LEVELS, Policy, Priority, Remote, SpawnError, YieldNow, cancel,
     current, reprioritize, yield_now,
 };
+#[cfg(feature = "domain")]
+pub use corank_domain as domain;
 #[cfg(feature = "macros")]
 pub use corank_linux_macros::{main, test};
 pub use runtime::{Entered, Handle, JoinHandle, Runtime, Unfinished, spawn};

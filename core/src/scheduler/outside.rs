@@ -47,7 +47,9 @@ impl Scheduler {
     pub(crate) fn drain_inbox(&self) {
         self.published().clear_arriving();
         // What someone took before comes first.
-        self.apply_taken();
+        if self.has_taken() {
+            self.apply_taken();
+        }
         let mut last = self.inbox.swap(NONE, Ordering::Acquire);
         while last != NONE {
             let block = self.block(last);
@@ -55,7 +57,10 @@ impl Scheduler {
             (block.inbox_next).store(self.taken.replace(last), Ordering::Relaxed);
             last = before;
         }
-        self.apply_taken();
+        // Often nothing was pushed: the home has announced something that it takes in itself.
+        if self.has_taken() {
+            self.apply_taken();
+        }
     }
 
     /// Step by step: a cancellation runs code of the user's, and what others take in meanwhile comes after this.

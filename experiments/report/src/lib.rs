@@ -9,6 +9,8 @@ pub mod chart;
 pub mod compare;
 pub mod document;
 mod firmware;
+mod latency;
+mod machine;
 pub mod page;
 pub mod papers;
 pub mod row;

@@ -145,6 +145,13 @@ pub(super) const STAGES: &[Stage] = &[
         run: edge::tests,
     },
     Stage {
+        name: "cpp-package",
+        about: "the C++ library in projects outside the repository: installed, fetched, by the template",
+        home: Home::Path("cpp/tests/package"),
+        limit: minutes(2),
+        run: cpp::package,
+    },
+    Stage {
         name: "os-lint",
         about: "clippy on the operating system, and its documentation",
         home: Home::Path("os/kernel"),
@@ -188,6 +195,9 @@ pub(super) const STAGES: &[Stage] = &[
     },
 ];
 
+/// What is optional in the Linux home is tested with the rest.
+const OPTIONAL: &str = "--features=corank-linux/domain,corank-linux/hyper";
+
 /// The workspaces of the repository; each is formatted by itself.
 const WORKSPACES: [&str; 3] = [".", "os", "core/mcu"];
 
@@ -215,6 +225,7 @@ fn lint(context: &mut Context) -> Result<Outcome> {
     let command = host_command(&[
         "clippy",
         "--workspace",
+        OPTIONAL,
         "--all-targets",
         "--",
         "-D",
@@ -224,13 +235,13 @@ fn lint(context: &mut Context) -> Result<Outcome> {
 }
 
 fn docs(context: &mut Context) -> Result<Outcome> {
-    let mut command = host_command(&["doc", "--workspace", "--no-deps"]);
+    let mut command = host_command(&["doc", "--workspace", OPTIONAL, "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     Ok(Outcome::of_command(&context.command(&command)?))
 }
 
 fn host(context: &mut Context) -> Result<Outcome> {
-    let command = host_command(&["test", "--workspace", "--no-fail-fast"]);
+    let command = host_command(&["test", "--workspace", OPTIONAL, "--no-fail-fast"]);
     Ok(Outcome::of_cargo_test(&context.command(&command)?))
 }
 
