@@ -32,7 +32,8 @@
 //! - **Order.** There is one set of ready queues for all workers: a worker that is free never picks something while something more urgent is
 //!   ready. So while a coroutine is ready, each worker begins no poll of a less urgent one; at worst it ends the one that it is in.
 //! - **I/O.** A busy worker asks the kernel for events after at most [`POLLS_PER_LOOK`] polls, fewer if they are long: after each, if it
-//!   takes [`TIME_PER_LOOK`] or more. A worker that is idle is told at once.
+//!   takes [`TIME_PER_LOOK`] or more. A worker that is idle is told at once. A coroutine whose I/O is always ready lets
+//!   others run after [`OPERATIONS_IN_A_ROW`].
 //! - **Failure.** A panic ends its coroutine, whose handle says so. Exhausted memory and a full table are errors of `spawn`; exhausted descriptors
 //!   are errors of whoever asked for one.
 //!
@@ -54,6 +55,7 @@
 mod async_fd;
 mod at;
 mod blocking;
+mod budget;
 mod builder;
 #[cfg(feature = "hyper")]
 pub mod hyper;
@@ -78,6 +80,7 @@ pub mod sync {
 pub use async_fd::Async;
 pub use at::{At, at};
 pub use blocking::{Blocking, spawn_blocking};
+pub use budget::OPERATIONS_IN_A_ROW;
 pub use builder::Builder;
 pub use corank::{
     CoroutineId, JoinError, LEVELS, Policy, Priority, Remote, SpawnError, YieldNow, cancel,
@@ -89,3 +92,8 @@ pub use corank_domain as domain;
 pub use corank_linux_macros::{main, test};
 pub use runtime::{Entered, Handle, JoinHandle, Runtime, Unfinished, spawn};
 pub use worker::{POLLS_PER_LOOK, TIME_PER_LOOK};
+
+/// The programs of the README, as tests.
+#[cfg(all(doctest, feature = "macros"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
