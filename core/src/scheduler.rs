@@ -81,7 +81,9 @@ pub(crate) struct Scheduler {
     /// First free slot; the others follow by `Block::next`.
     free: Cell<Link>,
     capacity: usize,
-    /// Set when the executor is being dropped: nothing is spawned any more.
+    /// Nothing is spawned any more.
+    refusing: Cell<bool>,
+    /// Set when the executor is being dropped: the last handle lets go of the table.
     closing: Cell<bool>,
     storage: UnsafeCell<Storage>,
     /// Where the storage's blocks are.
@@ -134,6 +136,7 @@ impl Scheduler {
             live: Cell::new(0),
             free: Cell::new(Link::NONE),
             capacity: config.capacity,
+            refusing: Cell::new(false),
             closing: Cell::new(false),
             directory: Cell::new(storage.directory()),
             storage: UnsafeCell::new(storage),

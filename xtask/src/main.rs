@@ -43,7 +43,7 @@ enum Command {
     /// Shows where the code lies that a step of experiment B goes through, and how the linker scripts name it
     OsLayout,
     /// The coroutine frames in a firmware: their sizes, and whether they fit
-    Frames(cpp::frames::Options),
+    Frames(corank_frames::Options),
     /// Writes target/report/index.html from the results of the last runs
     Report,
 }
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         Command::Experiment(options) => experiment::run(&options),
         Command::Os(options) => os::run(&options),
         Command::OsLayout => os::layout::run(),
-        Command::Frames(options) => cpp::frames::run(&options),
+        Command::Frames(options) => corank_frames::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Report => report::run(),
     };
     outcome.unwrap_or_else(|error| {

@@ -122,12 +122,9 @@ impl Scheduler {
         Self::unanchor(scheduler);
     }
 
-    fn drop_all(&self) {
-        self.closing.set(true);
-        // Before any destructor runs: one that drops the last handle lets go of this anchor.
-        if self.handles.get() > 0 {
-            self.anchor();
-        }
+    /// Nothing is spawned any more, and what there is is cancelled; returns how many slots there are.
+    pub(crate) fn cancel_all(&self) -> u32 {
+        self.refusing.set(true);
         self.drain_inbox();
         // SAFETY: only the owner uses the storage; it does not grow any more.
         let slots = unsafe { (*self.storage.get()).slots() };
@@ -137,6 +134,16 @@ impl Scheduler {
                 self.cancel(block);
             }
         }
+        slots
+    }
+
+    fn drop_all(&self) {
+        self.closing.set(true);
+        // Before any destructor runs: one that drops the last handle lets go of this anchor.
+        if self.handles.get() > 0 {
+            self.anchor();
+        }
+        let slots = self.cancel_all();
         self.abandon_timers();
         for index in 0..slots {
             let block = self.block(index);
