@@ -284,7 +284,6 @@ fn sample(model: &str, compiler: &str, opt: &str, part: &str, bytes: u64) -> Sam
 fn build(compiler: &str, opt: &str, progress: &mut Progress) -> Result<PathBuf> {
     let options = [
         format!("-DCORANK_BENCH_OPT={opt}"),
-        format!("-DCORANK_FREERTOS={}", cpp::freertos()?.display()),
         "-DCMAKE_BUILD_TYPE=".to_string(),
     ];
     let folder = cpp::build_in(
