@@ -32,8 +32,6 @@ pub(super) struct Calls {
     linked: usize,
     /// How many are to be cancelled.
     cancels: usize,
-    /// How many have ever begun, modulo 2^32.
-    begun: u32,
 }
 
 /// The end of a bucket.
@@ -44,8 +42,6 @@ const NONE: u32 = u32::MAX;
 struct Call {
     /// `None` while it is being made.
     coroutine: Option<Remote>,
-    /// How many calls began before it, modulo 2^32.
-    serial: u32,
     /// What is served now.
     served: Tag,
     /// Next in its bucket.
@@ -158,12 +154,11 @@ impl Calls {
     }
 
     /// A call begins, with `rest` linked behind it, in reverse order. Returns its number, which
-    /// another call may have when it is gone, and one that none has for a long time.
-    pub(super) fn begin(&mut self, first: &Submission, rest: Vec<Submission>) -> (usize, u32) {
+    /// another call may have when it is gone.
+    pub(super) fn begin(&mut self, first: &Submission, rest: Vec<Submission>) -> usize {
         self.linked += rest.iter().filter(|linked| reports(linked)).count();
         let number = self.calls.insert(Call {
             coroutine: None,
-            serial: self.begun,
             served: Tag::of(first),
             next: NONE,
             rest: (!rest.is_empty()).then(|| Box::new(Linked(rest))),
@@ -174,18 +169,12 @@ impl Calls {
         } else {
             self.enter(number);
         }
-        let serial = self.begun;
-        self.begun = serial.wrapping_add(1);
-        (number, serial)
+        number
     }
 
-    /// The coroutine that serves a call has been made. On another hart it may have served it already.
-    pub(super) fn made(&mut self, (number, serial): (usize, u32), coroutine: Remote) {
-        if let Some(call) = self.calls.get_mut(number)
-            && call.serial == serial
-        {
-            call.coroutine = Some(coroutine);
-        }
+    /// The coroutine that serves a call has been made, under the same lock as the call.
+    pub(super) fn made(&mut self, number: usize, coroutine: Remote) {
+        self.calls[number].coroutine = Some(coroutine);
     }
 
     /// Whether somebody wants what the call serves now to end.

