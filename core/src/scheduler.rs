@@ -74,6 +74,8 @@ pub(crate) struct Scheduler {
     baton: Baton,
     /// Workers that are idle.
     idle: Cell<u32>,
+    /// A timer was set that is due before any that the idle ones may have asked for.
+    sooner: Cell<bool>,
     /// Coroutines that have not exited.
     live: Cell<usize>,
     /// First free slot; the others follow by `Block::next`.
@@ -124,6 +126,7 @@ impl Scheduler {
             shared: config.shared,
             baton: Baton::new(),
             idle: Cell::new(0),
+            sooner: Cell::new(false),
             live: Cell::new(0),
             free: Cell::new(Link::NONE),
             capacity: config.capacity,

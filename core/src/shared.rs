@@ -1,4 +1,4 @@
-//! One scheduler, several workers: threads or harts that always run the globally most urgent coroutine (rules H1 to H9).
+//! One scheduler, several workers: threads or harts that always run the globally most urgent coroutine (rules H1 to H10).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -21,15 +21,15 @@ use crate::seat::Seat;
 ///
 /// There is one set of ready queues, and each pick is made under one lock, the *baton*; no code of the user's runs
 /// under it. So a coroutine that is ready never waits while a worker picks a less urgent one. The rules are those of
-/// an [`Executor`](crate::Executor), and the same code; rules H1 to H9 say what several workers add.
+/// an [`Executor`](crate::Executor), and the same code; rules H1 to H10 say what several workers add.
 ///
 /// Cost: a poll puts the baton down and picks it up again, two atomic read-modify-writes more than in an `Executor`; so does
 /// every operation from inside a coroutine or from elsewhere. Whoever puts the baton down while something is ready also looks at each
 /// worker, a few instructions for one. It is made for a handful of workers whose polls are not much shorter than a
 /// microsecond.
 ///
-/// Coroutines are `Send`. The futures of [`crate::sync`], [`crate::time`] and [`crate::key`] belong to executors of one thread; here one uses
-/// any crate whose futures are `Send`.
+/// Coroutines are `Send`. Locks, channels, timers and the like for them are in [`crate::workers`]; those of [`crate::sync`],
+/// [`crate::time`] and [`crate::key`] belong to one thread.
 ///
 /// ```
 /// # #[cfg(all(feature = "std", not(loom)))] {
@@ -76,7 +76,7 @@ impl SharedExecutor {
         }
     }
 
-    fn scheduler(&self) -> &Scheduler {
+    pub(crate) fn scheduler(&self) -> &Scheduler {
         // SAFETY: the executor's anchor keeps it until `drop`.
         unsafe { self.scheduler.as_ref() }
     }

@@ -1,4 +1,4 @@
-//! Several workers (rules H1 to H9): what is deterministic, against a small oracle; what is not, by exact counts.
+//! Several workers (rules H1 to H10): what is deterministic, against a small oracle; what is not, by exact counts.
 //!
 //! A worker that steps inside a poll of another one stands for a second thread: so "while it runs elsewhere" happens
 //! when the test says, and in an order that is known.

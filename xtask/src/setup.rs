@@ -85,6 +85,16 @@ const TOOLS: &[Tool] = &[
         package: "gcc-arm-none-eabi",
         purpose: "compiles for the Cortex-M4",
     },
+    Tool {
+        program: "aarch64-linux-gnu-g++",
+        package: "g++-aarch64-linux-gnu",
+        purpose: "compiles the interleaver's tests for AArch64",
+    },
+    Tool {
+        program: "qemu-aarch64",
+        package: "qemu-user",
+        purpose: "runs the interleaver's tests for AArch64",
+    },
     // spin hands its model to the C preprocessor under this name.
     Tool {
         program: "cpp",
@@ -104,6 +114,16 @@ const FILES: &[(&str, &str, &str)] = &[
         "/usr/include/gtest/gtest.h",
         "libgtest-dev",
         "tests the C++ library",
+    ),
+    (
+        "/usr/src/googletest/googletest/CMakeLists.txt",
+        "googletest",
+        "tests the interleaver on AArch64",
+    ),
+    (
+        "/usr/include/absl/container/btree_map.h",
+        "libabsl-dev",
+        "a B-tree that the interleaver's lookups are compared with",
     ),
     (
         "/usr/include/newlib/stdint.h",

@@ -68,6 +68,9 @@ struct promise_root : promise_base {
     head->give_up(framed);
   }
 
+  // For prefetch.hpp: a task that waits for memory yields.
+  static void give_way(void*) noexcept { executor.remember_wake(); }
+
   std::suspend_always initial_suspend() const noexcept { return {}; }
 
   struct last_suspend {

@@ -45,7 +45,7 @@ pub struct Submission {
     pub call: u32,
     /// Level at which the kernel serves it: that of the coroutine that asks.
     pub level: u8,
-    /// Any of [`LINK`] and [`SILENT`].
+    /// Any of [`LINK`], [`SILENT`] and [`CLOSE_FILE`].
     pub flags: u8,
     /// Zero.
     pub reserved: u16,
@@ -57,6 +57,10 @@ pub struct Submission {
 pub const LINK: u8 = 1;
 /// Flag of a [`Submission`]: no completion is wanted.
 pub const SILENT: u8 = 2;
+/// Flag of a [`Submission`] of [`READ`](crate::call::READ) or [`WRITE`](crate::call::WRITE): the call takes its file along. The file
+/// is closed when the call has ended, however it ends; what is linked behind the call comes after that. From when the kernel takes the
+/// submission, the descriptor is not the program's any more: at some moment until the call has ended, it is free for another file.
+pub const CLOSE_FILE: u8 = 4;
 
 /// The result of one asynchronous system call.
 #[repr(C)]

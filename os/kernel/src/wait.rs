@@ -66,6 +66,11 @@ impl WaitQueue {
         }))
     }
 
+    /// Whether nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().first.is_none()
+    }
+
     /// Wakes all who wait. They are out of the queue then.
     pub(crate) fn wake_all(&self) {
         let mut entries = self.0.lock();

@@ -5,6 +5,8 @@
 
 mod cpp;
 mod disk;
+mod domain;
+mod edge;
 mod image;
 mod machine;
 mod model;

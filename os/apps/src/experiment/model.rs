@@ -87,9 +87,8 @@ impl Model for Coroutine {
     }
 
     async fn read_and_close(reader: OwnedFd, buffer: Vec<u8>) -> Vec<u8> {
-        let (count, buffer) = ring::read(&reader, buffer).await;
+        let (count, buffer) = ring::read_and_close(reader, buffer).await;
         count.expect("the pipe can be read");
-        ring::close(reader);
         buffer
     }
 

@@ -7,11 +7,12 @@ use crate::console;
 use crate::fs::Failure;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
+use crate::ring::Unparked;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use corank_abi::call::FAILED;
 use disk::DiskFile;
-use pipe::{ReadEnd, WriteEnd};
+use pipe::{ReadEnd, WriteEnd, Writer};
 use stored::Stored;
 
 /// An open file. A clone is the same file; it stays open until the last clone is dropped.
@@ -100,7 +101,11 @@ impl File {
         buffer: UserBuffer,
     ) -> Option<Transferred> {
         match self {
-            File::PipeWrite(end) => end.write_at_once(process, buffer),
+            File::PipeWrite(end) => {
+                let (written, unparked) = end.write_at_once(process, buffer, Writer::Anyone)?;
+                Unparked::settle(unparked);
+                Some(written)
+            }
             File::ConsoleOutput => Some(console::write(process, buffer).map(Ok)),
             File::Disk(_) => None,
             File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Some(Ok(Err(NOT_ALLOWED))),

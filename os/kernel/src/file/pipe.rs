@@ -3,11 +3,15 @@
 //! As in rCore-Tutorial-v3, reading returns when the buffer is full or nobody can write any more, and writing when
 //! everything has been written. Bytes lie in frames that are taken when the first byte goes into them and given back with the
 //! last: an empty pipe has none.
+//!
+//! An asynchronous read that waits stands in the pipe itself, [`Parked`], where that is possible: whoever brings what it waits for
+//! finds it there and serves it, or sees to it that it is served. Other reads and writes wait in queues.
 use super::{NOT_ALLOWED, Transferred};
 use crate::memory::PAGE_SIZE;
 use crate::memory::frame::Frame;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
+use crate::ring::{Parked, Place, Unparked};
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -18,14 +22,22 @@ const FRAMES: usize = 16;
 /// How many bytes a pipe holds.
 pub(crate) const CAPACITY: usize = FRAMES * PAGE_SIZE;
 
+/// The bytes that have been written and not been read.
 #[derive(Debug)]
-struct State {
+struct Bytes {
     /// Frame *i* holds the bytes whose number, divided by the page size, is *i* modulo [`FRAMES`].
     frames: [Option<Frame>; FRAMES],
     /// Number of the next byte to read; counts from the pipe's beginning on.
     read: usize,
     /// Number of the next byte to write.
     written: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    bytes: Bytes,
+    /// A read that waits. Whoever takes it out says what becomes of it.
+    parked: Option<Parked>,
 }
 
 #[derive(Debug)]
@@ -46,13 +58,25 @@ pub(crate) struct ReadEnd(Arc<Pipe>);
 #[derive(Debug)]
 pub(crate) struct WriteEnd(Arc<Pipe>);
 
+/// Who writes to a pipe.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Writer {
+    /// Someone of this level. If it `closes` this end, it does so next, before anyone else sees the end.
+    At { level: u8, closes: bool },
+    /// Someone of a level that only the executor knows.
+    Anyone,
+}
+
 /// A new pipe.
 pub(crate) fn pipe() -> (ReadEnd, WriteEnd) {
     let pipe = Arc::new(Pipe {
         state: Mutex::new(State {
-            frames: [const { None }; FRAMES],
-            read: 0,
-            written: 0,
+            bytes: Bytes {
+                frames: [const { None }; FRAMES],
+                read: 0,
+                written: 0,
+            },
+            parked: None,
         }),
         read_ends: AtomicUsize::new(1),
         write_ends: AtomicUsize::new(1),
@@ -72,7 +96,7 @@ impl Pipe {
     }
 }
 
-impl State {
+impl Bytes {
     fn length(&self) -> usize {
         self.written - self.read
     }
@@ -140,7 +164,89 @@ impl State {
     }
 }
 
+impl State {
+    /// There are more bytes than before, or, with `is_end`, nobody can write any more: takes the parked read out if that is what it
+    /// waits for. Served right here if it is at least as urgent as whoever brings that, who is of the level `by`; else, and if nobody
+    /// knows, it goes on in a coroutine at its own level (rule I9).
+    fn unpark(&mut self, by: Option<u8>, is_end: bool) -> Option<Unparked> {
+        let parked = self.parked.as_ref()?;
+        if self.bytes.length() < parked.buffer.length && !is_end {
+            return None;
+        }
+        let is_urgent = by.is_some_and(|by| parked.is_as_urgent_as(by));
+        let mut parked = self.parked.take()?;
+        if !is_urgent {
+            return Some(parked.leave());
+        }
+        let wanted = parked.buffer.length;
+        let taken = self.bytes.take(&parked.process, &mut parked.buffer);
+        let result = taken.map(|()| wanted - parked.buffer.length);
+        Some(parked.done(result))
+    }
+}
+
+impl State {
+    /// Copies what is written straight into the parked read's buffer, if the read is complete by that: nothing lies in the pipe, both
+    /// buffers are of the same process, and the read is full then or, with `is_end`, nobody can write any more. Takes the read out.
+    fn hand_over(
+        &mut self,
+        process: &Process,
+        data: UserBuffer,
+        by: Option<u8>,
+        is_end: bool,
+    ) -> Option<Result<Parked, BadAddress>> {
+        let parked = self.parked.as_ref()?;
+        let room = parked.buffer.length;
+        let is_complete = data.length == room || is_end && data.length < room;
+        if !is_complete
+            || self.bytes.length() > 0
+            || !core::ptr::eq(&*parked.process, process)
+            || !by.is_some_and(|by| parked.is_as_urgent_as(by))
+        {
+            return None;
+        }
+        let target = parked.buffer.address;
+        let copied = process.with_memory(
+            |space| space.move_within(data.address, target, data.length),
+            Ok(()),
+        );
+        match copied {
+            Ok(()) => self.parked.take().map(Ok),
+            Err(bad) => Some(Err(bad)),
+        }
+    }
+}
+
 impl ReadEnd {
+    /// Parks a read of at most [`CAPACITY`] bytes. It comes back if it need not wait, or if others wait already.
+    pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
+        let mut state = self.0.state.lock();
+        let waits = state.bytes.length() < parked.buffer.length && self.0.is_written();
+        if !waits || state.parked.is_some() || !self.0.readers.is_empty() {
+            return Some(parked);
+        }
+        state.parked = Some(parked);
+        None
+    }
+
+    /// Takes out the read that is parked for the call at `place` of `process`, if it still is.
+    pub(crate) fn take_parked(&self, process: &Process, place: Place) -> Option<Parked> {
+        let mut state = self.0.state.lock();
+        state.parked.take_if(|parked| parked.is(process, place))
+    }
+
+    /// Sets the level of the read that is parked for the call at `place` of `process`, if it still is.
+    pub(crate) fn set_parked_level(&self, process: &Process, place: Place, level: u8) {
+        let mut state = self.0.state.lock();
+        if let Some(parked) = state
+            .parked
+            .as_mut()
+            .filter(|parked| parked.is(process, place))
+        {
+            parked.level = level;
+        }
+    }
+
     /// Fills the buffer; returns earlier, with fewer bytes, only when nobody can write any more. Takes bytes when it has as many
     /// as it wants, or when the pipe is full: so a read of up to [`CAPACITY`] bytes that is cancelled has taken none.
     ///
@@ -155,8 +261,8 @@ impl ReadEnd {
         let wanted = buffer.length;
         until(&self.0.readers, mode, |turn| {
             let mut state = self.0.state.lock();
-            if state.length() >= buffer.length.min(CAPACITY) || !self.0.is_written() {
-                state.take(process, buffer)?;
+            if state.bytes.length() >= buffer.length.min(CAPACITY) || !self.0.is_written() {
+                state.bytes.take(process, buffer)?;
                 self.0.writers.wake_all();
             }
             if buffer.length > 0 && self.0.is_written() {
@@ -175,11 +281,11 @@ impl ReadEnd {
         mut buffer: UserBuffer,
     ) -> Option<Result<usize, BadAddress>> {
         let mut state = self.0.state.lock();
-        if state.length() < buffer.length && self.0.is_written() {
+        if state.bytes.length() < buffer.length && self.0.is_written() {
             return None;
         }
         let wanted = buffer.length;
-        let taken = state.take(process, &mut buffer);
+        let taken = state.bytes.take(process, &mut buffer);
         self.0.writers.wake_all();
         Some(taken.map(|()| wanted - buffer.length))
     }
@@ -202,45 +308,66 @@ impl WriteEnd {
             if !self.0.is_read() {
                 return Poll::Ready(Ok(Err(NOT_ALLOWED)));
             }
-            if state.room() > 0 {
-                let found_frames = state.put(process, buffer)?;
+            let mut unparked = None;
+            let mut found_frames = true;
+            if state.bytes.room() > 0 {
+                found_frames = state.bytes.put(process, buffer)?;
+                // What level this runs at only its executor knows.
+                unparked = state.unpark(None, false);
                 self.0.readers.wake_all();
-                if !found_frames {
-                    return Poll::Ready(Ok(Err(NOT_ALLOWED)));
-                }
             }
-            if buffer.length > 0 {
+            let polled = if !found_frames {
+                Poll::Ready(Ok(Err(NOT_ALLOWED)))
+            } else if buffer.length > 0 {
                 turn.wait();
-                return Poll::Pending;
-            }
-            Poll::Ready(Ok(Ok(wanted)))
+                Poll::Pending
+            } else {
+                Poll::Ready(Ok(Ok(wanted)))
+            };
+            drop(state);
+            Unparked::settle(unparked);
+            polled
         })
         .await
     }
 
-    /// Writes if that is done without waiting.
+    /// Writes if that is done without waiting. The caller settles what comes with the result when it holds no lock.
     pub(crate) fn write_at_once(
         &self,
         process: &Process,
         mut buffer: UserBuffer,
-    ) -> Option<Transferred> {
+        writer: Writer,
+    ) -> Option<(Transferred, Option<Unparked>)> {
         let mut state = self.0.state.lock();
         if !self.0.is_read() {
-            return Some(Ok(Err(NOT_ALLOWED)));
-        }
-        if state.room() < buffer.length {
-            return None;
+            return Some((Ok(Err(NOT_ALLOWED)), None));
         }
         let wanted = buffer.length;
-        let put = state.put(process, &mut buffer);
+        let (by, closes) = match writer {
+            Writer::At { level, closes } => (Some(level), closes),
+            Writer::Anyone => (None, false),
+        };
+        let is_end = closes && self.0.write_ends.load(Ordering::Relaxed) == 1;
+        if let Some(handed) = state.hand_over(process, buffer, by, is_end) {
+            return Some(match handed {
+                Ok(parked) => (Ok(Ok(wanted)), Some(parked.done(Ok(wanted)))),
+                Err(bad) => (Err(bad), None),
+            });
+        }
+        if state.bytes.room() < wanted {
+            return None;
+        }
+        let put = state.bytes.put(process, &mut buffer);
+        let unparked = state.unpark(by, is_end);
         self.0.readers.wake_all();
-        Some(put.map(|found_frames| {
+        let written = put.map(|found_frames| {
             if found_frames {
                 Ok(wanted)
             } else {
                 Err(NOT_ALLOWED)
             }
-        }))
+        });
+        Some((written, unparked))
     }
 }
 
@@ -265,8 +392,8 @@ impl Drop for ReadEnd {
             return;
         }
         let mut state = self.0.state.lock();
-        state.frames = [const { None }; FRAMES];
-        (state.read, state.written) = (0, 0);
+        state.bytes.frames = [const { None }; FRAMES];
+        (state.bytes.read, state.bytes.written) = (0, 0);
         self.0.writers.wake_all();
     }
 }
@@ -276,7 +403,10 @@ impl Drop for WriteEnd {
         if self.0.write_ends.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        let _state = self.0.state.lock();
+        let mut state = self.0.state.lock();
+        let unparked = state.unpark(None, true);
         self.0.readers.wake_all();
+        drop(state);
+        Unparked::settle(unparked);
     }
 }

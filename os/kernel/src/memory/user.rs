@@ -93,6 +93,34 @@ impl AddressSpace {
         Ok(())
     }
 
+    /// Copies `length` bytes of the program's memory from one address to another. Where the two ranges overlap it is not said what is
+    /// there afterwards.
+    ///
+    /// # Errors
+    /// [`BadAddress`] where the memory is not there, or not writable at `to`; what lies in front of it has been copied.
+    pub(crate) fn move_within(
+        &mut self,
+        mut from: usize,
+        mut to: usize,
+        mut length: usize,
+    ) -> Result<(), BadAddress> {
+        while length > 0 {
+            let (source, here) = self.run(from, length, Access::Read)?;
+            let (target, here) = self.run(to, here, Access::Write)?;
+            if source.addr().abs_diff(target.addr()) < here {
+                // SAFETY: `run` checked that the program's pages lie there; the ranges may overlap.
+                unsafe { core::ptr::copy(source, target, here) };
+            } else {
+                // SAFETY: as above, and the ranges are apart.
+                unsafe { bulk::copy(source, target, here) };
+            }
+            from = from.wrapping_add(here);
+            to = to.wrapping_add(here);
+            length -= here;
+        }
+        Ok(())
+    }
+
     /// Reads one word.
     ///
     /// # Errors

@@ -169,7 +169,7 @@ impl Process {
         let (space, context) = self.load(file, arguments)?;
         let ring = self.ring.lock().take();
         if let Some(ring) = ring {
-            ring.cancel_all();
+            ring.cancel_all(self);
             // The calls under way mean the old program's memory, and another hart may be serving one right now.
             while Arc::strong_count(&ring) > 1 {
                 corank::yield_now().await;
@@ -353,7 +353,7 @@ impl Process {
         self.interrupt_harts();
         let ring = self.ring.lock().clone();
         if let Some(ring) = ring {
-            ring.cancel_all();
+            ring.cancel_all(self);
         }
         // Dropped coroutines come back with `thread_gone`: no lock is held here. One that another hart polls ends with its poll.
         for coroutine in coroutines {

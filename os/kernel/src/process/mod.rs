@@ -17,6 +17,7 @@ pub(crate) use table::{count, find};
 
 use crate::fault::Countdown;
 use crate::file::File;
+use crate::file::pipe::ReadEnd;
 use crate::hart;
 use crate::memory::address_space::AddressSpace;
 use crate::memory::frame::Frame;
@@ -216,6 +217,38 @@ impl Process {
     /// The file behind a descriptor.
     pub(crate) fn file(&self, descriptor: usize) -> Option<File> {
         self.state.lock().files.get(descriptor)?.clone()
+    }
+
+    /// Calls `use_it` with the file behind a descriptor, without taking a share of it; nobody closes or opens files meanwhile. If
+    /// `closes` says so of the result, the descriptor is closed in the same step, and the file comes back to be dropped.
+    pub(crate) fn use_file<T>(
+        &self,
+        descriptor: usize,
+        use_it: impl FnOnce(&File) -> T,
+        closes: impl FnOnce(&T) -> bool,
+    ) -> Option<(T, Option<File>)> {
+        let mut state = self.state.lock();
+        let result = use_it(state.files.get(descriptor)?.as_ref()?);
+        let closed = if closes(&result) {
+            state.close(descriptor)
+        } else {
+            None
+        };
+        Some((result, closed))
+    }
+
+    /// The end of a pipe that is read behind a descriptor; `None` if it is another file. With `closes` the descriptor is closed.
+    pub(crate) fn read_end(&self, descriptor: usize, closes: bool) -> Option<ReadEnd> {
+        let mut state = self.state.lock();
+        match state.files.get(descriptor)? {
+            Some(File::PipeRead(end)) if !closes => return Some(end.clone()),
+            Some(File::PipeRead(_)) => {}
+            _ => return None,
+        }
+        match state.close(descriptor) {
+            Some(File::PipeRead(end)) => Some(end),
+            _ => None,
+        }
     }
 
     /// Opens `file` at the lowest free descriptor; `None` when there are too many.

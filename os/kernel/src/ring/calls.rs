@@ -3,21 +3,28 @@
 //! ```text
 //!                begin                       finish, nothing linked behind
 //!  (submitted) ─────────▶ served by a coroutine ──────────────▶ (gone)
-//!                          │        ▲   │ finish: the next one
-//!                  cancel  │        └───┘ of the chain is served
-//!                          ▼
-//!                    to be cancelled ── its coroutine has seen it: finish ──▶ as above
+//!      │                   │   ▲    ▲   │ finish: the next one        ▲
+//!      │           cancel  │   │    └───┘ of the chain is served      │
+//!      │                   ▼   │                                      │
+//!      │             to be cancelled ── its coroutine has seen it: finish, as above
+//!      │ begin                 │ leave                                │
+//!      └────────────▶ parked in its pipe ─────────────────────────────┘
+//!                                   finish, or cancel
 //! ```
 //! A call is cancelled by its own coroutine, between two polls of what serves it, whichever hart that is on. So nobody
-//! else ever drops what may be writing to the program's memory, and whoever cancels waits until that is over.
+//! else ever drops what may be writing to the program's memory, and whoever cancels waits until that is over. A read that is parked
+//! (see [`super::parked`]) is taken out of its pipe by whoever cancels, and if another hart has just done that, whoever cancels waits.
+use super::parked::Parked;
+use crate::file::pipe::ReadEnd;
 use crate::memory::heap;
+use crate::process::Process;
 use crate::wait::WaitQueue;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank::Remote;
-use corank_abi::call::{RING_CANCELLED, RING_COMPLETED};
-use corank_abi::ring::{SILENT, Submission};
+use corank_abi::call::{CLOSE, READ, RING_CANCELLED, RING_COMPLETED, WRITE};
+use corank_abi::ring::{CLOSE_FILE, SILENT, Submission};
 use core::sync::atomic::{AtomicIsize, Ordering};
 use slab::Slab;
 
@@ -30,18 +37,40 @@ pub(super) struct Calls {
     buckets: Vec<u32>,
     /// How many submissions that report back wait behind others.
     linked: usize,
+    /// How many are parked.
+    parked: usize,
     /// How many are to be cancelled.
     cancels: usize,
+    /// How many have ever begun, modulo 2^32.
+    begun: u32,
 }
 
 /// The end of a bucket.
 const NONE: u32 = u32::MAX;
 
-/// One coroutine's work: a submission, and what is linked behind it.
+/// Where a call is: its number, which another call may have when it is gone, and one that none has for a long time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(super) number: usize,
+    serial: u32,
+}
+
+/// Who serves a call.
+#[derive(Debug)]
+enum Server {
+    /// A coroutine that is being made.
+    Making,
+    Coroutine(Remote),
+    /// Whoever brings what it waits for to this pipe.
+    Parked(ReadEnd),
+}
+
+/// What one coroutine, or nobody yet, works on: a submission, and what is linked behind it.
 #[derive(Debug)]
 struct Call {
-    /// `None` while it is being made.
-    coroutine: Option<Remote>,
+    server: Server,
+    /// How many calls began before it, modulo 2^32.
+    serial: u32,
     /// What is served now.
     served: Tag,
     /// Next in its bucket.
@@ -66,15 +95,34 @@ pub(super) struct Tag {
     /// Live: it changes while the call is served.
     pub(super) level: u8,
     flags: u8,
+    /// The file that it takes along, if its flags say so.
+    file: u32,
 }
 
 impl Tag {
     pub(super) fn of(submission: &Submission) -> Tag {
+        let takes_file = matches!(submission.call as usize, READ | WRITE);
         Tag {
             key: submission.key,
             level: submission.level,
-            flags: submission.flags,
+            flags: if takes_file {
+                submission.flags
+            } else {
+                submission.flags & !CLOSE_FILE
+            },
+            file: submission.arguments[0] as u32,
         }
+    }
+
+    /// What closes the file that it takes along, if it does.
+    pub(super) fn close(self) -> Option<Submission> {
+        (self.flags & CLOSE_FILE != 0).then(|| Submission {
+            call: CLOSE as u32,
+            level: self.level,
+            flags: SILENT,
+            arguments: [self.file.into(), 0, 0],
+            ..Submission::default()
+        })
     }
 
     /// Whether the process wants to hear of it.
@@ -125,6 +173,8 @@ pub(super) enum Found {
     Nothing,
     /// It had not begun, and will not.
     Removed,
+    /// It was parked, and has ended. The caller drops what it had when it holds no lock.
+    Ended(Parked, Finished),
     /// Its coroutine will end it; the caller wakes that one and waits.
     Served(Arc<Cancel>, Option<Remote>),
 }
@@ -136,6 +186,8 @@ pub(super) struct Finished {
     pub(super) next: Option<Submission>,
     /// Whoever waits for the end of what was served.
     pub(super) cancel: Option<Arc<Cancel>>,
+    /// What a parked call has had open: to be dropped without a lock.
+    pub(super) file: Option<ReadEnd>,
 }
 
 impl Calls {
@@ -144,8 +196,9 @@ impl Calls {
         self.calls.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+    /// Whether no coroutine serves any.
+    pub(super) fn all_parked(&self) -> bool {
+        self.calls.len() == self.parked
     }
 
     /// How many are to be cancelled.
@@ -153,12 +206,30 @@ impl Calls {
         self.cancels
     }
 
-    /// A call begins, with `rest` linked behind it, in reverse order. Returns its number, which
-    /// another call may have when it is gone.
-    pub(super) fn begin(&mut self, first: &Submission, rest: Vec<Submission>) -> usize {
+    /// A call begins that a coroutine will serve, with `rest` linked behind it, in reverse order.
+    pub(super) fn begin(&mut self, first: &Submission, rest: Vec<Submission>) -> Place {
         self.linked += rest.iter().filter(|linked| reports(linked)).count();
+        self.insert(first, rest, Server::Making)
+    }
+
+    /// A call begins whose read, which `make` makes, is parked in this pipe. It comes back if it can't be.
+    pub(super) fn begin_parked(
+        &mut self,
+        first: &Submission,
+        end: ReadEnd,
+        make: impl FnOnce(Place) -> Parked,
+    ) -> Option<Parked> {
+        let place = self.insert(first, Vec::new(), Server::Making);
+        let refused = end.park(make(place));
+        self.calls[place.number].server = Server::Parked(end);
+        self.parked += 1;
+        refused
+    }
+
+    fn insert(&mut self, first: &Submission, rest: Vec<Submission>, server: Server) -> Place {
         let number = self.calls.insert(Call {
-            coroutine: None,
+            server,
+            serial: self.begun,
             served: Tag::of(first),
             next: NONE,
             rest: (!rest.is_empty()).then(|| Box::new(Linked(rest))),
@@ -169,12 +240,42 @@ impl Calls {
         } else {
             self.enter(number);
         }
-        number
+        let serial = self.begun;
+        self.begun = serial.wrapping_add(1);
+        Place { number, serial }
     }
 
-    /// The coroutine that serves a call has been made, under the same lock as the call.
-    pub(super) fn made(&mut self, number: usize, coroutine: Remote) {
-        self.calls[number].coroutine = Some(coroutine);
+    fn at(&mut self, place: Place) -> Option<&mut Call> {
+        let call = self.calls.get_mut(place.number)?;
+        (call.serial == place.serial).then_some(call)
+    }
+
+    /// The coroutine that serves a call has been made, under the same lock as the call's beginning.
+    pub(super) fn made(&mut self, place: Place, coroutine: Remote) {
+        self.calls[place.number].server = Server::Coroutine(coroutine);
+    }
+
+    /// A parked call goes on in a coroutine, which is made next, with the pipe and at the level that come back. `None`: there is no
+    /// such call any more.
+    pub(super) fn leave_parked(&mut self, place: Place) -> Option<(ReadEnd, u8)> {
+        let call = self.at(place)?;
+        match core::mem::replace(&mut call.server, Server::Making) {
+            Server::Parked(end) => {
+                let level = call.served.level;
+                self.parked -= 1;
+                Some((end, level))
+            }
+            server => {
+                call.server = server;
+                None
+            }
+        }
+    }
+
+    /// [`finish`](Self::finish), if there still is such a call.
+    pub(super) fn finish_at(&mut self, place: Place) -> Option<Finished> {
+        self.at(place)?;
+        self.finish(place.number)
     }
 
     /// Whether somebody wants what the call serves now to end.
@@ -189,20 +290,34 @@ impl Calls {
         let call = &mut self.calls[number];
         let served = call.served;
         let cancel = call.cancel.take();
-        let next = call.rest.as_mut().and_then(|rest| rest.0.pop());
+        let mut file = None;
+        // A parked call has nothing behind it, and its file with it.
+        let next = match call.server {
+            Server::Parked(_) => None,
+            _ => served.close().or_else(|| {
+                let next = call.rest.as_mut()?.0.pop()?;
+                self.linked -= usize::from(reports(&next));
+                Some(next)
+            }),
+        };
         match &next {
             Some(next) => {
-                self.linked -= usize::from(reports(next));
                 call.served = Tag::of(next);
                 self.enter(number);
             }
-            None => drop(self.calls.remove(number)),
+            None => {
+                if let Server::Parked(end) = self.calls.remove(number).server {
+                    self.parked -= 1;
+                    file = Some(end);
+                }
+            }
         }
         self.cancels -= usize::from(cancel.is_some());
         Some(Finished {
             served,
             next,
             cancel,
+            file,
         })
     }
 
@@ -213,20 +328,29 @@ impl Calls {
         }
         let call = self.calls.remove(number);
         self.cancels -= usize::from(call.cancel.is_some());
-        let rest = call.rest.map_or_else(Vec::new, |rest| rest.0);
+        let mut rest = call.rest.map_or_else(Vec::new, |rest| rest.0);
         self.linked -= rest.iter().filter(|linked| reports(linked)).count();
+        rest.extend(call.served.close());
         rest
     }
 
-    /// Somebody wants the call with this key to end.
-    pub(super) fn cancel(&mut self, key: u64) -> Found {
+    /// Somebody wants the call of `process` with this key to end.
+    pub(super) fn cancel(&mut self, process: &Process, key: u64) -> Found {
         if let Some(number) = self.find(key) {
+            let call = &mut self.calls[number];
+            if let Server::Parked(end) = &call.server
+                && let Some(parked) = end.take_parked(process, call.place(number))
+                && let Some(finished) = self.finish(number)
+            {
+                return Found::Ended(parked, finished);
+            }
             let call = &mut self.calls[number];
             let cancel = call.cancel.get_or_insert_with(|| {
                 self.cancels += 1;
                 Arc::new(Cancel::new())
             });
-            return Found::Served(cancel.clone(), call.coroutine.clone());
+            let cancel = cancel.clone();
+            return Found::Served(cancel, call.coroutine().cloned());
         }
         let Some((number, place)) = self.find_linked(key) else {
             return Found::Nothing;
@@ -238,12 +362,21 @@ impl Calls {
         Found::Removed
     }
 
-    /// Sets the level at which the call with this key is served. Returns its coroutine, if it has begun; `None` without such a call.
-    pub(super) fn set_level(&mut self, key: u64, level: u8) -> Option<Option<Remote>> {
+    /// Sets the level at which the call of `process` with this key is served. Returns its coroutine, if it has one; `None` without such
+    /// a call.
+    pub(super) fn set_level(
+        &mut self,
+        process: &Process,
+        key: u64,
+        level: u8,
+    ) -> Option<Option<Remote>> {
         if let Some(number) = self.find(key) {
             let call = &mut self.calls[number];
             call.served.level = level;
-            return Some(call.coroutine.clone());
+            if let Server::Parked(end) = &call.server {
+                end.set_parked_level(process, call.place(number), level);
+            }
+            return Some(call.coroutine().cloned());
         }
         let (number, place) = self.find_linked(key)?;
         if let Some(rest) = &mut self.calls[number].rest {
@@ -254,9 +387,16 @@ impl Calls {
 
     /// The coroutines of all calls.
     pub(super) fn coroutines(&self) -> impl Iterator<Item = &Remote> {
-        self.calls
-            .iter()
-            .filter_map(|(_, call)| call.coroutine.as_ref())
+        self.calls.iter().filter_map(|(_, call)| call.coroutine())
+    }
+
+    /// Takes all parked calls of `process` out of their pipes.
+    pub(super) fn unpark_all(&self, process: &Process) {
+        for (number, call) in &self.calls {
+            if let Server::Parked(end) = &call.server {
+                drop(end.take_parked(process, call.place(number)));
+            }
+        }
     }
 
     fn find(&self, key: u64) -> Option<usize> {
@@ -320,6 +460,22 @@ impl Calls {
             if self.calls.contains(number) {
                 self.enter(number);
             }
+        }
+    }
+}
+
+impl Call {
+    fn place(&self, number: usize) -> Place {
+        Place {
+            number,
+            serial: self.serial,
+        }
+    }
+
+    fn coroutine(&self) -> Option<&Remote> {
+        match &self.server {
+            Server::Coroutine(coroutine) => Some(coroutine),
+            _ => None,
         }
     }
 }

@@ -1,15 +1,20 @@
 //! Asynchronous system calls: the kernel's side of [`corank_abi::ring`].
 //!
-//! A submission that can be served at once is served in place. Only one that has to wait becomes a kernel coroutine, at
-//! the live level of the coroutine that asked (rule I9). The memory is shared with the program, which may write anything into
+//! A submission that can be served at once is served in place. One that has to wait becomes a kernel coroutine, at
+//! the live level of the coroutine that asked (rule I9); a read from a pipe only if it is less urgent than what its bytes come from. The memory is shared with the program, which may write anything into
 //! it at any time: the kernel keeps its own counters, copies an entry before it looks at it, and checks whatever it finds.
 //!
 //! - `memory`: what is shared with the program;
 //! - `calls`: who is under way, and how a call is cancelled;
-//! - `serve`: the coroutine that serves a call.
+//! - `serve`: serving a call, at once or by a coroutine;
+//! - `parked`: reads from pipes, which wait without a coroutine.
 mod calls;
 mod memory;
+mod parked;
 mod serve;
+
+pub(crate) use calls::Place;
+pub(crate) use parked::{Parked, Unparked};
 
 use crate::clock;
 use crate::memory::OutOfMemory;
@@ -105,7 +110,7 @@ impl Ring {
         process.follow_level();
         // What was just served may have woken other calls of this process. Let them go first: so their completions come with
         // the same kernel entry.
-        if !self.state.lock().calls.is_empty() {
+        if !self.state.lock().calls.all_parked() {
             corank::yield_now().await;
         }
         let wanted = u32::try_from(wait_for)
@@ -162,9 +167,14 @@ impl Ring {
     pub(crate) async fn cancel(self: Arc<Ring>, process: &Process, key: u64) -> isize {
         let (cancel, coroutine) = {
             let mut state = self.state.lock();
-            match state.calls.cancel(key) {
+            match state.calls.cancel(process, key) {
                 Found::Nothing => return FAILED,
                 Found::Removed => return RING_CANCELLED,
+                Found::Ended(parked, finished) => {
+                    drop(state);
+                    drop((parked, finished));
+                    return RING_CANCELLED;
+                }
                 Found::Served(cancel, coroutine) => {
                     self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
                     (cancel, coroutine)
@@ -193,7 +203,7 @@ impl Ring {
     /// [`RING_REPRIORITIZE`](corank_abi::call::RING_REPRIORITIZE) does.
     pub(crate) fn reprioritize(&self, process: &Process, key: u64, level: usize) -> isize {
         let level = level.min(LAST_LEVEL.into()) as u8;
-        let Some(coroutine) = self.state.lock().calls.set_level(key, level) else {
+        let Some(coroutine) = self.state.lock().calls.set_level(process, key, level) else {
             return FAILED;
         };
         if let Some(coroutine) = coroutine {
@@ -216,12 +226,13 @@ impl Ring {
     }
 
     /// Cancels the calls under way: the process ends or runs another program. Nothing is written to the rings any more.
-    pub(crate) fn cancel_all(&self) {
+    pub(crate) fn cancel_all(&self, process: &Process) {
         let calls = {
             let mut state = self.state.lock();
             state.closed = true;
             core::mem::take(&mut state.calls)
         };
+        calls.unpark_all(process);
         for coroutine in calls.coroutines() {
             coroutine.cancel();
         }

@@ -1,6 +1,9 @@
 //! Serving a submission: in place if that is done without waiting, else by a coroutine.
-use super::calls::{Finished, Tag};
+use super::calls::{Finished, Place, Tag};
+use super::parked::{Parked, Unparked};
 use super::{LAST_LEVEL, Ring, State};
+use crate::file::File;
+use crate::file::pipe::{CAPACITY, Writer};
 use crate::hart;
 use crate::kernel_thread::{Call, KernelThread};
 use crate::memory::heap;
@@ -12,8 +15,8 @@ use crate::upcall;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use corank_abi::call::{FAILED, RING_REPRIORITIZE};
-use corank_abi::ring::{Completion, LINK, Submission};
+use corank_abi::call::{FAILED, READ, RING_REPRIORITIZE, WRITE};
+use corank_abi::ring::{CLOSE_FILE, Completion, LINK, Submission};
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -30,14 +33,25 @@ impl Ring {
         end: u32,
     ) -> Result<(), BadAddress> {
         process.step();
-        if first.call as usize == RING_REPRIORITIZE {
-            let [key, level, _] = first.arguments;
-            let result = self.reprioritize(process, key, level as usize);
-            self.complete(process, Tag::of(&first), result);
-            return Ok(());
+        match first.call as usize {
+            RING_REPRIORITIZE => {
+                let [key, level, _] = first.arguments;
+                let result = self.reprioritize(process, key, level as usize);
+                self.complete(process, Tag::of(&first), result);
+                return Ok(());
+            }
+            WRITE if self.write(process, &first)? => return Ok(()),
+            _ => {}
         }
         if let Some(result) = syscall::at_once(process, first.call as usize, arguments(&first)) {
-            self.complete(process, Tag::of(&first), result?);
+            let served = Tag::of(&first);
+            self.complete(process, served, result?);
+            return match served.close() {
+                Some(close) => self.serve(process, close, end),
+                None => Ok(()),
+            };
+        }
+        if first.call as usize == READ && self.park(process, &first) {
             return Ok(());
         }
         let mut rest = Vec::new();
@@ -63,6 +77,59 @@ impl Ring {
         Ok(())
     }
 
+    /// Serves a write to a pipe that need not wait, and closes the file if the call takes it along. False if it is another write.
+    fn write(&self, process: &Arc<Process>, first: &Submission) -> Result<bool, BadAddress> {
+        let [file, address, length] = arguments(first);
+        let level = process.allowed(first.level);
+        let closes = first.flags & CLOSE_FILE != 0;
+        let used = process.use_file(
+            file,
+            |file| match file {
+                File::PipeWrite(end) => end.write_at_once(
+                    process,
+                    UserBuffer { address, length },
+                    Writer::At { level, closes },
+                ),
+                _ => None,
+            },
+            |written| closes && written.is_some(),
+        );
+        let Some((Some((written, unparked)), closed)) = used else {
+            return Ok(false);
+        };
+        // After the bytes have been handed over, before anybody hears of it.
+        drop(closed);
+        Unparked::settle(unparked);
+        let result = written?.map_or_else(|failure| failure.0, |bytes| bytes as isize);
+        self.complete(process, Tag::of(first), result);
+        Ok(true)
+    }
+
+    /// Parks a read from a pipe that has to wait. False if it is another read.
+    fn park(self: &Arc<Ring>, process: &Arc<Process>, first: &Submission) -> bool {
+        let [file, address, length] = arguments(first);
+        // What is linked behind it wants a coroutine that goes on with it, and a longer read takes bytes while it waits.
+        if first.flags & LINK != 0 || length > CAPACITY || process.by_thread.load(Ordering::Relaxed)
+        {
+            return false;
+        }
+        let Some(end) = process.read_end(file, first.flags & CLOSE_FILE != 0) else {
+            return false;
+        };
+        let mut state = self.state.lock();
+        if state.closed {
+            return true;
+        }
+        let (ring, process) = (self.clone(), process.clone());
+        let buffer = UserBuffer { address, length };
+        let refused = state.calls.begin_parked(first, end, |place| {
+            Parked::new(ring, process, place, first.level, buffer)
+        });
+        drop(state);
+        Unparked::settle(refused.map(Parked::leave));
+        true
+    }
+
     /// Makes the coroutine that serves `first` and then `rest`, which is in reverse order. If that is not possible, `first` has failed, and `rest` comes back.
     fn spawn(
         self: &Arc<Ring>,
@@ -75,12 +142,8 @@ impl Ring {
         if state.closed {
             return Vec::new();
         }
-        let number = state.calls.begin(first, rest);
-        let under_way = UnderWay {
-            ring: self.clone(),
-            number,
-            begun: AtomicBool::new(false),
-        };
+        let place = state.calls.begin(first, rest);
+        let under_way = UnderWay::new(self.clone(), place);
         // Under the lock: whoever cancels the call, or moves it to another level, finds its coroutine, even if it waits on another hart
         // already.
         let spawned = if heap::has_room() {
@@ -92,11 +155,11 @@ impl Ring {
             None
         };
         if let Some(handle) = spawned {
-            state.calls.made(number, handle.remote());
+            state.calls.made(place, handle.remote());
             drop(state);
             return Vec::new();
         }
-        let rest = state.calls.abandon(number);
+        let rest = state.calls.abandon(place.number);
         drop(state);
         self.complete(process, Tag::of(first), FAILED);
         rest
@@ -110,11 +173,12 @@ impl Ring {
         }
     }
 
-    /// What a call served is done with this result; `None`: it was cancelled, and has done nothing. Returns what to serve next.
-    fn finish(
+    /// What a call served is done with this result; `None`: it was cancelled, and has done nothing. Returns what to serve next. Nothing
+    /// happens if there is no such call any more.
+    pub(super) fn finish(
         &self,
         process: &Process,
-        number: usize,
+        place: Place,
         result: Option<isize>,
     ) -> Option<Submission> {
         let mut state = self.state.lock();
@@ -122,7 +186,8 @@ impl Ring {
             served,
             next,
             cancel,
-        } = state.calls.finish(number)?;
+            file,
+        } = state.calls.finish_at(place)?;
         if cancel.is_some() {
             self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
         }
@@ -133,6 +198,7 @@ impl Ring {
         if let Some(cancel) = cancel {
             cancel.settle(result.is_some());
         }
+        drop(file);
         next
     }
 
@@ -179,49 +245,70 @@ fn arguments(submission: &Submission) -> [usize; 3] {
 }
 
 /// A call's place among those under way.
-struct UnderWay {
+pub(super) struct UnderWay {
     ring: Arc<Ring>,
-    number: usize,
+    place: Place,
     /// Its coroutine has run, and is not done yet. Until then the place is that of whoever makes the coroutine.
     begun: AtomicBool,
 }
 
 impl UnderWay {
-    /// What a poll has given; `None` if the call waits, and shall end.
+    pub(super) fn new(ring: Arc<Ring>, place: Place) -> UnderWay {
+        UnderWay {
+            ring,
+            place,
+            begun: AtomicBool::new(false),
+        }
+    }
+
+    /// The coroutine runs: the place is its own.
+    pub(super) fn begin(&self) {
+        self.begun.store(true, Ordering::Relaxed);
+    }
+
+    /// [`Ring::finish`]. Without something to serve next the place is nobody's.
+    pub(super) fn finish(&self, process: &Process, result: Option<isize>) -> Option<Submission> {
+        let next = self.ring.finish(process, self.place, result);
+        if next.is_none() {
+            self.begun.store(false, Ordering::Relaxed);
+        }
+        next
+    }
+
+    /// What a poll has given; `None` if the call waits, and shall end, and what was polled can be dropped.
     #[inline]
-    fn unless_cancelled(
+    pub(super) fn unless_cancelled<T>(
         &self,
-        process: &Process,
-        served: &Submission,
-        polled: Poll<syscall::Result>,
-    ) -> Poll<Option<syscall::Result>> {
+        polled: Poll<T>,
+        can_be_dropped: impl FnOnce() -> bool,
+    ) -> Poll<Option<T>> {
         match polled {
             Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if self.ring.is_cancelled(self.number) => {
-                let (number, first) = (served.call as usize, served.arguments[0] as usize);
-                if syscall::can_be_dropped(process, number, first) {
-                    Poll::Ready(None)
-                } else {
-                    Poll::Pending
-                }
+            Poll::Pending if self.ring.is_cancelled(self.place.number) && can_be_dropped() => {
+                Poll::Ready(None)
             }
             Poll::Pending => Poll::Pending,
         }
     }
 }
 
+/// Whether the call that serves a submission can be dropped while it waits.
+fn can_be_dropped(process: &Process, served: &Submission) -> bool {
+    syscall::can_be_dropped(process, served.call as usize, served.arguments[0] as usize)
+}
+
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if self.begun.load(Ordering::Relaxed) {
             // Killed in the middle. Not there any more when all calls of the process were cancelled.
-            self.ring.state.lock().calls.abandon(self.number);
+            self.ring.state.lock().calls.abandon(self.place.number);
         }
     }
 }
 
 /// The coroutine of calls that have to wait.
 async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
-    under_way.begun.store(true, Ordering::Relaxed);
+    under_way.begin();
     let mut served = first;
     loop {
         let result = if process.by_thread.load(Ordering::Relaxed) {
@@ -239,7 +326,9 @@ async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
                 ));
                 poll_fn(|context| {
                     process.step();
-                    under_way.unless_cancelled(&process, &served, call.as_mut().poll(context))
+                    under_way.unless_cancelled(call.as_mut().poll(context), || {
+                        can_be_dropped(&process, &served)
+                    })
                 })
                 .await
             };
@@ -252,7 +341,7 @@ async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
             None => None,
         };
         process.step();
-        match under_way.ring.finish(&process, under_way.number, result) {
+        match under_way.finish(&process, result) {
             Some(next) => served = next,
             None => break,
         }
@@ -260,7 +349,6 @@ async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
             corank::reprioritize(this, priority(process.allowed(served.level)));
         }
     }
-    under_way.begun.store(false, Ordering::Relaxed);
 }
 
 /// Serves a submission by a kernel thread. `None`: it was cancelled, and has done nothing.
@@ -284,7 +372,9 @@ async fn by_thread(
     };
     let result = poll_fn(|context| {
         process.step();
-        under_way.unless_cancelled(process, served, Pin::new(&mut serving).poll(context))
+        under_way.unless_cancelled(Pin::new(&mut serving).poll(context), || {
+            can_be_dropped(process, served)
+        })
     });
     match result.await {
         None => moved(serving.cancel()),

@@ -51,8 +51,8 @@ pub struct AsyncCall<P: Payload> {
     call: u16,
     /// How many times the call is made: see [`AsyncCall::repeated`].
     times: u16,
-    /// A descriptor that is closed when the call is done, or [`NOTHING_TO_CLOSE`].
-    closes: u32,
+    /// Takes the file along that is its first argument: it is closed when the call is over.
+    closes: bool,
     /// While it is under way or done.
     node: Option<&'static Node>,
     /// What the call works on. `None` when it is over.
@@ -61,9 +61,6 @@ pub struct AsyncCall<P: Payload> {
 }
 
 const _: () = assert!(size_of::<AsyncCall<super::Fill>>() == 64);
-
-/// No descriptor has this number.
-const NOTHING_TO_CLOSE: u32 = u32::MAX;
 
 /// A key of the program's for a call, and the coroutine that is to be woken.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +77,7 @@ impl<P: Payload> AsyncCall<P> {
             arguments,
             call: call as u16,
             times: 1,
-            closes: NOTHING_TO_CLOSE,
+            closes: false,
             node: None,
             payload: Some(payload),
             _pinned: PhantomPinned,
@@ -97,7 +94,7 @@ impl<P: Payload> AsyncCall<P> {
     /// Closes the file with which the call works when that is done, however it ends.
     #[inline]
     pub(super) fn then_close(mut self) -> Self {
-        self.closes = self.arguments[0] as u32;
+        self.closes = true;
         self
     }
 
@@ -181,8 +178,7 @@ impl<P: Payload> AsyncCall<P> {
             return self.give_back(FAILED);
         };
         wait(node, context, name);
-        let closes = (self.closes != NOTHING_TO_CLOSE).then_some(self.closes as usize);
-        ring.submit(node, request, self.times.into(), closes);
+        ring.submit(node, request, self.times.into(), self.closes);
         self.node = Some(node);
         Poll::Pending
     }
@@ -229,9 +225,9 @@ impl<P: Payload> AsyncCall<P> {
         if self.node.is_some() {
             let ended = self.end();
             payload.undo(&self.arguments, ended);
-        } else if self.closes != NOTHING_TO_CLOSE {
+        } else if self.closes {
             // Never submitted.
-            drop(OwnedFd::from_number(self.closes as usize));
+            drop(OwnedFd::from_number(self.arguments[0]));
         }
     }
 }

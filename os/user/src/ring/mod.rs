@@ -77,6 +77,14 @@ pub fn read(file: &OwnedFd, buffer: Vec<u8>) -> impl Future<Output = Transferred
     calls::read_async(file.number(), buffer)
 }
 
+/// As [`read`](fn@read), and closes the file, in one submission. It is closed as well if the read fails or the future is dropped.
+///
+/// # Errors
+/// As [`read`](fn@read).
+pub fn read_and_close(file: OwnedFd, buffer: Vec<u8>) -> impl Future<Output = Transferred> {
+    calls::read_async(file.into_number(), buffer).then_close()
+}
+
 /// Writes `data`. Waits while a pipe is full. Dropped, it may have written a part.
 ///
 /// # Errors

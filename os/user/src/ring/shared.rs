@@ -8,7 +8,7 @@ use corank::Priority;
 use corank_abi::call::{
     CLOSE, RING_CANCEL, RING_CANCELLED, RING_ENTER, RING_REPRIORITIZE, RING_SETUP,
 };
-use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
+use corank_abi::ring::{CLOSE_FILE, Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
 
 use super::call::{Ended, Request};
 use super::node::{Node, Pool};
@@ -200,28 +200,19 @@ impl Ring {
         self.nodes.give(node);
     }
 
-    /// Submits the call of a node: `times` times, each with memory of its own, and then a descriptor to close.
-    pub(super) fn submit(
-        &self,
-        node: &Node,
-        mut request: Request,
-        times: u32,
-        closes: Option<usize>,
-    ) {
-        self.make_room(times + u32::from(closes.is_some()));
+    /// Submits the call of a node: `times` times, each with memory of its own. It may take its file along.
+    pub(super) fn submit(&self, node: &Node, mut request: Request, times: u32, closes: bool) {
+        self.make_room(times);
         let level = node.live_level();
         for _ in 1..times {
             self.push(request, 0, LINK | SILENT, level);
             request.arguments[0] += STRIDE;
         }
-        let link = if closes.is_some() { LINK } else { 0 };
+        let flags = if closes { CLOSE_FILE } else { 0 };
         node.number
-            .set(self.push(request, node.key.get(), link, level));
+            .set(self.push(request, node.key.get(), flags, level));
         node.level.set(level);
         self.under_way.set(self.under_way.get() + 1);
-        if let Some(file) = closes {
-            self.push(request_to_close(file), 0, SILENT, level);
-        }
     }
 
     /// Submits a call whose result nobody wants.
@@ -247,12 +238,13 @@ impl Ring {
         let number = node.number.get();
         if self.entry(number).is_some() {
             self.under_way.set(self.under_way.get() - 1);
-            // What is linked to them follows: a descriptor is closed all the same.
+            // A file that it would have taken along is closed all the same.
             for earlier in 0..times {
                 if let Some(entry) = self.entry(number.wrapping_sub(earlier)) {
                     // SAFETY: between head and tail, and the kernel isn't looking (see `entry`).
                     unsafe {
-                        (*entry).call = NOTHING;
+                        let closes = (*entry).flags & CLOSE_FILE != 0;
+                        (*entry).call = if closes { CLOSE as u32 } else { NOTHING };
                         (*entry).flags |= SILENT;
                     }
                 }

@@ -23,6 +23,7 @@ mod image;
 mod inheritance;
 mod injected;
 mod memory;
+mod parked;
 mod pipes;
 mod preemption;
 mod processes;
@@ -55,6 +56,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("asynchronous", asynchronous::TESTS),
     ("batches", batches::TESTS),
     ("calls", calls::TESTS),
+    ("parked", parked::TESTS),
     ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
@@ -91,17 +93,17 @@ fn main() -> i32 {
 /// Whether a test says what comes before what on one hart: then one is left to it. What it is about is that something is done before
 /// the process goes on; where another hart is free, that is done there, at the same time.
 fn is_about_one_hart(group: &str, name: &str) -> bool {
-    matches!(group, "cancel" | "grants" | "inheritance" | "preemption")
-        || matches!(
-            name,
-            "a_semaphore_counts"
-                | "a_call_follows_its_new_level"
-                | "a_linked_call_follows_its_new_level"
-                | "rings_by_threads"
-                | "cancel_by_threads"
-                | "inheritance_by_threads"
-                | "stacks_are_counted"
-        )
+    matches!(
+        group,
+        "cancel" | "grants" | "inheritance" | "parked" | "preemption"
+    ) || matches!(
+        name,
+        "parked_by_threads"
+            | "cancel_by_threads"
+            | "inheritance_by_threads"
+            | "stacks_are_counted"
+            | "stacks_run_out"
+    )
 }
 
 /// What must be the same before and after each test.

@@ -8,7 +8,7 @@ use corank_user::{information, process};
 use crate::rings::{Rings, submission};
 use crate::support::{Test, call, exit_code, frames_free, pipe, tests};
 use crate::{
-    asynchronous, batches, calls, cancel, coroutines, inheritance, injected, pipes, rings,
+    asynchronous, batches, calls, cancel, coroutines, inheritance, injected, parked, pipes, rings,
     synchronisation, threads, urgency,
 };
 
@@ -22,6 +22,7 @@ tests![
     asynchronous_by_threads,
     calls_by_threads,
     batches_by_threads,
+    parked_by_threads,
     cancel_by_threads,
     coroutines_by_threads,
     urgency_by_threads,
@@ -84,6 +85,8 @@ by_threads! {
     asynchronous_by_threads: asynchronous but &[];
     calls_by_threads: calls but &[];
     batches_by_threads: batches but &[];
+    // These tell the two models apart.
+    parked_by_threads: parked but &["a_thousand_reads_take_no_coroutine", "a_read_follows_its_new_level"];
     cancel_by_threads: cancel but &[];
     coroutines_by_threads: coroutines but &[];
     urgency_by_threads: urgency but &[];

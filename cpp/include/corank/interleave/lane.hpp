@@ -1,0 +1,187 @@
+// Lanes: where the frames of interleaved coroutines live.
+//
+// A run has one slab, allocated once, with a slot for each lane. A lane is a stack of frames: that of the item that it works on, and those of the calls
+// in it. A frame has a header that names its lane, so that a frame can be given back, and a coroutine can give way, without a search.
+//
+//   slab:   | slot of lane 0          | slot of lane 1          | …
+//   slot:   | header | item's frame | header | frame of a call | free |
+#pragma once
+
+#include "../meta.hpp"
+#include "../prefetch.hpp"
+
+#include <new>
+
+namespace corank {
+
+namespace detail {
+struct slab;
+struct strand_root;
+template <class Value>
+struct crew;
+template <class Position, class End, class Work, class Output>
+class turns;
+}  // namespace detail
+
+// One of several lines of work that take turns on one thread. As a strand's first parameter it says where the frame lives; pass it on to the strands
+// that one calls. Made by `interleave`, and gone when that returns.
+class alignas(cache_line) lane {
+ public:
+  lane() = default;
+  lane(const lane&) = delete;
+  lane& operator=(const lane&) = delete;
+  ~lane();
+
+  // The item that runs here is the last one: those before it are completed, those behind it never begin, or are cancelled. For the loop's `break`.
+  void stop() noexcept { last_ = true; }
+
+  // The place of the item that runs here among the items, from 0.
+  [[nodiscard]] size_t index() const noexcept { return index_; }
+
+ private:
+  friend detail::slab;
+  friend detail::strand_root;
+  template <class Value>
+  friend struct detail::crew;
+  template <class Position, class End, class Work, class Output>
+  friend class detail::turns;
+
+  // In front of every frame.
+  struct alignas(__STDCPP_DEFAULT_NEW_ALIGNMENT__) header {
+    lane* home;
+    // Outside of the slot: how large a frame has room behind the header.
+    size_t room;
+  };
+  // Outside of the slot, while it waits to be used again: begins in the header's place.
+  struct spare {
+    spare* next;
+    size_t room;
+  };
+  static_assert(sizeof(spare) <= sizeof(header));
+
+  static constexpr size_t rounded(size_t bytes) {
+    constexpr size_t unit = alignof(header);
+    return sizeof(header) + (bytes + unit - 1) / unit * unit;
+  }
+  [[gnu::always_inline]] static header* head_of(void* frame) noexcept {
+    // What lies before the frame is no part of it, as far as the compiler knows.
+    asm("" : "+r"(frame));
+    return static_cast<header*>(frame) - 1;
+  }
+  [[gnu::always_inline]] static lane* of_frame(void* frame) noexcept { return head_of(frame)->home; }
+
+  [[gnu::always_inline]] void* take(size_t bytes) {
+    if (rounded(bytes) > static_cast<size_t>(end_ - top_)) return take_elsewhere(bytes);
+    auto* const head = reinterpret_cast<header*>(top_);
+    top_ += rounded(bytes);
+    head->home = this;
+    void* frame = head + 1;
+    // From here on a piece of memory of its own for the compiler, as an allocator's would be.
+    asm("" : "+r"(frame));
+    return frame;
+  }
+
+  [[gnu::always_inline]] static void give_back(void* frame, size_t bytes) noexcept {
+    header* const head = head_of(frame);
+    lane& home = *head->home;
+    auto* const at = reinterpret_cast<unsigned char*>(head);
+    if (at + rounded(bytes) == home.top_) {
+      home.top_ = at;
+    } else {
+      home.give_back_elsewhere(head);
+    }
+  }
+
+  void* take_elsewhere(size_t bytes);
+  void give_back_elsewhere(header* head) noexcept;
+
+  // What to resume: the innermost frame.
+  void* leaf_ = nullptr;
+  lane* next_ = nullptr;
+  unsigned char* top_ = nullptr;
+  unsigned char* end_ = nullptr;
+  // The frame of the item, while that lives; and where its outcome goes, which has a type.
+  void* item_ = nullptr;
+  void* outcome_ = nullptr;
+  size_t index_ = 0;
+  // Whether the next frame is an item's, and whether the item is the last one.
+  bool begins_ = false;
+  bool last_ = false;
+
+  // What is needed seldom comes behind the first line: where the slot begins, the slab, and the frames outside of the slot that wait to be used again.
+  unsigned char* base_ = nullptr;
+  detail::slab* slab_ = nullptr;
+  spare* spare_ = nullptr;
+};
+
+namespace detail {
+
+// The memory of a run's frames. The first frame tells how large they are.
+struct slab {
+  // Room in a slot for calls that an item makes, in bytes; what needs more gets memory of its own, which its lane keeps.
+  static constexpr size_t room_for_calls = 256;
+
+  slab(lane* lanes, size_t width) : lanes_(lanes), width_(width) {
+    for (size_t at = 0; at < width; ++at) lanes[at].slab_ = this;
+  }
+  slab(const slab&) = delete;
+  slab& operator=(const slab&) = delete;
+  ~slab() {
+    if (memory_ != nullptr) ::operator delete(memory_, std::align_val_t{cache_line});
+  }
+
+  // Gives every lane its slot, for an item's frame of `bytes` bytes.
+  void allocate(size_t bytes) {
+    size_t lines = (lane::rounded(bytes) + room_for_calls + cache_line - 1) / cache_line;
+    // An odd number of lines, so that the frames' beginnings share no set of the cache.
+    lines |= 1;
+    memory_ = static_cast<unsigned char*>(::operator new(lines * cache_line * width_, std::align_val_t{cache_line}));
+    for (size_t at = 0; at < width_; ++at) {
+      lanes_[at].base_ = lanes_[at].top_ = memory_ + at * lines * cache_line;
+      lanes_[at].end_ = lanes_[at].base_ + lines * cache_line;
+    }
+  }
+
+  [[nodiscard]] bool allocated() const { return memory_ != nullptr; }
+
+ private:
+  lane* lanes_;
+  size_t width_;
+  unsigned char* memory_ = nullptr;
+};
+
+}  // namespace detail
+
+// The slab has not been allocated, or the slot is full. A frame outside of it is kept for the lane's next one of that kind, so that this allocates
+// as often as frames are alive at a time at most.
+[[gnu::noinline, gnu::cold]] inline void* lane::take_elsewhere(size_t bytes) {
+  if (!slab_->allocated()) {
+    slab_->allocate(bytes);
+    return take(bytes);
+  }
+  void* memory = nullptr;
+  size_t room = bytes;
+  for (spare** link = &spare_; *link != nullptr; link = &(*link)->next)
+    if ((*link)->room >= bytes) {
+      memory = *link;
+      room = (*link)->room;
+      *link = (*link)->next;
+      break;
+    }
+  if (memory == nullptr) memory = ::operator new(rounded(bytes));
+  return new (memory) header{this, room} + 1;
+}
+
+// A frame in the slot that is not the last one leaves a hole, until the item has ended.
+[[gnu::noinline, gnu::cold]] inline void lane::give_back_elsewhere(header* head) noexcept {
+  auto* const at = reinterpret_cast<unsigned char*>(head);
+  if (at >= base_ && at < end_) return;
+  const size_t room = head->room;
+  spare_ = new (head) spare{spare_, room};
+}
+
+inline lane::~lane() {
+  while (spare_ != nullptr) ::operator delete(detail::exchange(spare_, spare_->next));
+}
+
+}  // namespace corank

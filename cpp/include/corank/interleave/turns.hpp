@@ -1,0 +1,196 @@
+// The runner: lanes in a ring, each of which is resumed in turn.
+#pragma once
+
+#include "options.hpp"
+#include "strand.hpp"
+#include "width.hpp"
+
+#include <functional>
+#include <ranges>
+#include <type_traits>
+
+namespace corank::detail {
+
+template <class Work>
+inline constexpr bool has_plain = false;
+template <class Strand, class Plain>
+inline constexpr bool has_plain<either<Strand, Plain>> = true;
+
+template <class Work>
+auto& strand_form(Work& work) {
+  if constexpr (has_plain<std::remove_const_t<Work>>) {
+    return work.strand;
+  } else {
+    return work;
+  }
+}
+
+template <class Work, class Item>
+using output_of_work = typename decltype(strand_form(std::declval<std::remove_reference_t<Work>&>())(std::declval<lane&>(), std::declval<Item>()))::value_type;
+
+// The lanes of a stretch of items, and all that they need.
+template <class Value>
+struct crew {
+  explicit crew(size_t width) : width(width), frames(at, width) {
+    for (size_t each = 0; each < width; ++each) at[each].outcome_ = &outcomes[each];
+  }
+  // Cancels what has not ended.
+  ~crew() { ring_below(0); }
+
+  // Cancels the items from `limit` on and makes a ring of the others; returns its last lane, null if there is none.
+  lane* ring_below(size_t limit) noexcept {
+    lane* last = nullptr;
+    for (lane* each = at; each != at + width; ++each) {
+      if (each->item_ == nullptr) continue;
+      if (each->index_ >= limit) {
+        std::coroutine_handle<>::from_address(std::exchange(each->item_, nullptr)).destroy();
+        continue;
+      }
+      each->next_ = last != nullptr ? last->next_ : each;
+      if (last != nullptr) last->next_ = each;
+      last = each;
+    }
+    return last;
+  }
+
+  // The ring without the lane behind `last`; its new last lane, null if there is none.
+  static lane* without_next(lane* last) noexcept {
+    lane* const gone = last->next_;
+    last->next_ = gone->next_;
+    return gone == last ? nullptr : last;
+  }
+
+  size_t width;
+  outcome<Value> outcomes[most_lanes];
+  lane at[most_lanes];
+  slab frames;
+};
+
+// The items of one call, in order: how far they have been begun, and whether to go on.
+template <class Position, class End, class Work, class Output>
+class turns {
+  using item = std::iter_reference_t<Position>;
+  using value = output_of_work<Work, item>;
+
+ public:
+  static constexpr bool has_plain_form = has_plain<std::remove_const_t<Work>>;
+
+  turns(Position position, End end, Work& work, Output& output, const std::stop_token& stop)
+      : position_(std::move(position)), end_(std::move(end)), work_(work), output_(output), stop_(stop) {}
+
+  // How many items have been completed, between two stretches.
+  [[nodiscard]] size_t count() const noexcept { return begun_ < limit_ ? begun_ : limit_; }
+
+  // Whether there is another item.
+  [[nodiscard]] [[gnu::always_inline]] bool more() const {
+    return begun_ < limit_ && !(position_ == end_) && !stop_.stop_requested();
+  }
+
+  // Completes items until `count` are, or there are no more: `width` at a time.
+  void interleave(size_t width, size_t count) {
+    crew<value> lanes(width);
+    for (size_t at = 0; at < width; ++at)
+      if (!begin_next(lanes.at[at], count)) break;
+    lane* last = lanes.ring_below(limit_);
+    while (last != nullptr) {
+      lane& now = *last->next_;
+      std::coroutine_handle<>::from_address(now.leaf_).resume();
+      if (now.item_ == nullptr) {
+        finish(now);
+        if (!begin_next(now, count)) {
+          last = limit_ == none ? lanes.without_next(last) : lanes.ring_below(limit_);
+          continue;
+        }
+      }
+      last = &now;
+    }
+#if defined(__cpp_exceptions)
+    if (error_) std::rethrow_exception(std::move(error_));
+#endif
+  }
+
+  // As interleave, one item after the other in the plain form.
+  void plain(size_t count)
+    requires has_plain_form
+  {
+    lane here;
+    for (; begun_ < count && more(); ++begun_, ++position_) {
+      if constexpr (is_void<value>) {
+        call_plain(here);
+      } else {
+        output_(begun_, call_plain(here));
+      }
+      if (here.last_) limit_ = begun_ + 1;
+    }
+  }
+
+ private:
+  static constexpr size_t none = ~size_t{0};
+
+  [[gnu::always_inline]] decltype(auto) call_plain(lane& here) {
+    if constexpr (std::is_invocable_v<decltype(work_.plain)&, lane&, item>) {
+      here.index_ = begun_;
+      return std::invoke(work_.plain, here, *position_);
+    } else {
+      return std::invoke(work_.plain, *position_);
+    }
+  }
+
+  // Lets the lane begin items until one waits; false: there are no more.
+  [[gnu::always_inline]] bool begin_next(lane& in, size_t count) {
+    while (begun_ < count && more()) {
+      in.index_ = begun_;
+      in.begins_ = true;
+      in.top_ = in.base_;
+      strand_form(work_)(in, *position_).release();
+      ++begun_;
+      ++position_;
+      if (in.item_ != nullptr) return true;
+      finish(in);
+    }
+    return false;
+  }
+
+  // Hands over the output of the item that has ended in this lane. What comes behind the last item, or behind one that has failed, is out.
+  [[gnu::always_inline]] void finish(lane& in) {
+    auto& ended = *static_cast<outcome<value>*>(in.outcome_);
+    if (ended.failed()) [[unlikely]] {
+      limit_ = in.index_;
+      error_ = ended.error();
+    } else {
+      if (in.last_) [[unlikely]] {
+        // An item before this one failed or stopped: then this one would have been cancelled.
+        limit_ = in.index_ + 1;
+        error_ = nullptr;
+      }
+      if constexpr (!is_void<value>) output_(in.index_, ended.take());
+    }
+    ended.clear();
+  }
+
+  Position position_;
+  [[no_unique_address]] End end_;
+  Work& work_;
+  Output& output_;
+  const std::stop_token& stop_;
+  size_t begun_ = 0;
+  // No item from here on counts.
+  size_t limit_ = none;
+  // What the item at the limit threw.
+  std::exception_ptr error_;
+};
+
+// See interleave.hpp.
+template <class Items, class Work, class Output>
+size_t interleave_into(Items& items, Work& work, Output& output, const interleave_options& options) {
+  turns run(std::ranges::begin(items), std::ranges::end(items), work, output, options.stop);
+  const size_t all = ~size_t{0};
+  if (options.width != automatic) {
+    run.interleave(options.width < most_lanes ? options.width : most_lanes, all);
+  } else {
+    choose_width(run, options.bytes);
+  }
+  return run.count();
+}
+
+}  // namespace corank::detail

@@ -1,0 +1,50 @@
+// Asking for memory before it is needed.
+//
+//   corank::prefetch_now(p, bytes);        asks, and goes on at once
+//   co_await corank::prefetch(p, bytes);   asks, and lets other work run until the bytes have come
+//
+// The second form is for a `strand` of interleave.hpp, where the others of its run go on; the idea is that of the thesis, section 4.3.1. An address may
+// be anything: asking for memory that does not exist is no error, and does nothing.
+#pragma once
+
+#include "coroutine.hpp"
+#include "meta.hpp"
+
+namespace corank {
+
+// What a processor fetches at a time, in bytes: 64 on every x86-64 and on the AArch64 processors of edge devices.
+inline constexpr size_t cache_line = 64;
+
+// One call asks for so many lines at most. A core follows 10 to 20 misses at a time, and what lies behind the first lines of a long row its own
+// prefetcher brings; to ask for more makes the core wait for room in its list of misses.
+inline constexpr size_t most_lines = 16;
+
+// Asks for the lines of `bytes` bytes from `p`; at least one, at most `most_lines`. Two instructions a line.
+[[gnu::always_inline]] inline void prefetch_now(const void* p, size_t bytes = 1) noexcept {
+  const uintptr_t first = reinterpret_cast<uintptr_t>(p) & ~uintptr_t{cache_line - 1};
+  const uintptr_t behind = reinterpret_cast<uintptr_t>(p) + bytes;
+  __builtin_prefetch(reinterpret_cast<const void*>(first));
+  for (size_t line = 1; line < most_lines && first + line * cache_line < behind; ++line)
+    __builtin_prefetch(reinterpret_cast<const void*>(first + line * cache_line));
+}
+
+namespace detail {
+// What a coroutine's promise must be so that it can await memory: see interleave/strand.hpp.
+template <class Promise>
+concept gives_way = requires(void* frame) { Promise::give_way(frame); };
+}  // namespace detail
+
+// Awaiting one asks for memory and gives way to the other strands of the run. Cost: see docs/cpp-edge.md.
+class [[nodiscard("to prefetch is to await this: co_await corank::prefetch(p, bytes)")]] prefetch {
+ public:
+  [[gnu::always_inline]] explicit prefetch(const void* p, size_t bytes = 1) noexcept { prefetch_now(p, bytes); }
+
+  constexpr bool await_ready() const noexcept { return false; }
+  template <detail::gives_way Promise>
+  [[gnu::always_inline]] void await_suspend(std::coroutine_handle<Promise> self) const noexcept {
+    Promise::give_way(self.address());
+  }
+  constexpr void await_resume() const noexcept {}
+};
+
+}  // namespace corank

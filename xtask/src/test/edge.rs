@@ -1,0 +1,39 @@
+//! Tests of the interleaver in `cpp/edge/tests`: under sanitizers, optimised, and on AArch64.
+
+use super::Context;
+use super::outcome::Outcome;
+use crate::cpp;
+use anyhow::Result;
+use std::process::Command;
+
+/// The presets of `cpp/CMakePresets.json`, and the emulator that runs what they build.
+const PRESETS: [(&str, &[&str]); 6] = [
+    ("gcc", &[]),
+    ("clang", &[]),
+    ("edge-gcc", &[]),
+    ("edge-clang", &[]),
+    ("aarch64-gcc", AARCH64),
+    ("aarch64-clang", AARCH64),
+];
+
+/// QEMU's user mode, with the libraries of the cross compiler.
+const AARCH64: &[&str] = &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"];
+
+/// The same suite, as each preset builds it.
+pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for (preset, emulator) in PRESETS {
+        let folder = cpp::build(preset, "edge-tests", &mut context.progress)?;
+        let program = folder.join("edge/tests/edge-tests");
+        let command = match emulator {
+            [] => Command::new(program),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+        };
+        outcome.add(Outcome::of_googletest(&context.command(&command)?));
+    }
+    Ok(outcome)
+}
