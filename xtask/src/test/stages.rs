@@ -83,7 +83,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "loom",
-        about: "all interleavings of the core's races, of stepping aside and of the interrupts' flag, under loom",
+        about: "all interleavings of the core's races, of the Linux home's and of the interrupts' flag, under loom",
         home: Home::Search(|| !loom_tests().is_empty()),
         limit: minutes(15),
         run: loom,
@@ -275,11 +275,18 @@ fn loom(context: &mut Context) -> Result<Outcome> {
         // Most of the time goes into building loom, and nobody debugs it.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
-    let mut protocol = host_command(&["test", "--release", "--package", "corank-domain", "--lib"]);
-    for (name, value) in command.get_envs() {
-        protocol.env(name, value.unwrap_or_default());
+    // The protocols of the Linux home: among processes, and among the workers of one.
+    for test in [
+        ["corank-domain", "--lib"].as_slice(),
+        &["corank-linux", "--test", "loom"],
+    ] {
+        let mut protocol = host_command(&["test", "--release", "--package"]);
+        protocol.args(test);
+        for (name, value) in command.get_envs() {
+            protocol.env(name, value.unwrap_or_default());
+        }
+        outcome.add(Outcome::of_cargo_test(&context.command(&protocol)?));
     }
-    outcome.add(Outcome::of_cargo_test(&context.command(&protocol)?));
     // The flag of user-level interrupts belongs to another workspace, which is built for the host here.
     let mut flag = host_command(&["test", "--release", "--manifest-path", "os/Cargo.toml"]);
     flag.args(["--package", "corank-abi", "--test", "loom"]);
