@@ -140,7 +140,8 @@ pub const FAULT_END: usize = 0;
 pub const FAULT_MEMORY: usize = 1;
 
 /// `settle() -> 0`: returns when every hart is through with what the kernel did there when this was called. So the last of a process
-/// that was waited for, on its way out on another hart, is out. For tests, and only for threads.
+/// that was waited for, on its way out on another hart, is out. What the scheduler keeps of the memory of coroutines that are gone goes
+/// back to the kernel's heap. For tests, and only for threads.
 pub const SETTLE: usize = 4014;
 
 /// `harts_limit(harts) -> the limit before`: from now on so many harts, at least 1, run coroutines and programs; the others rest, but

@@ -352,11 +352,16 @@ pub(crate) fn interrupt_elsewhere(satp: usize) {
     }
 }
 
-/// Waits until every hart has come back to its main loop: what was being polled or dropped there when this was called is over.
+/// Returns when what was being polled or dropped on any hart when this was called is over, and nothing is kept of it.
 pub(crate) async fn settle() {
-    if count() == 1 {
-        return;
+    if count() > 1 {
+        all_come_back().await;
     }
+    executor().trim();
+}
+
+/// Waits until every hart has come back to its main loop.
+async fn all_come_back() {
     // What was asked for from outside, like the end of a call, is taken in before the next poll, by this hart or another one.
     corank::yield_now().await;
     let rounds = || all().map(|page| page.rounds.load(Ordering::Acquire));

@@ -6,7 +6,7 @@ use corank_user::io::OwnedFd;
 use corank_user::process::{self, Fork, Pid};
 use corank_user::{information, page, thread};
 
-use crate::support::{exit_code, kill_and_wait, pipe, spin_for_ticks, tests};
+use crate::support::{claim, exit_code, kill_and_wait, pipe, spin_for_ticks, tests};
 
 tests![
     a_grant_is_never_won_back,
@@ -21,13 +21,6 @@ tests![
 
 /// Levels from 40 on.
 const FROM_40: u64 = !0 << 40;
-
-/// Makes this process claim these levels, as if coroutines were ready there.
-fn claim(levels: u64) {
-    let page = page::process();
-    page.executors.store(1, Ordering::Relaxed);
-    page.ready.store(levels, Ordering::Release);
-}
 
 /// The level that the kernel gives a process with these grants, one after the other, that claims these levels.
 fn granted_level(grants: &[u64], claims: u64) -> u64 {

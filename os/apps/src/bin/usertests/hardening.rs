@@ -189,9 +189,10 @@ fn footprint(processes: u64) -> [u64; 4] {
     // From here on the list has its memory.
     ended();
     loop {
-        let system = settled(information::system).expect("it is there");
-        if system.processes == processes {
-            // Looked at behind the others: all have ended by then.
+        let system = || information::system().expect("it is there");
+        if system().processes == processes {
+            // All have ended; the last of them may be on its way out.
+            let system = settled(system);
             return [
                 system.coroutines,
                 system.stacks,

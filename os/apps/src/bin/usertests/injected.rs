@@ -1,5 +1,6 @@
 //! Faults at every step in turn (in the manner of SQLite's tests): a process that is killed before each step of the kernel's work for
 //! its asynchronous calls, and each allocation of the kernel that fails. Afterwards everything is as it was before.
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::sync::atomic::AtomicU8;
@@ -11,7 +12,7 @@ use corank_user::information::{self, SystemStatus};
 use corank_user::{Priority, block_on, calls, process, ring, spawn, thread};
 
 use crate::rings::{Rings, submission};
-use crate::support::{call, settled, tests};
+use crate::support::{call, exit_code, pipe, settled, tests};
 
 tests![
     killed_at_every_step_of_raw_calls,
@@ -61,7 +62,8 @@ pub(crate) fn at_every_step_by(
             .expect("the child")
             .code
     };
-    // The kernel keeps tables and pieces of memory for the next time: let them get as large as they will.
+    // The kernel keeps tables for the next time: let them get as large as they will, whatever runs at the same time.
+    assert_eq!(exit_code(many_threads), 0);
     for _ in 0..2 {
         assert_eq!(run(0), 0, "without a fault all goes well");
     }
@@ -78,6 +80,18 @@ pub(crate) fn at_every_step_by(
         );
     }
     unreachable!("there are so many numbers");
+}
+
+/// As many coroutines of the kernel at once as no scenario has.
+fn many_threads() -> i32 {
+    let (gate, gatekeeper) = pipe();
+    let gate = Arc::new(gate);
+    for _ in 0..64 {
+        let gate = gate.clone();
+        drop(thread::spawn(move || drop(gate.read(&mut [0]))));
+    }
+    drop(gatekeeper);
+    0
 }
 
 /// Every call that can wait, by hand: each waits, is cancelled, re-prioritised or let go on. Returns 0, or 1 if the kernel refused

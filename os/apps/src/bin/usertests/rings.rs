@@ -8,7 +8,9 @@ use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submis
 use corank_user::io::OwnedFd;
 use corank_user::{process, time};
 
-use crate::support::{BAD_ADDRESS, KERNEL, UNMAPPED, call, exit_code, expect_end, pipe, tests};
+use crate::support::{
+    BAD_ADDRESS, KERNEL, UNMAPPED, call, exit_code, expect_end, one_hart, pipe, tests,
+};
 
 tests![
     set_up_once,

@@ -1,7 +1,8 @@
 //! What the tests share.
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process::{self, Pid};
-use corank_user::raw;
+use corank_user::{page, raw};
+use core::sync::atomic::Ordering;
 
 /// One test.
 pub(crate) struct Test {
@@ -95,13 +96,16 @@ pub(crate) fn frames_free() -> usize {
     settled(process::frames_free)
 }
 
+/// Makes this process claim these levels, as if coroutines were ready there.
+pub(crate) fn claim(levels: u64) {
+    let page = page::process();
+    page.executors.store(1, Ordering::Relaxed);
+    page.ready.store(levels, Ordering::Release);
+}
+
 /// Spins until the clock has ticked this many times.
 pub(crate) fn spin_for_ticks(ticks: u64) {
-    let now = || {
-        corank_user::page::system()
-            .ticks
-            .load(core::sync::atomic::Ordering::Relaxed)
-    };
+    let now = || page::system().ticks.load(Ordering::Relaxed);
     let start = now();
     while now() - start < ticks {
         core::hint::spin_loop();
