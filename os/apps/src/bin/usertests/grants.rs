@@ -1,10 +1,9 @@
 //! What a process may claim (rules U1 to U4): one that lies about its coroutines delays only what it was granted to delay.
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 use corank_user::io::OwnedFd;
 use corank_user::process::{self, Fork, Pid};
-use corank_user::{information, page, thread};
+use corank_user::{information, thread};
 
 use crate::support::{claim, exit_code, kill_and_wait, pipe, spin_for_ticks, tests};
 

@@ -88,7 +88,7 @@ fn many_threads() -> i32 {
     let gate = Arc::new(gate);
     for _ in 0..64 {
         let gate = gate.clone();
-        drop(thread::spawn(move || drop(gate.read(&mut [0]))));
+        drop(thread::spawn(move || gate.read(&mut [0])));
     }
     drop(gatekeeper);
     0
@@ -138,6 +138,8 @@ fn raw_calls() -> i32 {
     }
     let mut answers = [0; 11];
     call(RING_ENTER, [0; 3]);
+    // On several harts some may not have begun to wait, and the signal below finds only those who do.
+    process::settle();
     call(RING_REPRIORITIZE, [3, 7, 0]);
     if call(RING_CANCEL, [7, 0, 0]) == RING_CANCELLED {
         answers[7] += 1;
