@@ -106,7 +106,7 @@ pub const GRANT: usize = 4006;
 /// `global(mode) -> the mode before`: how much the harts that run this process care for what is more urgent elsewhere,
 /// [`GLOBAL_RELAXED`] (at first) or [`GLOBAL_STRICT`]. Children have at first what their parent has.
 pub const GLOBAL: usize = 4007;
-/// `harts() -> how many harts run`
+/// `harts() -> how many harts run coroutines and programs`
 pub const HARTS: usize = 4008;
 
 /// `ring_cancel(key) -> `[`RING_CANCELLED`] or [`RING_COMPLETED`]: ends the asynchronous call that was submitted under `key`. When it
@@ -138,6 +138,15 @@ pub const FAULT: usize = 4013;
 pub const FAULT_END: usize = 0;
 /// Kind of [`FAULT`]: an allocation fails that the kernel makes for a program. Allocations for other programs count as well.
 pub const FAULT_MEMORY: usize = 1;
+
+/// `settle() -> 0`: returns when every hart is through with what the kernel did there when this was called. So the last of a process
+/// that was waited for, on its way out on another hart, is out. What the scheduler keeps of the memory of coroutines that are gone goes
+/// back to the kernel's heap. For tests, and only for threads.
+pub const SETTLE: usize = 4014;
+
+/// `harts_limit(harts) -> the limit before`: from now on so many harts, at least 1, run coroutines and programs; the others rest, but
+/// for interrupts. [`FAILED`] for a process that was not granted all levels. For tests and measurements, and only for threads.
+pub const HARTS_LIMIT: usize = 4015;
 
 /// Result of [`RING_CANCEL`]: the call has done nothing.
 pub const RING_CANCELLED: isize = 0;

@@ -15,9 +15,9 @@ use crate::{clock, device, println, trap, vdso};
 use corank::image::CONTEXT_SLOT;
 use corank::{Levels, Priority, SharedExecutor, Step, SystemView, Worker};
 use core::arch::asm;
-use core::cell::{Cell, OnceCell, UnsafeCell};
+use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::task::{RawWaker, RawWakerVTable, Waker};
 use sbi_rt::HartMask;
 use spin::Once;
@@ -28,8 +28,11 @@ pub(crate) const MAX_HARTS: usize = 8;
 /// What all harts serve.
 static EXECUTOR: Once<SharedExecutor> = Once::new();
 
-/// How many harts serve it.
+/// How many harts have started.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// How many of them may serve the executor: those with the lowest indices. The others rest.
+static LIMIT: AtomicUsize = AtomicUsize::new(MAX_HARTS);
 
 /// A hart's page. The first part is what `trap.s` needs while user mode's address space is in force. It knows
 /// this layout.
@@ -51,7 +54,8 @@ struct Page {
     /// Which executor runs on this hart: the scheduler's context slot.
     context_slot: Cell<*const ()>,
     float_on: Cell<bool>,
-    worker: OnceCell<Worker<'static>>,
+    /// Its place among those who serve the executor, on its own stack; null while it rests.
+    worker: Cell<*const Worker<'static>>,
     /// What its worker was told last: see [`set_interruptible`].
     interruptible: Cell<bool>,
     /// This hart called itself.
@@ -62,6 +66,8 @@ struct Page {
     id: usize,
     /// The address space of the program that runs on it in user mode, 0 in the kernel. Read by other harts.
     user_satp: AtomicUsize,
+    /// How often its main loop has gone round. Read by other harts.
+    rounds: AtomicU64,
 }
 
 // What trap.s and the scheduler's image say of the layout.
@@ -123,7 +129,20 @@ fn all() -> impl Iterator<Item = &'static Page> {
     })
 }
 
-/// How many harts run.
+/// How many harts serve the executor.
+pub(crate) fn serving() -> usize {
+    count().min(LIMIT.load(Ordering::Relaxed))
+}
+
+/// Lets so many harts serve it from now on, at least one. Returns how many did before. The others notice when they come back to their
+/// main loop.
+pub(crate) fn set_limit(harts: usize) -> usize {
+    let before = serving();
+    LIMIT.store(harts.max(1), Ordering::Release);
+    before
+}
+
+/// How many harts there are.
 pub(crate) fn count() -> usize {
     RUNNING.load(Ordering::Acquire)
 }
@@ -165,7 +184,7 @@ pub(crate) fn float_on() -> &'static Cell<bool> {
     &this().float_on
 }
 
-/// Enters the kernel's address space on this hart, with its page in `tp`, sets up traps, and joins those who serve the executor.
+/// Enters the kernel's address space on this hart, with its page in `tp`, and sets up traps.
 ///
 /// # Safety
 /// Once per hart, in the order of their indices, after the kernel's address space has been built. `id` is this hart's.
@@ -187,16 +206,18 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
         float_owner: Cell::new(0),
         float_on: Cell::new(false),
         context_slot: Cell::new(core::ptr::null()),
-        worker: OnceCell::new(),
+        worker: Cell::new(core::ptr::null()),
         interruptible: Cell::new(false),
         called: Cell::new(false),
         next_tick: Cell::new(0),
         id,
         user_satp: AtomicUsize::new(0),
+        rounds: AtomicU64::new(0),
     };
     // SAFETY: the caller gives each hart a place of its own. The kernel is mapped at its own addresses in its address
     // space, so that execution goes on there. User programs may read the clock (`scounteren`). Interrupts from the
-    // clock and from devices end user mode and `wfi`; `sstatus` keeps them off in the kernel.
+    // clock and from devices end user mode and `wfi`; `sstatus` keeps them off in the kernel. The scheduler's image was written by
+    // the first hart, before this.
     unsafe {
         (*PLACES[index].page.get()).write(page);
         asm!(
@@ -206,6 +227,7 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
             "csrw stvec, {entry}",
             "csrw scounteren, {counters}",
             "csrw sie, {interrupts}",
+            "fence.i",
             satp = in(reg) kernel_satp,
             tp = in(reg) tp,
             entry = in(reg) entry,
@@ -218,8 +240,7 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
         unsafe { vdso::attach() };
     }
     trap::init();
-    let executor = EXECUTOR.call_once(clock::make_executor);
-    let _ = this().worker.set(executor.worker(waker(index)));
+    EXECUTOR.call_once(clock::make_executor);
     RUNNING.store(index + 1, Ordering::Release);
 }
 
@@ -237,12 +258,7 @@ unsafe extern "C" {
 
 /// Starts all other harts of the machine, one after the other. One that OpenSBI cannot start is left out, with all behind it.
 pub(crate) fn start_others(machine: &Machine) {
-    let harts = if cfg!(feature = "several-harts") {
-        machine.harts()
-    } else {
-        &machine.harts()[..1]
-    };
-    for (index, &id) in harts.iter().enumerate().skip(1) {
+    for (index, &id) in machine.harts().iter().enumerate().skip(1) {
         let start = Start {
             satp: kernel_space::satp(),
             stack: kernel_space::hart_stack(index),
@@ -298,9 +314,11 @@ fn waker(index: usize) -> Waker {
 pub(crate) fn set_interruptible(interruptible: bool) {
     // It rarely changes, and this hart's page is at hand.
     let page = this();
-    if page.interruptible.replace(interruptible) != interruptible
-        && let Some(worker) = page.worker.get()
-    {
+    if page.interruptible.replace(interruptible) == interruptible {
+        return;
+    }
+    // SAFETY: null, or what lies on this hart's stack as long as it serves.
+    if let Some(worker) = unsafe { page.worker.get().as_ref() } {
         worker.set_interruptible(interruptible);
     }
 }
@@ -339,6 +357,29 @@ pub(crate) fn forget_elsewhere(satp: usize) {
 pub(crate) fn interrupt_elsewhere(satp: usize) {
     for id in others_in(satp) {
         sbi_rt::send_ipi(HartMask::from_mask_base(1, id));
+    }
+}
+
+/// Returns when what was being polled or dropped on any hart when this was called is over, and nothing is kept of it.
+pub(crate) async fn settle() {
+    if count() > 1 {
+        all_come_back().await;
+    }
+    executor().trim();
+}
+
+/// Waits until every hart has come back to its main loop.
+async fn all_come_back() {
+    // What was asked for from outside, like the end of a call, is taken in before the next poll, by this hart or another one.
+    corank::yield_now().await;
+    let rounds = || all().map(|page| page.rounds.load(Ordering::Acquire));
+    let before: heapless::Vec<u64, MAX_HARTS> = rounds().collect();
+    for page in all() {
+        // Whatever it does, it comes back for a call: polls end early, user mode and sleep end at once.
+        sbi_rt::send_ipi(HartMask::from_mask_base(1, page.id));
+    }
+    while rounds().zip(&before).any(|(now, before)| now == *before) {
+        corank::yield_now().await;
     }
 }
 
@@ -387,13 +428,21 @@ impl SystemView for Interrupts {
     }
 }
 
-/// The hart's main loop: the most urgent coroutine, again and again; sleep when none is ready.
+/// What a hart does, for ever.
 pub(crate) fn run() -> ! {
-    let worker = this()
-        .worker
-        .get()
-        .expect("a hart has started before it runs");
     loop {
+        serve();
+        rest();
+    }
+}
+
+/// The hart's main loop: the most urgent coroutine, again and again; sleep when none is ready. Until the hart shall rest.
+fn serve() {
+    let worker = executor().worker(waker(index()));
+    this().worker.set(&raw const worker);
+    // As a new worker is.
+    this().interruptible.set(false);
+    while go_round() {
         worker.within(take_interrupts);
         let (step, _) = worker.run_some(&Interrupts, POLLS_PER_LOOK);
         // A call that comes after the last look is pending, and so ends `wfi` at once.
@@ -401,6 +450,28 @@ pub(crate) fn run() -> ! {
             riscv::asm::wfi();
         }
     }
+    this().worker.set(core::ptr::null());
+}
+
+/// Nothing but interrupts, until the hart shall serve again.
+fn rest() {
+    loop {
+        take_interrupts();
+        // Behind the interrupts: a call that has been taken there was for this.
+        if go_round() {
+            return;
+        }
+        riscv::asm::wfi();
+    }
+}
+
+/// A round of the main loop begins. Whether this hart shall serve the executor in it.
+fn go_round() -> bool {
+    let page = this();
+    let rounds = page.rounds.load(Ordering::Relaxed) + 1;
+    // Release: what was done in the round before is over for whoever sees this one begin.
+    page.rounds.store(rounds, Ordering::Release);
+    page.index < LIMIT.load(Ordering::Acquire)
 }
 
 /// Serves the interrupts that are pending. Costs one read of a register when none is.

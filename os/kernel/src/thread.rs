@@ -151,10 +151,8 @@ pub(crate) async fn run(
                 device::interrupt();
                 corank::yield_now().await;
             }
-            Trap::Signal => {
-                hart::take_call();
-                corank::yield_now().await;
-            }
+            // It stays pending, so that the hart comes back to its main loop.
+            Trap::Signal => corank::yield_now().await,
             Trap::Page(address, access) => {
                 // Either a page of a stack that comes now, or the hart did not know yet that there is one.
                 hart::forget_page(address);

@@ -178,7 +178,8 @@ fn take(
     };
     let state = &thread.process.upcalls.state;
     if masked != 0 || stack == 0 {
-        state.store(DEFERRED, Ordering::Relaxed);
+        // Acquire: as below, for what the thread looks for when it unmasks.
+        state.swap(DEFERRED, Ordering::Acquire);
         let deferred = taker.block.wrapping_add(offset_of!(Block, deferred));
         write_word(thread, deferred, pc.max(1))?;
         return Ok(None);

@@ -194,10 +194,24 @@ pub fn wait_by_yielding(yielding: bool) {
     let _ = number_call(call::WAIT_MODE, [mode, 0, 0]);
 }
 
+/// Lets the system run on so many harts from now on, at least 1; the others rest. Returns on how many it did. For tests and measurements.
+///
+/// # Errors
+/// This process was not granted all levels.
+pub fn limit_harts(harts: usize) -> Result<usize, Error> {
+    number_call(call::HARTS_LIMIT, [harts, 0, 0])
+}
+
 /// How many harts the system runs on.
 #[must_use]
 pub fn harts() -> usize {
     number_call(call::HARTS, [0; 3]).unwrap_or(1)
+}
+
+/// Waits until every hart is through with what the kernel does there now. So what an ended process leaves behind for a moment, on its
+/// way out on another hart, is gone. For tests.
+pub fn settle() {
+    let _ = number_call(call::SETTLE, [0; 3]);
 }
 
 /// Takes all levels but those in `levels` (bit *i* is level *i*) from what this process, or a child of it, may claim. Nothing ever comes back.

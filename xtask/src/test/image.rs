@@ -55,7 +55,7 @@ pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
 
 /// What a program prints, and its exit code.
 fn boot(image: &Image, program: &str) -> Result<(String, u8)> {
-    ProgramTest::expecting(program, 0, &[]).boot(image, None)
+    ProgramTest::expecting(program, 0, &[]).boot(1, image, None)
 }
 
 fn build(context: &mut Context, programs: &[PathBuf], image: Option<&Path>) -> Result<Image> {

@@ -20,10 +20,14 @@ pub(super) const DISK_SIZE: u64 = 64 << 20;
 /// The program that tests the system from inside.
 const USERTESTS: &str = "usertests";
 
-/// The harts of the machine, of which the kernel starts one, and the groups of tests: with two those that have to do with several.
-const HARTS: [(u32, &str); 2] = [
+/// The harts of the machine, and the groups of tests: on two harts those that have to do with several.
+const HARTS: [(u32, &str); 3] = [
     (1, ""),
-    (2, " threads pipes synchronisation urgency harts grants"),
+    (
+        2,
+        " threads pipes synchronisation coroutines urgency harts grants upcalls",
+    ),
+    (4, ""),
 ];
 
 /// `usertests`, each time with a new disk, which must be whole afterwards.
@@ -34,11 +38,10 @@ pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
         let disk = TestDisk::new("usertests", DISK_SIZE)?;
         let test = ProgramTest {
             run: format!("{USERTESTS}{groups}"),
-            smp,
             limit: context.limit.as_secs(),
             ..ProgramTest::default()
         };
-        let (output, code) = test.boot(&image, Some(disk.attached()))?;
+        let (output, code) = test.boot(smp, &image, Some(disk.attached()))?;
         outcome.add(disk.check(context)?);
         let counted = Outcome::of_last_line(&output, code == 0);
         if counted.failed > 0 {
@@ -60,8 +63,9 @@ pub(super) struct ProgramTest {
     run: String,
     /// The same as a list, for arguments with spaces inside.
     command: Option<Vec<String>>,
-    /// Harts of the machine.
-    smp: u32,
+    /// Harts of the machine: one run for each.
+    #[serde(default = "one_hart_and_several")]
+    smp: Vec<u32>,
     /// Memory of the machine.
     memory: String,
     /// Counts instructions, each of which takes 2 to this power nanoseconds: then runs are alike to the instruction.
@@ -82,12 +86,17 @@ pub(super) struct ProgramTest {
     dialogue: Vec<Line>,
 }
 
+/// What a file that says nothing of harts asks for.
+fn one_hart_and_several() -> Vec<u32> {
+    vec![1, 4]
+}
+
 impl Default for ProgramTest {
     fn default() -> Self {
         Self {
             run: String::new(),
             command: None,
-            smp: 1,
+            smp: vec![1],
             memory: DEFAULT_MEMORY.to_string(),
             count: None,
             limit: 30,
@@ -134,7 +143,7 @@ impl ProgramTest {
         context: &mut Context,
     ) -> Result<Outcome> {
         context.progress.say(&self.run);
-        let (output, code) = self.boot(image, disk)?;
+        let (output, code) = self.boot(1, image, disk)?;
         Ok(match self.complaint(&output, code) {
             None => Outcome::passed(),
             Some(complaint) => {
@@ -148,10 +157,10 @@ impl ProgramTest {
         })
     }
 
-    /// Output and exit code.
-    pub(super) fn boot(&self, image: &Image, disk: Option<Disk>) -> Result<(String, u8)> {
+    /// Output and exit code, on a machine with so many harts.
+    pub(super) fn boot(&self, smp: u32, image: &Image, disk: Option<Disk>) -> Result<(String, u8)> {
         let boot = Boot {
-            smp: self.smp,
+            smp,
             memory: self.memory.clone(),
             count: self.count,
             limit: Some(Duration::from_secs(self.limit)),
@@ -173,6 +182,23 @@ impl ProgramTest {
             Ok(ended) => Ok((output, ended.code)),
             Err(error) => Err(error.context(format!("`{}` printed:\n{}", self.run, tail(&output)))),
         }
+    }
+
+    /// What is wrong with a run on so many harts, with a new disk if there is to be one.
+    fn on(&self, smp: u32, image: &Image, context: &mut Context) -> Result<Option<String>> {
+        let disk = match self.disk {
+            true => Some(TestDisk::new("program", DISK_SIZE)?),
+            false => None,
+        };
+        let (output, code) = self.boot(smp, image, disk.as_ref().map(TestDisk::attached))?;
+        if let Some(disk) = &disk
+            && disk.check(context)?.failed > 0
+        {
+            return Ok(Some("leaves a disk that is not whole".to_string()));
+        }
+        Ok(self
+            .complaint(&output, code)
+            .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))
     }
 
     /// What is wrong with a run, if anything is.
@@ -231,19 +257,12 @@ fn program(file: &Path, context: &mut Context) -> Result<Option<String>> {
         toml::from_str(&std::fs::read_to_string(file)?).context("not a test")?;
     let outside: Vec<PathBuf> = test.program.iter().map(repository::path).collect();
     let image = build::build(&outside, None, &mut context.progress)?;
-    let disk = match test.disk {
-        true => Some(TestDisk::new("program", DISK_SIZE)?),
-        false => None,
-    };
-    let (output, code) = test.boot(&image, disk.as_ref().map(TestDisk::attached))?;
-    if let Some(disk) = &disk
-        && disk.check(context)?.failed > 0
-    {
-        return Ok(Some("the disk is not whole".to_string()));
+    for &smp in &test.smp {
+        if let Some(complaint) = test.on(smp, &image, context)? {
+            return Ok(Some(format!("on {smp} harts it {complaint}")));
+        }
     }
-    Ok(test
-        .complaint(&output, code)
-        .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))
+    Ok(None)
 }
 
 /// The heapless storage on a Cortex-M4; the firmware prints its counts through the debugger's channel.
@@ -274,8 +293,13 @@ mod tests {
     fn a_test_is_a_small_file() {
         let test = test("run = 'hello you'\nexpect = ['hello', 'you']\nlimit = 5\n");
         assert_eq!(
-            (test.run.as_str(), test.smp, test.limit, test.exit),
-            ("hello you", 1, 5, 0)
+            (
+                test.run.as_str(),
+                test.smp.as_slice(),
+                test.limit,
+                test.exit
+            ),
+            ("hello you", &[1, 4][..], 5, 0)
         );
         assert!(toml::from_str::<ProgramTest>("rum = 'hello'").is_err());
     }

@@ -28,9 +28,11 @@ const _: () = assert!(MAX_STACKS * SLOT <= 1 << 30);
 struct Stacks {
     /// Maps them. The kernel's page table has the same tables.
     table: PageTable,
-    /// Slots that came back, and the first that was never used.
+    /// Slots that can be used again, and the first that was never used.
     returned: Vec<u16>,
     fresh: u16,
+    /// Slots that came back, and of which harts may remember where they were.
+    stale: Vec<u16>,
     in_use: usize,
 }
 
@@ -47,8 +49,10 @@ pub(super) fn init(kernel: &mut PageTable) -> Result<(), OutOfMemory> {
     STACKS.call_once(|| {
         Mutex::new(Stacks {
             table,
-            returned: Vec::new(),
+            // They never grow: what the kernel's heap holds then says nothing of how many stacks there were.
+            returned: Vec::with_capacity(MAX_STACKS),
             fresh: 0,
+            stale: Vec::with_capacity(MAX_STACKS),
             in_use: 0,
         })
     });
@@ -76,10 +80,7 @@ impl Stack {
         if stacks.in_use >= MAX_STACKS {
             return Err(OutOfMemory);
         }
-        let slot = stacks.returned.pop().unwrap_or(stacks.fresh);
-        if slot == stacks.fresh {
-            stacks.fresh += 1;
-        }
+        let slot = stacks.take_slot();
         stacks.in_use += 1;
         // From here on it goes back by itself, as far as it has got.
         let stack = Stack { slot };
@@ -118,18 +119,32 @@ impl Drop for Stack {
         for page in self.pages().step_by(PAGE_SIZE) {
             stacks.table.unmap(page);
         }
-        // Before anyone has the slot again: no hart may remember where it was.
-        forget(self.pages());
-        stacks.returned.push(self.slot);
+        // Nobody uses these addresses before `take_slot` has made all harts forget them: so the frames are free already.
+        stacks.stale.push(self.slot);
         stacks.in_use -= 1;
     }
 }
 
-/// Forgets the translations of these pages on every hart.
-fn forget(pages: Range<usize>) {
-    for page in pages.clone().step_by(PAGE_SIZE) {
-        // SAFETY: forgetting translations is always allowed.
-        unsafe { asm!("sfence.vma {}, zero", in(reg) page) };
+impl Stacks {
+    /// A slot that no hart remembers anything of. There is one: fewer than [`MAX_STACKS`] are in use.
+    fn take_slot(&mut self) -> u16 {
+        if let Some(slot) = self.returned.pop() {
+            return slot;
+        }
+        if usize::from(self.fresh) < MAX_STACKS {
+            self.fresh += 1;
+            return self.fresh - 1;
+        }
+        // All at once, because each time all harts have to answer.
+        forget(START..START + MAX_STACKS * SLOT);
+        core::mem::swap(&mut self.returned, &mut self.stale);
+        self.returned.pop().expect("what is not in use came back")
     }
-    sbi_rt::remote_sfence_vma(sbi_rt::HartMask::all(), pages.start, pages.len());
+}
+
+/// Forgets the translations of these addresses on every hart.
+fn forget(addresses: Range<usize>) {
+    // SAFETY: forgetting translations is always allowed.
+    unsafe { asm!("sfence.vma") };
+    sbi_rt::remote_sfence_vma(sbi_rt::HartMask::all(), addresses.start, addresses.len());
 }

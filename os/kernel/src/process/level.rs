@@ -81,24 +81,39 @@ impl Process {
         }
     }
 
+    /// The level at which the process's threads should run; `None`: that which they have.
+    fn wanted_level(&self) -> Option<u8> {
+        match self.claimed() {
+            None => Some(self.allowed(DEFAULT_LEVEL)),
+            // All its coroutines wait: it keeps the level that it had.
+            Some(0) => None,
+            Some(levels) => Some(levels.trailing_zeros() as u8),
+        }
+    }
+
     /// Reads the process's bitmap, and moves its threads if its most urgent level has changed. A process whose coroutines
     /// all wait keeps the level that it had.
     pub(crate) fn follow_level(&self) {
-        let level = match self.claimed() {
-            None => self.allowed(DEFAULT_LEVEL),
-            Some(0) => return,
-            Some(levels) => levels.trailing_zeros() as u8,
-        };
-        if self.level.swap(level, Ordering::Relaxed) != level {
+        if self
+            .wanted_level()
+            .is_some_and(|level| level != self.level())
+        {
             self.move_threads();
         }
     }
 
+    /// Moves the threads to the level that the process should have now: looked at under the lock, so that of two harts that follow at
+    /// once the one that comes second has the last word with what it sees then.
+    #[cold]
     fn move_threads(&self) {
-        let priority = priority(self.level());
-        for slot in &self.state.lock().threads {
+        let state = self.state.lock();
+        let Some(level) = self.wanted_level() else {
+            return;
+        };
+        self.level.store(level, Ordering::Relaxed);
+        for slot in &state.threads {
             if let Slot::Live(coroutine) = slot {
-                hart::executor().reprioritize(*coroutine, priority);
+                hart::executor().reprioritize(*coroutine, priority(level));
             }
         }
     }

@@ -65,7 +65,7 @@ fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, L
     }
     let (space, context) = process.load(file, arguments)?;
     *process.memory.lock() = Some(space);
-    table::insert(process.clone());
+    table::insert_unless(&process, || false);
     process.start_thread(|_| Ok(context))?;
     Ok(process)
 }
@@ -83,7 +83,6 @@ impl Process {
             children: Vec::new(),
             threads: Vec::new(),
             free_tids: Vec::new(),
-            starts: 0,
             live: 0,
             files: Vec::new(),
             first_free_file: 0,
@@ -213,7 +212,7 @@ impl Process {
     pub(crate) fn has_one_thread(&self) -> bool {
         let state = self.state.lock();
         let main = state.threads.first();
-        state.live == 1 && matches!(main, Some(Slot::Live(_) | Slot::Starting(_)))
+        state.live == 1 && matches!(main, Some(Slot::Live(_) | Slot::Starting))
     }
 
     /// A child with a copy of the memory, the same files, and one thread that goes on from `context`.
@@ -252,18 +251,16 @@ impl Process {
         *child.directory.lock() = self.directory.lock().clone();
         child.level.store(self.level(), Ordering::Relaxed);
         child.state.lock().files = self.state.lock().files.clone();
-        table::insert(child.clone());
+        // Whoever ends all processes of a group meets the child, or else there is none.
+        if !table::insert_unless(&child, || self.is_ending()) {
+            return Err(OutOfMemory);
+        }
         // The stack was copied with the memory. A thread that cannot start takes the child with it.
         child.start_thread(|_| Ok(context))?;
-        let ending = {
-            let mut state = self.state.lock();
-            state.children.push(child.clone());
-            state.ending
-        };
-        // Whoever ends all processes of a group may have missed the child and met its parent.
-        if let Some(code) = ending {
-            child.end(code);
-        }
+        let mut state = self.state.lock();
+        state.children.push(child.clone());
+        // On another hart it may have ended already, when nobody knew yet whose child it is.
+        self.children.wake_all();
         Ok(child)
     }
 
@@ -291,68 +288,66 @@ impl Process {
         self: &Arc<Process>,
         context: impl FnOnce(usize) -> Result<Context, OutOfMemory>,
     ) -> Result<usize, OutOfMemory> {
-        let (tid, start) = {
+        let tid = {
             let mut state = self.state.lock();
             if state.ending.is_some() || state.live >= MAX_THREADS {
                 return Err(OutOfMemory);
             }
-            state.starts += 1;
-            let start = state.starts;
             let tid = state.free_tids.pop().unwrap_or(state.threads.len());
             if tid == state.threads.len() {
-                state.threads.push(Slot::Starting(start));
+                state.threads.push(Slot::Starting);
             } else {
-                state.threads[tid] = Slot::Starting(start);
+                state.threads[tid] = Slot::Starting;
             }
             state.live += 1;
-            (tid, start)
+            tid
         };
         // From here on the thread takes care of its place, whether it runs or is dropped.
-        let thread = Thread::new(self.clone(), tid);
-        let started = context(tid).and_then(|context| {
-            hart::executor()
-                .spawn_with(priority(self.level()), || {
-                    thread::run(thread, context, None)
-                })
-                .map_err(|_| OutOfMemory)
-        });
+        let mut unstarted = Some(Thread::new(self.clone(), tid));
+        let context = context(tid)?;
         let mut state = self.state.lock();
-        match started {
-            Ok(handle) => {
-                // On another hart it may have run already, and ended, and its place may be another's.
-                if matches!(state.threads[tid], Slot::Starting(one) if one == start) {
-                    state.threads[tid] = Slot::Live(handle.id());
-                    if state.ending.is_some() {
-                        // Whoever ended the process did not know of it.
-                        drop(state);
-                        handle.cancel();
-                    }
-                }
-                Ok(tid)
-            }
-            Err(error) => {
-                // A thread that could not start has ended: it is forgotten.
-                state.threads[tid] = Slot::Free;
-                state.free_tids.push(tid);
-                Err(error)
-            }
+        if state.ending.is_some() {
+            // Whoever ended the process did not know of it.
+            return Err(OutOfMemory);
         }
+        // Under the lock: whoever wakes the thread, moves it to another level or ends it finds its coroutine, even if it has run on
+        // another hart already. If there is no place for it, the thread stays here, and goes when nothing is held.
+        let started = hart::executor().spawn_with(priority(self.level()), || {
+            let thread = unstarted.take().expect("it is called once");
+            thread::run(thread, context, None)
+        });
+        state.threads[tid] = Slot::Live(started.map_err(|_| OutOfMemory)?.id());
+        Ok(tid)
     }
 
     /// Ends the process, unless it is ending already: its threads and calls are cancelled. The one that calls this, if it is one
     /// of them, ends when it next would wait or returns.
     pub(crate) fn end(&self, code: i32) {
+        if self.begin_end(code) {
+            self.cancel_everything();
+        }
+    }
+
+    /// From now on the process starts no thread, child or call; false if it is ending already. The first half of [`end`](Self::end):
+    /// it does nothing but say so, and so may be called under the lock of the table.
+    pub(super) fn begin_end(&self, code: i32) -> bool {
+        let mut state = self.state.lock();
+        if state.ending.is_some() {
+            return false;
+        }
+        state.ending = Some(code);
+        self.is_ending.store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// The second half of [`end`](Self::end): what is under way is cancelled.
+    pub(super) fn cancel_everything(&self) {
         let coroutines: Vec<_> = {
-            let mut state = self.state.lock();
-            if state.ending.is_some() {
-                return;
-            }
-            state.ending = Some(code);
-            self.is_ending.store(true, Ordering::Relaxed);
             let live = |slot: &Slot| match slot {
                 Slot::Live(coroutine) => Some(*coroutine),
                 _ => None,
             };
+            let state = self.state.lock();
             state.threads.iter().filter_map(live).collect()
         };
         self.interrupt_harts();
@@ -373,16 +368,22 @@ impl Process {
 
     /// A thread's coroutine is gone.
     pub(crate) fn thread_gone(&self, tid: usize, code: i32) {
+        self.upcalls.forget(tid);
+        if !self.is_ending() {
+            // Before another thread may have its number, and without the process's own lock: other harts may have to forget the stack.
+            self.with_memory(|space| space.unmap_stack(tid), ());
+        }
         let last = {
-            self.upcalls.forget(tid);
             let mut state = self.state.lock();
-            state.threads[tid] = Slot::Exited(code);
+            if matches!(state.threads[tid], Slot::Starting) {
+                // A thread that could not start is forgotten.
+                state.threads[tid] = Slot::Free;
+                state.free_tids.push(tid);
+            } else {
+                state.threads[tid] = Slot::Exited(code);
+            }
             state.live -= 1;
             self.threads.wake_all();
-            if state.ending.is_none() {
-                // Lock order: state, then memory.
-                self.with_memory(|space| space.unmap_stack(tid), ());
-            }
             state.live == 0
         };
         if last {

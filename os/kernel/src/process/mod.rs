@@ -89,8 +89,6 @@ struct State {
     children: Vec<Arc<Process>>,
     threads: Vec<Slot>,
     free_tids: Vec<usize>,
-    /// How many threads were ever started.
-    starts: u64,
     /// How many threads have a coroutine.
     live: usize,
     files: Vec<Option<File>>,
@@ -109,8 +107,8 @@ struct State {
 #[derive(Debug)]
 enum Slot {
     Free,
-    /// Its coroutine is being made: the number that this start has.
-    Starting(u64),
+    /// Its coroutine is about to be made.
+    Starting,
     Live(CoroutineId),
     Exited(i32),
 }
@@ -139,17 +137,22 @@ pub(crate) enum Waited {
 
 /// Ends all processes of a group; false if there is none.
 pub(crate) fn end_group(group: usize, code: i32) -> bool {
-    let mut members = Vec::new();
+    let mut found = false;
+    let mut ending = Vec::new();
+    // All in one step: a process that is in the group after it has no parent that could have missed it.
     table::for_each(|process| {
         if process.group.load(Ordering::Relaxed) == group {
-            members.push(process.clone());
+            found = true;
+            if process.begin_end(code) {
+                ending.push(process.clone());
+            }
         }
     });
-    // Ending one comes back to the table. A child that one of them makes meanwhile ends with it: see `fork`.
-    for process in &members {
-        process.end(code);
+    // This comes back to the table.
+    for process in &ending {
+        process.cancel_everything();
     }
-    !members.is_empty()
+    found
 }
 
 impl Process {
@@ -338,7 +341,7 @@ impl Process {
         let mut state = self.state.lock();
         match state.threads.get(tid) {
             None | Some(Slot::Free) => Waited::Nobody,
-            Some(Slot::Starting(_) | Slot::Live(_)) => {
+            Some(Slot::Starting | Slot::Live(_)) => {
                 running();
                 Waited::Running
             }

@@ -65,7 +65,7 @@ impl Process {
 
 /// What the process's own lock guards.
 fn fill(record: &mut ProcessRecord, state: &State) {
-    let live = |slot: &&Slot| matches!(slot, Slot::Live(_) | Slot::Starting(_));
+    let live = |slot: &&Slot| matches!(slot, Slot::Live(_) | Slot::Starting);
     record.threads = state.threads.iter().filter(live).count() as u64;
     record.files = state.files.iter().flatten().count() as u64;
     record.state = match state.ending {

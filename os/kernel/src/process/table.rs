@@ -35,8 +35,14 @@ pub(super) fn for_each(visit: impl FnMut(&Arc<Process>)) {
     TABLE.lock().processes.values().for_each(visit);
 }
 
-pub(super) fn insert(process: Arc<Process>) {
-    TABLE.lock().processes.insert(process.pid, process);
+/// Adds a process; false, and it is not added, if `refused` says so then. No [`for_each`] comes in between.
+pub(super) fn insert_unless(process: &Arc<Process>, refused: impl FnOnce() -> bool) -> bool {
+    let mut table = TABLE.lock();
+    if refused() {
+        return false;
+    }
+    table.processes.insert(process.pid, process.clone());
+    true
 }
 
 pub(super) fn remove(process: &Process) {

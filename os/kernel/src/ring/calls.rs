@@ -251,20 +251,20 @@ impl Calls {
         (call.serial == place.serial).then_some(call)
     }
 
-    /// The coroutine that serves a call has been made. On another hart it may have served it already.
+    /// The coroutine that serves a call has been made, under the same lock as the call's beginning.
     pub(super) fn made(&mut self, place: Place, coroutine: Remote) {
-        if let Some(call) = self.at(place) {
-            call.server = Server::Coroutine(coroutine);
-        }
+        self.calls[place.number].server = Server::Coroutine(coroutine);
     }
 
-    /// A parked call goes on in a coroutine, which is made next, with the pipe that comes back. `None`: there is no such call any more.
-    pub(super) fn leave_parked(&mut self, place: Place) -> Option<ReadEnd> {
+    /// A parked call goes on in a coroutine, which is made next, with the pipe and at the level that come back. `None`: there is no
+    /// such call any more.
+    pub(super) fn leave_parked(&mut self, place: Place) -> Option<(ReadEnd, u8)> {
         let call = self.at(place)?;
         match core::mem::replace(&mut call.server, Server::Making) {
             Server::Parked(end) => {
+                let level = call.served.level;
                 self.parked -= 1;
-                Some(end)
+                Some((end, level))
             }
             server => {
                 call.server = server;

@@ -126,35 +126,35 @@ fn make_coroutine(parked: Parked) {
         ring,
         process,
         place,
-        level,
         buffer,
+        ..
     } = parked;
-    let Some(end) = ring.state.lock().calls.leave_parked(place) else {
+    let mut state = ring.state.lock();
+    let Some((end, level)) = state.calls.leave_parked(place) else {
         return;
     };
     let level = priority(process.allowed(level));
     let spare = end.clone();
     let under_way = UnderWay::new(ring.clone(), place);
+    // Under the lock, as any call's coroutine. Without one, what it would have got is dropped when nothing is held.
+    let mut unused = Some((process.clone(), under_way, end));
     let spawned = if heap::has_room() {
-        let process = process.clone();
         hart::executor()
-            .spawn_with(level, || run(process, under_way, end, buffer))
+            .spawn_with(level, || {
+                let (process, under_way, end) = unused.take().expect("it is called once");
+                run(process, under_way, end, buffer)
+            })
             .ok()
     } else {
-        drop(end);
         None
     };
     if let Some(handle) = spawned {
-        drop(spare);
-        let mut state = ring.state.lock();
         state.calls.made(place, handle.remote());
-        if state.closed {
-            // Whoever cancelled all calls did not know of it.
-            drop(state);
-            handle.cancel();
-        }
+        drop(state);
         return;
     }
+    drop(state);
+    drop(unused);
     let result = match spare.read_at_once(&process, buffer) {
         Some(Ok(bytes)) => bytes as isize,
         Some(Err(bad)) => return thread::fail_call(&process, READ as u32, bad),

@@ -152,14 +152,14 @@ impl Ring {
         rest: Vec<Submission>,
     ) -> Vec<Submission> {
         let level = priority(process.allowed(first.level));
-        let place = {
-            let mut state = self.state.lock();
-            if state.closed {
-                return Vec::new();
-            }
-            state.calls.begin(first, rest)
-        };
+        let mut state = self.state.lock();
+        if state.closed {
+            return Vec::new();
+        }
+        let place = state.calls.begin(first, rest);
         let under_way = UnderWay::new(self.clone(), place);
+        // Under the lock: whoever cancels the call, or moves it to another level, finds its coroutine, even if it waits on another hart
+        // already.
         let spawned = if heap::has_room() {
             let (process, first) = (process.clone(), *first);
             hart::executor()
@@ -168,14 +168,9 @@ impl Ring {
         } else {
             None
         };
-        let mut state = self.state.lock();
         if let Some(handle) = spawned {
             state.calls.made(place, handle.remote());
-            if state.closed {
-                // Whoever cancelled all calls did not know of it.
-                drop(state);
-                handle.cancel();
-            }
+            drop(state);
             return Vec::new();
         }
         let rest = state.calls.abandon(place.number);

@@ -84,6 +84,16 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         UPCALL_RAISE if upcall::raise(process) => 0,
         UPCALL_RAISE => FAILED,
         WAIT_MODE => thread::wait_mode(process, first),
+        HARTS_LIMIT if first > 0 && process.granted() == u64::MAX => {
+            let before = hart::set_limit(first);
+            apart(hart::settle()).await;
+            before as isize
+        }
+        HARTS_LIMIT => FAILED,
+        SETTLE => {
+            apart(hart::settle()).await;
+            0
+        }
         _ => match at_once(process, number, arguments) {
             Some(result) => result?,
             None => {
@@ -173,7 +183,7 @@ pub(crate) fn at_once(
         SBRK => Ok(process::sbrk(process, first as isize)),
         GRANT => Ok(process::grant(process, first, second as u64)),
         GLOBAL => Ok(process::global(process, first)),
-        HARTS => Ok(hart::count() as isize),
+        HARTS => Ok(hart::serving() as isize),
         FRAMES_FREE => Ok(frame::free() as isize),
         PROCESS_LIST => information::process_list(process, first, second),
         SYSTEM_STATUS => information::system_status(process, first),

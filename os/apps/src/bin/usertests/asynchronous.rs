@@ -7,7 +7,7 @@ use core::time::Duration;
 use corank_user::corank::time;
 use corank_user::{Priority, block_on, process, ring, spawn, thread, yield_now};
 
-use crate::support::{occupy_other_harts, pipe, tests};
+use crate::support::{one_hart, pipe, tests};
 
 tests![
     reads_and_writes_of_coroutines,
@@ -187,7 +187,7 @@ fn sleeping_coroutines_wake_in_order() {
 }
 
 fn a_time_limit_on_a_read() {
-    let _others = occupy_other_harts();
+    let _alone = one_hart();
     block_on(async {
         let (reader, writer) = pipe();
         let reading = ring::read(&reader, Vec::with_capacity(1));

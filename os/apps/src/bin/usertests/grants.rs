@@ -1,12 +1,11 @@
 //! What a process may claim (rules U1 to U4): one that lies about its coroutines delays only what it was granted to delay.
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 use corank_user::io::OwnedFd;
 use corank_user::process::{self, Fork, Pid};
-use corank_user::{information, page, thread};
+use corank_user::{information, thread};
 
-use crate::support::{exit_code, kill_and_wait, occupy_other_harts, pipe, spin_for_ticks, tests};
+use crate::support::{claim, exit_code, kill_and_wait, pipe, spin_for_ticks, tests};
 
 tests![
     a_grant_is_never_won_back,
@@ -22,16 +21,8 @@ tests![
 /// Levels from 40 on.
 const FROM_40: u64 = !0 << 40;
 
-/// Makes this process claim these levels, as if coroutines were ready there.
-fn claim(levels: u64) {
-    let page = page::process();
-    page.executors.store(1, Ordering::Relaxed);
-    page.ready.store(levels, Ordering::Release);
-}
-
 /// The level that the kernel gives a process with these grants, one after the other, that claims these levels.
 fn granted_level(grants: &[u64], claims: u64) -> u64 {
-    let _others = occupy_other_harts();
     let (asks, asked) = pipe();
     // More urgent than the child whatever that is granted, so that it is the child that waits for the hart.
     claim(1);
@@ -106,7 +97,6 @@ fn only_children_and_oneself() {
 fn turns_of(forge: fn(u64) -> u64, grant: u64) -> u64 {
     const ROUNDS: usize = 200;
     const MOST_TURNS: u64 = 1000;
-    let _others = occupy_other_harts();
     let (counts, counted) = pipe();
     let forger = process::spawn(|| {
         process::grant(process::id(), grant).expect("its own");

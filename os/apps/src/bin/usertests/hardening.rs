@@ -11,7 +11,7 @@ use corank_user::{block_on, io, ring, thread};
 
 use crate::files::{self, HERE};
 use crate::injected::at_every_step_by;
-use crate::support::{self, exit_code, pipe, tests};
+use crate::support::{self, exit_code, pipe, settled, tests};
 
 tests![
     a_fork_bomb_is_contained,
@@ -27,6 +27,8 @@ tests![
 
 /// Each of its processes forks as often as it can. What is left over works all the same, and all of them end together.
 fn a_fork_bomb_is_contained() {
+    let processes = || information::system().expect("it is there").processes;
+    let before = processes();
     let (reader, writer) = pipe();
     let bomb = process::spawn(|| {
         process::set_group(0, 0).expect("itself");
@@ -43,16 +45,12 @@ fn a_fork_bomb_is_contained() {
     .expect("a process");
     assert_eq!(reader.read(&mut [0]), Ok(1), "memory ends");
     // The calls that need no memory still work.
-    let count = information::system().expect("it is there").processes;
+    let count = processes();
     assert!(count > 50, "only {count} processes");
     process::kill_group(bomb, support::KILL).expect("the group is there");
     assert_eq!(process::wait(bomb).expect("the child").code, -9);
-    // Its children are somebody else's now; they go by themselves.
-    while information::processes()
-        .expect("a list")
-        .iter()
-        .any(|record| record.group == bomb as u64 && record.state != information::ENDED)
-    {
+    // Its children are somebody else's now; they go by themselves, none is left out. Counted, because a list takes memory.
+    while processes() > before {
         thread::yield_now();
     }
     assert_eq!(exit_code(|| 3), 3, "fork works again");
@@ -170,7 +168,7 @@ fn everything() {
 fn the_heap_does_not_leak() {
     let used = || {
         everything();
-        information::system().expect("it is there").heap_used
+        settled(information::system).expect("it is there").heap_used
     };
     let _ = (used(), used());
     let warm = used();
@@ -183,18 +181,23 @@ fn the_heap_does_not_leak() {
 /// file system remembers what it has read. Orphans end in their own time, and then keep one frame until the first process has
 /// waited for them.
 fn footprint(processes: u64) -> [u64; 4] {
-    loop {
+    let ended = || {
         let records = information::processes().expect("a list");
         let ended = |record: &&ProcessRecord| record.state == information::ENDED;
-        let ended = records.iter().filter(ended).count() as u64;
-        drop(records);
-        let system = information::system().expect("it is there");
-        if system.processes == processes {
+        records.iter().filter(ended).count() as u64
+    };
+    // From here on the list has its memory.
+    ended();
+    loop {
+        let system = || information::system().expect("it is there");
+        if system().processes == processes {
+            // All have ended; the last of them may be on its way out.
+            let system = settled(system);
             return [
                 system.coroutines,
                 system.stacks,
                 system.processes,
-                system.frames_free + ended,
+                system.frames_free + ended(),
             ];
         }
         thread::yield_now();

@@ -7,14 +7,22 @@ use core::ptr::{read_volatile, without_provenance_mut, write_volatile};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use corank_abi::call::{EXEC, FAILED, SBRK};
-use corank_user::page::PAGE_SIZE;
+use corank_user::page::{self, PAGE_SIZE};
 use corank_user::process::{self, Fork, Pid};
+use corank_user::runtime::{self, Global};
 use corank_user::thread;
 
-use crate::support::{BAD_ADDRESS, call, exit_code, kill_and_wait, pipe, tests};
+use crate::support::{
+    self, BAD_ADDRESS, call, claim, exit_code, kill_and_wait, pipe, spin_for_ticks, tests,
+};
 
 tests![
     threads_meet,
+    an_idle_hart_takes_what_is_less_urgent,
+    strict_work_ends_less_urgent_work_on_another_hart,
+    the_system_bitmap_is_what_no_hart_serves,
+    a_group_that_forks_is_ended_whole,
+    any_number_of_harts_rests,
     floating_point_follows_its_thread,
     pipes_across_harts,
     pipes_carry_everything_in_order,
@@ -54,6 +62,161 @@ fn meet(count: usize) {
 fn threads_meet() {
     meet(process::harts());
     meet(4 * process::harts());
+}
+
+/// From here on this process is at this level.
+fn be_at(level: u8) {
+    claim(1 << level);
+    // The kernel looks when a process gives way.
+    thread::yield_now();
+}
+
+/// Runs `work` in a process of its own at this level: when this returns, it has begun.
+fn at_level(level: u8, work: impl FnOnce()) -> Pid {
+    let (begun, begins) = pipe();
+    let pid = process::spawn(|| {
+        be_at(level);
+        begins.write(&[0]).expect("room");
+        work();
+        0
+    })
+    .expect("a process");
+    assert_eq!(begun.read(&mut [0]), Ok(1));
+    pid
+}
+
+fn spin_for_ever() {
+    loop {
+        spin_loop();
+    }
+}
+
+/// A process at the most urgent level that never stops does not keep what is less urgent from another hart. On one hart it would.
+fn an_idle_hart_takes_what_is_less_urgent() {
+    if process::harts() == 1 {
+        return;
+    }
+    be_at(0);
+    let other = process::spawn(|| {
+        be_at(63);
+        spin_for_ticks(3);
+        0
+    })
+    .expect("a process");
+    while process::try_wait(other).expect("the child").is_none() {
+        spin_loop();
+    }
+}
+
+/// What becomes ready goes at once where the least urgent strict process computes, though no tick comes and nobody enters the kernel there.
+fn strict_work_ends_less_urgent_work_on_another_hart() {
+    if process::harts() == 1 {
+        return;
+    }
+    let ticks = || page::system().ticks.load(Ordering::Relaxed);
+    be_at(5);
+    let (gate, gatekeeper) = pipe();
+    runtime::set_global(Global::Strict);
+    let spinners: Vec<_> = (0..process::harts())
+        .map(|_| at_level(60, spin_for_ever))
+        .collect();
+    // Where ticks end computations as well, one comes in between, sooner or later; that none comes is what can't happen.
+    loop {
+        let woken = at_level(10, || {
+            let _ = gate.read(&mut [0]);
+        });
+        // It waits by now, and this process has a hart of its own, a spinner each other one.
+        spin_for_ticks(2);
+        let before = ticks();
+        gatekeeper.write(&[0]).expect("room");
+        while process::try_wait(woken).expect("the child").is_none() {
+            spin_loop();
+        }
+        if ticks() == before {
+            break;
+        }
+    }
+    spinners.into_iter().for_each(kill_and_wait);
+}
+
+/// A level is in the system's bitmap while something waits there for a hart, and not while a hart serves it.
+fn the_system_bitmap_is_what_no_hart_serves() {
+    if process::harts() == 1 {
+        return;
+    }
+    be_at(5);
+    let shown = || page::system().ready.load(Ordering::Relaxed) & 1 << 40 != 0;
+    let served = at_level(40, spin_for_ever);
+    // At a tick it waits for a moment.
+    while shown() {
+        spin_loop();
+    }
+    let others: Vec<_> = (0..process::harts())
+        .map(|_| at_level(20, spin_for_ever))
+        .collect();
+    while !shown() {
+        spin_loop();
+    }
+    others.into_iter().for_each(kill_and_wait);
+    kill_and_wait(served);
+}
+
+/// Processes that fork on all harts while their group is ended: none is left out, however late it was made.
+fn a_group_that_forks_is_ended_whole() {
+    for round in 0..10 {
+        let (begun, begins) = pipe();
+        let leader = process::spawn(|| {
+            process::set_group(0, 0).expect("itself");
+            loop {
+                let _ = begins.write(&[0]);
+                match process::fork() {
+                    // A chain rather than a tree, so that memory lasts.
+                    Ok(Fork::Parent(_)) => loop {
+                        corank_user::time::sleep(core::time::Duration::from_secs(1000));
+                    },
+                    Ok(Fork::Child) => {}
+                    Err(_) => spin_for_ever(),
+                }
+            }
+        })
+        .expect("a process");
+        for _ in 0..2 + round {
+            assert_eq!(begun.read(&mut [0]), Ok(1));
+        }
+        process::kill_group(leader, support::KILL).expect("the group is there");
+        process::wait(leader).expect("the child");
+        drop(begins);
+        // The end of the pipe: nobody is left who could write.
+        while begun.read(&mut [0; 64]) == Ok(64) {}
+    }
+}
+
+/// However many harts rest, what is to be done is done by the others, and nothing is lost on the way from one to the next.
+fn any_number_of_harts_rests() {
+    let all = process::harts();
+    let (reader, writer) = pipe();
+    let busy = process::spawn(|| {
+        for round in 0..=u8::MAX {
+            writer.write(&[round]).expect("room");
+            thread::yield_now();
+        }
+        0
+    })
+    .expect("a process");
+    for round in 0..=u8::MAX {
+        let serving = 1 + usize::from(round) % all;
+        process::limit_harts(serving).expect("all levels are granted");
+        assert_eq!(process::harts(), serving);
+        let mut byte = [0];
+        assert_eq!((reader.read(&mut byte), byte), (Ok(1), [round]));
+    }
+    process::limit_harts(all).expect("all levels are granted");
+    assert_eq!(process::wait(busy).expect("the child").code, 0);
+    let refused = exit_code(|| {
+        process::grant(process::id(), !1).expect("itself");
+        i32::from(process::limit_harts(1).is_err())
+    });
+    assert_eq!(refused, 1, "only who was granted all levels");
 }
 
 /// A thread that moves from hart to hart computes with its own registers, though each hart keeps those of the thread before.

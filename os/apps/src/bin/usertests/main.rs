@@ -37,7 +37,7 @@ mod upcalls;
 mod urgency;
 
 use corank_user::{fs, information, println, process};
-use support::{Test, occupy_other_harts, settled};
+use support::{Test, settled};
 
 corank_user::main!(main);
 
@@ -95,8 +95,15 @@ fn main() -> i32 {
 fn is_about_one_hart(group: &str, name: &str) -> bool {
     matches!(
         group,
-        "rings" | "parked" | "cancel" | "inheritance" | "preemption"
-    ) || name == "a_semaphore_counts"
+        "cancel" | "grants" | "inheritance" | "parked" | "preemption"
+    ) || matches!(
+        name,
+        "parked_by_threads"
+            | "cancel_by_threads"
+            | "inheritance_by_threads"
+            | "stacks_are_counted"
+            | "stacks_run_out"
+    )
 }
 
 /// What must be the same before and after each test.
@@ -119,7 +126,7 @@ impl Counts {
         let processes = information::processes().expect("a list");
         let this = process::id() as u64;
         let this = processes.iter().find(|record| record.pid == this);
-        let system = information::system().expect("it is there");
+        let system = settled(information::system).expect("it is there");
         Counts {
             frames_free: system.frames_free,
             processes: system.processes,
@@ -131,19 +138,28 @@ impl Counts {
     }
 }
 
+/// This process was granted all levels, which that takes.
+fn limit_harts(harts: usize) {
+    process::limit_harts(harts).expect("all levels are granted");
+}
+
 /// Runs one test in a process of its own and says how it went.
 fn run(group: &str, test: &Test) -> bool {
     let before = Counts::now();
-    let others = is_about_one_hart(group, test.name).then(occupy_other_harts);
+    let harts = process::harts();
+    if is_about_one_hart(group, test.name) {
+        limit_harts(1);
+    }
     let child = process::spawn(|| {
         (test.run)();
         0
     });
     let ended = child.and_then(process::wait);
-    drop(others);
+    // Also if the test has limited them and was not there any more to take that back.
+    limit_harts(harts);
     // What a test leaves behind becomes a child of the first process, which is this one unless a shell has started it.
     while process::wait_any().is_ok() {}
-    let after = settled(&before, Counts::now);
+    let after = Counts::now();
     let name = test.name;
     match ended {
         Ok(exited) if exited.code != 0 => {

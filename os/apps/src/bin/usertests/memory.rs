@@ -5,7 +5,7 @@ use corank_abi::call::{FAILED, SBRK};
 use corank_user::page::PAGE_SIZE;
 use corank_user::process;
 
-use crate::support::{BAD_ADDRESS, call, exit_code, expect_end, frames_free_when, tests};
+use crate::support::{BAD_ADDRESS, call, exit_code, expect_end, frames_free, tests};
 
 tests![
     the_heap_grows_and_shrinks,
@@ -25,19 +25,16 @@ fn sbrk(bytes: isize) -> isize {
 
 fn the_heap_grows_and_shrinks() {
     let old = sbrk(0);
-    let before = process::frames_free();
+    let before = frames_free();
     assert_eq!(sbrk(10 * PAGE_SIZE as isize), old);
-    assert!(process::frames_free() <= before - 10);
+    assert!(frames_free() <= before - 10);
     assert_eq!(sbrk(0), old + 10 * PAGE_SIZE as isize);
     assert_eq!(
         sbrk(-10 * PAGE_SIZE as isize),
         old + 10 * PAGE_SIZE as isize
     );
     assert_eq!(sbrk(0), old);
-    assert!(
-        process::frames_free() >= before - 1,
-        "a page table may stay"
-    );
+    assert!(frames_free() >= before - 1, "a page table may stay");
 }
 
 /// Reads and writes a byte of memory that `sbrk` gave.
@@ -122,7 +119,7 @@ fn large_and_small() {
 }
 
 fn memory_is_exhausted_and_comes_back() {
-    let before = process::frames_free();
+    let before = frames_free();
     let code = exit_code(|| {
         let mut taken = 0;
         while sbrk(1 << 20) != FAILED {
@@ -136,16 +133,16 @@ fn memory_is_exhausted_and_comes_back() {
         0
     });
     assert_eq!(code, 0);
-    assert_eq!(frames_free_when(before), before);
+    assert_eq!(frames_free(), before);
 }
 
 fn exec_gives_memory_back() {
-    let before = process::frames_free();
+    let before = frames_free();
     let code = exit_code(|| {
         sbrk(1 << 20);
         process::exec("hello", &["hello"]);
         1
     });
     assert_eq!(code, 0);
-    assert_eq!(frames_free_when(before), before);
+    assert_eq!(frames_free(), before);
 }

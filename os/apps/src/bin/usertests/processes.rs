@@ -7,7 +7,7 @@ use corank_abi::page::PAGE_SIZE;
 use corank_user::process::{self, Fork};
 use corank_user::{io, thread};
 
-use crate::support::{self, exit_code, frames_free_when, kill_and_wait, pipe, tests};
+use crate::support::{self, exit_code, frames_free, kill_and_wait, pipe, tests};
 
 tests![
     fork_copies_memory,
@@ -52,7 +52,7 @@ fn fork_shares_what_nobody_writes() {
     static VARIABLE: AtomicUsize = AtomicUsize::new(0);
     let read_only = ((&raw const VARIABLE).addr() - PROGRAM) / PAGE_SIZE;
     let (gate, gatekeeper) = pipe();
-    let before = process::frames_free();
+    let before = frames_free();
     match process::fork().expect("a process") {
         Fork::Child => {
             drop(gatekeeper);
@@ -60,7 +60,7 @@ fn fork_shares_what_nobody_writes() {
             process::exit(exit_code(|| 5));
         }
         Fork::Parent(pid) => {
-            let taken = before - process::frames_free();
+            let taken = before - frames_free();
             assert!(
                 taken < read_only,
                 "{taken} frames for a child, {read_only} pages of code and constants"
@@ -69,7 +69,7 @@ fn fork_shares_what_nobody_writes() {
             assert_eq!(process::wait(pid).expect("the child").code, 5);
         }
     }
-    assert_eq!(process::frames_free(), before);
+    assert_eq!(frames_free(), before);
 }
 
 fn fork_returns_to_both() {
@@ -258,7 +258,7 @@ fn fork_until_memory_is_exhausted() {
     let mut ballast = Vec::new();
     ballast.resize(1 << 20, 1_u8);
     let mut children = Vec::with_capacity(4096);
-    let before = process::frames_free();
+    let before = frames_free();
     loop {
         match process::fork() {
             Ok(Fork::Child) => {
@@ -277,7 +277,7 @@ fn fork_until_memory_is_exhausted() {
     for pid in children {
         assert_eq!(process::wait(pid).expect("the child").code, 0);
     }
-    assert_eq!(frames_free_when(before), before);
+    assert_eq!(frames_free(), before);
     assert_eq!(exit_code(|| 3), 3, "fork works again");
 }
 

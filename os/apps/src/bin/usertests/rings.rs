@@ -8,7 +8,9 @@ use corank_abi::ring::{Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submis
 use corank_user::io::OwnedFd;
 use corank_user::{process, time};
 
-use crate::support::{BAD_ADDRESS, KERNEL, UNMAPPED, call, exit_code, expect_end, pipe, tests};
+use crate::support::{
+    BAD_ADDRESS, KERNEL, UNMAPPED, call, exit_code, expect_end, one_hart, pipe, tests,
+};
 
 tests![
     set_up_once,
@@ -521,6 +523,7 @@ fn cancelling_without_rings_fails() {
 
 /// Two reads get their bytes in one kernel entry, the less urgent one first. Returns in which order they complete.
 fn order_of_completion(rings: &Rings, change: impl FnOnce()) -> [u64; 2] {
+    let _alone = one_hart();
     let (first, second) = (pipe(), pipe());
     rings.submit(Submission {
         level: 40,
@@ -561,6 +564,7 @@ fn a_call_follows_its_new_level() {
 }
 
 fn a_linked_call_follows_its_new_level() {
+    let _alone = one_hart();
     let rings = Rings::new(8);
     let order = |change: &dyn Fn()| {
         let (first, second, gate) = (pipe(), pipe(), pipe());

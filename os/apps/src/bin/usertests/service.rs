@@ -6,7 +6,7 @@ use corank_abi::ring::SILENT;
 use corank_user::{information, process};
 
 use crate::rings::{Rings, submission};
-use crate::support::{Test, call, exit_code, pipe, tests};
+use crate::support::{Test, call, exit_code, frames_free, pipe, tests};
 use crate::{
     asynchronous, batches, calls, cancel, coroutines, inheritance, injected, parked, pipes, rings,
     synchronisation, threads, urgency,
@@ -56,7 +56,7 @@ fn the_model_is_inherited() {
 /// The tests of a group, each in a process that kernel threads serve, but those of these names.
 fn all_by_threads(tests: &[Test], but: &[&str]) {
     for test in tests.iter().filter(|test| !but.contains(&test.name)) {
-        let before = process::frames_free();
+        let before = frames_free();
         let code = exit_code(|| {
             serve_by_threads();
             (test.run)();
@@ -64,7 +64,7 @@ fn all_by_threads(tests: &[Test], but: &[&str]) {
         });
         assert_eq!(code, 0, "{} by kernel threads", test.name);
         while process::wait_any().is_ok() {}
-        assert_eq!(process::frames_free(), before, "after {}", test.name);
+        assert_eq!(frames_free(), before, "after {}", test.name);
     }
 }
 

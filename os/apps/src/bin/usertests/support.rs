@@ -1,9 +1,8 @@
 //! What the tests share.
-use alloc::vec::Vec;
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process::{self, Pid};
-use corank_user::runtime::{self, Global};
-use corank_user::{Priority, raw};
+use corank_user::{page, raw};
+use core::sync::atomic::Ordering;
 
 /// One test.
 pub(crate) struct Test {
@@ -68,70 +67,45 @@ pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     (reader, writer)
 }
 
-/// Processes that keep all harts but one busy, at the most urgent level, until this is dropped: what competes then competes for one hart.
-pub(crate) struct Occupied(Vec<Pid>);
-
-/// See [`Occupied`].
-pub(crate) fn occupy_other_harts() -> Occupied {
-    let (begun, begins) = pipe();
-    let spinners: Vec<Pid> = (1..process::harts())
-        .map(|_| {
-            let spin = || {
-                let begins = begins.duplicate().expect("a descriptor");
-                runtime::run(Priority::MOST_URGENT, Global::Relaxed, async move {
-                    begins.write(&[0]).expect("room");
-                    // Longer than any test takes, but not for ever if the test fails.
-                    spin_for_ticks(3000);
-                })
-            };
-            process::spawn(|| {
-                spin();
-                0
-            })
-            .expect("a process")
-        })
-        .collect();
-    for _ in &spinners {
-        assert_eq!(begun.read(&mut [0]), Ok(1));
-    }
-    // Each has been seen at its level by now, and has a hart.
-    spin_for_ticks(2);
-    Occupied(spinners)
+/// One hart alone runs everything until this is dropped: what competes then competes for one hart.
+pub(crate) struct OneHart {
+    before: usize,
 }
 
-impl Drop for Occupied {
+/// See [`OneHart`].
+pub(crate) fn one_hart() -> OneHart {
+    let before = process::limit_harts(1).expect("all levels are granted");
+    OneHart { before }
+}
+
+impl Drop for OneHart {
     fn drop(&mut self) {
-        for pid in self.0.drain(..) {
-            kill_and_wait(pid);
-        }
+        let _ = process::limit_harts(self.before);
     }
 }
 
-/// What `look` sees. Where several harts run, as soon as it is `expected`, or after some clock ticks however it is: when a parent hears of a
-/// child's end, the last of the child may be on its way out on another hart. On one hart it is out, and nothing is waited for.
-pub(crate) fn settled<T: PartialEq>(expected: &T, look: impl Fn() -> T) -> T {
-    let rounds = if process::harts() > 1 { 20 } else { 0 };
-    for _ in 0..rounds {
-        if look() == *expected {
-            break;
-        }
-        spin_for_ticks(1);
-    }
+/// What `look` sees when nothing is on its way out any more: when a parent hears of a child's end, the last of the child may still be,
+/// on another hart.
+pub(crate) fn settled<T>(look: impl FnOnce() -> T) -> T {
+    process::settle();
     look()
 }
 
 /// How many frames are free; see [`settled`].
-pub(crate) fn frames_free_when(expected: usize) -> usize {
-    settled(&expected, process::frames_free)
+pub(crate) fn frames_free() -> usize {
+    settled(process::frames_free)
+}
+
+/// Makes this process claim these levels, as if coroutines were ready there.
+pub(crate) fn claim(levels: u64) {
+    let page = page::process();
+    page.executors.store(1, Ordering::Relaxed);
+    page.ready.store(levels, Ordering::Release);
 }
 
 /// Spins until the clock has ticked this many times.
 pub(crate) fn spin_for_ticks(ticks: u64) {
-    let now = || {
-        corank_user::page::system()
-            .ticks
-            .load(core::sync::atomic::Ordering::Relaxed)
-    };
+    let now = || page::system().ticks.load(Ordering::Relaxed);
     let start = now();
     while now() - start < ticks {
         core::hint::spin_loop();

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use corank_user::thread::NoResult;
 use corank_user::{process, thread};
 
-use crate::support::{self, BAD_ADDRESS, expect_end, frames_free_when, tests};
+use crate::support::{self, BAD_ADDRESS, expect_end, frames_free, tests};
 
 tests![
     results_come_back,
@@ -222,7 +222,7 @@ fn stacks_come_back() {
     };
     // The page tables for the stacks stay.
     round();
-    let before = process::frames_free();
+    let before = frames_free();
     round();
-    assert_eq!(frames_free_when(before), before);
+    assert_eq!(frames_free(), before);
 }

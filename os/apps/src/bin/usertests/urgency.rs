@@ -8,7 +8,7 @@ use corank_user::process::{self, Pid};
 use corank_user::runtime::{self, Global};
 use corank_user::{Priority, page, ring, time, yield_now};
 
-use crate::support::{occupy_other_harts, pipe, spin_for_ticks, tests};
+use crate::support::{one_hart, pipe, spin_for_ticks, tests};
 
 tests![
     the_most_urgent_process_runs_first,
@@ -41,7 +41,7 @@ fn competitor(priority: u8, ticks: u64, gate: &OwnedFd, book: &OwnedFd, ready: &
 
 /// Lets processes of these levels compete, and returns the order in which they signed.
 fn race(levels: &[u8], ticks: u64) -> Vec<u8> {
-    let _others = occupy_other_harts();
+    let _alone = one_hart();
     let (gate, gatekeeper) = pipe();
     let (page, book) = pipe();
     let (all_ready, ready) = pipe();
@@ -76,7 +76,7 @@ fn an_arrival_makes_a_process_urgent() {
 
 /// A process at level 50 never enters the kernel; one at level 2, which sleeps, has the hart as soon as it wakes.
 fn a_tick_takes_the_hart_from_the_less_urgent() {
-    let _others = occupy_other_harts();
+    let _alone = one_hart();
     let (page, book) = pipe();
     let run = |priority, body: fn()| {
         process::spawn(|| {
@@ -106,7 +106,7 @@ fn a_tick_takes_the_hart_from_the_less_urgent() {
 /// Between two polls a strict executor sees that something more urgent has come, and yields to it; a relaxed one wouldn't before
 /// the next clock tick.
 fn strict_executors_give_way() {
-    let _others = occupy_other_harts();
+    let _alone = one_hart();
     let (gate, gatekeeper) = pipe();
     let (page, book) = pipe();
     let (all_ready, ready) = pipe();
@@ -134,7 +134,7 @@ fn strict_executors_give_way() {
 
 /// What is ready and that no hart serves is there at once: no tick has to come.
 fn the_system_bitmap_shows_what_no_hart_serves() {
-    let _others = occupy_other_harts();
+    let _alone = one_hart();
     let (gate, gatekeeper) = pipe();
     let (page, book) = pipe();
     let (all_ready, ready) = pipe();
