@@ -9,6 +9,7 @@ mod edge;
 mod image;
 mod machine;
 mod model;
+mod net;
 mod outcome;
 mod outside;
 mod stages;

@@ -3,15 +3,13 @@
 //! A request goes into the device's queue and belongs to the driver until the device's interrupt says that it is done; whoever
 //! asked waits for the [`Answer`]. So many requests can be under way at once, nobody looks again and again whether one is done,
 //! and a waiter that is dropped leaves no memory behind that the device still writes to.
+use super::dma::Dma;
 use super::plic;
 use crate::boot::Machine;
-use crate::memory::PAGE_SIZE;
-use alloc::alloc::{alloc_zeroed, dealloc};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::alloc::Layout;
 use core::fmt;
 use core::pin::Pin;
 use core::ptr::NonNull;
@@ -20,7 +18,6 @@ use spin::{Mutex, Once};
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::mmio::MmioTransport;
 use virtio_drivers::transport::{DeviceType, Transport};
-use virtio_drivers::{BufferDirection, Hal, PhysAddr};
 
 /// Bytes of a sector, in which places on the disk are counted.
 pub(crate) const SECTOR: usize = 512;
@@ -309,41 +306,4 @@ impl Request {
             waker.wake();
         }
     }
-}
-
-/// Memory that the device may reach: all of the kernel's is, at the address at which the kernel sees it.
-struct Dma;
-
-impl Dma {
-    fn layout(pages: usize) -> Layout {
-        Layout::from_size_align(pages * PAGE_SIZE, PAGE_SIZE).expect("a queue is not that large")
-    }
-}
-
-// SAFETY: the kernel's memory is mapped at its physical address, so that the pointers are also what the device needs. The heap
-// gives each allocation to one owner, zeroed and aligned as the layout says.
-unsafe impl Hal for Dma {
-    fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
-        // SAFETY: a queue has at least one page.
-        let start = unsafe { alloc_zeroed(Dma::layout(pages)) };
-        // A physical address of 0 says that there is no memory.
-        let pointer = NonNull::new(start).unwrap_or(NonNull::dangling());
-        (start as PhysAddr, pointer)
-    }
-
-    unsafe fn dma_dealloc(_: PhysAddr, start: NonNull<u8>, pages: usize) -> i32 {
-        // SAFETY: the caller passes what `dma_alloc` has returned for so many pages.
-        unsafe { dealloc(start.as_ptr(), Dma::layout(pages)) };
-        0
-    }
-
-    unsafe fn mmio_phys_to_virt(address: PhysAddr, _: usize) -> NonNull<u8> {
-        NonNull::new(address as *mut u8).expect("registers do not lie at 0")
-    }
-
-    unsafe fn share(buffer: NonNull<[u8]>, _: BufferDirection) -> PhysAddr {
-        buffer.as_ptr().cast::<u8>() as PhysAddr
-    }
-
-    unsafe fn unshare(_: PhysAddr, _: NonNull<[u8]>, _: BufferDirection) {}
 }
