@@ -7,10 +7,11 @@ use core::task::Context;
 
 use crate::block::State;
 use crate::call::define_c_fn;
+use crate::context;
 use crate::here;
 use crate::id::CoroutineId;
 use crate::priority::Priority;
-use crate::waiter::Waiter;
+use crate::waiter::{Waiter, Wants};
 
 /// Told that the effective level of the coroutine that waits is another one now. Called in the middle of whatever changed it, so
 /// it must not call back into the executor (see [`Follower::new`]).
@@ -47,7 +48,15 @@ impl Follower {
 
     /// Whoever polls waits from now on. To be called in each poll that ends pending: the waker may be another one each time.
     pub fn wait(self: Pin<&Self>, cx: &Context<'_>) {
-        self.waiter().wait(cx, None);
+        let lender = context::current();
+        let waits = || {
+            self.waiter()
+                .wait(cx, context::here(), lender, || Wants::Something)
+        };
+        match context::here() {
+            Some(scheduler) => scheduler.held(waits),
+            None => waits(),
+        };
     }
 
     /// The coroutine `id` of the executor that runs here waits from now on, whoever polls. False if it has exited; then nobody waits.
@@ -72,7 +81,7 @@ impl Follower {
     /// Wakes whoever waits. Call it on the executor's thread, from code that runs in it (see
     /// [`Executor::within`](crate::Executor::within)), and last: the waker may run anyone's code, which may drop the follower.
     pub fn wake(&self) {
-        self.waiter.take_wakeup().wake();
+        self.waiter.take_wakeup().wake(None);
     }
 
     /// Nobody waits any more.

@@ -7,10 +7,11 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use crate::block::{BlockRef, Flags, State};
+use crate::context;
 use crate::id::CoroutineId;
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
-use crate::waiter::Waiter;
+use crate::waiter::{Waiter, Wants};
 use crate::waker::Remote;
 
 /// Owns the result of a coroutine. Await it to get the output; drop it to let the coroutine go on alone.
@@ -80,6 +81,13 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
         self.block.state.get() == State::Exited
     }
 
+    /// Who polls, if it can lend its urgency. Between executors nothing is lent, and a coroutine that awaits itself has nobody to lend
+    /// to: then whoever polls is remembered by its waker alone.
+    fn lender(&self) -> Option<BlockRef> {
+        context::current()
+            .filter(|&lender| lender != self.block && lender.scheduler() == self.block.scheduler())
+    }
+
     /// Cancels the coroutine: unless it is running, its future is dropped before this returns. False if it was too late
     /// (rules X1 to X4).
     pub fn cancel(&self) -> bool {
@@ -141,7 +149,11 @@ impl<T, const SHARED: bool> Future for JoinHandle<T, SHARED> {
             }
             // SAFETY: the handle is pinned, and the waiter is part of it.
             let waiter = unsafe { Pin::new_unchecked(&*this.waiter) };
-            if !waiter.wait_held(cx, Some(this.block), || this.is_over()) {
+            let wants = || match this.is_over() {
+                true => Wants::Nothing,
+                false => Wants::Of(this.block),
+            };
+            if !waiter.wait(cx, Some(this.scheduler()), this.lender(), wants) {
                 // It exited while the waker was cloned. Rare enough to come back for the result.
                 this.scheduler().aside(|| cx.waker().wake_by_ref());
             }

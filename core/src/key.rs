@@ -27,8 +27,10 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+#[cfg(feature = "alloc")]
+use crate::place::Shared;
+use crate::place::{OneThread, Place};
 use crate::sync::queue::{Entry, Standing};
-use crate::waiter::Wakeup;
 
 mod table;
 
@@ -37,15 +39,24 @@ use table::{KeyState, Table};
 
 /// Keys that somebody waits for, or that were signalled before anybody did.
 ///
-/// Belongs to one thread, like everything in [`crate::sync`]: a completion that comes from another thread or an interrupt
+/// Belongs to one thread, like everything in [`crate::sync`], unless it is made for a [`SharedExecutor`](crate::SharedExecutor): a completion that comes from another thread or an interrupt
 /// wakes a coroutine through its [`Waker`](core::task::Waker) or [`Remote`](crate::Remote), and that one signals.
 ///
 /// Cost of `wait` and `signal`: one look into a hash table, and a scan of those who wait for the same key. In slots, a scan
 /// of the slots instead.
-pub struct Keys {
-    table: RefCell<Table>,
+pub struct Keys<P: Place = OneThread> {
+    place: P,
+    /// Not borrowed while code of the user's runs.
+    table: RefCell<Table<P>>,
     fresh: Cell<u64>,
 }
+
+// SAFETY: what it is made of is touched in the place's turns only.
+#[cfg(feature = "alloc")]
+unsafe impl Send for Keys<Shared> {}
+// SAFETY: as above.
+#[cfg(feature = "alloc")]
+unsafe impl Sync for Keys<Shared> {}
 
 /// There is no slot, or no memory, for one more key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +73,14 @@ impl fmt::Display for KeysFull {
 impl core::error::Error for KeysFull {}
 
 impl Keys {
-    /// No keys; the table grows on the heap.
+    /// No keys; the table grows on the heap. For one thread.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn new() -> Self {
-        Self::with(Table::new())
+        Self::at(OneThread::HERE, Table::new())
     }
 
-    /// No keys, and room for one in each slot. Allocates nothing.
+    /// No keys, and room for one in each slot. Allocates nothing. For one thread.
     ///
     /// ```
     /// use corank::key::{KeySlot, Keys, KeysFull};
@@ -81,11 +92,24 @@ impl Keys {
     /// assert_eq!(keys.signal(9), Err(KeysFull));
     /// ```
     pub fn in_slots(slots: &'static mut [KeySlot]) -> Self {
-        Self::with(Table::Slots(slots))
+        Self::at(OneThread::HERE, Table::Slots(slots))
     }
+}
 
-    fn with(table: Table) -> Self {
+#[cfg(feature = "alloc")]
+impl Keys<Shared> {
+    /// No keys, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor); the table grows on the heap, under the
+    /// executor's baton.
+    #[must_use]
+    pub fn new_in(place: impl Into<Shared>) -> Self {
+        Self::at(place.into(), Table::new())
+    }
+}
+
+impl<P: Place> Keys<P> {
+    fn at(place: P, table: Table<P>) -> Self {
         Self {
+            place,
             table: RefCell::new(table),
             fresh: Cell::new(0),
         }
@@ -93,16 +117,18 @@ impl Keys {
 
     /// A key that this method has not given before: 0, 1, 2, … (the seeds' global counter).
     pub fn fresh(&self) -> u64 {
-        let key = self.fresh.get();
-        self.fresh.set(key.wrapping_add(1));
-        key
+        self.place.hold(|| {
+            let key = self.fresh.get();
+            self.fresh.set(key.wrapping_add(1));
+            key
+        })
     }
 
     /// Waits for a signal of `key`.
     ///
     /// # Errors
     /// [`KeysFull`] from the first poll if there is no room to remember the key.
-    pub fn wait(&self, key: u64) -> KeyWait<'_> {
+    pub fn wait(&self, key: u64) -> KeyWait<'_, P> {
         KeyWait {
             keys: self,
             key,
@@ -115,17 +141,19 @@ impl Keys {
     /// # Errors
     /// [`KeysFull`] if nobody waits for the key and there is no room to remember the signal; it is lost then.
     pub fn signal(&self, key: u64) -> Result<(), KeysFull> {
-        let wakeup = {
-            let mut table = self.table.borrow_mut();
-            table.get_or_insert(key).ok_or(KeysFull)?.give()
-        };
-        wakeup.wake();
-        Ok(())
+        self.place.hold(|| {
+            let wakeup = {
+                let mut table = self.table.borrow_mut();
+                table.get_or_insert(key).ok_or(KeysFull)?.give()
+            };
+            wakeup.wake(self.place.scheduler());
+            Ok(())
+        })
     }
 
     /// How many keys take up room: those waited for, and those signalled and not waited for yet.
     pub fn len(&self) -> usize {
-        self.table.borrow().len()
+        self.place.hold(|| self.table.borrow().len())
     }
 
     /// Whether no key takes up room.
@@ -134,7 +162,7 @@ impl Keys {
     }
 
     /// Changes the state of a key that is in use, and forgets the key if it is not any more.
-    fn update<R>(&self, key: u64, change: impl FnOnce(&KeyState) -> R) -> R {
+    fn update<R>(&self, key: u64, change: impl FnOnce(&KeyState<P>) -> R) -> R {
         let mut table = self.table.borrow_mut();
         let Some(state) = table.get(key) else {
             unreachable!("a key stays in the table while somebody waits for it");
@@ -154,7 +182,7 @@ impl Default for Keys {
     }
 }
 
-impl fmt::Debug for Keys {
+impl<P: Place> fmt::Debug for Keys<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keys")
             .field("len", &self.len())
@@ -164,56 +192,70 @@ impl fmt::Debug for Keys {
 
 /// Future of [`Keys::wait`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct KeyWait<'a> {
-    keys: &'a Keys,
+pub struct KeyWait<'a, P: Place = OneThread> {
+    keys: &'a Keys<P>,
     key: u64,
-    entry: Entry,
+    entry: Entry<P>,
 }
 
-impl Future for KeyWait<'_> {
+impl<P: Place> Future for KeyWait<'_, P> {
     type Output = Result<(), KeysFull>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_ref().get_ref();
         // SAFETY: the entry is part of the pinned future.
         let entry = unsafe { Pin::new_unchecked(&this.entry) };
-        match entry.standing() {
-            Standing::Granted => {
-                entry.settle();
-                this.keys.update(this.key, KeyState::used);
-                return Poll::Ready(Ok(()));
-            }
-            Standing::Out => {
-                let key = this.key;
-                if this.keys.table.borrow_mut().get_or_insert(key).is_none() {
-                    return Poll::Ready(Err(KeysFull));
+        let (keys, key) = (this.keys, this.key);
+        keys.place.hold(|| {
+            loop {
+                match entry.standing() {
+                    Standing::Granted | Standing::Refused => {
+                        entry.settle(&keys.place);
+                        keys.update(key, KeyState::used);
+                        return Poll::Ready(Ok(()));
+                    }
+                    Standing::Out => {
+                        if keys.table.borrow_mut().get_or_insert(key).is_none() {
+                            return Poll::Ready(Err(KeysFull));
+                        }
+                        let there = keys.update(key, |state| {
+                            // SAFETY: `drop` lets the entry leave.
+                            unsafe { state.take_or_queue(entry) }
+                        });
+                        if there {
+                            return Poll::Ready(Ok(()));
+                        }
+                    }
+                    Standing::Queued => {}
                 }
-                let there = this.keys.update(key, |state| {
-                    // SAFETY: `drop` lets the entry leave.
-                    unsafe { state.take_or_queue(entry) }
-                });
-                if there {
-                    return Poll::Ready(Ok(()));
+                if entry.wait(&keys.place, cx, || None) {
+                    return Poll::Pending;
                 }
             }
-            Standing::Queued | Standing::Refused => {}
-        }
-        // After the borrows of the table: a waker's clone is anyone's code.
-        entry.wait(cx);
-        Poll::Pending
+        })
     }
 }
 
-impl Drop for KeyWait<'_> {
+impl<P: Place> Drop for KeyWait<'_, P> {
     fn drop(&mut self) {
-        if self.entry.standing() != Standing::Out {
-            let wakeup: Wakeup = self.keys.update(self.key, |state| state.leave(&self.entry));
-            wakeup.wake();
+        let (keys, key, entry) = (self.keys, self.key, &self.entry);
+        if entry.is_known() {
+            keys.place.hold(|| {
+                let standing = entry.standing();
+                if standing == Standing::Queued {
+                    keys.update(key, |state| state.remove(entry));
+                }
+                entry.settle(&keys.place);
+                if standing == Standing::Granted {
+                    let next = keys.update(key, KeyState::give_again);
+                    next.wake(keys.place.scheduler());
+                }
+            });
         }
     }
 }
 
-impl fmt::Debug for KeyWait<'_> {
+impl<P: Place> fmt::Debug for KeyWait<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyWait")
             .field("key", &self.key)

@@ -9,7 +9,8 @@
 //! - Inside a coroutine: [`spawn`], [`current`], [`yield_now`], [`wake`], [`reprioritize`], [`cancel`].
 //! - A program: [`coroutine_run`]. A home of its own: [`Executor`], [`Config`], [`SystemView`].
 //! - What coroutines share: [`sync`]. Sleeping and time limits: [`time`]. Wake by key: [`key`].
-//! - One scheduler for several threads or harts: [`SharedExecutor`] and its [`Worker`]s.
+//! - One scheduler for several threads or harts: [`SharedExecutor`] and its [`Worker`]s; what its coroutines share, and their
+//!   timers: [`workers`].
 //! - From other threads and interrupt handlers: any [`Waker`](core::task::Waker), and [`Remote`].
 //!
 //! # Features
@@ -63,6 +64,7 @@ mod memory;
 mod notes;
 #[cfg(feature = "std")]
 mod park;
+mod place;
 mod policy;
 mod preempt;
 mod priority;
@@ -94,6 +96,8 @@ pub mod time;
 mod timers;
 mod waiter;
 mod waker;
+#[cfg(feature = "alloc")]
+pub mod workers;
 
 pub use block::State;
 pub use executor::{Config, Executor, Relaxed, SpawnError, Step, SystemView};
@@ -105,6 +109,9 @@ pub use here::{YieldNow, cancel, current, reprioritize, spawn, spawn_with, wake,
 pub use hooks::{Exit, Observer};
 pub use id::CoroutineId;
 pub use join::{JoinError, JoinHandle};
+#[cfg(feature = "alloc")]
+pub use place::Shared;
+pub use place::{OneThread, Place};
 pub use policy::Policy;
 pub use preempt::{Interrupted, Preempted};
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};

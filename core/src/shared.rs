@@ -1,4 +1,4 @@
-//! One scheduler, several workers: threads or harts that always run the globally most urgent coroutine (rules H1 to H9).
+//! One scheduler, several workers: threads or harts that always run the globally most urgent coroutine (rules H1 to H10).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -21,15 +21,15 @@ use crate::seat::Seat;
 ///
 /// There is one set of ready queues, and each pick is made under one lock, the *baton*; no code of the user's runs
 /// under it. So a coroutine that is ready never waits while a worker picks a less urgent one. The rules are those of
-/// an [`Executor`](crate::Executor), and the same code; rules H1 to H9 say what several workers add.
+/// an [`Executor`](crate::Executor), and the same code; rules H1 to H10 say what several workers add.
 ///
 /// Cost: a poll puts the baton down and picks it up again, two atomic read-modify-writes more than in an `Executor`; so does
 /// every operation from inside a coroutine or from elsewhere. Whoever puts the baton down while something is ready also looks at each
 /// worker, a few instructions for one. It is made for a handful of workers whose polls are not much shorter than a
 /// microsecond.
 ///
-/// Coroutines are `Send`. The futures of [`crate::sync`], [`crate::time`] and [`crate::key`] belong to executors of one thread; here one uses
-/// any crate whose futures are `Send`.
+/// Coroutines are `Send`. Locks, channels, timers and the like for them are in [`crate::workers`]; those of [`crate::sync`],
+/// [`crate::time`] and [`crate::key`] belong to one thread.
 ///
 /// ```
 /// # #[cfg(all(feature = "std", not(loom)))] {
@@ -76,7 +76,7 @@ impl SharedExecutor {
         }
     }
 
-    fn scheduler(&self) -> &Scheduler {
+    pub(crate) fn scheduler(&self) -> &Scheduler {
         // SAFETY: the executor's anchor keeps it until `drop`.
         unsafe { self.scheduler.as_ref() }
     }
@@ -208,6 +208,16 @@ impl SharedExecutor {
         self.own(|scheduler| scheduler.next_deadline())
     }
 
+    /// Spawns nothing from now on ([`SpawnError::Closed`]), and cancels every coroutine (rules X1 to X4): when this returns, only
+    /// those that workers poll at this moment have not exited, and they do when their poll ends. For a home that shuts down while others
+    /// still hold the executor.
+    #[cfg(not(feature = "image-client"))]
+    pub fn close(&self) {
+        self.own(|scheduler| {
+            scheduler.cancel_all();
+        });
+    }
+
     /// Gives memory of futures that are gone back to the allocator; see [`Executor::trim`](crate::Executor::trim).
     pub fn trim(&self) {
         self.own(Scheduler::trim);
@@ -294,10 +304,32 @@ impl Worker<'_> {
     }
 
     /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready queues. For a home that
-    /// takes in events itself between two steps.
+    /// takes in events itself between two steps. This worker is on its way to what is ready then (rule H8): it calls no other
+    /// one before it [steps](Self::step), so it must do that next.
     pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
-        let _entered = Entered::new(self.seat());
+        let seat = self.seat();
+        let _entered = Entered::new(seat);
+        let _taking_in = TakingIn::new(seat);
         take_in()
+    }
+}
+
+/// A seat's worker takes in events until this is dropped.
+struct TakingIn<'a> {
+    seat: &'a Seat,
+    outer: bool,
+}
+
+impl<'a> TakingIn<'a> {
+    fn new(seat: &'a Seat) -> Self {
+        let outer = seat.takes_in.replace(true);
+        Self { seat, outer }
+    }
+}
+
+impl Drop for TakingIn<'_> {
+    fn drop(&mut self) {
+        self.seat.takes_in.set(self.outer);
     }
 }
 

@@ -8,11 +8,12 @@
 //!   a wait ends: `select!`, timeout, cancellation, panic.
 //! - **No allocation.** A waiter is a link inside the future that waits.
 //!
-//! # One thread
-//! These types are neither `Send` nor `Sync`. Their state is made of plain cells, and lists run through the futures of one
-//! executor's thread; that is why they cost a few instructions and no atomic operation. Across threads use any async
-//! crate, such as `async-channel`: its wakers reach a coroutine from everywhere. An interrupt handler wakes its coroutine
-//! through a [`Waker`](core::task::Waker) or [`Remote`](crate::Remote).
+//! # One thread, or the workers of one executor
+//! Made by `new`, these types belong to one thread: they are neither `Send` nor `Sync`. Their state is made of plain cells, and lists run
+//! through the futures of one executor's thread; that is why they cost a few instructions and no atomic operation. Made by `new_in`, they
+//! serve the coroutines of a [`SharedExecutor`](crate::SharedExecutor): see [`crate::workers`]. Elsewhere use any async crate, such as
+//! `async-channel`: its wakers reach a coroutine from everywhere. An interrupt handler wakes its coroutine through a
+//! [`Waker`](core::task::Waker) or [`Remote`](crate::Remote).
 //!
 //! To share one, put it in an `Rc`, or borrow it in a future that owns it; without an allocator, make a `&'static` of it
 //! with a crate such as `static_cell`:

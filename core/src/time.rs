@@ -30,6 +30,7 @@
 
 use core::cell::Cell;
 use core::fmt;
+use core::marker::PhantomData;
 use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::{Context, Poll};
@@ -38,6 +39,7 @@ use core::time::Duration;
 use crate::context::{self, Entered};
 use crate::executor::Executor;
 use crate::kept_waker::KeptWaker;
+use crate::place::{OneThread, Place};
 use crate::scheduler::Scheduler;
 use crate::timers::{Stage, Timer};
 
@@ -86,20 +88,15 @@ pub fn now() -> u64 {
 
 /// Waits until `deadline`, in nanoseconds of the executor's time. Ready at once if that has been reached.
 ///
-/// The timer starts when the future is first polled; that poll panics outside an executor.
+/// The timer starts when the future is first polled; that poll panics outside an executor, and in a
+/// [`SharedExecutor`](crate::SharedExecutor), whose coroutines use [`workers::sleep_until`](crate::workers::sleep_until).
 pub fn sleep_until(deadline: u64) -> Sleep {
-    Sleep {
-        until: Cell::new(Until::Deadline(deadline)),
-        timer: Timer::new(),
-        scheduler: Cell::new(None),
-    }
+    Sleep::new(Until::Deadline(deadline))
 }
 
-/// Waits for `duration`, which runs from the future's first poll; that poll panics outside an executor.
+/// Waits for `duration`, which runs from the future's first poll; that poll panics where [`sleep_until`] says.
 pub fn sleep(duration: Duration) -> Sleep {
-    let sleep = sleep_until(0);
-    sleep.until.set(Until::After(nanoseconds(duration)));
-    sleep
+    Sleep::new(Until::After(nanoseconds(duration)))
 }
 
 /// Gives `future` up to `duration`, which runs from the first poll. When the time is over, `future` is dropped with the
@@ -120,108 +117,164 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// # Errors
 /// [`Elapsed`] if the time was over first. If both happen between two polls, the output counts.
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
-    Timeout {
-        future,
-        sleep: sleep(duration),
-    }
+    Timeout::new(future, sleep(duration))
 }
 
 /// Nanoseconds, at most `u64::MAX`, which is 584 years.
-fn nanoseconds(duration: Duration) -> u64 {
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Future of [`sleep`] and [`sleep_until`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct Sleep {
+pub struct Sleep<P: Place = OneThread> {
     until: Cell<Until>,
     timer: Timer,
-    /// Whose heap the timer is in while it waits.
+    /// In whose heap the timer may be. Of a shared one we keep an anchor; one of one thread is there while the timer waits.
     scheduler: Cell<Option<NonNull<Scheduler>>>,
+    _place: PhantomData<P>,
 }
 
 #[derive(Clone, Copy)]
-enum Until {
+pub(crate) enum Until {
     Deadline(u64),
     /// Nanoseconds from the first poll.
     After(u64),
 }
 
-impl Future for Sleep {
+// SAFETY: while `scheduler` names one, the timer is touched under its baton, and it is kept by our anchor; before and after, by
+// whoever has the future.
+#[cfg(feature = "alloc")]
+unsafe impl Send for Sleep<crate::place::Shared> {}
+
+impl<P: Place> Future for Sleep<P> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.as_ref().get_ref();
-        let scheduler = match this.scheduler.get() {
-            // SAFETY: only while the timer waits is it asked; see `drop`.
-            Some(scheduler) if this.timer.stage() == Stage::Waiting => unsafe {
-                scheduler.as_ref()
-            },
-            _ if this.timer.stage() == Stage::Fired => return Poll::Ready(()),
-            _ => here(),
-        };
-        scheduler.held(|| this.poll_held(scheduler, cx))
+        if let Some(scheduler) = this.scheduler() {
+            match scheduler.held(|| this.poll_held(scheduler, cx)) {
+                Stage::Waiting => return Poll::Pending,
+                Stage::Fired | Stage::Idle => this.let_go(),
+            }
+        }
+        if this.timer.stage() == Stage::Fired {
+            return Poll::Ready(());
+        }
+        let scheduler = here();
+        assert!(
+            scheduler.is_shared() == P::SHARED,
+            "a sleep of corank::time was polled in a SharedExecutor, or one of corank::workers elsewhere: use the other one"
+        );
+        let stage = scheduler.held(|| match this.start(scheduler) {
+            true => this.poll_held(scheduler, cx),
+            false => Stage::Fired,
+        });
+        if stage != Stage::Waiting {
+            this.let_go();
+        }
+        match stage {
+            Stage::Fired => Poll::Ready(()),
+            Stage::Waiting | Stage::Idle => Poll::Pending,
+        }
     }
 }
 
-impl Sleep {
-    fn poll_held(&self, scheduler: &Scheduler, cx: &Context<'_>) -> Poll<()> {
-        if self.timer.stage() == Stage::Idle {
-            let now = scheduler.now();
-            let deadline = match self.until.get() {
-                Until::Deadline(deadline) => deadline,
-                Until::After(duration) => now.saturating_add(duration),
-            };
-            self.until.set(Until::Deadline(deadline));
-            if deadline <= now {
-                return Poll::Ready(());
-            }
-            self.scheduler.set(Some(NonNull::from(scheduler)));
-            // SAFETY: the timer is part of the pinned future, whose `drop` cancels it.
-            unsafe {
-                let timer = Pin::new_unchecked(&self.timer);
-                scheduler.set_timer(timer, deadline);
-            }
+impl<P: Place> Sleep<P> {
+    pub(crate) fn new(until: Until) -> Self {
+        Self {
+            until: Cell::new(until),
+            timer: Timer::new(),
+            scheduler: Cell::new(None),
+            _place: PhantomData,
         }
-        if !self.timer.remembers(cx) {
+    }
+
+    /// In whose heap the timer may be, while that is known to be there.
+    fn scheduler(&self) -> Option<&Scheduler> {
+        let scheduler = self.scheduler.get()?;
+        if !P::SHARED && self.timer.stage() != Stage::Waiting {
+            return None;
+        }
+        // SAFETY: our anchor keeps it; or it is of this thread, and would have abandoned the timer before it went.
+        Some(unsafe { scheduler.as_ref() })
+    }
+
+    /// The timer is in no heap any more.
+    fn let_go(&self) {
+        if let Some(scheduler) = self.scheduler.take()
+            && P::SHARED
+        {
+            Scheduler::unanchor(scheduler);
+        }
+    }
+
+    /// By the owner: false if there is nothing to wait for.
+    fn start(&self, scheduler: &Scheduler) -> bool {
+        let now = scheduler.now();
+        let deadline = match self.until.get() {
+            Until::Deadline(deadline) => deadline,
+            Until::After(duration) => now.saturating_add(duration),
+        };
+        self.until.set(Until::Deadline(deadline));
+        if deadline <= now {
+            return false;
+        }
+        if P::SHARED {
+            scheduler.anchor();
+        }
+        self.scheduler.set(Some(NonNull::from(scheduler)));
+        // SAFETY: the timer is part of the pinned future, whose `drop` cancels it.
+        unsafe {
+            let timer = Pin::new_unchecked(&self.timer);
+            scheduler.set_timer(timer, deadline);
+        }
+        true
+    }
+
+    /// By the owner: whoever polls is woken, unless the timer has fired or was abandoned.
+    fn poll_held(&self, scheduler: &Scheduler, cx: &Context<'_>) -> Stage {
+        if self.timer.stage() == Stage::Waiting && !self.timer.remembers(cx) {
             let new = scheduler.aside(|| KeptWaker::new(cx.waker().clone()));
             let old = self.timer.remember(new);
             scheduler.aside(|| drop(old));
         }
         // It may have fired meanwhile.
-        match self.timer.stage() {
-            Stage::Fired => Poll::Ready(()),
-            _ => Poll::Pending,
-        }
+        self.timer.stage()
     }
 }
 
-impl Drop for Sleep {
+impl<P: Place> Drop for Sleep<P> {
     fn drop(&mut self) {
-        if self.timer.stage() == Stage::Waiting
-            && let Some(scheduler) = self.scheduler.get()
-        {
-            // SAFETY: the timer waits, so the scheduler has not abandoned it, and so it is alive.
-            let scheduler = unsafe { scheduler.as_ref() };
-            scheduler.held(|| scheduler.cancel_timer(&self.timer));
+        if let Some(scheduler) = self.scheduler() {
+            scheduler.held(|| {
+                if self.timer.stage() == Stage::Waiting {
+                    scheduler.cancel_timer(&self.timer);
+                }
+            });
+            self.let_go();
         }
     }
 }
 
-impl fmt::Debug for Sleep {
+impl<P: Place> fmt::Debug for Sleep<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep")
-            .field("stage", &self.timer.stage())
-            .finish_non_exhaustive()
+        f.debug_struct("Sleep").finish_non_exhaustive()
     }
 }
 
 /// Future of [`timeout`].
 #[must_use = "a future does nothing unless awaited"]
 #[derive(Debug)]
-pub struct Timeout<F> {
+pub struct Timeout<F, P: Place = OneThread> {
     future: F,
-    sleep: Sleep,
+    sleep: Sleep<P>,
+}
+
+impl<F, P: Place> Timeout<F, P> {
+    pub(crate) fn new(future: F, sleep: Sleep<P>) -> Self {
+        Self { future, sleep }
+    }
 }
 
 /// The time was over.
@@ -236,7 +289,7 @@ impl fmt::Display for Elapsed {
 
 impl core::error::Error for Elapsed {}
 
-impl<F: Future> Future for Timeout<F> {
+impl<F: Future, P: Place> Future for Timeout<F, P> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -266,10 +319,11 @@ impl<F: Future> Future for Timeout<F> {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Ticker {
+pub struct Ticker<P: Place = OneThread> {
     period: u64,
     /// When the next tick is due; set by the first call.
     due: Option<u64>,
+    _place: PhantomData<P>,
 }
 
 impl Ticker {
@@ -278,6 +332,12 @@ impl Ticker {
     /// # Panics
     /// If the period is zero.
     pub const fn new(period: Duration) -> Self {
+        Self::every(period)
+    }
+}
+
+impl<P: Place> Ticker<P> {
+    pub(crate) const fn every(period: Duration) -> Self {
         let nanoseconds = period.as_nanos();
         assert!(nanoseconds > 0, "a ticker's period is not zero");
         Self {
@@ -287,6 +347,7 @@ impl Ticker {
                 nanoseconds as u64
             },
             due: None,
+            _place: PhantomData,
         }
     }
 
@@ -298,7 +359,7 @@ impl Ticker {
             None => now().saturating_add(self.period),
         };
         self.due = Some(due);
-        sleep_until(due).await;
+        Sleep::<P>::new(Until::Deadline(due)).await;
         self.due = Some(due.saturating_add(self.period));
         due
     }

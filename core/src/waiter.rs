@@ -16,7 +16,7 @@
 //! propagation ends when no level changes any more.
 //!
 //! Everything here belongs to the owner: the executor's thread or, if the executor is shared, whoever holds its baton.
-//! A `Waiter` is neither `Send` nor `Sync`.
+//! A `Waiter` is neither `Send` nor `Sync`; what it is part of may be, and then touches it as the owner only.
 
 use core::cell::Cell;
 use core::marker::PhantomPinned;
@@ -26,7 +26,6 @@ use core::task::Context;
 
 use crate::block::BlockRef;
 use crate::call::c_fn;
-use crate::context;
 use crate::kept_waker::{KeptWaker, WakerCell};
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
@@ -51,6 +50,16 @@ pub(crate) struct Waiter {
 /// Tells a follower, by the waiter that is part of it, of its lender's new level.
 pub(crate) type Tell = c_fn!((NonNull<Waiter>, Priority));
 
+/// What a waiter waits for.
+pub(crate) enum Wants {
+    /// The wait is over.
+    Nothing,
+    /// What nobody is known to hold.
+    Something,
+    /// What this coroutine has, or is; it is not the one that waits.
+    Of(BlockRef),
+}
+
 /// Whom to wake.
 pub(crate) enum Wakeup {
     Nobody,
@@ -59,14 +68,15 @@ pub(crate) enum Wakeup {
 }
 
 impl Wakeup {
-    pub(crate) fn wake(self) {
+    /// By the owner of `scheduler`, if the waiter belongs to one.
+    pub(crate) fn wake(self, scheduler: Option<&Scheduler>) {
         match self {
             Self::Nobody => {}
             Self::Coroutine(block) => {
                 let scheduler = Scheduler::of(block);
                 scheduler.held(|| scheduler.wake(block));
             }
-            Self::Waker(waker) => waker.wake(),
+            Self::Waker(waker) => aside(scheduler, || waker.wake()),
         }
     }
 }
@@ -103,37 +113,31 @@ impl Waiter {
         }
     }
 
-    /// Whoever polls waits from now on, for `borrower` if that is a coroutine. To be called in each poll that ends
-    /// pending: the waker may be another one each time.
-    pub(crate) fn wait(self: Pin<&Self>, cx: &Context<'_>, borrower: Option<BlockRef>) {
-        match borrower.or_else(context::current) {
-            Some(owned) => Scheduler::of(owned).held(|| self.wait_held(cx, borrower, || false)),
-            None => self.wait_held(cx, borrower, || false),
-        };
-    }
-
-    /// As [`wait`](Self::wait), by the owner, unless it is `over` already: to be asked last, because a waker of anyone's may
-    /// have done anything, and other workers as well. False if it was over.
+    /// Whoever polls waits from now on; `wants` says for whom, if for a coroutine. False if it says that there is nothing to wait for
+    /// any more: it is asked last, because the clone of a waker of anyone's may have done anything, and other workers as well. To be
+    /// called in each poll that ends pending: the waker may be another one each time.
+    ///
+    /// By the owner of `scheduler`, to which the waiter belongs; `None` if whoever polls is no coroutine of ours.
     #[inline]
-    pub(crate) fn wait_held(
+    pub(crate) fn wait(
         self: Pin<&Self>,
         cx: &Context<'_>,
-        borrower: Option<BlockRef>,
-        over: impl FnOnce() -> bool,
+        scheduler: Option<&Scheduler>,
+        lender: Option<BlockRef>,
+        wants: impl FnOnce() -> Wants,
     ) -> bool {
-        // Between executors nothing is lent, and a coroutine that awaits itself has nobody to lend to: then whoever polls
-        // is remembered by its waker alone.
-        let lender = context::current().filter(|lender| {
-            borrower.is_none_or(|borrower| {
-                *lender != borrower && lender.scheduler() == borrower.scheduler()
-            })
-        });
-        self.remember_waker(cx, lender, borrower.or(lender));
-        if over() {
-            return false;
+        self.remember_waker(cx, lender, scheduler);
+        match wants() {
+            Wants::Nothing => false,
+            Wants::Something => {
+                self.wait_as(lender, None);
+                true
+            }
+            Wants::Of(borrower) => {
+                self.wait_as(lender, Some(borrower));
+                true
+            }
         }
-        self.wait_as(lender, borrower);
-        true
     }
 
     /// The owner's part of [`wait`](Self::wait), for a `lender` that need not be who polls.
@@ -157,18 +161,24 @@ impl Waiter {
         }
     }
 
-    /// `owned`: a block of the scheduler that the waiter belongs to, if it is one's.
     #[inline]
-    fn remember_waker(&self, cx: &Context<'_>, lender: Option<BlockRef>, owned: Option<BlockRef>) {
+    fn remember_waker(
+        self: Pin<&Self>,
+        cx: &Context<'_>,
+        lender: Option<BlockRef>,
+        scheduler: Option<&Scheduler>,
+    ) {
         if lender.is_some_and(|lender| waker::is_of(cx.waker(), lender)) {
             if !self.waker.is_empty() {
                 let old = self.waker.replace(None);
-                aside(owned, || drop(old));
+                aside(scheduler, || drop(old));
             }
         } else if !self.waker.will_wake(cx.waker()) {
-            let new = aside(owned, || KeptWaker::new(cx.waker().clone()));
+            // Its level counts already, if others choose among those who wait meanwhile.
+            self.wait_as(lender, self.borrower.get());
+            let new = aside(scheduler, || KeptWaker::new(cx.waker().clone()));
             let old = self.waker.replace(Some(new));
-            aside(owned, || drop(old));
+            aside(scheduler, || drop(old));
         }
     }
 
@@ -210,8 +220,8 @@ impl Waiter {
 
     /// Nobody waits any more: what was lent is given back. Does nothing the second time.
     ///
-    /// Whom the waiter belongs to is read before that one holds it: a handle, which may be dropped by anyone while
-    /// another worker ends its wait, uses [`end_held`](Self::end_held).
+    /// Whom the waiter belongs to is read before that one holds it. What may be dropped while another worker ends its wait (a
+    /// handle, an [`Entry`](crate::sync::queue::Entry)) uses [`end_held`](Self::end_held) before.
     pub(crate) fn end(&self) {
         let old = match self.lender.get().or(self.borrower.get()) {
             Some(owned) => Scheduler::of(owned).held(|| self.end_held()),
@@ -283,10 +293,11 @@ impl Drop for Waiter {
     }
 }
 
-/// Around code of the user's, for a waiter of the scheduler of `owned`.
-fn aside<R>(owned: Option<BlockRef>, act: impl FnOnce() -> R) -> R {
-    match owned {
-        Some(owned) => Scheduler::of(owned).aside(act),
+/// Around code of the user's, for a waiter of `scheduler`.
+#[inline]
+fn aside<R>(scheduler: Option<&Scheduler>, act: impl FnOnce() -> R) -> R {
+    match scheduler {
+        Some(scheduler) => scheduler.aside(act),
         None => act(),
     }
 }

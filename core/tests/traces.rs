@@ -7,6 +7,8 @@ extern crate alloc;
 #[path = "../conformance/src/home.rs"]
 #[allow(unreachable_pub, reason = "public in the crate whose part it is")]
 mod home;
+#[path = "../conformance/src/primitives.rs"]
+mod primitives;
 #[path = "../conformance/src/served.rs"]
 mod served;
 

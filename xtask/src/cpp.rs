@@ -1,7 +1,5 @@
 //! Building the C++ library's tests and firmware in `cpp/` with CMake, and running firmware in QEMU.
 
-pub(crate) mod frames;
-
 use crate::process;
 use crate::progress::Progress;
 use crate::repository;

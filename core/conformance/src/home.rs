@@ -11,10 +11,8 @@ use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use super::primitives::{Got, Held, Shared, primitives};
 use super::served::{Handle, Served};
-use corank::key::Keys;
-use corank::sync::{Channel, Event, Mutex, MutexGuard, Permit, Semaphore};
-use corank::time::sleep_until;
 use corank::{Config, CoroutineId, JoinError, Policy, Priority, Step, SystemView, yield_now};
 use corank_model as model;
 use corank_model::{
@@ -92,92 +90,7 @@ struct Inner {
     elsewhere: Cell<Option<Priority>>,
     coroutines: RefCell<Vec<Coroutine>>,
     script: RefCell<Option<Script>>,
-    shared: RefCell<Rc<Shared>>,
-}
-
-/// What the coroutines of a scene share.
-#[derive(Default)]
-struct Shared {
-    mutexes: Vec<Mutex<()>>,
-    semaphores: Vec<Semaphore>,
-    events: Vec<Event>,
-    channels: Vec<Box<dyn AnyChannel>>,
-    keys: Keys,
-}
-
-/// A channel of any capacity.
-trait AnyChannel {
-    fn send(&self, message: u64) -> Pin<Box<dyn Future<Output = ()> + '_>>;
-    fn receive(&self) -> Pin<Box<dyn Future<Output = u64> + '_>>;
-}
-
-impl<const N: usize> AnyChannel for Channel<u64, N> {
-    fn send(&self, message: u64) -> Pin<Box<dyn Future<Output = ()> + '_>> {
-        let send = self.send(message);
-        Box::pin(async { send.await.expect("nobody closes it") })
-    }
-
-    fn receive(&self) -> Pin<Box<dyn Future<Output = u64> + '_>> {
-        let receive = self.receive();
-        Box::pin(async { receive.await.expect("nobody closes it") })
-    }
-}
-
-fn channel(capacity: u32) -> Box<dyn AnyChannel> {
-    match capacity {
-        1 => Box::new(Channel::<u64, 1>::new()),
-        2 => Box::new(Channel::<u64, 2>::new()),
-        3 => Box::new(Channel::<u64, 3>::new()),
-        4 => Box::new(Channel::<u64, 4>::new()),
-        _ => panic!("no trace has a channel of capacity {capacity}: add it here"),
-    }
-}
-
-impl Shared {
-    fn new(settings: &Settings) -> Self {
-        Shared {
-            mutexes: (0..settings.mutexes).map(|_| Mutex::new(())).collect(),
-            semaphores: (settings.semaphores.iter())
-                .map(|&permits| Semaphore::new(permits as usize))
-                .collect(),
-            events: (0..settings.events).map(|_| Event::new()).collect(),
-            channels: settings.channels.iter().copied().map(channel).collect(),
-            keys: Keys::new(),
-        }
-    }
-}
-
-/// What a coroutine holds, given back in the contract's order: the latest first (X9).
-#[derive(Default)]
-struct Held<'a>(Vec<Hold<'a>>);
-
-#[expect(dead_code, reason = "guards are there to be dropped")]
-enum Hold<'a> {
-    Lock(usize, MutexGuard<'a, ()>),
-    Permit(usize, Permit<'a>),
-}
-
-impl Hold<'_> {
-    fn is(&self, op: Op) -> bool {
-        match self {
-            Hold::Lock(mutex, _) => op == Op::Unlock(*mutex),
-            Hold::Permit(semaphore, _) => op == Op::Release(*semaphore),
-        }
-    }
-}
-
-impl Held<'_> {
-    /// Gives back the latest thing that `op` is about; false if there is none.
-    fn give_back(&mut self, op: Op) -> bool {
-        let at = self.0.iter().rposition(|hold| hold.is(op));
-        at.map(|at| drop(self.0.remove(at))).is_some()
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        while self.0.pop().is_some() {}
-    }
+    shared: RefCell<Option<Rc<dyn Shared>>>,
 }
 
 struct Coroutine {
@@ -205,8 +118,8 @@ impl Inner {
         self.coroutines.borrow()[id.0].id
     }
 
-    fn shared(&self) -> Rc<Shared> {
-        self.shared.borrow().clone()
+    fn shared(&self) -> Rc<dyn Shared> {
+        self.shared.borrow().clone().expect("a scene has begun")
     }
 
     fn take_handle(&self, id: Id) -> Option<Handle<()>> {
@@ -258,10 +171,6 @@ impl Inner {
             }
             Op::Cancel(id) => return done(self.id(id).is_some_and(|id| executor.cancel(id))),
             Op::Detach(id) => drop(self.take_handle(id)),
-            Op::Set(event) => self.shared().events[event].set(),
-            Op::Reset(event) => self.shared().events[event].reset(),
-            Op::SignalKey(key) => self.shared().keys.signal(key).expect("memory"),
-            Op::Release(semaphore) => self.shared().semaphores[semaphore].release(),
             Op::Advance(now) => {
                 executor.advance(now);
             }
@@ -273,6 +182,7 @@ impl Inner {
                     return Reply::NotYet;
                 }
             },
+            _ if self.shared().apply(op) => {}
             _ => return Reply::Invalid,
         }
         Reply::Done
@@ -339,7 +249,7 @@ async fn body(home: Rc<Inner>) {
                 }
             }
             Action::Do(op) if op.may_wait() => {
-                if let Some(reply) = wait(&home, &shared, &mut held, op).await {
+                if let Some(reply) = wait(&home, &*shared, &mut held, op).await {
                     home.script().reply(reply);
                 }
             }
@@ -350,31 +260,23 @@ async fn body(home: Rc<Inner>) {
 }
 
 /// Waits in a primitive; `None` if the script had the future dropped.
-async fn wait<'a>(home: &Inner, shared: &'a Shared, held: &mut Held<'a>, op: Op) -> Option<Reply> {
-    match op {
-        Op::Lock(mutex) => {
-            let guard = Wait::new(home, shared.mutexes[mutex].lock()).await?;
-            held.0.push(Hold::Lock(mutex, guard));
+async fn wait<'a>(
+    home: &Inner,
+    shared: &'a dyn Shared,
+    held: &mut Held<'a>,
+    op: Op,
+) -> Option<Reply> {
+    let Some(future) = shared.wait(op) else {
+        return Some(Reply::Invalid);
+    };
+    Some(match Wait::new(home, future).await? {
+        Got::Nothing => Reply::Done,
+        Got::Message(message) => Reply::Received(message),
+        Got::Hold(hold) => {
+            held.0.push(hold);
+            Reply::Done
         }
-        Op::Acquire(semaphore) => {
-            let permit = Wait::new(home, shared.semaphores[semaphore].acquire()).await?;
-            held.0.push(Hold::Permit(semaphore, permit));
-        }
-        Op::WaitEvent(event) => Wait::new(home, shared.events[event].wait()).await?,
-        Op::Send(channel, message) => {
-            Wait::new(home, shared.channels[channel].send(message)).await?;
-        }
-        Op::Receive(channel) => {
-            let message = Wait::new(home, shared.channels[channel].receive()).await?;
-            return Some(Reply::Received(message));
-        }
-        Op::WaitKey(key) => Wait::new(home, shared.keys.wait(key))
-            .await?
-            .expect("memory"),
-        Op::Sleep(deadline) => Wait::new(home, sleep_until(deadline)).await?,
-        _ => return Some(Reply::Invalid),
-    }
-    Some(Reply::Done)
+    })
 }
 
 /// Pending once.
@@ -461,8 +363,9 @@ impl Home for CoreHome {
         self.inner
             .asks
             .set(settings.global == model::Global::Strict);
-        *self.inner.shared.borrow_mut() = Rc::new(Shared::new(settings));
-        *self.inner.executor.borrow_mut() = Some(Rc::new(Served::new(config, self.shared)));
+        let executor = Served::new(config, self.shared);
+        *self.inner.shared.borrow_mut() = Some(primitives(settings, &executor));
+        *self.inner.executor.borrow_mut() = Some(Rc::new(executor));
     }
 
     fn apply(&mut self, op: Op) -> Reply {

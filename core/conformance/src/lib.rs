@@ -7,6 +7,7 @@ extern crate alloc;
 extern crate std;
 
 mod home;
+mod primitives;
 mod served;
 
 pub use home::{CoreHome, Verdict, replay_all};

@@ -4,22 +4,23 @@ use core::cell::Cell;
 use core::fmt;
 use core::pin::Pin;
 
+use crate::place::{OneThread, Place};
 use crate::sync::permits::Permits;
-use crate::sync::queue::{Entry, Standing};
+use crate::sync::queue::Entry;
 use crate::waiter::Wakeup;
 
 /// Signals of one key do not accumulate (rule K3).
 const MOST: usize = 1;
 
 /// A key that is waited for or signalled.
-pub(super) struct KeyState {
-    signals: Permits,
+pub(super) struct KeyState<P> {
+    signals: Permits<P>,
     /// Waits that were let through and not polled since. They keep the key in the table, so that one which is dropped can
     /// give its signal back without asking for room.
     through: Cell<usize>,
 }
 
-impl KeyState {
+impl<P: Place> KeyState<P> {
     const fn new() -> Self {
         Self {
             signals: Permits::new(0),
@@ -43,7 +44,7 @@ impl KeyState {
     ///
     /// # Safety
     /// The caller calls [`leave`](Self::leave) before the entry is dropped.
-    pub(super) unsafe fn take_or_queue(&self, entry: Pin<&Entry>) -> bool {
+    pub(super) unsafe fn take_or_queue(&self, entry: Pin<&Entry<P>>) -> bool {
         let there = self.signals.take();
         if !there {
             // SAFETY: the caller's promise.
@@ -57,19 +58,20 @@ impl KeyState {
         self.through.set(self.through.get() - 1);
     }
 
-    /// One who waits is dropped; a signal that it had and did not use is given again (rule K5).
-    pub(super) fn leave(&self, entry: &Entry) -> Wakeup {
-        if entry.standing() == Standing::Granted {
-            entry.settle();
-            self.used();
-            return self.give();
-        }
-        self.signals.leave(entry, MOST)
+    /// One who waits is dropped.
+    pub(super) fn remove(&self, entry: &Entry<P>) {
+        self.signals.remove(entry);
+    }
+
+    /// One who was let through is dropped and has not used its signal: it is given again (rule K5).
+    pub(super) fn give_again(&self) -> Wakeup {
+        self.used();
+        self.give()
     }
 }
 
 /// Room for one key, for [`Keys::in_slots`](super::Keys::in_slots).
-pub struct KeySlot(Option<(u64, KeyState)>);
+pub struct KeySlot<P: Place = OneThread>(Option<(u64, KeyState<P>)>);
 
 impl KeySlot {
     /// An empty slot.
@@ -77,7 +79,9 @@ impl KeySlot {
     pub const fn new() -> Self {
         Self(None)
     }
+}
 
+impl<P: Place> KeySlot<P> {
     fn has(&self, key: u64) -> bool {
         self.0.as_ref().is_some_and(|(known, _)| *known == key)
     }
@@ -89,26 +93,26 @@ impl Default for KeySlot {
     }
 }
 
-impl fmt::Debug for KeySlot {
+impl<P: Place> fmt::Debug for KeySlot<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = self.0.as_ref().map(|(key, _)| key);
         f.debug_tuple("KeySlot").field(&key).finish()
     }
 }
 
-pub(super) enum Table {
+pub(super) enum Table<P: Place> {
     #[cfg(feature = "alloc")]
-    Heap(hashbrown::HashMap<u64, KeyState>),
-    Slots(&'static mut [KeySlot]),
+    Heap(hashbrown::HashMap<u64, KeyState<P>>),
+    Slots(&'static mut [KeySlot<P>]),
 }
 
-impl Table {
+impl<P: Place> Table<P> {
     #[cfg(feature = "alloc")]
     pub(super) fn new() -> Self {
         Self::Heap(hashbrown::HashMap::new())
     }
 
-    pub(super) fn get(&self, key: u64) -> Option<&KeyState> {
+    pub(super) fn get(&self, key: u64) -> Option<&KeyState<P>> {
         match self {
             #[cfg(feature = "alloc")]
             Self::Heap(map) => map.get(&key),
@@ -120,7 +124,7 @@ impl Table {
     }
 
     /// The state of a key, unused if the key is new; `None` if there is no room for it.
-    pub(super) fn get_or_insert(&mut self, key: u64) -> Option<&KeyState> {
+    pub(super) fn get_or_insert(&mut self, key: u64) -> Option<&KeyState<P>> {
         match self {
             #[cfg(feature = "alloc")]
             Self::Heap(map) => {

@@ -76,6 +76,9 @@ impl Scheduler {
     /// # Safety
     /// Before the timer is dropped, the caller calls [`cancel_timer`](Self::cancel_timer) if it still waits.
     pub(crate) unsafe fn set_timer(&self, timer: Pin<&Timer>, deadline: u64) {
+        if self.is_shared() {
+            self.note_deadline(deadline);
+        }
         // SAFETY: the caller's promise.
         unsafe { self.timers.set(timer, deadline) }
     }

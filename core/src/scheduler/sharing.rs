@@ -1,4 +1,4 @@
-//! Several workers: who is the owner now, and who is called when there is more to do (rules H1 to H9).
+//! Several workers: who is the owner now, and who is called when there is more to do (rules H1 to H10).
 
 use core::ptr::NonNull;
 
@@ -6,7 +6,7 @@ use super::Scheduler;
 use crate::block::NONE;
 #[cfg(feature = "heap")]
 use crate::executor::{Step, SystemView};
-use crate::priority::Levels;
+use crate::priority::{Levels, Priority};
 use crate::seat::{Calling, Seat};
 
 impl Scheduler {
@@ -23,7 +23,11 @@ impl Scheduler {
     #[inline]
     pub(crate) fn put_down(&self, seat: &Seat) {
         loop {
-            let worker = self.choose_worker();
+            let worker = if seat.takes_in.get() {
+                None
+            } else {
+                self.choose_worker()
+            };
             seat.holds.set(false);
             let rung = self.baton.put_down();
             if let Some(worker) = worker {
@@ -67,7 +71,12 @@ impl Scheduler {
     #[cold]
     fn search_worker(&self) -> Option<NonNull<Calling>> {
         let waiting = self.ready.get().union(self.published().arriving());
-        let mut least = waiting.most_urgent()?;
+        let sooner = self.sooner.replace(false);
+        let mut least = match waiting.most_urgent() {
+            // Nobody polls anything less urgent: only who is idle is called.
+            None if sooner => Priority::LEAST_URGENT,
+            level => level?,
+        };
         let mut chosen = None;
         for seat in self.seats() {
             let Some(worker) = seat.worker() else {
@@ -91,6 +100,13 @@ impl Scheduler {
         let chosen = chosen?;
         chosen.announce();
         Some(NonNull::from(chosen))
+    }
+
+    /// A timer is being set. Whoever sleeps asked before for how long (rule H10).
+    pub(super) fn note_deadline(&self, deadline: u64) {
+        if self.idle.get() > 0 && self.next_deadline().is_none_or(|next| deadline < next) {
+            self.sooner.set(true);
+        }
     }
 
     /// The seats from which coroutines are run.

@@ -81,7 +81,7 @@ impl Scheduler {
             waiter.take_borrower();
             match waiter.take_wakeup() {
                 Wakeup::Coroutine(lender) => self.wake(lender),
-                other => self.aside(|| other.wake()),
+                other => other.wake(Some(self)),
             }
             // That may have dropped the handle, and another coroutine may live in the slot now.
             if block.generation.get() != generation {

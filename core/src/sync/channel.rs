@@ -7,8 +7,11 @@ use core::task::{Context, Poll};
 
 use heapless::Deque;
 
+#[cfg(feature = "alloc")]
+use crate::place::Shared;
+use crate::place::{OneThread, Place};
 use crate::sync::permits::Permits;
-use crate::sync::queue::Entry;
+use crate::sync::queue::{Entry, Standing};
 
 /// At most `CAPACITY` messages on their way, first in, first out. Any number of coroutines send and receive.
 ///
@@ -37,21 +40,45 @@ use crate::sync::queue::Entry;
 /// }, Priority::DEFAULT).unwrap();
 /// # }
 /// ```
-pub struct Channel<T, const CAPACITY: usize> {
+pub struct Channel<T, const CAPACITY: usize, P: Place = OneThread> {
+    place: P,
     messages: RefCell<Deque<T, CAPACITY>>,
     /// A permit for each place that is free and that nobody has been given.
-    room: Permits,
+    room: Permits<P>,
     /// A permit for each message that nobody has been given.
-    there: Permits,
+    there: Permits<P>,
     closed: Cell<bool>,
 }
 
+// SAFETY: what it is made of is touched in the place's turns only, and the messages go from thread to thread.
+#[cfg(feature = "alloc")]
+unsafe impl<T: Send, const CAPACITY: usize> Send for Channel<T, CAPACITY, Shared> {}
+// SAFETY: as above.
+#[cfg(feature = "alloc")]
+unsafe impl<T: Send, const CAPACITY: usize> Sync for Channel<T, CAPACITY, Shared> {}
+
 impl<T, const CAPACITY: usize> Channel<T, CAPACITY> {
-    /// An empty channel. A capacity of 0 does not compile.
+    /// An empty channel, for one thread. A capacity of 0 does not compile.
     #[must_use]
     pub const fn new() -> Self {
+        Self::at(OneThread::HERE)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T, const CAPACITY: usize> Channel<T, CAPACITY, Shared> {
+    /// An empty channel, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor). A capacity of 0 does not compile.
+    #[must_use]
+    pub fn new_in(place: impl Into<Shared>) -> Self {
+        Self::at(place.into())
+    }
+}
+
+impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
+    const fn at(place: P) -> Self {
         const { assert!(CAPACITY > 0, "a channel holds at least one message") };
         Self {
+            place,
             messages: RefCell::new(Deque::new()),
             room: Permits::new(CAPACITY),
             there: Permits::new(0),
@@ -64,7 +91,7 @@ impl<T, const CAPACITY: usize> Channel<T, CAPACITY> {
     /// # Errors
     /// The message comes back if the channel is closed before it was put in. Dropping the future before that drops the
     /// message.
-    pub fn send(&self, message: T) -> ChannelSend<'_, T, CAPACITY> {
+    pub fn send(&self, message: T) -> ChannelSend<'_, T, CAPACITY, P> {
         ChannelSend {
             channel: self,
             message: Cell::new(Some(message)),
@@ -74,7 +101,7 @@ impl<T, const CAPACITY: usize> Channel<T, CAPACITY> {
 
     /// Takes the oldest message out, once there is one; `None` when the channel is closed and empty. Dropping the future
     /// loses no message.
-    pub fn receive(&self) -> ChannelReceive<'_, T, CAPACITY> {
+    pub fn receive(&self) -> ChannelReceive<'_, T, CAPACITY, P> {
         ChannelReceive {
             channel: self,
             entry: Entry::new(),
@@ -86,14 +113,16 @@ impl<T, const CAPACITY: usize> Channel<T, CAPACITY> {
     /// # Errors
     /// The message comes back if the channel is full or closed.
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        if self.closed.get() {
-            return Err(TrySendError::Closed(message));
-        }
-        if !self.room.take() {
-            return Err(TrySendError::Full(message));
-        }
-        self.put(message);
-        Ok(())
+        self.place.hold(|| {
+            if self.closed.get() {
+                return Err(TrySendError::Closed(message));
+            }
+            if !self.room.take() {
+                return Err(TrySendError::Full(message));
+            }
+            self.put(message);
+            Ok(())
+        })
     }
 
     /// Takes the oldest message that is there and that nobody has been given.
@@ -101,33 +130,37 @@ impl<T, const CAPACITY: usize> Channel<T, CAPACITY> {
     /// # Errors
     /// There is none now, or there will be none any more.
     pub fn try_receive(&self) -> Result<T, TryReceiveError> {
-        if self.there.take()
-            && let Some(message) = self.take()
-        {
-            return Ok(message);
-        }
-        Err(if self.closed.get() {
-            TryReceiveError::Closed
-        } else {
-            TryReceiveError::Empty
+        self.place.hold(|| {
+            if self.there.take()
+                && let Some(message) = self.take()
+            {
+                return Ok(message);
+            }
+            Err(if self.closed.get() {
+                TryReceiveError::Closed
+            } else {
+                TryReceiveError::Empty
+            })
         })
     }
 
     /// No message is put in any more. Those in it can still be taken out; everybody who waits in vain is woken.
     pub fn close(&self) {
-        self.closed.set(true);
-        self.room.refuse();
-        self.there.refuse();
+        self.place.hold(|| {
+            self.closed.set(true);
+            self.room.refuse(&self.place);
+            self.there.refuse(&self.place);
+        });
     }
 
     /// Whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
-        self.closed.get()
+        self.place.hold(|| self.closed.get())
     }
 
     /// How many messages are in the channel.
     pub fn len(&self) -> usize {
-        self.messages.borrow().len()
+        self.place.hold(|| self.messages.borrow().len())
     }
 
     /// Whether no message is in the channel.
@@ -135,18 +168,28 @@ impl<T, const CAPACITY: usize> Channel<T, CAPACITY> {
         self.len() == 0
     }
 
+    /// A future is dropped that may have waited for one of `permits`.
+    fn leave(&self, permits: &Permits<P>, entry: &Entry<P>) {
+        if entry.is_known() {
+            self.place.hold(|| {
+                let next = permits.leave(&self.place, entry, CAPACITY);
+                next.wake(self.place.scheduler());
+            });
+        }
+    }
+
     /// Uses a permit of `room`.
     fn put(&self, message: T) {
         if self.messages.borrow_mut().push_back(message).is_err() {
             unreachable!("a permit stands for room");
         }
-        self.there.release();
+        self.there.release(&self.place);
     }
 
     /// Uses a permit of `there`, so there is a message.
     fn take(&self) -> Option<T> {
         let message = self.messages.borrow_mut().pop_front();
-        self.room.release();
+        self.room.release(&self.place);
         message
     }
 }
@@ -157,7 +200,7 @@ impl<T, const CAPACITY: usize> Default for Channel<T, CAPACITY> {
     }
 }
 
-impl<T, const CAPACITY: usize> fmt::Debug for Channel<T, CAPACITY> {
+impl<T, const CAPACITY: usize, P: Place> fmt::Debug for Channel<T, CAPACITY, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Channel")
             .field("len", &self.len())
@@ -221,14 +264,14 @@ impl core::error::Error for TryReceiveError {}
 
 /// Future of [`Channel::send`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct ChannelSend<'a, T, const CAPACITY: usize> {
-    channel: &'a Channel<T, CAPACITY>,
+pub struct ChannelSend<'a, T, const CAPACITY: usize, P: Place = OneThread> {
+    channel: &'a Channel<T, CAPACITY, P>,
     /// Until it is put in.
     message: Cell<Option<T>>,
-    entry: Entry,
+    entry: Entry<P>,
 }
 
-impl<T, const CAPACITY: usize> Future for ChannelSend<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize, P: Place> Future for ChannelSend<'_, T, CAPACITY, P> {
     type Output = Result<(), SendError<T>>;
 
     /// # Panics
@@ -236,35 +279,36 @@ impl<T, const CAPACITY: usize> Future for ChannelSend<'_, T, CAPACITY> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_ref().get_ref();
         let channel = this.channel;
-        if !channel.is_closed() {
-            // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
-            let room = unsafe {
-                let entry = Pin::new_unchecked(&this.entry);
-                channel.room.poll(entry, cx)
-            };
-            if room.is_pending() {
-                return Poll::Pending;
+        // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
+        let entry = unsafe { Pin::new_unchecked(&this.entry) };
+        channel.place.hold(|| {
+            if !channel.closed.get() {
+                // SAFETY: as above.
+                let room = unsafe { channel.room.poll(&channel.place, entry, cx) };
+                if room.is_pending() {
+                    return Poll::Pending;
+                }
             }
-        }
-        let Some(message) = this.message.take() else {
-            panic!("a ChannelSend was polled after it had put its message in");
-        };
-        Poll::Ready(if channel.is_closed() {
-            Err(SendError(message))
-        } else {
-            channel.put(message);
-            Ok(())
+            let Some(message) = this.message.take() else {
+                panic!("a ChannelSend was polled after it had put its message in");
+            };
+            Poll::Ready(if channel.closed.get() {
+                Err(SendError(message))
+            } else {
+                channel.put(message);
+                Ok(())
+            })
         })
     }
 }
 
-impl<T, const CAPACITY: usize> Drop for ChannelSend<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize, P: Place> Drop for ChannelSend<'_, T, CAPACITY, P> {
     fn drop(&mut self) {
-        self.channel.room.leave(&self.entry, CAPACITY).wake();
+        self.channel.leave(&self.channel.room, &self.entry);
     }
 }
 
-impl<T, const CAPACITY: usize> fmt::Debug for ChannelSend<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize, P: Place> fmt::Debug for ChannelSend<'_, T, CAPACITY, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChannelSend").finish_non_exhaustive()
     }
@@ -272,38 +316,37 @@ impl<T, const CAPACITY: usize> fmt::Debug for ChannelSend<'_, T, CAPACITY> {
 
 /// Future of [`Channel::receive`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct ChannelReceive<'a, T, const CAPACITY: usize> {
-    channel: &'a Channel<T, CAPACITY>,
-    entry: Entry,
+pub struct ChannelReceive<'a, T, const CAPACITY: usize, P: Place = OneThread> {
+    channel: &'a Channel<T, CAPACITY, P>,
+    entry: Entry<P>,
 }
 
-impl<T, const CAPACITY: usize> Future for ChannelReceive<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize, P: Place> Future for ChannelReceive<'_, T, CAPACITY, P> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        use crate::sync::queue::Standing::Out;
-
         let this = self.as_ref().get_ref();
         let channel = this.channel;
-        if this.entry.standing() == Out && channel.is_closed() {
-            return Poll::Ready(channel.try_receive().ok());
-        }
         // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
-        let there = unsafe {
-            let entry = Pin::new_unchecked(&this.entry);
-            channel.there.poll(entry, cx)
-        };
-        there.map(|permit| permit.ok().and_then(|()| channel.take()))
+        let entry = unsafe { Pin::new_unchecked(&this.entry) };
+        channel.place.hold(|| {
+            if entry.standing() == Standing::Out && channel.closed.get() {
+                return Poll::Ready(channel.try_receive().ok());
+            }
+            // SAFETY: as above.
+            let there = unsafe { channel.there.poll(&channel.place, entry, cx) };
+            there.map(|permit| permit.ok().and_then(|()| channel.take()))
+        })
     }
 }
 
-impl<T, const CAPACITY: usize> Drop for ChannelReceive<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize, P: Place> Drop for ChannelReceive<'_, T, CAPACITY, P> {
     fn drop(&mut self) {
-        self.channel.there.leave(&self.entry, CAPACITY).wake();
+        self.channel.leave(&self.channel.there, &self.entry);
     }
 }
 
-impl<T, const CAPACITY: usize> fmt::Debug for ChannelReceive<'_, T, CAPACITY> {
+impl<T, const CAPACITY: usize, P: Place> fmt::Debug for ChannelReceive<'_, T, CAPACITY, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChannelReceive").finish_non_exhaustive()
     }

@@ -2,6 +2,7 @@
 
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::pin::Pin;
 use core::ptr::NonNull;
@@ -10,9 +11,11 @@ use core::task::{Context, Poll};
 use crate::block::{BlockRef, State};
 use crate::context;
 use crate::id::CoroutineId;
+#[cfg(feature = "alloc")]
+use crate::place::Shared;
+use crate::place::{OneThread, Place};
 use crate::scheduler::Scheduler;
 use crate::sync::queue::{Entry, Queue, Standing};
-use crate::waiter::Waiter;
 
 /// Lets one coroutine at a time have the value, and lends it the urgency of all who wait.
 ///
@@ -40,13 +43,21 @@ use crate::waiter::Waiter;
 /// }, Priority::LEAST_URGENT).unwrap();
 /// # }
 /// ```
-pub struct Mutex<T: ?Sized> {
+pub struct Mutex<T: ?Sized, P: Place = OneThread> {
+    place: P,
     locked: Cell<bool>,
     /// `None` also where whoever locked it is no coroutine (rule M8).
     holder: Cell<Option<Holder>>,
-    waiting: Queue,
+    waiting: Queue<P>,
     value: UnsafeCell<T>,
 }
+
+// SAFETY: what it is made of is touched in the place's turns only, and the value by whoever has the lock.
+#[cfg(feature = "alloc")]
+unsafe impl<T: ?Sized + Send> Send for Mutex<T, Shared> {}
+// SAFETY: as above: one thread at a time has the value.
+#[cfg(feature = "alloc")]
+unsafe impl<T: ?Sized + Send> Sync for Mutex<T, Shared> {}
 
 /// Who holds a lock, by name: a guard may outlive its coroutine, and even its executor.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,10 +86,26 @@ impl Holder {
 }
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex.
+    /// An unlocked mutex, for one thread.
     #[must_use]
     pub const fn new(value: T) -> Self {
+        Self::at(OneThread::HERE, value)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T> Mutex<T, Shared> {
+    /// An unlocked mutex, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor).
+    #[must_use]
+    pub fn new_in(place: impl Into<Shared>, value: T) -> Self {
+        Self::at(place.into(), value)
+    }
+}
+
+impl<T, P: Place> Mutex<T, P> {
+    const fn at(place: P, value: T) -> Self {
         Self {
+            place,
             locked: Cell::new(false),
             holder: Cell::new(None),
             waiting: Queue::new(),
@@ -92,9 +119,9 @@ impl<T> Mutex<T> {
     }
 }
 
-impl<T: ?Sized> Mutex<T> {
+impl<T: ?Sized, P: Place> Mutex<T, P> {
     /// Waits for the lock.
-    pub fn lock(&self) -> Lock<'_, T> {
+    pub fn lock(&self) -> Lock<'_, T, P> {
         Lock {
             mutex: self,
             entry: Entry::new(),
@@ -102,13 +129,8 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// The lock if it is free, which means that nobody waits either.
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        if self.locked.get() {
-            return None;
-        }
-        self.locked.set(true);
-        self.holder.set(context::current().map(Holder::new));
-        Some(MutexGuard { mutex: self })
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T, P>> {
+        self.place.hold(|| self.take()).then(|| self.guard())
     }
 
     /// The value, without locking: the exclusive borrow shows that nobody else can have it.
@@ -118,7 +140,24 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Whether somebody holds the lock.
     pub fn is_locked(&self) -> bool {
-        self.locked.get()
+        self.place.hold(|| self.locked.get())
+    }
+
+    /// Locks it if it is free.
+    fn take(&self) -> bool {
+        let free = !self.locked.replace(true);
+        if free {
+            self.holder.set(context::current().map(Holder::new));
+        }
+        free
+    }
+
+    /// For whoever has locked it.
+    fn guard(&self) -> MutexGuard<'_, T, P> {
+        MutexGuard {
+            mutex: self,
+            _value: PhantomData,
+        }
     }
 
     /// *hand over* (rules M3 to M5): to the most urgent waiter, or to nobody.
@@ -132,7 +171,7 @@ impl<T: ?Sized> Mutex<T> {
         let new = next.waiter.lender();
         let wakeup = next.finish(Standing::Granted);
         self.move_loans(old, new);
-        wakeup.wake();
+        wakeup.wake(self.place.scheduler());
     }
 
     /// `new` has the lock now, instead of `old`: everybody who waits lends to it.
@@ -149,14 +188,13 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// The guard, for the future that the lock was handed to.
-    fn take_over(&self) -> MutexGuard<'_, T> {
+    /// The lock was handed to the future that is polled now.
+    fn take_over(&self) {
         // Another coroutine may poll the future now than when the lock was handed to it.
         let current = context::current();
         if current.map(Holder::new) != self.holder.get() {
             self.move_loans(None, current);
         }
-        MutexGuard { mutex: self }
     }
 }
 
@@ -166,7 +204,7 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
-impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
+impl<T: ?Sized + fmt::Debug, P: Place> fmt::Debug for Mutex<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Mutex");
         match self.try_lock() {
@@ -179,11 +217,13 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 
 /// The lock of a [`Mutex`], and the way to its value. Dropping it hands the lock on.
 #[must_use = "a lock that is dropped is free again at once"]
-pub struct MutexGuard<'a, T: ?Sized> {
-    mutex: &'a Mutex<T>,
+pub struct MutexGuard<'a, T: ?Sized, P: Place = OneThread> {
+    mutex: &'a Mutex<T, P>,
+    /// It gives the value to whoever has a reference to it: `Sync` only if the value is.
+    _value: PhantomData<&'a mut T>,
 }
 
-impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+impl<T: ?Sized, P: Place> Deref for MutexGuard<'_, T, P> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -192,26 +232,26 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     }
 }
 
-impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+impl<T: ?Sized, P: Place> DerefMut for MutexGuard<'_, T, P> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`.
         unsafe { &mut *self.mutex.value.get() }
     }
 }
 
-impl<T: ?Sized> Drop for MutexGuard<'_, T> {
+impl<T: ?Sized, P: Place> Drop for MutexGuard<'_, T, P> {
     fn drop(&mut self) {
-        self.mutex.unlock();
+        self.mutex.place.hold(|| self.mutex.unlock());
     }
 }
 
-impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+impl<T: ?Sized + fmt::Debug, P: Place> fmt::Debug for MutexGuard<'_, T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
+impl<T: ?Sized + fmt::Display, P: Place> fmt::Display for MutexGuard<'_, T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -219,61 +259,66 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
 
 /// Future of [`Mutex::lock`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct Lock<'a, T: ?Sized> {
-    mutex: &'a Mutex<T>,
-    entry: Entry,
+pub struct Lock<'a, T: ?Sized, P: Place = OneThread> {
+    mutex: &'a Mutex<T, P>,
+    entry: Entry<P>,
 }
 
-impl<T: ?Sized> Lock<'_, T> {
-    fn waiter(self: Pin<&Self>) -> Pin<&Waiter> {
-        // SAFETY: the waiter is part of the pinned future, which never moves it.
-        unsafe { self.map_unchecked(|lock| &lock.entry.waiter) }
-    }
-}
-
-impl<'a, T: ?Sized> Future for Lock<'a, T> {
-    type Output = MutexGuard<'a, T>;
+impl<'a, T: ?Sized, P: Place> Future for Lock<'a, T, P> {
+    type Output = MutexGuard<'a, T, P>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.as_ref();
-        let (mutex, standing) = (this.mutex, this.entry.standing());
-        if standing == Standing::Granted {
-            this.entry.settle();
-            return Poll::Ready(mutex.take_over());
-        }
-        if standing == Standing::Out {
-            if let Some(guard) = mutex.try_lock() {
-                return Poll::Ready(guard);
+        let this = self.as_ref().get_ref();
+        // SAFETY: the entry is part of the pinned future.
+        let entry = unsafe { Pin::new_unchecked(&this.entry) };
+        let mutex = this.mutex;
+        let locked = mutex.place.hold(|| {
+            loop {
+                match entry.standing() {
+                    Standing::Granted | Standing::Refused => {
+                        entry.settle(&mutex.place);
+                        mutex.take_over();
+                        return true;
+                    }
+                    Standing::Out if mutex.take() => return true,
+                    // SAFETY: the future's `drop` removes it.
+                    Standing::Out => unsafe { mutex.waiting.push(entry) },
+                    Standing::Queued => {}
+                }
+                if entry.wait(&mutex.place, cx, || {
+                    mutex.holder.get().and_then(Holder::find)
+                }) {
+                    return false;
+                }
             }
-            // SAFETY: the entry is part of the pinned future, whose `drop` removes it.
-            unsafe { mutex.waiting.push(this.map_unchecked(|lock| &lock.entry)) };
+        });
+        match locked {
+            true => Poll::Ready(mutex.guard()),
+            false => Poll::Pending,
         }
-        let holder = mutex.holder.get().and_then(Holder::find);
-        this.waiter()
-            // A coroutine that waits for itself, in another branch of a `join!`, lends itself nothing.
-            .wait(
-                cx,
-                holder.filter(|&holder| context::current() != Some(holder)),
-            );
-        Poll::Pending
     }
 }
 
-impl<T: ?Sized> Drop for Lock<'_, T> {
+impl<T: ?Sized, P: Place> Drop for Lock<'_, T, P> {
     fn drop(&mut self) {
-        match self.entry.standing() {
-            Standing::Queued => self.mutex.waiting.remove(&self.entry),
-            // Handed over and never used: on to the next (rule M7).
-            Standing::Granted => {
-                self.entry.settle();
-                self.mutex.unlock();
-            }
-            Standing::Out | Standing::Refused => {}
+        let (mutex, entry) = (self.mutex, &self.entry);
+        if entry.is_known() {
+            mutex.place.hold(|| {
+                let standing = entry.standing();
+                if standing == Standing::Queued {
+                    mutex.waiting.remove(entry);
+                }
+                entry.settle(&mutex.place);
+                if standing == Standing::Granted {
+                    // Handed over and never used: on to the next (rule M7).
+                    mutex.unlock();
+                }
+            });
         }
     }
 }
 
-impl<T: ?Sized> fmt::Debug for Lock<'_, T> {
+impl<T: ?Sized, P: Place> fmt::Debug for Lock<'_, T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lock").finish_non_exhaustive()
     }

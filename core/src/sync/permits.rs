@@ -4,19 +4,20 @@ use core::cell::Cell;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use crate::place::Place;
 use crate::sync::queue::{Entry, Queue, Standing};
 use crate::waiter::Wakeup;
 
-/// Permits are free only while nobody waits.
-pub(crate) struct Permits {
+/// Permits are free only while nobody waits. Each method is part of one turn of the place that they belong to.
+pub(crate) struct Permits<P> {
     free: Cell<usize>,
-    waiting: Queue,
+    waiting: Queue<P>,
 }
 
 /// Everybody who waits was told to give up.
 pub(crate) struct Refused;
 
-impl Permits {
+impl<P: Place> Permits<P> {
     pub(crate) const fn new(free: usize) -> Self {
         Self {
             free: Cell::new(free),
@@ -55,14 +56,14 @@ impl Permits {
     }
 
     /// Gives a permit back.
-    pub(crate) fn release(&self) {
-        self.give(usize::MAX).wake();
+    pub(crate) fn release(&self, place: &P) {
+        self.give(usize::MAX).wake(place.scheduler());
     }
 
     /// Ends the wait of everybody who waits now.
-    pub(crate) fn refuse(&self) {
+    pub(crate) fn refuse(&self, place: &P) {
         while let Some(entry) = self.waiting.take_first() {
-            entry.finish(Standing::Refused).wake();
+            entry.finish(Standing::Refused).wake(place.scheduler());
         }
     }
 
@@ -72,28 +73,27 @@ impl Permits {
     /// The future calls [`leave`](Self::leave) when it is dropped.
     pub(crate) unsafe fn poll(
         &self,
-        entry: Pin<&Entry>,
+        place: &P,
+        entry: Pin<&Entry<P>>,
         cx: &Context<'_>,
     ) -> Poll<Result<(), Refused>> {
-        match entry.standing() {
-            Standing::Granted => {
-                entry.settle();
-                Poll::Ready(Ok(()))
-            }
-            Standing::Refused => {
-                entry.settle();
-                Poll::Ready(Err(Refused))
-            }
-            Standing::Out if self.take() => Poll::Ready(Ok(())),
-            Standing::Out => {
+        loop {
+            match entry.standing() {
+                Standing::Granted => {
+                    entry.settle(place);
+                    return Poll::Ready(Ok(()));
+                }
+                Standing::Refused => {
+                    entry.settle(place);
+                    return Poll::Ready(Err(Refused));
+                }
+                Standing::Out if self.take() => return Poll::Ready(Ok(())),
                 // SAFETY: `leave` removes it; the caller's promise.
-                unsafe { self.queue(entry) };
-                entry.wait(cx);
-                Poll::Pending
+                Standing::Out => unsafe { self.queue(entry) },
+                Standing::Queued => {}
             }
-            Standing::Queued => {
-                entry.wait(cx);
-                Poll::Pending
+            if entry.wait(place, cx, || None) {
+                return Poll::Pending;
             }
         }
     }
@@ -102,23 +102,28 @@ impl Permits {
     ///
     /// # Safety
     /// As for [`poll`](Self::poll).
-    pub(crate) unsafe fn queue(&self, entry: Pin<&Entry>) {
+    pub(crate) unsafe fn queue(&self, entry: Pin<&Entry<P>>) {
         debug_assert_eq!(self.free(), 0);
         // SAFETY: `leave` removes it; the caller's promise.
         unsafe { self.waiting.push(entry) };
     }
 
+    /// Takes one who waits out of the queue.
+    pub(crate) fn remove(&self, entry: &Entry<P>) {
+        self.waiting.remove(entry);
+    }
+
     /// The future is dropped. A permit that it was given and has not used goes on to the next; the caller wakes that one.
     #[must_use]
-    pub(crate) fn leave(&self, entry: &Entry, most: usize) -> Wakeup {
-        match entry.standing() {
-            Standing::Queued => self.waiting.remove(entry),
-            Standing::Granted => {
-                entry.settle();
-                return self.give(most);
-            }
-            Standing::Out | Standing::Refused => {}
+    pub(crate) fn leave(&self, place: &P, entry: &Entry<P>, most: usize) -> Wakeup {
+        let standing = entry.standing();
+        if standing == Standing::Queued {
+            self.remove(entry);
         }
-        Wakeup::Nobody
+        entry.settle(place);
+        match standing {
+            Standing::Granted => self.give(most),
+            _ => Wakeup::Nobody,
+        }
     }
 }

@@ -4,6 +4,9 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+#[cfg(feature = "alloc")]
+use crate::place::Shared;
+use crate::place::{OneThread, Place};
 use crate::sync::permits::Permits;
 use crate::sync::queue::Entry;
 
@@ -26,21 +29,44 @@ use crate::sync::queue::Entry;
 /// }, Priority::DEFAULT).unwrap();
 /// # }
 /// ```
-pub struct Semaphore {
-    permits: Permits,
+pub struct Semaphore<P: Place = OneThread> {
+    place: P,
+    permits: Permits<P>,
 }
 
+// SAFETY: the permits are touched in the place's turns only.
+#[cfg(feature = "alloc")]
+unsafe impl Send for Semaphore<Shared> {}
+// SAFETY: as above.
+#[cfg(feature = "alloc")]
+unsafe impl Sync for Semaphore<Shared> {}
+
 impl Semaphore {
-    /// A semaphore with this many free permits.
+    /// A semaphore with this many free permits, for one thread.
     #[must_use]
     pub const fn new(permits: usize) -> Self {
         Self {
+            place: OneThread::HERE,
             permits: Permits::new(permits),
         }
     }
+}
 
+#[cfg(feature = "alloc")]
+impl Semaphore<Shared> {
+    /// A semaphore with this many free permits, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor).
+    #[must_use]
+    pub fn new_in(place: impl Into<Shared>, permits: usize) -> Self {
+        Self {
+            place: place.into(),
+            permits: Permits::new(permits),
+        }
+    }
+}
+
+impl<P: Place> Semaphore<P> {
     /// Waits for a permit. O(1), and O(waiters) for whoever gives one.
-    pub fn acquire(&self) -> Acquire<'_> {
+    pub fn acquire(&self) -> Acquire<'_, P> {
         Acquire {
             semaphore: self,
             entry: Entry::new(),
@@ -48,22 +74,23 @@ impl Semaphore {
     }
 
     /// A permit if one is free, which means that nobody waits either.
-    pub fn try_acquire(&self) -> Option<Permit<'_>> {
-        self.permits.take().then(|| Permit { semaphore: self })
+    pub fn try_acquire(&self) -> Option<Permit<'_, P>> {
+        let taken = self.place.hold(|| self.permits.take());
+        taken.then(|| Permit { semaphore: self })
     }
 
     /// Adds a permit, whoever has it: the V of Dijkstra. Stays at `usize::MAX`.
     pub fn release(&self) {
-        self.permits.release();
+        self.place.hold(|| self.permits.release(&self.place));
     }
 
     /// How many permits are free.
     pub fn free(&self) -> usize {
-        self.permits.free()
+        self.place.hold(|| self.permits.free())
     }
 }
 
-impl fmt::Debug for Semaphore {
+impl<P: Place> fmt::Debug for Semaphore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Semaphore")
             .field("free", &self.free())
@@ -74,18 +101,18 @@ impl fmt::Debug for Semaphore {
 /// A permit of a [`Semaphore`]; dropping it gives it back.
 #[must_use = "a permit that is dropped is given back at once"]
 #[derive(Debug)]
-pub struct Permit<'a> {
-    semaphore: &'a Semaphore,
+pub struct Permit<'a, P: Place = OneThread> {
+    semaphore: &'a Semaphore<P>,
 }
 
-impl Permit<'_> {
+impl<P: Place> Permit<'_, P> {
     /// Uses the permit up: it does not come back. With [`Semaphore::release`], one side counts what the other side makes.
     pub fn forget(self) {
         core::mem::forget(self);
     }
 }
 
-impl Drop for Permit<'_> {
+impl<P: Place> Drop for Permit<'_, P> {
     fn drop(&mut self) {
         self.semaphore.release();
     }
@@ -93,35 +120,40 @@ impl Drop for Permit<'_> {
 
 /// Future of [`Semaphore::acquire`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct Acquire<'a> {
-    semaphore: &'a Semaphore,
-    entry: Entry,
+pub struct Acquire<'a, P: Place = OneThread> {
+    semaphore: &'a Semaphore<P>,
+    entry: Entry<P>,
 }
 
-impl<'a> Future for Acquire<'a> {
-    type Output = Permit<'a>;
+impl<'a, P: Place> Future for Acquire<'a, P> {
+    type Output = Permit<'a, P>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit<'a>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit<'a, P>> {
         let this = self.as_ref().get_ref();
         // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
-        let permit = unsafe {
-            let entry = Pin::new_unchecked(&this.entry);
-            this.semaphore.permits.poll(entry, cx)
-        };
+        let entry = unsafe { Pin::new_unchecked(&this.entry) };
+        let semaphore = this.semaphore;
+        let place = &semaphore.place;
+        // SAFETY: as above.
+        let permit = place.hold(|| unsafe { semaphore.permits.poll(place, entry, cx) });
         // Nobody closes a semaphore.
-        permit.map(|_| Permit {
-            semaphore: this.semaphore,
-        })
+        permit.map(|_| Permit { semaphore })
     }
 }
 
-impl Drop for Acquire<'_> {
+impl<P: Place> Drop for Acquire<'_, P> {
     fn drop(&mut self) {
-        self.semaphore.permits.leave(&self.entry, usize::MAX).wake();
+        if self.entry.is_known() {
+            let Semaphore { place, permits } = self.semaphore;
+            place.hold(|| {
+                let next = permits.leave(place, &self.entry, usize::MAX);
+                next.wake(place.scheduler());
+            });
+        }
     }
 }
 
-impl fmt::Debug for Acquire<'_> {
+impl<P: Place> fmt::Debug for Acquire<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire").finish_non_exhaustive()
     }

@@ -45,7 +45,10 @@ pub(crate) fn run(echo: u16, orders: u16) -> Result<bool> {
     }
     let mut orders = connect(orders)?;
     judge("out_of_the_machine", out_of_the_machine(&mut orders));
-    judge("nobody_listens_outside", nobody_listens_outside(&mut orders));
+    judge(
+        "nobody_listens_outside",
+        nobody_listens_outside(&mut orders),
+    );
     orders.write_all(b"end\n")?;
     println!("{} passed, {failed} failed", TESTS.len() + 2 - failed);
     Ok(failed == 0)
@@ -208,7 +211,10 @@ fn a_slow_reader(port: u16) -> Result<()> {
             break;
         }
         for found in &buffer[..count] {
-            ensure!(*found == piece[place % piece.len()], "byte {place} is wrong");
+            ensure!(
+                *found == piece[place % piece.len()],
+                "byte {place} is wrong"
+            );
             place += 1;
         }
     }

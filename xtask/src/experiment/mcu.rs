@@ -157,19 +157,12 @@ pub(super) fn sizes(quick: bool, listener: &mut Listener) -> Result<Map<String, 
                 ("ram-per-coroutine", (ten.ram() - two.ram()) / 8),
             ];
             if model == "corank" {
-                let outlined = |calls: u32| {
-                    Sections::of(&folder.join(format!("size-corank-1-{calls}-noinline.elf")))
-                };
-                parts.extend([
-                    (
-                        "next-call",
-                        (of(model, 1, 5)?.flash() - of(model, 1, 1)?.flash()) / 4,
-                    ),
-                    (
-                        "next-call-noinline",
-                        (outlined(5)?.flash() - outlined(1)?.flash()) / 4,
-                    ),
-                ]);
+                let (first, fifth) = (of(model, 1, 1)?, of(model, 1, 5)?);
+                parts.push(("next-call", (fifth.flash() - first.flash()) / 4));
+            }
+            if ["corank", "freertos"].contains(&model) {
+                let all = folder.join(format!("size-{model}-2-0-all-vectors.elf"));
+                parts.push(("flash-all-vectors", Sections::of(&all)?.flash()));
             }
             for (part, bytes) in parts {
                 listener

@@ -77,10 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let network = Network::with(&options.forwards)?;
     for forward in options.forwards.iter().filter(|forward| forward.host == 0) {
         let host = network.host_port(forward.guest).unwrap_or_default();
-        eprintln!(
-            "port {host} of this computer leads to {}",
-            forward.guest
-        );
+        eprintln!("port {host} of this computer leads to {}", forward.guest);
     }
     let boot = Boot {
         smp: options.smp,

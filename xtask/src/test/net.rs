@@ -58,8 +58,13 @@ fn run(client: &PathBuf, image: &build::Image, context: &mut Context) -> Result<
     });
     let printed = String::from_utf8_lossy(&printed).replace('\r', "");
     let Some(running) = running else {
-        let why = ended.err().map_or("it ended".to_string(), |error| format!("{error:#}"));
-        bail!("echo-server did not listen: {why}; it printed:\n{}", tail(&printed));
+        let why = ended
+            .err()
+            .map_or("it ended".to_string(), |error| format!("{error:#}"));
+        bail!(
+            "echo-server did not listen: {why}; it printed:\n{}",
+            tail(&printed)
+        );
     };
     let checked = running?.wait_with_output()?;
     let said = String::from_utf8_lossy(&checked.stdout);
@@ -72,11 +77,18 @@ fn run(client: &PathBuf, image: &build::Image, context: &mut Context) -> Result<
     outcome.add(match ended {
         Ok(ended) if ended.code == 0 => Outcome::passed(),
         Ok(ended) => {
-            context.show(&format!("echo-server ended with code {}:\n{}", ended.code, tail(&printed)));
+            context.show(&format!(
+                "echo-server ended with code {}:\n{}",
+                ended.code,
+                tail(&printed)
+            ));
             Outcome::failed()
         }
         Err(error) => {
-            context.show(&format!("echo-server: {error:#}; it printed:\n{}", tail(&printed)));
+            context.show(&format!(
+                "echo-server: {error:#}; it printed:\n{}",
+                tail(&printed)
+            ));
             Outcome::failed()
         }
     });
@@ -97,7 +109,9 @@ fn client(context: &mut Context) -> Result<PathBuf> {
 
 fn start(client: &PathBuf, ports: [u16; 2], context: &Context) -> Result<Child> {
     let mut command = Command::new(client);
-    command.arg("check").args(ports.map(|port| port.to_string()));
+    command
+        .arg("check")
+        .args(ports.map(|port| port.to_string()));
     let mut command = process::limited(&command, context.limit, false)?;
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -14,9 +14,9 @@ extern crate alloc;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddrV4};
 use corank_user::net::{self, TcpListener, TcpStream};
 use corank_user::{Error, Priority, block_on, calls, information, println, process, spawn};
+use core::net::{Ipv4Addr, SocketAddrV4};
 
 corank_user::main!(main);
 
@@ -65,7 +65,9 @@ async fn serve() -> i32 {
                     let served = spawn(Priority::DEFAULT, answer(stream));
                     drop(served.expect("memory for a coroutine"));
                 }
-                Err(_) => corank_user::corank::time::sleep(core::time::Duration::from_millis(10)).await,
+                Err(_) => {
+                    corank_user::corank::time::sleep(core::time::Duration::from_millis(10)).await
+                }
             }
         }
     })

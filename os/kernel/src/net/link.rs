@@ -2,9 +2,7 @@
 use crate::device::net::Card;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use smoltcp::phy::{
-    ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken,
-};
+use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
 /// Bytes of the largest frame on an Ethernet, without its checksum.

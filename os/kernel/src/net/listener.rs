@@ -7,10 +7,10 @@ use crate::process::current_level;
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use core::task::Poll;
 use corank_abi::error::TIMED_OUT;
 use corank_abi::net::{LISTENER, SocketStatus, WAIT_LIMIT};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::task::Poll;
 use spin::Mutex;
 
 /// The file of a listener. When it is dropped, connections that nobody has accepted are reset.

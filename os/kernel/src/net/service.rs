@@ -15,14 +15,14 @@ use crate::hart;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use corank::Priority;
+use corank_abi::error::TIMED_OUT;
+use corank_abi::net::NetworkStatus;
 use core::future::poll_fn;
 use core::net::Ipv4Addr;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll};
-use corank::Priority;
-use corank_abi::error::TIMED_OUT;
-use corank_abi::net::NetworkStatus;
 use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
 use smoltcp::socket::tcp::State as Phase;
 use smoltcp::time::Instant;
@@ -161,9 +161,7 @@ impl Port {
                 arriving: None,
                 sent: &mut sent,
             };
-            let result = self
-                .interface
-                .poll_egress(instant(now), &mut step, sockets);
+            let result = self.interface.poll_egress(instant(now), &mut step, sockets);
             if result == PollResult::None {
                 break;
             }
@@ -230,9 +228,11 @@ impl Stack {
     /// Whether there is more to do now. If not, whoever has something to do wakes the service.
     fn has_more(&mut self, context: &mut Context<'_>) -> bool {
         let has_marked = WORK.lock().settle(context.waker());
-        let has_packets = self.ports.iter().flatten().any(
-            |port| matches!(&port.link, Link::Loopback(queue) if !queue.is_empty()),
-        );
+        let has_packets = self
+            .ports
+            .iter()
+            .flatten()
+            .any(|port| matches!(&port.link, Link::Loopback(queue) if !queue.is_empty()));
         // After that: an interrupt from now on finds whom to wake.
         let has_frames = card::get().is_some_and(card::Card::listen);
         if has_frames {

@@ -7,8 +7,8 @@ use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
 use corank_abi::error::{NO_SOCKETS, PORT_IN_USE};
+use core::net::Ipv4Addr;
 use spin::Mutex;
 
 /// How many connections and UDP sockets there can be.

@@ -11,10 +11,12 @@ use crate::process::{Process, current_level};
 use crate::wait::{WaitMode, until};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use corank_abi::error::{REFUSED, RESET, SHUT_DOWN, TIMED_OUT, UNREACHABLE};
+use corank_abi::net::{
+    ANSWER_LIMIT as ANSWER, CLOSE_BY_RESET, CONNECTION, SocketStatus, WAIT_LIMIT,
+};
 use core::net::Ipv4Addr;
 use core::task::Poll;
-use corank_abi::error::{REFUSED, RESET, SHUT_DOWN, TIMED_OUT, UNREACHABLE};
-use corank_abi::net::{ANSWER_LIMIT as ANSWER, CLOSE_BY_RESET, CONNECTION, SocketStatus, WAIT_LIMIT};
 use smoltcp::iface::Context;
 use smoltcp::socket::tcp;
 use smoltcp::socket::tcp::State as Phase;
@@ -112,7 +114,11 @@ pub(super) fn answer(way: Way, key: Key, listener: &Arc<Listener>) -> Arc<Endpoi
 pub(super) fn prepare(key: &Key, state: &mut State, context: &mut Context) {
     if core::mem::take(&mut state.opening) {
         let remote = IpEndpoint::new(key.remote.into(), key.remote_port);
-        if state.tcp().connect(context, remote, key.local_port).is_err() {
+        if state
+            .tcp()
+            .connect(context, remote, key.local_port)
+            .is_err()
+        {
             state.failure = Some(UNREACHABLE);
         }
     }

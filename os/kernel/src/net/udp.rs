@@ -1,18 +1,18 @@
 //! UDP sockets: from a port here to a port there.
 use super::service;
-use super::tcp;
 use super::socket::{BUFFER, Endpoint, Kind, State, Way, within};
 use super::table::TABLE;
+use super::tcp;
 use crate::file::Transferred;
 use crate::fs::Failure;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, current_level};
 use crate::wait::{WaitMode, until};
 use alloc::sync::Arc;
-use core::net::Ipv4Addr;
-use core::task::Poll;
 use corank_abi::error::{INVALID, TIMED_OUT, UNREACHABLE};
 use corank_abi::net::{DATAGRAMS, SocketStatus, WAIT_LIMIT};
+use core::net::Ipv4Addr;
+use core::task::Poll;
 use smoltcp::socket::udp;
 use smoltcp::wire::IpEndpoint;
 

@@ -7,23 +7,19 @@ use crate::net::{self, Connection, Listener, Socket};
 use crate::process::Process;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
-use core::net::Ipv4Addr;
 use corank_abi::call::{
     ACCEPT, FAILED, LISTEN, NETWORK_STATUS, NOT_IMPLEMENTED, SHUTDOWN, SOCKET_SET, SOCKET_STATUS,
     TCP_CONNECT, TCP_LISTEN, UDP_CONNECT,
 };
 use corank_abi::error::{BAD_DESCRIPTOR, INVALID, NOT_CONNECTED, TOO_MANY_FILES};
 use corank_abi::net::BACKLOG;
+use core::net::Ipv4Addr;
 
 type Made = core::result::Result<usize, Failure>;
 
 /// Serves a call if that is done without waiting; `None` if [`wait`] has to.
 #[inline(never)]
-pub(super) fn at_once(
-    process: &Process,
-    number: usize,
-    arguments: [usize; 3],
-) -> Option<Result> {
+pub(super) fn at_once(process: &Process, number: usize, arguments: [usize; 3]) -> Option<Result> {
     let [first, second, third] = arguments;
     Some(match number {
         UDP_CONNECT => Ok(udp(process, first, second, third).map_or(FAILED, |made| made as isize)),
@@ -38,9 +34,9 @@ pub(super) fn at_once(
         },
         TCP_CONNECT => return None,
         SHUTDOWN => Ok(code(shut_down(process, first))),
-        SOCKET_SET => Ok(code(socket(process, first).and_then(|socket| {
-            socket.set(second, third).map(|()| 0)
-        }))),
+        SOCKET_SET => Ok(code(
+            socket(process, first).and_then(|socket| socket.set(second, third).map(|()| 0)),
+        )),
         SOCKET_STATUS => match socket(process, first) {
             Ok(socket) => write(process, second, &socket.status()),
             Err(failure) => Ok(failure.0),

@@ -578,9 +578,10 @@ fn a_socket_is_as_urgent_as_who_waits() {
     let there = alloc::sync::Arc::new(there);
     let reader = there.clone();
     block_on(async move {
-        let reading = spawn(level, async move {
-            reader.read(Vec::with_capacity(1)).await.0
-        })
+        let reading = spawn(
+            level,
+            async move { reader.read(Vec::with_capacity(1)).await.0 },
+        )
         .expect("memory");
         calls::sleep_async(1).await.expect("memory");
         assert_eq!(net::status_of(***there).expect("a socket").level, 3);

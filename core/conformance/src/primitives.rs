@@ -1,0 +1,184 @@
+//! The locks, channels and the like of a scene: of one thread, or of the executor that serves it.
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::pin::Pin;
+
+use super::served::Served;
+use corank::key::Keys;
+use corank::sync::{Channel, Event, Mutex, Semaphore};
+use corank::{Place, time, workers};
+use corank_model::{Op, Settings};
+
+pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// What the coroutines of a scene share: of one thread, or of a shared executor.
+pub(crate) trait Shared {
+    /// Waits as `op` says; `None` if that is nothing to wait for.
+    fn wait(&self, op: Op) -> Option<Boxed<'_, Got<'_>>>;
+
+    /// What does not wait. False if `op` is nothing of this.
+    fn apply(&self, op: Op) -> bool;
+}
+
+struct Primitives<P: Place> {
+    mutexes: Vec<Mutex<(), P>>,
+    semaphores: Vec<Semaphore<P>>,
+    events: Vec<Event<P>>,
+    channels: Vec<Box<dyn AnyChannel>>,
+    keys: Keys<P>,
+    sleep: fn(u64) -> Boxed<'static, ()>,
+}
+
+/// Makes a scene's primitives by these constructors.
+macro_rules! primitives {
+    ($settings:expr, $sleep:expr, $new:ident($($place:expr)?)) => {
+        Primitives {
+            mutexes: (0..$settings.mutexes).map(|_| Mutex::$new($($place,)? ())).collect(),
+            semaphores: ($settings.semaphores.iter())
+                .map(|&permits| Semaphore::$new($($place,)? permits as usize))
+                .collect(),
+            events: (0..$settings.events).map(|_| Event::$new($($place)?)).collect(),
+            channels: ($settings.channels.iter())
+                .map(|capacity| -> Box<dyn AnyChannel> {
+                    match capacity {
+                        1 => Box::new(Channel::<u64, 1, _>::$new($($place)?)),
+                        2 => Box::new(Channel::<u64, 2, _>::$new($($place)?)),
+                        3 => Box::new(Channel::<u64, 3, _>::$new($($place)?)),
+                        4 => Box::new(Channel::<u64, 4, _>::$new($($place)?)),
+                        _ => panic!("no trace has a channel of capacity {capacity}: add it here"),
+                    }
+                })
+                .collect(),
+            keys: Keys::$new($($place)?),
+            sleep: |deadline| Box::pin($sleep(deadline)),
+        }
+    };
+}
+
+pub(crate) fn primitives(settings: &Settings, executor: &Served) -> Rc<dyn Shared> {
+    match executor {
+        Served::Single(_) => Rc::new(primitives!(settings, time::sleep_until, new())),
+        Served::Shared(executor) => Rc::new(primitives!(
+            settings,
+            workers::sleep_until,
+            new_in(executor)
+        )),
+    }
+}
+
+/// A channel of any capacity.
+trait AnyChannel {
+    fn send(&self, message: u64) -> Boxed<'_, ()>;
+    fn receive(&self) -> Boxed<'_, u64>;
+}
+
+impl<const N: usize, P: Place> AnyChannel for Channel<u64, N, P> {
+    fn send(&self, message: u64) -> Boxed<'_, ()> {
+        let send = self.send(message);
+        Box::pin(async { send.await.expect("nobody closes it") })
+    }
+
+    fn receive(&self) -> Boxed<'_, u64> {
+        let receive = self.receive();
+        Box::pin(async { receive.await.expect("nobody closes it") })
+    }
+}
+
+impl<P: Place> Shared for Primitives<P> {
+    fn wait(&self, op: Op) -> Option<Boxed<'_, Got<'_>>> {
+        // Each future is made here and awaited there: its place among the waiters is its own.
+        Some(match op {
+            Op::Lock(mutex) => {
+                let lock = self.mutexes[mutex].lock();
+                Box::pin(async move { Got::hold(Op::Unlock(mutex), lock.await) })
+            }
+            Op::Acquire(semaphore) => {
+                let acquire = self.semaphores[semaphore].acquire();
+                Box::pin(async move { Got::hold(Op::Release(semaphore), acquire.await) })
+            }
+            Op::WaitEvent(event) => {
+                let wait = self.events[event].wait();
+                Box::pin(Got::nothing(wait))
+            }
+            Op::Send(channel, message) => {
+                let send = self.channels[channel].send(message);
+                Box::pin(Got::nothing(send))
+            }
+            Op::Receive(channel) => {
+                let receive = self.channels[channel].receive();
+                Box::pin(async { Got::Message(receive.await) })
+            }
+            Op::WaitKey(key) => {
+                let wait = self.keys.wait(key);
+                Box::pin(Got::nothing(async { wait.await.expect("memory") }))
+            }
+            Op::Sleep(deadline) => {
+                let sleep = (self.sleep)(deadline);
+                Box::pin(Got::nothing(sleep))
+            }
+            _ => return None,
+        })
+    }
+
+    fn apply(&self, op: Op) -> bool {
+        match op {
+            Op::Set(event) => self.events[event].set(),
+            Op::Reset(event) => self.events[event].reset(),
+            Op::SignalKey(key) => self.keys.signal(key).expect("memory"),
+            Op::Release(semaphore) => self.semaphores[semaphore].release(),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// What came of a wait.
+pub(crate) enum Got<'a> {
+    Nothing,
+    Message(u64),
+    Hold(Hold<'a>),
+}
+
+impl<'a> Got<'a> {
+    async fn nothing(wait: impl Future<Output = ()>) -> Self {
+        wait.await;
+        Got::Nothing
+    }
+
+    fn hold(given_back_by: Op, guard: impl Guard + 'a) -> Self {
+        Got::Hold(Hold {
+            given_back_by,
+            _guard: Box::new(guard),
+        })
+    }
+}
+
+/// A lock or a permit.
+pub(crate) trait Guard {}
+
+impl<T> Guard for T {}
+
+pub(crate) struct Hold<'a> {
+    given_back_by: Op,
+    _guard: Box<dyn Guard + 'a>,
+}
+
+/// What a coroutine holds, given back in the contract's order: the latest first (X9).
+#[derive(Default)]
+pub(crate) struct Held<'a>(pub(crate) Vec<Hold<'a>>);
+
+impl Held<'_> {
+    /// Gives back the latest thing that `op` is about; false if there is none.
+    pub(crate) fn give_back(&mut self, op: Op) -> bool {
+        let at = self.0.iter().rposition(|hold| hold.given_back_by == op);
+        at.map(|at| drop(self.0.remove(at))).is_some()
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
+}

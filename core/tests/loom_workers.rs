@@ -1,0 +1,422 @@
+//! Every interleaving of what the coroutines of one shared executor share (`corank::workers`), explored by loom.
+//!
+//! Run it with `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom_workers --target-dir target/loom`.
+//!
+//! What loom watches without being told: two who have a mutex's value at once or without an order between them, two who hold the
+//! baton, a waiter that sleeps for ever, and an executor's table that is freed never or twice.
+//!
+//! The tests were seen to fail when an operation named here is not done under the baton, or as told:
+//!
+//! TABLE
+#![cfg(loom)]
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use corank::workers::{Channel, Event, Keys, Mutex, Semaphore, sleep_until};
+use corank::{Priority, SharedExecutor, Step, yield_now};
+use loom::cell::UnsafeCell;
+use loom::sync::Notify;
+use loom::thread;
+
+/// Explores all interleavings with at most this many preemptions of threads that could go on.
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(preemptions);
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+fn level(level: u8) -> Priority {
+    Priority::new(level).unwrap()
+}
+
+/// A number of which loom reports two accesses that are not ordered.
+struct Payload(UnsafeCell<u32>);
+
+// SAFETY: loom fails the test when two accesses are not ordered.
+unsafe impl Sync for Payload {}
+// SAFETY: as above.
+unsafe impl Send for Payload {}
+
+impl Payload {
+    fn new() -> Self {
+        Self(UnsafeCell::new(0))
+    }
+
+    fn add(&self) {
+        // SAFETY: as above.
+        self.0.with_mut(|payload| unsafe { *payload += 1 });
+    }
+
+    fn read(&self) -> u32 {
+        // SAFETY: as above.
+        self.0.with(|payload| unsafe { *payload })
+    }
+}
+
+/// Lets a thread sleep.
+struct Park(Notify);
+
+impl Park {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Notify::new()))
+    }
+}
+
+impl Wake for Park {
+    fn wake(self: Arc<Self>) {
+        self.0.notify();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+/// Waits on a thread that is no worker. Loom reports a deadlock if its wake is missing.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let park = Park::new();
+    let waker = Waker::from(park.clone());
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => park.0.wait(),
+        }
+    }
+}
+
+/// Polls once, by a waker that does nothing.
+fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn new() -> Arc<SharedExecutor> {
+    Arc::new(SharedExecutor::new())
+}
+
+/// Runs what a worker finds.
+fn run(executor: &SharedExecutor) {
+    executor.worker(Waker::noop().clone()).run_until_idle();
+}
+
+/// Two workers poll two coroutines that want the same lock: one has it at a time, and each gets it.
+#[test]
+fn workers_lock() {
+    explore(2, || {
+        let executor = new();
+        let mutex = Arc::new(Mutex::new_in(&*executor, Payload::new()));
+        for at in [3, 5] {
+            let mutex = mutex.clone();
+            let locks = async move {
+                let guard = mutex.lock().await;
+                yield_now().await;
+                guard.add();
+            };
+            drop(executor.spawn(level(at), locks).unwrap());
+        }
+        let theirs = executor.clone();
+        let other = thread::spawn(move || run(&theirs));
+        run(&executor);
+        other.join().unwrap();
+        assert_eq!(executor.live(), 0);
+        assert_eq!(mutex.try_lock().unwrap().read(), 2);
+    });
+}
+
+/// A thread that is no worker waits for a lock while its holder unlocks it.
+#[test]
+fn unlock_races_with_lock_from_outside() {
+    explore(2, || {
+        let executor = new();
+        let mutex = Arc::new(Mutex::new_in(&*executor, Payload::new()));
+        let theirs = mutex.clone();
+        let other = thread::spawn(move || block_on(theirs.lock()).add());
+        block_on(mutex.lock()).add();
+        other.join().unwrap();
+        assert_eq!(mutex.try_lock().unwrap().read(), 2);
+    });
+}
+
+/// Whoever is not waiting takes the lock if it is free, and never in between.
+#[test]
+fn try_lock_races_with_unlock() {
+    explore(3, || {
+        let executor = new();
+        let mutex = Arc::new(Mutex::new_in(&*executor, Payload::new()));
+        let theirs = mutex.clone();
+        let other = thread::spawn(move || theirs.try_lock().map(|guard| guard.add()).is_some());
+        mutex.try_lock().map(|guard| guard.add());
+        let _ = mutex.is_locked();
+        other.join().unwrap();
+        assert!((1..=2).contains(&mutex.try_lock().unwrap().read()));
+    });
+}
+
+/// A waiter is dropped while the lock is handed to it: it goes on to the next.
+#[test]
+fn unlock_races_with_a_waiter_that_leaves() {
+    explore(3, || {
+        let executor = new();
+        let mutex = Arc::new(Mutex::new_in(&*executor, Payload::new()));
+        let guard = mutex.try_lock().unwrap();
+        let [leaves, mut stays] = [(); 2].map(|()| {
+            let theirs = mutex.clone();
+            let mut waits = Box::pin(async move { theirs.lock().await.add() });
+            assert!(poll_once(waits.as_mut()).is_pending());
+            waits
+        });
+        let other = thread::spawn(move || drop(leaves));
+        guard.add();
+        drop(guard);
+        block_on(stays.as_mut());
+        other.join().unwrap();
+        assert_eq!(mutex.try_lock().unwrap().read(), 2);
+    });
+}
+
+/// A permit that is released while one begins to wait is not lost.
+#[test]
+fn release_races_with_acquire() {
+    explore(3, || {
+        let executor = new();
+        let semaphore = Arc::new(Semaphore::new_in(&*executor, 0));
+        let payload = Arc::new(Payload::new());
+        let (theirs, written) = (semaphore.clone(), payload.clone());
+        let takes = thread::spawn(move || {
+            let permit = theirs.try_acquire();
+            match permit {
+                Some(permit) => permit.forget(),
+                None => block_on(theirs.acquire()).forget(),
+            }
+            assert_eq!(written.read(), 1);
+        });
+        payload.add();
+        semaphore.release();
+        takes.join().unwrap();
+        assert!(semaphore.try_acquire().is_none());
+    });
+}
+
+/// Nor is one that goes to somebody who gives up at the same time.
+#[test]
+fn release_races_with_a_waiter_that_leaves() {
+    explore(3, || {
+        let executor = new();
+        let semaphore = Arc::new(Semaphore::new_in(&*executor, 0));
+        let [leaves, mut stays] = [(); 2].map(|()| {
+            let theirs = semaphore.clone();
+            let mut waits = Box::pin(async move { theirs.acquire().await.forget() });
+            assert!(poll_once(waits.as_mut()).is_pending());
+            waits
+        });
+        let other = thread::spawn(move || drop(leaves));
+        semaphore.release();
+        block_on(stays.as_mut());
+        other.join().unwrap();
+        assert_eq!(semaphore.free(), 0);
+    });
+}
+
+#[test]
+fn set_races_with_wait() {
+    explore(3, || {
+        let executor = new();
+        let event = Arc::new(Event::new_in(&*executor));
+        let payload = Arc::new(Payload::new());
+        let (theirs, written) = (event.clone(), payload.clone());
+        let waits = thread::spawn(move || {
+            if !theirs.is_set() {
+                block_on(theirs.wait());
+            }
+            assert_eq!(written.read(), 1);
+        });
+        payload.add();
+        event.set();
+        waits.join().unwrap();
+    });
+}
+
+/// One sets an event and takes it back while another begins to wait: who waited before goes through, whoever comes later waits.
+#[test]
+fn reset_races_with_wait() {
+    explore(3, || {
+        let executor = new();
+        let event = Arc::new(Event::new_in(&*executor));
+        let theirs = event.clone();
+        let waits = thread::spawn(move || block_on(theirs.wait()));
+        event.set();
+        event.reset();
+        event.set();
+        waits.join().unwrap();
+    });
+}
+
+/// Messages come out once each and in order, whichever side waits.
+#[test]
+fn send_races_with_receive() {
+    explore(2, || {
+        let executor = new();
+        let channel = Arc::new(Channel::<u32, 1>::new_in(&*executor));
+        let theirs = channel.clone();
+        let sends = thread::spawn(move || {
+            block_on(theirs.send(1)).unwrap();
+            block_on(theirs.send(2)).unwrap();
+            theirs.close();
+        });
+        assert_eq!(block_on(channel.receive()), Some(1));
+        assert_eq!(block_on(channel.receive()), Some(2));
+        assert_eq!(block_on(channel.receive()), None);
+        sends.join().unwrap();
+    });
+}
+
+/// The same without waiting, and closed in between.
+#[test]
+fn close_races_with_send() {
+    explore(3, || {
+        let executor = new();
+        let channel = Arc::new(Channel::<u32, 1>::new_in(&*executor));
+        let theirs = channel.clone();
+        let sends = thread::spawn(move || {
+            let sent = [theirs.try_send(1).is_ok(), block_on(theirs.send(2)).is_ok()];
+            sent.into_iter().filter(|&sent| sent).count()
+        });
+        let first = channel.try_receive().is_ok();
+        channel.close();
+        let sent = sends.join().unwrap();
+        assert_eq!(usize::from(first) + channel.len(), sent);
+        assert!(channel.is_closed());
+    });
+}
+
+#[test]
+fn signal_races_with_wait() {
+    explore(3, || {
+        let executor = new();
+        let keys = Arc::new(Keys::new_in(&*executor));
+        let payload = Arc::new(Payload::new());
+        let (theirs, written) = (keys.clone(), payload.clone());
+        let waits = thread::spawn(move || {
+            block_on(theirs.wait(7)).unwrap();
+            assert_eq!(written.read(), 1);
+            theirs.fresh()
+        });
+        payload.add();
+        keys.signal(7).unwrap();
+        let mine = keys.fresh();
+        assert_ne!(waits.join().unwrap(), mine);
+        assert!(keys.is_empty());
+    });
+}
+
+/// A signal to one who gives up at the same time is given again.
+#[test]
+fn signal_races_with_a_waiter_that_leaves() {
+    explore(2, || {
+        let executor = new();
+        let keys = Arc::new(Keys::new_in(&*executor));
+        let theirs = keys.clone();
+        let leaves = thread::spawn(move || {
+            let mut wait = pin!(theirs.wait(7));
+            poll_once(wait.as_mut()).is_ready()
+        });
+        keys.signal(7).unwrap();
+        if !leaves.join().unwrap() {
+            block_on(keys.wait(7)).unwrap();
+        }
+        assert!(keys.is_empty());
+    });
+}
+
+/// A timer fires while its sleeper is polled by another worker, or dropped.
+#[test]
+fn advance_races_with_sleep() {
+    explore(3, || {
+        let executor = new();
+        let payload = Arc::new(Payload::new());
+        let written = payload.clone();
+        let sleeper = executor
+            .spawn(level(3), async move {
+                sleep_until(5).await;
+                written.read()
+            })
+            .unwrap();
+        let theirs = executor.clone();
+        let worker = thread::spawn(move || run(&theirs));
+        payload.add();
+        executor.advance(5);
+        worker.join().unwrap();
+        run(&executor);
+        assert_eq!(sleeper.try_join().unwrap().unwrap(), 1);
+        assert_eq!(executor.next_deadline(), None);
+    });
+}
+
+/// A sleeper is dropped on one thread while its timer fires on another.
+#[test]
+fn advance_races_with_a_sleeper_that_leaves() {
+    explore(3, || {
+        let executor = new();
+        let mut sleep = Box::pin(sleep_until(5));
+        let one = executor.worker(Waker::noop().clone());
+        assert!(one.within(|| poll_once(sleep.as_mut())).is_pending());
+        drop(one);
+        let leaves = thread::spawn(move || drop(sleep));
+        executor.advance(5);
+        leaves.join().unwrap();
+        assert_eq!(executor.next_deadline(), None);
+    });
+}
+
+/// The executor goes while others still have what belongs to it: its table stays until they are done.
+#[test]
+fn the_executor_goes_first() {
+    explore(3, || {
+        let executor = SharedExecutor::new();
+        let mut sleep = Box::pin(sleep_until(5));
+        let one = executor.worker(Waker::noop().clone());
+        assert!(one.within(|| poll_once(sleep.as_mut())).is_pending());
+        drop(one);
+        let semaphore = Semaphore::new_in(&executor, 0);
+        let leaves = thread::spawn(move || {
+            drop(sleep);
+            semaphore.release();
+            assert_eq!(semaphore.free(), 1);
+        });
+        drop(executor);
+        leaves.join().unwrap();
+    });
+}
+
+/// H10: a worker goes to sleep until the next deadline while another sets an earlier one: it is called, or sees it.
+#[test]
+fn an_earlier_deadline_reaches_who_sleeps() {
+    explore(3, || {
+        let executor = new();
+        let theirs = executor.clone();
+        let other = thread::spawn(move || {
+            let park = Park::new();
+            let worker = theirs.worker(Waker::from(park.clone()));
+            // The clock stands at 5 when somebody sleeps until then.
+            loop {
+                let step = worker.step();
+                if theirs.next_deadline() == Some(5) {
+                    break;
+                }
+                if step == Step::Idle {
+                    park.0.wait();
+                }
+            }
+        });
+        let mut sleep = Box::pin(sleep_until(5));
+        let one = executor.worker(Waker::noop().clone());
+        assert!(one.within(|| poll_once(sleep.as_mut())).is_pending());
+        drop(one);
+        other.join().unwrap();
+        drop(sleep);
+    });
+}
