@@ -378,7 +378,7 @@ impl Stack {
                 }
                 is_over
             }
-            Kind::Udp(_) => {
+            Kind::Udp => {
                 udp::settle(socket, state);
                 false
             }
@@ -441,6 +441,6 @@ fn connection(way: Way, key: Key, opens: bool) -> Result<Option<Arc<Endpoint>>, 
 fn phase(socket: &Endpoint, state: &mut State) -> Phase {
     match socket.kind {
         Kind::Tcp { .. } => state.tcp().state(),
-        Kind::Udp(_) => Phase::Closed,
+        Kind::Udp => Phase::Closed,
     }
 }

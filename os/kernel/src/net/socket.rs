@@ -47,8 +47,8 @@ pub(super) enum Kind {
         key: Key,
         listener: Option<Weak<Listener>>,
     },
-    /// The UDP socket at this port.
-    Udp(u16),
+    /// A UDP socket.
+    Udp,
 }
 
 /// A socket.

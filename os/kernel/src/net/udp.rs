@@ -53,7 +53,7 @@ pub(crate) fn connect(
     tcp::make_room();
     let socket = TABLE.lock().add_datagrams(port, || {
         let socket = udp::Socket::new(buffer(), buffer());
-        Endpoint::new(way, Kind::Udp(port), level, socket)
+        Endpoint::new(way, Kind::Udp, level, socket)
     })?;
     // From here on it is closed when this is dropped.
     let datagrams = Datagrams {
