@@ -4,6 +4,7 @@ mod host;
 mod mcu;
 mod plan;
 mod runner;
+mod tcp;
 
 use crate::{repository, setup};
 use anyhow::Result;

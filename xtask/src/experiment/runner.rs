@@ -3,7 +3,7 @@
 //! The program alternates the models and prints one line per run: see [`corank_report::row::Sample`]. Other lines explain. A
 //! wrong result ends the program with a code other than 0, and then nothing is kept.
 
-use super::{Name, host, mcu, plan};
+use super::{Name, host, mcu, plan, tcp};
 use crate::os::boot::{Boot, Input};
 use crate::os::build;
 use crate::process;
@@ -27,8 +27,9 @@ const SMP: u32 = 1;
 pub(super) fn require_available(name: Name) -> Result<()> {
     match name {
         Name::A | Name::B | Name::Core | Name::McuSwitch | Name::McuSize => Ok(()),
+        Name::TcpModels | Name::TcpPriority => Ok(()),
         _ => bail!(
-            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `mcu-switch` and `mcu-size`",
+            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `tcp-models`, `tcp-priority`, `mcu-switch` and `mcu-size`",
             name.text()
         ),
     }
@@ -42,6 +43,7 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
         Name::Core => on_host(name, quick, &mut listener),
         Name::McuSwitch => mcu::switches(quick, &mut listener),
         Name::McuSize => mcu::sizes(quick, &mut listener),
+        Name::TcpModels | Name::TcpPriority => tcp::measure(name, quick, &mut listener),
         _ => in_os(name, quick, &mut listener),
     };
     listener.progress.finish();

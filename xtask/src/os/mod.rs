@@ -2,6 +2,7 @@
 
 pub(crate) mod boot;
 pub(crate) mod build;
+pub(crate) mod client;
 pub(crate) mod disk;
 pub(crate) mod network;
 mod quote;

@@ -40,7 +40,7 @@ pub(super) fn classify(medium: Medium, frame: &[u8]) -> Frame {
         },
     };
     packet
-        .and_then(|packet| classify_packet(packet))
+        .and_then(classify_packet)
         .unwrap_or(Frame::Other)
 }
 
