@@ -13,7 +13,11 @@ pub(crate) struct Settings {
     pub(crate) servers: Vec<(String, u16)>,
 }
 
-/// Seed 002, section 5.1: a request each 100 ms.
+/// From one request of a connection to the next, in milliseconds: as in seed 002, section 5.1; and none, so that the server never has nothing to
+/// do.
+const PERIODS: [u64; 2] = [100, 0];
+
+/// Seed 002, section 5.1.
 pub(crate) fn models(settings: &Settings) -> Result<()> {
     let (connections, matrices, seconds, runs): (&[usize], &[u16], u64, u32) = if settings.quick {
         (&[1, 8, 64], &[1, 20], 1, 1)
@@ -21,23 +25,25 @@ pub(crate) fn models(settings: &Settings) -> Result<()> {
         (&[1, 2, 4, 8, 16, 32, 64, 96, 128], &[1, 15, 20], 3, 3)
     };
     for run in 0..runs {
-        for &rows in matrices {
-            for &count in connections {
-                for (model, port) in &settings.servers {
-                    let outcome = load::run(&Load {
-                        port: *port,
-                        levels: vec![DEFAULT_LEVEL; count],
-                        rows,
-                        period: Duration::from_millis(100),
-                        duration: Duration::from_secs(seconds),
-                    })?;
-                    let point = format!(
-                        r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"harts":{},"run":{run}"#,
-                        settings.harts
-                    );
-                    show(&point, &outcome.connections, outcome.took);
-                    let each = outcome.memory / count as u64;
-                    row(&point, "bytes-per-connection", "bytes", each as f64);
+        for period in PERIODS {
+            for &rows in matrices {
+                for &count in connections {
+                    for (model, port) in &settings.servers {
+                        let outcome = load::run(&Load {
+                            port: *port,
+                            levels: vec![DEFAULT_LEVEL; count],
+                            rows,
+                            period: Duration::from_millis(period),
+                            duration: Duration::from_secs(seconds),
+                        })?;
+                        let point = format!(
+                            r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"period":{period},"harts":{},"run":{run}"#,
+                            settings.harts
+                        );
+                        show(&point, &outcome.connections, outcome.took);
+                        let each = outcome.memory / count as u64;
+                        row(&point, "bytes-per-connection", "bytes", each as f64);
+                    }
                 }
             }
         }
@@ -45,20 +51,23 @@ pub(crate) fn models(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Seed 002, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone, and
-/// as many connections as under the load, all at one level.
+/// Seed 002, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone;
+/// all connections under overload; and as many, all at one level.
 pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     const LEVELS: u8 = 8;
     const EACH: usize = 16;
     let (seconds, runs) = if settings.quick { (2, 1) } else { (5, 3) };
     let by_level: Vec<u8> = (0..LEVELS).flat_map(|level| [level; EACH]).collect();
+    let one_level = vec![LEVELS / 2; by_level.len()];
     let loads = [
-        ("full", by_level),
-        ("level-0-alone", vec![0; EACH]),
-        ("one-level", vec![LEVELS / 2; EACH * usize::from(LEVELS)]),
+        ("level-0-alone", vec![0; EACH], 50),
+        ("full", by_level.clone(), 50),
+        // The next request comes with the answer: the server never has nothing to do.
+        ("overload", by_level, 0),
+        ("overload-one-level", one_level, 0),
     ];
     for run in 0..runs {
-        for (name, levels) in &loads {
+        for (name, levels, period) in &loads {
             for (_, port) in &settings.servers {
                 let Outcome {
                     connections, took, ..
@@ -66,7 +75,7 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
                     port: *port,
                     levels: levels.clone(),
                     rows: 20,
-                    period: Duration::from_millis(50),
+                    period: Duration::from_millis(*period),
                     duration: Duration::from_secs(seconds),
                 })?;
                 let mut shown: Vec<u8> = levels.clone();

@@ -3,8 +3,8 @@
 //! A request goes into the device's queue and belongs to the driver until the device's interrupt says that it is done; whoever
 //! asked waits for the [`Answer`]. So many requests can be under way at once, nobody looks again and again whether one is done,
 //! and a waiter that is dropped leaves no memory behind that the device still writes to.
-use super::dma::Dma;
 use super::plic;
+use super::virtio::{self, Dma};
 use crate::boot::Machine;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -12,7 +12,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::pin::Pin;
-use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
 use spin::{Mutex, Once};
 use virtio_drivers::queue::VirtQueue;
@@ -148,21 +147,11 @@ pub(crate) fn get() -> Option<&'static Disk> {
 
 /// Finds the first block device among the machine's virtio devices and switches its interrupt on.
 pub(crate) fn init(machine: &Machine) {
-    for (registers, interrupt) in machine.virtio.iter().flatten() {
-        let Some(header) = NonNull::new(registers.start as *mut _) else {
-            continue;
-        };
-        // SAFETY: the device tree says that the registers of a virtio device lie there, and they are mapped.
-        let Ok(transport) = (unsafe { MmioTransport::new(header, registers.len()) }) else {
-            continue;
-        };
-        if transport.device_type() != DeviceType::Block {
-            continue;
-        }
+    for (transport, interrupt) in virtio::devices(machine, DeviceType::Block) {
         match Disk::new(transport) {
             Ok(disk) => {
                 DISK.call_once(|| disk);
-                plic::enable(*interrupt, self::interrupt);
+                plic::enable(interrupt, self::interrupt);
                 return;
             }
             Err(error) => crate::println!("corank: the disk cannot be used: {error}"),

@@ -3,16 +3,15 @@
 //! Frames that have come lie in buffers of the device's receive queue until [`Card::receive`] takes them out; those that are sent
 //! belong to the device until it has read them. Its interrupt only wakes the network's coroutine, and does not come again until that
 //! one has found nothing more to do: see [`Card::listen`].
-use super::dma::Dma;
 use super::plic;
+use super::virtio::{self, Dma};
 use crate::boot::Machine;
 use crate::net;
 use alloc::vec::Vec;
-use core::ptr::NonNull;
 use spin::{Mutex, Once};
 use virtio_drivers::device::net::VirtIONetRaw;
+use virtio_drivers::transport::DeviceType;
 use virtio_drivers::transport::mmio::MmioTransport;
-use virtio_drivers::transport::{DeviceType, Transport};
 
 /// Buffers of each queue. As many frames can have come before they are taken out; more are lost, as on any network.
 const BUFFERS: usize = 64;
@@ -64,21 +63,11 @@ pub(crate) fn get() -> Option<&'static Card> {
 
 /// Finds the first network card among the machine's virtio devices and switches its interrupt on.
 pub(crate) fn init(machine: &Machine) {
-    for (registers, interrupt) in machine.virtio.iter().flatten() {
-        let Some(header) = NonNull::new(registers.start as *mut _) else {
-            continue;
-        };
-        // SAFETY: the device tree says that the registers of a virtio device lie there, and they are mapped.
-        let Ok(transport) = (unsafe { MmioTransport::new(header, registers.len()) }) else {
-            continue;
-        };
-        if transport.device_type() != DeviceType::Network {
-            continue;
-        }
+    for (transport, interrupt) in virtio::devices(machine, DeviceType::Network) {
         match Card::new(transport) {
             Ok(card) => {
                 CARD.call_once(|| card);
-                plic::enable(*interrupt, self::interrupt);
+                plic::enable(interrupt, self::interrupt);
                 return;
             }
             Err(error) => crate::println!("corank: the network card cannot be used: {error}"),

@@ -39,9 +39,7 @@ pub(super) fn classify(medium: Medium, frame: &[u8]) -> Frame {
             _ => None,
         },
     };
-    packet
-        .and_then(classify_packet)
-        .unwrap_or(Frame::Other)
+    packet.and_then(classify_packet).unwrap_or(Frame::Other)
 }
 
 fn classify_packet(packet: &[u8]) -> Option<Frame> {

@@ -1,9 +1,31 @@
-//! Memory that virtio devices reach.
+//! What virtio devices have in common: how they are found, and the memory that they reach.
+use crate::boot::Machine;
 use crate::memory::PAGE_SIZE;
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::alloc::Layout;
 use core::ptr::NonNull;
+use virtio_drivers::transport::mmio::MmioTransport;
+use virtio_drivers::transport::{DeviceType, Transport};
 use virtio_drivers::{BufferDirection, Hal, PhysAddr};
+
+/// The machine's virtio devices of one type, and the numbers of their interrupts.
+pub(super) fn devices(
+    machine: &Machine,
+    wanted: DeviceType,
+) -> impl Iterator<Item = (MmioTransport<'static>, u32)> {
+    let places = machine.virtio.iter().flatten();
+    places.filter_map(move |(registers, interrupt)| {
+        let header = NonNull::new(registers.start as *mut _)?;
+        // SAFETY: the device tree says that the registers of a virtio device lie there, and they are mapped.
+        let transport = unsafe { MmioTransport::new(header, registers.len()) }.ok()?;
+        if transport.device_type() == wanted {
+            return Some((transport, *interrupt));
+        }
+        // Dropped, it would reset the device, which another driver may have set up already.
+        core::mem::forget(transport);
+        None
+    })
+}
 
 /// Memory that a device may reach: all of the kernel's is, at the address at which the kernel sees it.
 pub(super) struct Dma;
