@@ -3,15 +3,9 @@
 get_filename_component(CORANK_MCU_DIR ${CMAKE_CURRENT_LIST_DIR}/../mcu ABSOLUTE CACHE)
 mark_as_advanced(CORANK_MCU_DIR)
 
-# The program that reads the table of frames out of a firmware: from this repository's sources, or installed with the library.
-find_program(CORANK_FRAMES_PROGRAM corank-frames HINTS ${CMAKE_CURRENT_LIST_DIR}/../../../bin ${CMAKE_CURRENT_LIST_DIR}/../../../../bin NO_DEFAULT_PATH)
-mark_as_advanced(CORANK_FRAMES_PROGRAM)
-if(CORANK_FRAMES_PROGRAM)
-  set(frames ${CORANK_FRAMES_PROGRAM})
-else()
-  set(frames cargo run --quiet --manifest-path ${CMAKE_CURRENT_LIST_DIR}/../frames/Cargo.toml --)
-endif()
-set(CORANK_FRAMES ${frames} CACHE STRING "Reads the table of coroutine frames")
+# The program that reads the table of frames out of a firmware. An installed package has set it; else it is built from its sources.
+set(CORANK_FRAMES cargo run --quiet --manifest-path ${CMAKE_CURRENT_LIST_DIR}/../frames/Cargo.toml --
+    CACHE STRING "Reads the table of coroutine frames")
 
 # corank_board_vectors(BOARD VARIABLE)
 #
@@ -26,19 +20,24 @@ function(corank_board_vectors board variable)
   set(${variable} ${${board}} PARENT_SCOPE)
 endfunction()
 
-# corank_firmware(NAME BOARD stm32f405|mps2-an386|lm3s6965 SOURCES FILE... [VECTORS NUMBER])
+# corank_firmware(NAME BOARD stm32f405|mps2-an386|lm3s6965 SOURCES FILE... [HAL] [VECTORS NUMBER])
 #
-# An executable with start-up code, vector table and linker script of a board; with VECTORS, the table has so many device interrupts only. It needs no library but the compiler's own. Its build fails if a coroutine's frame
+# An executable with start-up code, vector table and linker script of a board; with HAL, the interrupt handlers of "hal/hal.hpp" as well; with VECTORS, the table has so
+# many device interrupts only. It needs no library but the compiler's own. Its build fails if a coroutine's frame
 # is larger than its slot, and says whose.
 function(corank_firmware name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "BOARD;VECTORS" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "HAL" "BOARD;VECTORS" "SOURCES")
   corank_board_vectors("${arg_BOARD}" vectors)
   if(DEFINED arg_VECTORS)
     set(vectors ${arg_VECTORS})
   endif()
   set(board ${CORANK_MCU_DIR}/board)
   add_executable(${name} ${arg_SOURCES} ${board}/start.cpp ${board}/memory.cpp)
-  target_compile_definitions(${name} PRIVATE CORANK_DEVICE_VECTORS=${vectors})
+  string(MAKE_C_IDENTIFIER "${arg_BOARD}" identifier)
+  target_compile_definitions(${name} PRIVATE CORANK_DEVICE_VECTORS=${vectors} CORANK_BOARD_${identifier})
+  if(arg_HAL)
+    target_sources(${name} PRIVATE ${CORANK_MCU_DIR}/hal/${arg_BOARD}/handlers.cpp)
+  endif()
   set_source_files_properties(${board}/memory.cpp PROPERTIES COMPILE_OPTIONS -fno-builtin)
   target_link_libraries(${name} PRIVATE corank::corank)
   target_include_directories(${name} PRIVATE ${CORANK_MCU_DIR})

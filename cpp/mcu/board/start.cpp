@@ -15,6 +15,10 @@ void* __dso_handle = nullptr;
 int __aeabi_atexit(void*, void (*)(void*), void*) { return 0; }
 int __cxa_atexit(void (*)(void*), void*, void*) { return 0; }
 
+// clang without optimisation makes tables for unwinding, which refer to these. Neither they nor the tables are linked (sections.ld), but libgcc's would be looked for.
+void __aeabi_unwind_cpp_pr0() {}
+void __aeabi_unwind_cpp_pr1() {}
+
 void default_handler() {
   for (;;) asm volatile("bkpt 1");
 }

@@ -137,10 +137,14 @@ impl Bands {
         }
     }
 
-    /// Work at this level begins.
-    #[inline]
-    pub(crate) fn raise(&self, level: Priority) {
+    /// Work at this level begins. Says whether Linux puts the process's workers behind all others from now on.
+    pub(crate) fn raise(&self, level: Priority) -> bool {
         self.raise_to(Band::of(level));
+        match self.mix {
+            Mix::Silent => false,
+            Mix::Bulk => true,
+            Mix::Bands | Mix::RealTime => self.may_return && self.current() == Band::Bulk,
+        }
     }
 
     /// Something of unknown urgency comes for a worker that sleeps.
@@ -148,7 +152,6 @@ impl Bands {
         self.raise_to(Band::Normal);
     }
 
-    #[inline]
     fn raise_to(&self, band: Band) {
         if band < self.current() {
             self.move_to(&mut self.lock(), band);

@@ -32,6 +32,8 @@ pub(crate) struct Claim {
     pub(crate) standing: Standing,
     /// Whether it looks at its bell before every poll: then it may be rung while it runs.
     pub(crate) strict: bool,
+    /// Whether Linux puts it behind all others by itself: it is at nice 19.
+    pub(crate) behind: bool,
     /// Since when it stands in line at its level, or since when it is released. Kept in units of [`UNIT`].
     pub(crate) since: Nanoseconds,
 }
@@ -46,9 +48,10 @@ pub(crate) struct Damaged;
 const LEVEL: u64 = 0x3f;
 const STANDING: u32 = 8;
 const STRICT: u64 = 1 << 10;
+const BEHIND: u64 = 1 << 11;
 const TIME: u32 = 16;
-/// Bits 6, 7 and 11 to 15.
-const UNUSED: u64 = 0xf8c0;
+/// Bits 6, 7 and 12 to 15.
+const UNUSED: u64 = 0xf0c0;
 
 impl Claim {
     /// The word that says this. It is never 0, which is no claim.
@@ -58,8 +61,12 @@ impl Claim {
             Standing::Aside => 2,
             Standing::Released => 3,
         };
-        let strict = if self.strict { STRICT } else { 0 };
-        u64::from(self.level.level()) | standing << STANDING | strict | (self.since / UNIT) << TIME
+        let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
+        u64::from(self.level.level())
+            | standing << STANDING
+            | flag(self.strict, STRICT)
+            | flag(self.behind, BEHIND)
+            | (self.since / UNIT) << TIME
     }
 
     /// What a word says; any word may come, because another process wrote it.
@@ -80,6 +87,7 @@ impl Claim {
             level: Priority::new((word & LEVEL) as u8).ok_or(Damaged)?,
             standing,
             strict: word & STRICT != 0,
+            behind: word & BEHIND != 0,
             since: (word >> TIME) * UNIT,
         }))
     }
@@ -97,9 +105,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_claim_survives_its_word(level in 0u8..64, standing in 0..3, strict: bool, time in 0u64..1 << 48) {
+        fn every_claim_survives_its_word(level in 0u8..64, standing in 0..3, strict: bool, behind: bool, time in 0u64..1 << 48) {
             let standing = [Standing::Running, Standing::Aside, Standing::Released][standing as usize];
-            let claim = Claim { level: Priority::new(level).unwrap(), standing, strict, since: time * UNIT };
+            let claim = Claim { level: Priority::new(level).unwrap(), standing, strict, behind, since: time * UNIT };
             prop_assert_ne!(claim.to_word(), 0);
             prop_assert_eq!(Claim::from_word(claim.to_word()), Ok(Some(claim)));
         }
@@ -118,11 +126,12 @@ mod tests {
             level: Priority::DEFAULT,
             standing: Standing::Running,
             strict: true,
+            behind: true,
             since: 0,
         }
         .to_word();
         assert_eq!(Claim::from_word(0), Ok(None));
-        for bit in [6, 7, 11, 12, 13, 14, 15] {
+        for bit in [6, 7, 12, 13, 14, 15] {
             assert_eq!(Claim::from_word(word | 1 << bit), Err(Damaged));
         }
         assert_eq!(Claim::from_word(u64::from(u8::MAX)), Err(Damaged));

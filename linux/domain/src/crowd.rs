@@ -18,6 +18,8 @@ pub(crate) struct Slot {
     claim: AtomicU64,
     /// When the worker last looked up from its coroutines.
     beat: AtomicU64,
+    /// The processor that it ran on when it last looked up, plus one; 0 before that.
+    processor: AtomicU64,
 }
 
 impl Slot {
@@ -31,6 +33,17 @@ impl Slot {
     /// The worker is still there.
     pub(crate) fn beat(&self, now: Nanoseconds) {
         self.beat.store(now, Ordering::Relaxed);
+    }
+
+    /// Where the worker runs now. It may be moved at any time.
+    pub(crate) fn runs_on(&self, processor: usize) {
+        self.processor
+            .store(processor as u64 + 1, Ordering::Relaxed);
+    }
+
+    /// Where the worker was seen last, whatever is said of it.
+    fn processor(&self) -> Option<u64> {
+        self.processor.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// The word of the claim and the last beat, whatever they are.
@@ -78,7 +91,7 @@ impl Timing {
             tick,
             grace: ticks(5),
             hold: ticks(25),
-            slice: ticks(4),
+            slice: ticks(25),
         }
     }
 }
@@ -129,10 +142,13 @@ impl<M: Member> Crowd<M> {
                 if seen.max(claim.since) > now + FUTURE {
                     member.found_damage();
                 } else if now.saturating_sub(seen) <= counts {
+                    let runs = claim.standing == Standing::Running;
                     line.add(Entry {
                         member: index,
                         worker,
                         claim,
+                        processor: runs.then(|| member.slot(worker).processor()).flatten(),
+                        crowded: false,
                     });
                 }
             }
@@ -242,6 +258,7 @@ mod tests {
             level: Priority::new(level).unwrap(),
             standing,
             strict: true,
+            behind: false,
             since,
         }
     }

@@ -5,6 +5,12 @@
 //!    there for longer; and
 //! 2. something strictly more urgent wants a processor, or has wanted one a short while ago.
 //!
+//! Among equals those stand behind that were last seen on a processor on which something strictly more urgent is now: they have lost it already,
+//! and if they stepped aside on another one, that would be left without work.
+//!
+//! For a worker that Linux knows to be less urgent (it is at nice 19) equals do not count in 1.: what is more urgent gets its processor from Linux at
+//! once, however many of them there are, and whoever sleeps leaves a processor without work until Linux has moved somebody there.
+//!
 //! So equals alone are left to Linux, which shares the processors among them fairly. But beside something more urgent only as many
 //! workers stay as there is room for: otherwise the urgent one finds several equals on each processor when it comes, and Linux
 //! lets it wait for their slices.
@@ -20,6 +26,10 @@ pub(crate) struct Entry {
     /// Which of the member's workers it is.
     pub(crate) worker: usize,
     pub(crate) claim: Claim,
+    /// Where it runs, as far as that is known.
+    pub(crate) processor: Option<u64>,
+    /// Something strictly more urgent runs there too. Found out by the [`Line`].
+    pub(crate) crowded: bool,
 }
 
 /// How many processors each pair of members has in common: what one's workers take away from the other's.
@@ -59,6 +69,8 @@ pub(crate) struct Line {
     entries: Vec<Entry>,
     /// How many of each member stand ahead of the one that is looked at.
     ahead: Vec<usize>,
+    /// How many of each member are strictly more urgent than that one.
+    more_urgent: Vec<usize>,
     /// The most urgent level of each member that wants a processor, or has wanted one lately.
     urgent: Vec<Option<Priority>>,
 }
@@ -67,8 +79,10 @@ impl Line {
     /// Nobody is in line, of this many members.
     pub(crate) fn clear(&mut self, members: usize) {
         self.entries.clear();
-        self.ahead.clear();
-        self.ahead.resize(members, 0);
+        for counts in [&mut self.ahead, &mut self.more_urgent] {
+            counts.clear();
+            counts.resize(members, 0);
+        }
         self.urgent.clear();
         self.urgent.resize(members, None);
     }
@@ -103,6 +117,17 @@ impl Line {
             .max()
     }
 
+    fn find_crowded(&mut self) {
+        for at in 0..self.entries.len() {
+            let one = self.entries[at];
+            let crowded = self.entries.iter().any(|other| {
+                other.processor == one.processor
+                    && other.claim.level.is_more_urgent_than(one.claim.level)
+            });
+            self.entries[at].crowded = one.processor.is_some() && crowded;
+        }
+    }
+
     /// Tells of each in line, from its head, whether it has to step aside: then, what the most urgent level is that it does so
     /// for. `rank` makes the order among those who came at the same moment the same for all who look.
     pub(crate) fn decide(
@@ -111,18 +136,29 @@ impl Line {
         rank: impl Fn(usize) -> u64,
         mut tell: impl FnMut(&Entry, Option<Priority>),
     ) {
+        self.find_crowded();
         self.entries.sort_unstable_by_key(|entry| {
             (
                 entry.claim.level,
+                entry.crowded,
                 entry.claim.since,
                 rank(entry.member),
                 entry.worker,
             )
         });
+        let mut level = None;
         for entry in &self.entries {
+            if level.replace(entry.claim.level) != Some(entry.claim.level) {
+                self.more_urgent.clone_from(&self.ahead);
+            }
             let own = entry.member;
             let seats = overlap.between(own, own);
-            let taken: usize = (self.ahead.iter().enumerate())
+            let ahead = if entry.claim.behind {
+                &self.more_urgent
+            } else {
+                &self.ahead
+            };
+            let taken: usize = (ahead.iter().enumerate())
                 .map(|(member, &ahead)| ahead.min(overlap.between(own, member)))
                 .sum();
             let full = taken >= seats.max(1);
@@ -155,8 +191,18 @@ mod tests {
                 level,
                 standing,
                 strict: true,
+                behind: false,
                 since,
             },
+            processor: None,
+            crowded: false,
+        }
+    }
+
+    fn on(processor: u64, entry: Entry) -> Entry {
+        Entry {
+            processor: Some(processor),
+            ..entry
         }
     }
 
@@ -214,6 +260,33 @@ mod tests {
     }
 
     #[test]
+    fn who_has_lost_its_processor_steps_aside_rather_than_its_equals() {
+        let all = [
+            on(1, entry(0, 0, 2, Running, 9)),
+            on(0, entry(1, 0, 50, Running, 8)),
+            on(1, entry(1, 1, 50, Running, 7)),
+        ];
+        assert_eq!(aside(&all, &[3, 3]), [(1, 1)]);
+        // Equals crowd nobody.
+        let all = [
+            on(1, entry(0, 0, 50, Running, 9)),
+            on(0, entry(0, 1, 2, Running, 9)),
+            on(1, entry(1, 1, 50, Running, 7)),
+        ];
+        assert_eq!(aside(&all, &[3, 3]), [(0, 0)]);
+    }
+
+    #[test]
+    fn whom_linux_puts_behind_makes_way_for_the_more_urgent_alone() {
+        let mut all: Vec<Entry> = (0..4).map(|at| entry(1, at, 50, Running, 5)).collect();
+        all.iter_mut().for_each(|entry| entry.claim.behind = true);
+        all.push(entry(0, 0, 2, Running, 9));
+        assert_eq!(aside(&all, &[3, 3]), []);
+        all.push(entry(0, 1, 2, Running, 9));
+        assert_eq!(aside(&all, &[3, 3]).len(), 4);
+    }
+
+    #[test]
     fn the_most_urgent_never_steps_aside() {
         let all: Vec<Entry> = (0..9).map(|at| entry(0, at, 7, Running, 0)).collect();
         assert_eq!(aside(&all, &[1]), []);
@@ -242,8 +315,15 @@ mod tests {
         assert_eq!(aside(&all, &[0]), []);
     }
 
-    fn any_entry() -> impl Strategy<Value = (usize, u8, usize, u64)> {
-        (0usize..3, 0u8..4, 0usize..3, 0u64..4)
+    fn any_entry() -> impl Strategy<Value = (usize, u8, usize, u64, Option<u64>, bool)> {
+        (
+            0usize..3,
+            0u8..4,
+            0usize..3,
+            0u64..4,
+            proptest::option::of(0u64..3),
+            any::<bool>(),
+        )
     }
 
     proptest! {
@@ -251,13 +331,25 @@ mod tests {
         #[test]
         fn the_decision_is_the_definition(them in proptest::collection::vec(any_entry(), 0..12), masks in proptest::array::uniform3(0u64..8)) {
             let entries: Vec<Entry> = (them.iter().enumerate())
-                .map(|(at, &(member, level, standing, since))| entry(member, at, level, [Running, Aside, Released][standing], since))
+                .map(|(at, &(member, level, standing, since, processor, behind))| {
+                    let mut entry = entry(member, at, level, [Running, Aside, Released][standing], since);
+                    entry.processor = processor;
+                    entry.claim.behind = behind;
+                    entry
+                })
                 .collect();
-            let key = |entry: &Entry| (entry.claim.level, entry.claim.since, entry.member, entry.worker);
+            let crowded = |entry: &Entry| entry.processor.is_some() && entries.iter().any(|other| {
+                other.claim.wants() && other.processor == entry.processor && other.claim.level < entry.claim.level
+            });
+            let key = |entry: &Entry| (entry.claim.level, crowded(entry), entry.claim.since, entry.member, entry.worker);
             let mut expected: Vec<&Entry> = entries.iter().filter(|one| {
                 let seats = masks[one.member].count_ones().max(1);
                 let ahead: u32 = (0..3).map(|member| {
-                    let them = entries.iter().filter(|other| other.member == member && other.claim.wants() && key(other) < key(one));
+                    let them = entries.iter().filter(|other| other.member == member && other.claim.wants() && if one.claim.behind {
+                        other.claim.level < one.claim.level
+                    } else {
+                        key(other) < key(one)
+                    });
                     (them.count() as u32).min((masks[one.member] & masks[member]).count_ones())
                 }).sum();
                 let urgent = entries.iter().any(|other| {

@@ -74,6 +74,7 @@ fn claim(level: u8, standing: Standing) -> Option<Claim> {
         level: Priority::new(level).unwrap(),
         standing,
         strict: true,
+        behind: false,
         since: if standing == Standing::Released {
             0
         } else {

@@ -193,9 +193,11 @@ impl Worker {
         self.quiet.set(ASK);
         let now = clock::now();
         let timing = &self.shared.timing;
+        let behind = self.shared.bands.raise(level);
         let mut claim = match self.claim.get() {
             Some(claim) if claim.level == level => Claim {
                 standing: Standing::Running,
+                behind,
                 ..claim
             },
             _ => {
@@ -204,13 +206,13 @@ impl Worker {
                     level,
                     standing: Standing::Running,
                     strict: self.shared.mode == Mode::Strict,
+                    behind,
                     since: now,
                 }
             }
         };
         self.show(claim, now);
         self.shared.rouse_agent();
-        self.shared.bands.raise(level);
         let mut line = self.line.borrow_mut();
         crowd.survey(&mut line, now, timing);
         if now.saturating_sub(self.seated.get()) > timing.slice && line.has_aside_at(level) {
@@ -231,7 +233,9 @@ impl Worker {
     fn show(&self, claim: Claim, now: Nanoseconds) {
         self.claim
             .set((claim.standing != Standing::Released).then_some(claim));
-        self.shared.page.slots[self.index].show(Some(claim), now);
+        let slot = &self.shared.page.slots[self.index];
+        slot.runs_on(rustix::thread::sched_getcpu());
+        slot.show(Some(claim), now);
     }
 
     fn settle(&self, now: Nanoseconds) -> Option<Priority> {

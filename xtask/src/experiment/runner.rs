@@ -26,10 +26,12 @@ const SMP: u32 = 1;
 /// Fails, before anything is built, where an experiment is not written yet.
 pub(super) fn require_available(name: Name) -> Result<()> {
     match name {
-        Name::A | Name::B | Name::Core | Name::McuSwitch | Name::McuSize => Ok(()),
+        Name::A | Name::B | Name::Core | Name::LinuxMachine | Name::McuSwitch | Name::McuSize => {
+            Ok(())
+        }
         Name::TcpModels | Name::TcpPriority => Ok(()),
         _ => bail!(
-            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `tcp-models`, `tcp-priority`, `mcu-switch` and `mcu-size`",
+            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `tcp-models`, `tcp-priority`, `linux-machine`, `mcu-switch` and `mcu-size`",
             name.text()
         ),
     }
@@ -40,7 +42,8 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
     require_available(name)?;
     let mut listener = Listener::new(&name.text());
     let settings = match name {
-        Name::Core => on_host(name, quick, &mut listener),
+        Name::Core => on_host(name, "corank-experiments", quick, &mut listener),
+        Name::LinuxMachine => on_host(name, "corank-experiment-machine", quick, &mut listener),
         Name::McuSwitch => mcu::switches(quick, &mut listener),
         Name::McuSize => mcu::sizes(quick, &mut listener),
         Name::TcpModels | Name::TcpPriority => tcp::measure(name, quick, &mut listener),
@@ -113,8 +116,13 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
     ))
 }
 
-/// Runs the experiment's program on the host.
-fn on_host(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
+/// Runs the experiment's program, which is in this package, on the host.
+fn on_host(
+    name: Name,
+    package: &str,
+    quick: bool,
+    listener: &mut Listener,
+) -> Result<Map<String, Value>> {
     let program = format!("experiment-{}", name.text());
     let mut command = host_cargo();
     command.args([
@@ -123,7 +131,7 @@ fn on_host(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<Strin
         "--profile",
         "bench",
         "--package",
-        "corank-experiments",
+        package,
         "--bin",
         &program,
         "--",
@@ -168,7 +176,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let progress = Progress::spinner(&format!("experiment {name}"));
         Self {
             progress,

@@ -1,5 +1,8 @@
 //! Tests of the C++ library: on the host, on the Cortex-M4, and programs that must not compile.
 
+mod figures;
+mod package;
+
 use super::Context;
 use super::outcome::Outcome;
 use crate::cpp::{self, Pace};
@@ -64,16 +67,8 @@ fn missing_line(guide: &str, program: &str) -> Option<String> {
 /// The suites, traces and forced interrupts on the Cortex-M4; and what must not be in such a firmware.
 pub(super) fn device(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    let freertos = format!("-DCORANK_FREERTOS={}", cpp::freertos()?.display());
     for preset in ["cortex-m4-gcc", "cortex-m4-clang"] {
-        let options = [freertos.clone()];
-        let folder = cpp::build_in(
-            preset,
-            preset,
-            &options,
-            "device-tests",
-            &mut context.progress,
-        )?;
+        let folder = cpp::build(preset, "device-tests", &mut context.progress)?;
         let firmware = folder.join("tests/device/device-tests.elf");
         let finished = context.command(&cpp::qemu(&firmware, Pace::EveryInstruction))?;
         let mut counted = Outcome::of_last_line(&finished.output, finished.success());
@@ -88,10 +83,15 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
             context.show(&finished.tail(40));
         }
         outcome.add(counted);
+        cpp::make(&folder, "hal-tests", &mut context.progress)?;
+        for board in ["lm3s6965", "mps2-an386"] {
+            let firmware = folder.join(format!("tests/hal/hal-{board}.elf"));
+            let finished = context.command(&cpp::qemu_board(board, &firmware, "ping"))?;
+            outcome.add(Outcome::of_last_line(&finished.output, finished.success()));
+        }
         if preset == "cortex-m4-gcc" {
             cpp::make(&folder, "samples", &mut context.progress)?;
             outcome.add(samples(context, &folder.join("mcu/sample"))?);
-            outcome.add(template(context)?);
         }
         outcome.add(match unwanted_symbols(&std::fs::read(&firmware)?)? {
             found if found.is_empty() => Outcome::passed(),
@@ -127,6 +127,16 @@ fn skipped_traces(output: &str) -> Vec<&str> {
         .collect()
 }
 
+/// The package, as projects outside the repository use it.
+pub(super) fn package(context: &mut Context) -> Result<Outcome> {
+    package::check(context)
+}
+
+/// The library's figures, and the page that has them.
+pub(super) fn figures(context: &mut Context) -> Result<Outcome> {
+    figures::check(context)
+}
+
 /// What the sample application sends, with two ADC channels and three axes; however it is written.
 const SAMPLE_LINES: usize = 5;
 
@@ -134,8 +144,10 @@ const SAMPLE_LINES: usize = 5;
 fn samples(context: &mut Context, folder: &Path) -> Result<Outcome> {
     let mut outputs = Vec::new();
     for name in ["coroutines", "state-machine", "freertos"] {
-        let finished = context.command(&cpp::qemu_stellaris(
+        let finished = context.command(&cpp::qemu_board(
+            "lm3s6965",
             &folder.join(format!("sample-{name}.elf")),
+            "",
         ))?;
         if !finished.success() {
             return Ok(Outcome::failed());
@@ -154,24 +166,6 @@ fn samples(context: &mut Context, folder: &Path) -> Result<Outcome> {
     context.show(&format!(
         "the sample application sent {:?} with coroutines, {:?} as a state machine, and {:?} as a FreeRTOS task",
         outputs[0], outputs[1], outputs[2]
-    ));
-    Ok(Outcome::failed())
-}
-
-/// The template project, as a project of its own: its slots fit exactly after one build step, and it does what it should.
-fn template(context: &mut Context) -> Result<Outcome> {
-    let folder = cpp::build_template(&mut context.progress)?;
-    let finished = context.command(&cpp::qemu(&folder.join("blink.elf"), Pace::Counting))?;
-    let said: Vec<&str> = finished.output.lines().collect();
-    let sizes = std::fs::read_to_string(folder.join("blink-frames/corank_frames.inc"))?;
-    if finished.success()
-        && said == ["blink", "blink", "blink", "warm"]
-        && sizes.contains("{\"blink\", ")
-    {
-        return Ok(Outcome::passed());
-    }
-    context.show(&format!(
-        "the template printed {said:?}; its frames: {sizes}"
     ));
     Ok(Outcome::failed())
 }

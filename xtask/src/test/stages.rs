@@ -145,6 +145,20 @@ pub(super) const STAGES: &[Stage] = &[
         run: edge::tests,
     },
     Stage {
+        name: "cpp-package",
+        about: "the C++ library in projects outside the repository: installed, fetched, by the template",
+        home: Home::Path("cpp/tests/package"),
+        limit: minutes(2),
+        run: cpp::package,
+    },
+    Stage {
+        name: "cpp-figures",
+        about: "instructions per switch and sizes of the C++ library: within the targets, and as its page says",
+        home: Home::Path("docs/cpp-mcu-size.md"),
+        limit: minutes(3),
+        run: cpp::figures,
+    },
+    Stage {
         name: "os-lint",
         about: "clippy on the operating system, and its documentation",
         home: Home::Path("os/kernel"),
