@@ -5,6 +5,7 @@ mod host;
 pub(crate) mod mcu;
 mod plan;
 mod runner;
+mod tcp;
 
 use crate::{repository, setup};
 use anyhow::Result;

@@ -11,6 +11,7 @@ mod image;
 mod layout;
 mod machine;
 mod model;
+mod net;
 mod outcome;
 mod outside;
 mod stages;

@@ -1,7 +1,9 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, cpp, domain, edge, image, layout, machine, model, outside, storage};
+use super::{
+    Context, cpp, domain, edge, image, layout, machine, model, net, outside, storage,
+};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -199,6 +201,13 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path("os/kernel/src/fs"),
         limit: minutes(3),
         run: storage::test,
+    },
+    Stage {
+        name: "net",
+        about: "the operating system's network, with a program of this computer at the other end",
+        home: Home::Path("os/kernel/src/net"),
+        limit: minutes(3),
+        run: net::test,
     },
     Stage {
         name: "outside",
