@@ -2,6 +2,7 @@
 
 use crate::compare::{self, Comparison, THREAD_BLOCK, THREAD_YIELD};
 use crate::document::Document;
+use crate::edge;
 use crate::firmware;
 use crate::latency;
 use crate::machine;
@@ -52,6 +53,7 @@ pub fn verdicts(document: &Document) -> Result<Vec<Verdict>> {
             .flat_map(of_comparison)
             .collect(),
         "core" => scheduler::verdicts(document),
+        "edge" => edge::verdicts(document),
         "linux-latency" => latency::verdicts(document),
         "linux-machine" => machine::verdicts(document),
         "mcu-switch" => firmware::switch_verdicts(document),

@@ -1,7 +1,7 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, cpp, domain, edge, image, machine, model, outside, storage};
+use super::{Context, cpp, domain, edge, image, layout, machine, model, outside, storage};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -178,6 +178,13 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path("os/vdso"),
         limit: minutes(5),
         run: image::tests,
+    },
+    Stage {
+        name: "layout",
+        about: "the code of a step of experiment B lies in few pages",
+        home: Home::Path(layout::SCRIPT),
+        limit: minutes(5),
+        run: layout::test,
     },
     Stage {
         name: "programs",
