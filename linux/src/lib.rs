@@ -83,8 +83,8 @@ pub use blocking::{Blocking, spawn_blocking};
 pub use budget::OPERATIONS_IN_A_ROW;
 pub use builder::Builder;
 pub use corank::{
-    CoroutineId, JoinError, LEVELS, Policy, Priority, Remote, SpawnError, YieldNow, cancel,
-    current, reprioritize, yield_now,
+    CoroutineId, JoinError, LEVELS, Payload, Policy, Priority, Remote, SpawnError, YieldNow,
+    cancel, current, reprioritize, yield_now,
 };
 #[cfg(feature = "domain")]
 pub use corank_domain as domain;

@@ -227,7 +227,7 @@ impl Runtime {
             .unwrap_or_else(|error| panic!("block_on cannot spawn its future: {error}"));
         match wait_on_this_thread(handle) {
             Ok(output) => output,
-            Err(JoinError::Panicked(payload)) => resume_unwind(payload),
+            Err(JoinError::Panicked(payload)) => resume_unwind(payload.into_inner()),
             Err(error) => panic!("block_on has no result: {error}"),
         }
     }
