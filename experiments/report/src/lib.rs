@@ -11,6 +11,7 @@ pub mod document;
 mod edge;
 mod firmware;
 mod heat_map;
+mod latency;
 mod machine;
 pub mod page;
 pub mod papers;

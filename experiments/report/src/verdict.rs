@@ -4,6 +4,7 @@ use crate::compare::{self, Comparison, THREAD_BLOCK, THREAD_YIELD};
 use crate::document::Document;
 use crate::edge;
 use crate::firmware;
+use crate::latency;
 use crate::machine;
 use crate::scheduler;
 use crate::table::{Table, figure};
@@ -53,6 +54,7 @@ pub fn verdicts(document: &Document) -> Result<Vec<Verdict>> {
             .collect(),
         "core" => scheduler::verdicts(document),
         "edge" => edge::verdicts(document),
+        "linux-latency" => latency::verdicts(document),
         "linux-machine" => machine::verdicts(document),
         "mcu-switch" => firmware::switch_verdicts(document),
         "mcu-size" => firmware::size_verdicts(document),

@@ -29,12 +29,13 @@ pub(super) fn require_available(name: Name) -> Result<()> {
         Name::A
         | Name::B
         | Name::Core
+        | Name::LinuxLatency
         | Name::LinuxMachine
         | Name::McuSwitch
         | Name::McuSize
         | Name::Edge => Ok(()),
         _ => bail!(
-            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `linux-machine`, `mcu-switch`, `mcu-size` and `edge`",
+            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `linux-latency`, `linux-machine`, `mcu-switch`, `mcu-size` and `edge`",
             name.text()
         ),
     }
@@ -46,6 +47,7 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
     let mut listener = Listener::new(&name.text());
     let settings = match name {
         Name::Core => on_host(name, "corank-experiments", quick, &mut listener),
+        Name::LinuxLatency => on_host(name, "corank-experiments-linux", quick, &mut listener),
         Name::LinuxMachine => on_host(name, "corank-experiment-machine", quick, &mut listener),
         Name::McuSwitch => mcu::switches(quick, &mut listener),
         Name::McuSize => mcu::sizes(quick, &mut listener),
