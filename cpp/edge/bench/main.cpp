@@ -1,4 +1,4 @@
-// The experiment `edge`: the interleaver's algorithms in every execution model. Prints one line for each run; see DESIGN of the rows in measure.cpp.
+// The experiment `edge`: the interleaver's algorithms in every execution model. Prints one line for each run: see print() in measure.cpp.
 #include "measure.hpp"
 
 #include <cstdio>

@@ -6,7 +6,9 @@ use crate::chart::THEME;
 use crate::table::{escape, figure};
 use std::fmt::Write;
 
-const CELL: (usize, usize) = (74, 30);
+const CELL: (usize, usize) = (98, 30);
+/// A letter of the title takes no more.
+const LETTER: usize = 9;
 const LEFT: usize = 220;
 const TOP: usize = 66;
 
@@ -26,7 +28,8 @@ pub(crate) struct HeatMap<'a> {
 impl HeatMap<'_> {
     /// The heat map as a complete SVG document.
     pub(crate) fn to_svg(&self) -> String {
-        let width = LEFT + CELL.0 * self.columns.len() + 20;
+        let table = LEFT + CELL.0 * self.columns.len() + 20;
+        let width = table.max(LETTER * self.title.chars().count() + 20);
         let height = TOP + CELL.1 * self.lines.len() + 16;
         let mut svg = format!(
             "<svg class=\"corank-figure\" role=\"img\" aria-label=\"{0}\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
