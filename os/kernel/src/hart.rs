@@ -52,6 +52,8 @@ struct Page {
     context_slot: Cell<*const ()>,
     float_on: Cell<bool>,
     worker: OnceCell<Worker<'static>>,
+    /// What its worker was told last: see [`set_interruptible`].
+    interruptible: Cell<bool>,
     /// This hart called itself.
     called: Cell<bool>,
     /// When its next clock tick is due.
@@ -186,6 +188,7 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
         float_on: Cell::new(false),
         context_slot: Cell::new(core::ptr::null()),
         worker: OnceCell::new(),
+        interruptible: Cell::new(false),
         called: Cell::new(false),
         next_tick: Cell::new(0),
         id,
@@ -293,7 +296,11 @@ fn waker(index: usize) -> Waker {
 
 /// Says whether this hart is to be called when something more urgent is ready than what it runs.
 pub(crate) fn set_interruptible(interruptible: bool) {
-    if let Some(worker) = this().worker.get() {
+    // It rarely changes, and this hart's page is at hand.
+    let page = this();
+    if page.interruptible.replace(interruptible) != interruptible
+        && let Some(worker) = page.worker.get()
+    {
         worker.set_interruptible(interruptible);
     }
 }

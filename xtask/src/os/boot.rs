@@ -120,7 +120,8 @@ impl Boot {
         }
     }
 
-    fn qemu(&self, image: &Image) -> Command {
+    /// The command that runs the machine.
+    pub(super) fn qemu(&self, image: &Image) -> Command {
         let mut command = Command::new("qemu-system-riscv64");
         command.args(["-machine", "virt", "-nographic", "-bios", "default"]);
         command.args(["-smp", &self.smp.to_string(), "-m", &self.memory]);

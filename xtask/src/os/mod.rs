@@ -3,6 +3,7 @@
 pub(crate) mod boot;
 pub(crate) mod build;
 pub(crate) mod disk;
+pub(crate) mod layout;
 mod quote;
 mod transcript;
 pub(crate) mod vdso;

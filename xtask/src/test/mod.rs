@@ -8,6 +8,7 @@ mod disk;
 mod domain;
 mod edge;
 mod image;
+mod layout;
 mod machine;
 mod model;
 mod outcome;
