@@ -8,7 +8,9 @@
 pub mod chart;
 pub mod compare;
 pub mod document;
+mod edge;
 mod firmware;
+mod heat_map;
 mod machine;
 pub mod page;
 pub mod papers;

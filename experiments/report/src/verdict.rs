@@ -2,6 +2,7 @@
 
 use crate::compare::{self, Comparison, THREAD_BLOCK, THREAD_YIELD};
 use crate::document::Document;
+use crate::edge;
 use crate::firmware;
 use crate::machine;
 use crate::scheduler;
@@ -51,6 +52,7 @@ pub fn verdicts(document: &Document) -> Result<Vec<Verdict>> {
             .flat_map(of_comparison)
             .collect(),
         "core" => scheduler::verdicts(document),
+        "edge" => edge::verdicts(document),
         "linux-machine" => machine::verdicts(document),
         "mcu-switch" => firmware::switch_verdicts(document),
         "mcu-size" => firmware::size_verdicts(document),

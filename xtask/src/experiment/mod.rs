@@ -1,5 +1,6 @@
 //! `cargo xtask experiment`: runs one experiment and writes what it measured.
 
+mod edge;
 mod host;
 pub(crate) mod mcu;
 mod plan;

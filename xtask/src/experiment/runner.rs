@@ -3,7 +3,7 @@
 //! The program alternates the models and prints one line per run: see [`corank_report::row::Sample`]. Other lines explain. A
 //! wrong result ends the program with a code other than 0, and then nothing is kept.
 
-use super::{Name, host, mcu, plan};
+use super::{Name, edge, host, mcu, plan};
 use crate::os::boot::{Boot, Input};
 use crate::os::build;
 use crate::process;
@@ -26,11 +26,15 @@ const SMP: u32 = 1;
 /// Fails, before anything is built, where an experiment is not written yet.
 pub(super) fn require_available(name: Name) -> Result<()> {
     match name {
-        Name::A | Name::B | Name::Core | Name::LinuxMachine | Name::McuSwitch | Name::McuSize => {
-            Ok(())
-        }
+        Name::A
+        | Name::B
+        | Name::Core
+        | Name::LinuxMachine
+        | Name::McuSwitch
+        | Name::McuSize
+        | Name::Edge => Ok(()),
         _ => bail!(
-            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `linux-machine`, `mcu-switch` and `mcu-size`",
+            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `linux-machine`, `mcu-switch`, `mcu-size` and `edge`",
             name.text()
         ),
     }
@@ -45,6 +49,7 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
         Name::LinuxMachine => on_host(name, "corank-experiment-machine", quick, &mut listener),
         Name::McuSwitch => mcu::switches(quick, &mut listener),
         Name::McuSize => mcu::sizes(quick, &mut listener),
+        Name::Edge => edge::measure(quick, &mut listener),
         _ => in_os(name, quick, &mut listener),
     };
     listener.progress.finish();
