@@ -8,7 +8,7 @@ use super::outcome::Outcome;
 use crate::cpp::{self, Pace};
 use crate::process;
 use crate::repository;
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use object::{Object, ObjectSymbol};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -298,6 +298,12 @@ fn complaint(
             .env("LC_ALL", "C");
         context.progress.say(&process::describe(&command));
         let compiled = process::capture(&command, context.limit, |_| {})?;
+        ensure!(
+            !compiled.timed_out,
+            "`{}` took longer than {:?}",
+            process::describe(&command),
+            context.limit
+        );
         if !compiled.success() {
             return Ok((false, compiled.output));
         }
