@@ -20,15 +20,15 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Memory of the machine: 4000 threads of several processes have a stack each in the kernel and in the process.
 const MEMORY: &str = "1G";
-/// Harts of the machine; the papers have one as well.
-const SMP: u32 = 1;
+/// A machine that counts instructions takes so many nanoseconds for each, as a power of two.
+const SHIFT: u8 = 0;
 
 /// Fails, before anything is built, where an experiment is not written yet.
 pub(super) fn require_available(name: Name) -> Result<()> {
     match name {
-        Name::A | Name::B | Name::Core | Name::McuSwitch | Name::McuSize => Ok(()),
+        Name::A | Name::B | Name::Core | Name::Global | Name::McuSwitch | Name::McuSize => Ok(()),
         _ => bail!(
-            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `mcu-switch` and `mcu-size`",
+            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `global`, `mcu-switch` and `mcu-size`",
             name.text()
         ),
     }
@@ -70,17 +70,17 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
     let image = build::build(&[], None, &mut listener.progress)?;
     listener
         .progress
-        .set_total(parts.iter().map(plan::Part::rows).sum());
+        .set_total(parts.iter().map(|part| part.rows).sum());
     for part in &parts {
         let mut command = vec![program.clone()];
-        command.extend(part.arguments());
+        command.extend(part.arguments.iter().cloned());
         let boot = Boot {
-            smp: SMP,
+            smp: part.harts,
             memory: MEMORY.to_string(),
             limit: Some(LIMIT),
             disk: None,
             input: Input::None,
-            count: None,
+            count: part.counts.then_some(SHIFT),
             command,
         };
         let mut lines = Lines::default();
@@ -97,16 +97,17 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
         );
         let rows = listener.samples.len() as u64 - before;
         ensure!(
-            rows == part.rows(),
+            rows == part.rows,
             "`{command}` printed {rows} rows instead of {}: {}",
-            part.rows(),
+            part.rows,
             listener.last_words()
         );
     }
+    let harts = parts.iter().map(|part| part.harts).max();
     Ok(settings(
         quick,
         &[program],
-        &[("smp", json!(SMP)), ("memory", json!(MEMORY))],
+        &[("smp", json!(harts)), ("memory", json!(MEMORY))],
     ))
 }
 
