@@ -19,13 +19,14 @@ use crate::{message, microseconds, row};
 /// What the other process was granted.
 const FROM_40: u64 = !0 << 40;
 /// Timers of a run, and the time between two of them in nanoseconds: no multiple of the clock ticks'.
-const TIMERS: u32 = 60;
+const TIMERS: u32 = 20;
 const PERIOD: u64 = 7_300_000;
 const WORK: Duration = Duration::from_micros(100);
 
 /// What it claims at its nth turn.
 type Claim = fn(u64) -> u64;
 
+/// The first tells the truth.
 const CLAIMS: [(&str, Claim); 4] = [
     ("none", |_| 1 << 45),
     ("ones", |_| !0),
@@ -38,11 +39,17 @@ const CLAIMS: [(&str, Claim); 4] = [
     ),
 ];
 
-/// Measures the latency beside each kind of forger, and beside one that tells the truth.
-pub(crate) fn measure(global: Global, run: usize) -> Result<(), String> {
-    for (forger, claim) in CLAIMS {
+/// Measures the latency beside each kind of forger, and beside one that tells the truth; and beside one that was granted all levels, which
+/// shows what the grant is good for.
+///
+/// # Errors
+/// Something failed; or a forger made the latency longer than `within` percent of the other.
+pub(crate) fn measure(global: Global, run: usize, within: Option<usize>) -> Result<(), String> {
+    let mut honest = u64::MAX;
+    let claims = CLAIMS.map(|(name, claim)| (name, claim, FROM_40));
+    for (forger, claim, grant) in claims.into_iter().chain([("believed", CLAIMS[1].1, !0)]) {
         runtime::set_global(global);
-        let other = process::spawn(|| forge(claim)).map_err(message)?;
+        let other = process::spawn(|| forge(claim, grant)).map_err(message)?;
         let latency = latency(global, run);
         process::kill(other, 9).map_err(message)?;
         process::wait(other).map_err(message)?;
@@ -55,13 +62,24 @@ pub(crate) fn measure(global: Global, run: usize) -> Result<(), String> {
             "us",
             microseconds(latency),
         );
+        if forger == CLAIMS[0].0 {
+            honest = latency;
+        }
+        if let Some(percent) = within {
+            let limit = honest * percent as u64 / 100;
+            if (latency > limit) != (grant == !0) {
+                return Err(format!(
+                    "{forger}: a latency of {latency} ticks, {honest} beside the truth"
+                ));
+            }
+        }
     }
     Ok(())
 }
 
 /// Computes without end, and claims something else every few microseconds.
-fn forge(claim: Claim) -> i32 {
-    process::grant(process::id(), FROM_40).expect("its own");
+fn forge(claim: Claim, grant: u64) -> i32 {
+    process::grant(process::id(), grant).expect("its own");
     let page = page::process();
     page.executors.store(1, Ordering::Relaxed);
     for turn in 0.. {

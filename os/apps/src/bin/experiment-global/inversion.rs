@@ -9,12 +9,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use corank_user::corank::time::sleep_until;
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process::{self, Fork};
 use corank_user::runtime::{self, Global};
 use corank_user::{Priority, ring, spawn, time};
 
 use crate::load::{Log, Numbers, Stretch, wait_until};
+use crate::settings::Wake;
 use crate::{message, microseconds, row};
 
 /// Coroutines of each process that timers wake; each has jobs of `SLICES` slices.
@@ -29,8 +31,22 @@ const LOAD: u64 = 70;
 const ROOM: usize = 1 << 14;
 
 /// Runs the load once, and prints what came out.
-pub(crate) fn measure(global: Global, processes: usize, run: usize) -> Result<(), String> {
-    let stretches = observe(global, processes, run)?;
+///
+/// # Errors
+/// Something failed, or a log lacks jobs.
+pub(crate) fn measure(
+    wake: Wake,
+    global: Global,
+    processes: usize,
+    run: usize,
+) -> Result<(), String> {
+    let scene = Scene {
+        wake,
+        global,
+        processes,
+        run,
+    };
+    let stretches = scene.observe()?;
     let expected = processes * JOBS as usize * (usize::from(TIMED) + 1);
     if stretches.len() < expected {
         return Err(format!(
@@ -39,124 +55,192 @@ pub(crate) fn measure(global: Global, processes: usize, run: usize) -> Result<()
         ));
     }
     let (total, longest) = inversions(&stretches);
-    let parameters = format!(r#""processes":{processes},"#);
+    let name = match wake {
+        Wake::Arrival => "arrival",
+        Wake::Timer => "timer",
+    };
+    let parameters = format!(r#""processes":{processes},"wake":"{name}","#);
     for (metric, ticks) in [("inversion-total", total), ("inversion-longest", longest)] {
         row(global, &parameters, run, metric, "us", microseconds(ticks));
     }
     Ok(())
 }
 
-/// All stretches of a run.
-fn observe(global: Global, processes: usize, run: usize) -> Result<Vec<Stretch>, String> {
-    let pipes = || (0..processes).map(|_| Pipe::new().map_err(message));
-    let logs: Vec<Pipe> = pipes().collect::<Result<_, _>>()?;
-    let go = Pipe::new().map_err(message)?;
-    // Process i tells process i + 1, in a ring.
-    let ring: Vec<Pipe> = pipes().collect::<Result<_, _>>()?;
-    let mut children = Vec::new();
-    for index in 0..processes {
-        match process::fork().map_err(message)? {
-            Fork::Parent(pid) => children.push(pid),
-            Fork::Child => {
-                drop(go.writer);
-                let log = logs[index].writer.duplicate().expect("a descriptor");
-                let tells = ring[index].writer.duplicate().expect("a descriptor");
-                let hears = ring[(index + 1) % processes].reader.duplicate();
-                let hears = hears.expect("a descriptor");
-                drop((ring, logs));
-                let _ = go.reader.read(&mut [0]);
-                let bytes = work(global, processes, index, run, tells, hears);
-                process::exit(i32::from(log.write(&bytes) != Ok(bytes.len())));
-            }
-        }
-    }
-    drop((go.reader, ring));
-    // Nobody starts before everybody is there.
-    drop(go.writer);
-    let mut stretches = Vec::new();
-    let mut bytes = Vec::with_capacity(Stretch::BYTES * ROOM);
-    for log in logs {
-        drop(log.writer);
-        log.reader.fill(&mut bytes).map_err(message)?;
-        let (whole, rest) = bytes.as_chunks();
-        if !rest.is_empty() || whole.len() == ROOM {
-            return Err("a log is not whole".into());
-        }
-        stretches.extend(whole.iter().map(Stretch::from_bytes));
-    }
-    for pid in children {
-        let exited = process::wait(pid).map_err(message)?;
-        if exited.code != 0 {
-            return Err(format!("process {pid} ended with code {}", exited.code));
-        }
-    }
-    Ok(stretches)
-}
-
-/// One process's coroutines, to the end; returns its log.
-fn work(
+/// One run of the load.
+#[derive(Clone, Copy)]
+struct Scene {
+    wake: Wake,
     global: Global,
     processes: usize,
-    index: usize,
     run: usize,
-    tells: OwnedFd,
-    hears: OwnedFd,
-) -> Vec<u8> {
-    let harts = process::harts() as u64;
-    let job = SLICE.as_nanos() as u64 * u64::from(SLICES);
-    // What is told costs two slices more for each of the last coroutine's jobs.
-    let all = processes as u64 * (u64::from(TIMED) * job + job / 4);
-    let period = all * 100 / (LOAD * harts);
-    let log = Log::new(index as u8, ROOM);
-    let kept = log.clone();
-    // Levels interleave: every process has something urgent and something that is not.
-    let level = move |place: u8| 8 + place * 10 + index as u8;
-    runtime::run(Priority::MOST_URGENT, global, async move {
-        let begin = time::nanoseconds();
-        let mut tasks = Vec::new();
-        let heard = log.clone();
-        let at = |level| Priority::new(level).expect("below 64");
-        tasks.push(spawn(at(level(0)), async move {
-            hear(&heard, level(0), hears).await
-        }));
-        let mut teller = Some(tells);
-        for place in (1..=TIMED).rev() {
-            let (log, tells) = (log.clone(), teller.take());
-            let seed = run * 1000 + index * 10 + usize::from(place);
-            let timed = async move {
-                let mut numbers = Numbers::new(seed as u64 + 1);
-                let mut due = begin;
-                for _ in 0..JOBS {
-                    due += numbers.around(period);
-                    let ready = wait_until(due).await;
-                    log.work(level(place), ready, SLICES, SLICE).await;
-                    if let Some(tells) = &tells {
-                        let now = time::ticks().to_le_bytes().to_vec();
-                        let (told, _) = ring::write(tells, now).await;
-                        assert_eq!(told, Ok(8));
-                    }
-                }
-            };
-            tasks.push(spawn(at(level(place)), timed));
-        }
-        for task in tasks {
-            task.expect("memory").await.expect("it does not panic");
-        }
-    });
-    kept.to_bytes()
 }
 
-/// A job of two slices for each time that something is told, ready since then, until nobody tells any more.
-async fn hear(log: &Log, level: u8, hears: OwnedFd) {
-    loop {
-        let waiting = time::ticks();
-        let (count, told) = ring::read(&hears, Vec::with_capacity(8)).await;
-        let Some(told) = told.first_chunk().filter(|_| count == Ok(8)) else {
-            return;
+/// What one of the processes reads and writes.
+struct Ends {
+    /// One for each coroutine that is woken from outside.
+    arrivals: Vec<OwnedFd>,
+    tells: OwnedFd,
+    hears: OwnedFd,
+}
+
+fn pipes(count: usize) -> Result<Vec<Pipe>, String> {
+    (0..count).map(|_| Pipe::new().map_err(message)).collect()
+}
+
+fn other(end: &OwnedFd) -> OwnedFd {
+    end.duplicate().expect("a descriptor")
+}
+
+impl Scene {
+    /// All stretches of the run.
+    fn observe(self) -> Result<Vec<Stretch>, String> {
+        let logs = pipes(self.processes)?;
+        // Process i tells process i + 1, in a ring.
+        let ring = pipes(self.processes)?;
+        let arrivals = match self.wake {
+            Wake::Arrival => pipes(self.processes * usize::from(TIMED))?,
+            Wake::Timer => Vec::new(),
         };
-        let ready = u64::from_le_bytes(*told).max(waiting);
-        log.work(level, ready, 2, SLICE).await;
+        let go = Pipe::new().map_err(message)?;
+        let mut children = Vec::new();
+        for index in 0..self.processes {
+            match process::fork().map_err(message)? {
+                Fork::Parent(pid) => children.push(pid),
+                Fork::Child => {
+                    let first = index * usize::from(TIMED);
+                    let own = arrivals.iter().skip(first).take(TIMED.into());
+                    let ends = Ends {
+                        arrivals: own.map(|pipe| other(&pipe.reader)).collect(),
+                        tells: other(&ring[index].writer),
+                        hears: other(&ring[(index + 1) % self.processes].reader),
+                    };
+                    let log = other(&logs[index].writer);
+                    drop((ring, logs, arrivals, go.writer));
+                    let _ = go.reader.read(&mut [0]);
+                    let bytes = self.work(index, ends);
+                    process::exit(i32::from(log.write(&bytes) != Ok(bytes.len())));
+                }
+            }
+        }
+        if let Wake::Arrival = self.wake {
+            match process::fork().map_err(message)? {
+                Fork::Parent(pid) => children.push(pid),
+                Fork::Child => {
+                    let writers = arrivals.into_iter().map(|pipe| pipe.writer).collect();
+                    drop((ring, logs, go.writer));
+                    let _ = go.reader.read(&mut [0]);
+                    self.arrive(writers);
+                    process::exit(0);
+                }
+            }
+        }
+        // Nobody starts before everybody is there.
+        drop((ring, arrivals, go));
+        let mut stretches = Vec::new();
+        let mut bytes = Vec::with_capacity(Stretch::BYTES * ROOM);
+        for log in logs {
+            drop(log.writer);
+            log.reader.fill(&mut bytes).map_err(message)?;
+            let (whole, rest) = bytes.as_chunks();
+            if !rest.is_empty() || whole.len() == ROOM {
+                return Err("a log is not whole".into());
+            }
+            stretches.extend(whole.iter().map(Stretch::from_bytes));
+        }
+        for pid in children {
+            let exited = process::wait(pid).map_err(message)?;
+            if exited.code != 0 {
+                return Err(format!("process {pid} ended with code {}", exited.code));
+            }
+        }
+        Ok(stretches)
     }
+
+    /// When the jobs of one coroutine are due, in nanoseconds after the beginning.
+    fn due(self, index: usize, place: u8) -> impl Iterator<Item = u64> {
+        let job = SLICE.as_nanos() as u64 * u64::from(SLICES);
+        // What is told costs two slices more for each of the last coroutine's jobs.
+        let all = self.processes as u64 * (u64::from(TIMED) * job + job / 4);
+        let period = all * 100 / (LOAD * process::harts() as u64);
+        let seed = self.run * 1000 + index * 10 + usize::from(place);
+        let mut numbers = Numbers::new(seed as u64 + 1);
+        let mut due = 0;
+        (0..JOBS).map(move |_| {
+            due += numbers.around(period);
+            due
+        })
+    }
+
+    /// Sends each coroutine its messages when they are due.
+    fn arrive(self, writers: Vec<OwnedFd>) {
+        runtime::run(Priority::MOST_URGENT, self.global, async move {
+            let begin = time::nanoseconds();
+            let mut tasks = Vec::new();
+            for (number, writer) in writers.into_iter().enumerate() {
+                let (index, place) = (number / usize::from(TIMED), number % usize::from(TIMED));
+                let sends = async move {
+                    for due in self.due(index, place as u8 + 1) {
+                        sleep_until(begin + due).await;
+                        assert_eq!(writer.write(&time::ticks().to_le_bytes()), Ok(8));
+                    }
+                };
+                tasks.push(spawn(Priority::MOST_URGENT, sends));
+            }
+            for task in tasks {
+                task.expect("memory").await.expect("it does not panic");
+            }
+        });
+    }
+
+    /// One process's coroutines, to the end; returns its log.
+    fn work(self, index: usize, ends: Ends) -> Vec<u8> {
+        let log = Log::new(index as u8, ROOM);
+        let kept = log.clone();
+        // Levels interleave: every process has something urgent and something that is not.
+        let level = move |place: u8| 8 + place * 10 + index as u8;
+        runtime::run(Priority::MOST_URGENT, self.global, async move {
+            let at = |place| Priority::new(level(place)).expect("below 64");
+            let begin = time::nanoseconds();
+            let (heard, hears) = (log.clone(), ends.hears);
+            let mut tasks = Vec::new();
+            tasks.push(spawn(at(0), async move {
+                while let Some(ready) = hear(&hears).await {
+                    heard.work(level(0), ready, 2, SLICE).await;
+                }
+            }));
+            let (mut arrivals, mut teller) = (ends.arrivals, Some(ends.tells));
+            for place in (1..=TIMED).rev() {
+                let (log, tells, arrivals) = (log.clone(), teller.take(), arrivals.pop());
+                let task = async move {
+                    for due in self.due(index, place) {
+                        let ready = match &arrivals {
+                            Some(arrivals) => hear(arrivals).await.expect("as many as are due"),
+                            None => wait_until(begin + due).await,
+                        };
+                        log.work(level(place), ready, SLICES, SLICE).await;
+                        if let Some(tells) = &tells {
+                            // At once: a call that waits in the ring for the next entry has told nothing yet.
+                            assert_eq!(tells.write(&time::ticks().to_le_bytes()), Ok(8));
+                        }
+                    }
+                };
+                tasks.push(spawn(at(place), task));
+            }
+            for task in tasks {
+                task.expect("memory").await.expect("it does not panic");
+            }
+        });
+        kept.to_bytes()
+    }
+}
+
+/// The next message, which says when it was sent: since then whoever waits has been ready, or since it began to wait. `None` when
+/// nobody sends any more.
+async fn hear(messages: &OwnedFd) -> Option<u64> {
+    let waiting = time::ticks();
+    let (count, told) = ring::read(messages, Vec::with_capacity(8)).await;
+    let told = told.first_chunk().filter(|_| count == Ok(8))?;
+    Some(u64::from_le_bytes(*told).max(waiting))
 }
 
 /// What happens at an instant: a stretch's coroutine becomes ready, starts, or ends.

@@ -35,9 +35,9 @@ fn main() -> i32 {
     };
     for (run, &global) in settings.turns() {
         let measured = match settings.part {
-            Part::Inversion => inversion::measure(global, settings.processes, run),
+            Part::Inversion(wake) => inversion::measure(wake, global, settings.processes, run),
             Part::Check => check::measure(global, run),
-            Part::Forger => forger::measure(global, run),
+            Part::Forger => forger::measure(global, run, settings.within),
         };
         if let Err(error) = measured {
             println!("experiment-global: {error}");

@@ -3,18 +3,26 @@ use alloc::string::String;
 
 use corank_user::runtime::Global;
 
-pub(crate) const USAGE: &str =
-    "usage: experiment-global inversion|check|forger [--processes P] [--runs RUNS]";
+pub(crate) const USAGE: &str = "usage: experiment-global arrivals|timers|check|forger [--processes P] [--runs RUNS] [--within PERCENT]";
 
 /// What is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
-    /// How long the more urgent wait for the less urgent.
-    Inversion,
+    /// How long the more urgent wait for the less urgent, woken from outside or by timers of their own.
+    Inversion(Wake),
     /// The cost of the comparison, and the system calls that it makes.
     Check,
     /// Latency beside a process that forges its bitmap.
     Forger,
+}
+
+/// What makes the coroutines of a load ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// Messages in pipes, from a process that is more urgent than all.
+    Arrival,
+    /// Timers of their own executor.
+    Timer,
 }
 
 /// What the command line asks for.
@@ -22,6 +30,8 @@ pub(crate) enum Part {
 pub(crate) struct Settings {
     pub(crate) part: Part,
     pub(crate) processes: usize,
+    /// The largest latency beside a forger that is no failure, in percent of that without one.
+    pub(crate) within: Option<usize>,
     runs: usize,
 }
 
@@ -33,7 +43,8 @@ impl Settings {
     pub(crate) fn from_arguments() -> Result<Self, String> {
         let mut arguments = corank_user::arguments().skip(1);
         let part = match arguments.next() {
-            Some("inversion") => Part::Inversion,
+            Some("arrivals") => Part::Inversion(Wake::Arrival),
+            Some("timers") => Part::Inversion(Wake::Timer),
             Some("check") => Part::Check,
             Some("forger") => Part::Forger,
             other => {
@@ -46,6 +57,7 @@ impl Settings {
         let mut settings = Self {
             part,
             processes: 2,
+            within: None,
             runs: 1,
         };
         while let Some(name) = arguments.next() {
@@ -56,6 +68,7 @@ impl Settings {
             let number = number.ok_or_else(|| alloc::format!("{value} is not a number from 1"))?;
             match name {
                 "--processes" => settings.processes = number,
+                "--within" => settings.within = Some(number),
                 "--runs" => settings.runs = number,
                 _ => return Err(alloc::format!("there is no option {name}")),
             }
