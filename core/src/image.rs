@@ -15,7 +15,8 @@
 //! - Calls: `extern "C"`, through the table. Back: a future's [`VTable`] (poll, two destructors), a waker's calls, a clock, an
 //!   allocator, a view of the system, what follows a level; each a C function that came with its data.
 //! - Memory that both sides touch: control blocks, waiters, timers, seats, [`Published`]. All are `repr(C)`, made of integers, pointers and
-//!   cells of them. A scheduler is opaque to a client, but for its first byte, which says whether it has several workers.
+//!   cells of them. A scheduler is opaque to a client, but for its first fields: whether it has several workers, how many
+//!   coroutines live, and the seat of its one owner.
 //! - Nothing whose layout or calls are Rust's own: no `Waker`, `Context`, `dyn`, `Result`, slices.
 //!
 //! The *context slot*, which tells what runs here, is the word at [`CONTEXT_SLOT`] bytes from where the register `tp` points: in a
@@ -59,6 +60,11 @@ pub use engine::ENGINE;
 /// Where the context slot lies, in bytes from the address in the register `tp`.
 pub const CONTEXT_SLOT: usize = 96;
 
+/// Where a scheduler has the number of coroutines that live, in bytes from its beginning.
+pub(crate) const LIVE: usize = 8;
+/// Where it has its seat.
+pub(crate) const SEAT: usize = 16;
+
 /// The engine's functions, and what clients check before they use any.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -85,13 +91,11 @@ pub struct Engine {
     drain_inbox: unsafe extern "C" fn(&Scheduler),
     anchor: unsafe extern "C" fn(&Scheduler),
     unanchor: unsafe extern "C" fn(NonNull<Scheduler>),
-    seat: unsafe extern "C" fn(&Scheduler) -> &Seat,
     pick_up: unsafe extern "C" fn(&Scheduler, &Seat),
     put_down: unsafe extern "C" fn(&Scheduler, &Seat),
     enter: unsafe extern "C" fn(&Scheduler, &Seat),
     leave: unsafe extern "C" fn(&Scheduler, &Seat),
     ready: unsafe extern "C" fn(&Scheduler) -> u64,
-    live: unsafe extern "C" fn(&Scheduler) -> usize,
     published: unsafe extern "C" fn(&Scheduler) -> &Published,
     trim: unsafe extern "C" fn(&Scheduler),
     now: unsafe extern "C" fn(&Scheduler) -> u64,
@@ -172,6 +176,8 @@ pub const LAYOUT: u64 = fingerprint(&[
     size_of::<VTable>(),
     offset_of!(VTable, poll),
     size_of::<Published>(),
+    LIVE,
+    SEAT,
     CONTEXT_SLOT,
 ]);
 

@@ -56,8 +56,12 @@ use queues::Queue;
 /// See the module's documentation.
 #[cfg_attr(feature = "image", repr(C))]
 pub(crate) struct Scheduler {
-    /// Whether it has several workers. First: clients of an image read it.
+    /// Whether it has several workers. Clients of an image read this and the two that follow: see `image::client`.
     shared: bool,
+    /// Coroutines that have not exited.
+    live: Cell<usize>,
+    /// Where the one owner runs. Not used if the scheduler is shared.
+    seat: Seat,
     ready: Cell<Levels>,
     /// The first of `ready`, which changes less often than it is asked for.
     most_urgent: LevelCell,
@@ -67,8 +71,6 @@ pub(crate) struct Scheduler {
     preempted: Cell<Link>,
     /// Levels of those of them that are ready with stack.
     with_stack: Cell<Levels>,
-    /// Where the one owner runs. Not used if the scheduler is shared.
-    seat: Seat,
     /// Every seat from which coroutines are run: the one above, or those of the workers.
     seats: Cell<Option<NonNull<Seat>>>,
     baton: Baton,
@@ -76,12 +78,12 @@ pub(crate) struct Scheduler {
     idle: Cell<u32>,
     /// A timer was set that is due before any that the idle ones may have asked for.
     sooner: Cell<bool>,
-    /// Coroutines that have not exited.
-    live: Cell<usize>,
     /// First free slot; the others follow by `Block::next`.
     free: Cell<Link>,
     capacity: usize,
-    /// Set when the executor is being dropped: nothing is spawned any more.
+    /// Nothing is spawned any more.
+    refusing: Cell<bool>,
+    /// Set when the executor is being dropped: the last handle lets go of the table.
     closing: Cell<bool>,
     storage: UnsafeCell<Storage>,
     /// Where the storage's blocks are.
@@ -110,7 +112,11 @@ pub(crate) struct Scheduler {
 }
 
 #[cfg(feature = "image")]
-const _: () = assert!(core::mem::offset_of!(Scheduler, shared) == 0);
+const _: () = assert!(
+    core::mem::offset_of!(Scheduler, shared) == 0
+        && core::mem::offset_of!(Scheduler, live) == crate::image::LIVE
+        && core::mem::offset_of!(Scheduler, seat) == crate::image::SEAT
+);
 
 impl Scheduler {
     pub(crate) fn new(config: Config, storage: Storage) -> Self {
@@ -130,6 +136,7 @@ impl Scheduler {
             live: Cell::new(0),
             free: Cell::new(Link::NONE),
             capacity: config.capacity,
+            refusing: Cell::new(false),
             closing: Cell::new(false),
             directory: Cell::new(storage.directory()),
             storage: UnsafeCell::new(storage),

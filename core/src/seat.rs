@@ -27,6 +27,8 @@ pub(crate) struct Seat {
     pub(crate) running: LevelCell,
     /// Whether the baton is held from here.
     pub(crate) holds: Cell<bool>,
+    /// Whether its worker takes in events and looks at the queues next: until then it calls nobody for what it finds.
+    pub(crate) takes_in: Cell<bool>,
     role: Role,
     /// The next seat of the scheduler. Written by others.
     pub(crate) next: Cell<Option<NonNull<Seat>>>,
@@ -69,6 +71,7 @@ impl Seat {
             current: Cell::new(None),
             running: LevelCell::new(),
             holds: Cell::new(false),
+            takes_in: Cell::new(false),
             role: Role::Passing,
             next: Cell::new(None),
         }

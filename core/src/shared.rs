@@ -208,6 +208,16 @@ impl SharedExecutor {
         self.own(|scheduler| scheduler.next_deadline())
     }
 
+    /// Spawns nothing from now on ([`SpawnError::Closed`]), and cancels every coroutine (rules X1 to X4): when this returns, only
+    /// those that workers poll at this moment have not exited, and they do when their poll ends. For a home that shuts down while others
+    /// still hold the executor.
+    #[cfg(not(feature = "image-client"))]
+    pub fn close(&self) {
+        self.own(|scheduler| {
+            scheduler.cancel_all();
+        });
+    }
+
     /// Gives memory of futures that are gone back to the allocator; see [`Executor::trim`](crate::Executor::trim).
     pub fn trim(&self) {
         self.own(Scheduler::trim);
@@ -294,10 +304,32 @@ impl Worker<'_> {
     }
 
     /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready queues. For a home that
-    /// takes in events itself between two steps.
+    /// takes in events itself between two steps. This worker is on its way to what is ready then (rule H8): it calls no other
+    /// one before it [steps](Self::step), so it must do that next.
     pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
-        let _entered = Entered::new(self.seat());
+        let seat = self.seat();
+        let _entered = Entered::new(seat);
+        let _taking_in = TakingIn::new(seat);
         take_in()
+    }
+}
+
+/// A seat's worker takes in events until this is dropped.
+struct TakingIn<'a> {
+    seat: &'a Seat,
+    outer: bool,
+}
+
+impl<'a> TakingIn<'a> {
+    fn new(seat: &'a Seat) -> Self {
+        let outer = seat.takes_in.replace(true);
+        Self { seat, outer }
+    }
+}
+
+impl Drop for TakingIn<'_> {
+    fn drop(&mut self) {
+        self.seat.takes_in.set(self.outer);
     }
 }
 

@@ -213,6 +213,53 @@ fn an_idle_worker_is_called_once() {
     assert_eq!(taken(), [0, 0], "those who have left are not called");
 }
 
+/// H8: a worker that takes in events is on its way. It calls nobody for what it finds, and passes the call on when it finds more
+/// than it takes.
+#[test]
+fn a_worker_that_takes_in_calls_when_it_has_looked() {
+    let executor = eternal();
+    let calls = Arc::new(Calls::default());
+    let (first, second) = (worker(executor), executor.worker(calls.clone().into()));
+    let during = |expected: usize| {
+        let calls = calls.clone();
+        move |_: &SharedExecutor| assert_eq!(calls.take(), expected)
+    };
+    assert_eq!([first.step(), second.step()], [Step::Idle; 2]);
+    first.within(|| drop(spawn_around(executor, 3, during(0))));
+    assert_eq!(calls.take(), 0, "it is on its way");
+    assert_eq!(first.run_until_idle(), 1);
+    first.within(|| {
+        drop(spawn_around(executor, 3, during(1)));
+        drop(spawn_around(executor, 4, during(0)));
+    });
+    assert_eq!(calls.take(), 0, "it is on its way");
+    // The other one is called before the first of the two is polled.
+    assert_eq!(first.run_until_idle(), 2);
+}
+
+/// A closed executor spawns nothing; what blocked or was ready has exited, and what runs exits when its poll ends.
+#[test]
+fn closing_cancels_everything() {
+    let executor = eternal();
+    let (blocked, polls) = spawn_around(executor, 3, |_| {});
+    assert_eq!(worker(executor).step(), Step::Ran);
+    let (running, _) = spawn_around(executor, 5, move |executor| {
+        executor.close();
+        assert!(blocked.has_exited());
+        drop(blocked);
+        assert_eq!(executor.live(), 1);
+    });
+    let (ready, never) = spawn_around(executor, 9, |_| unreachable!("it is cancelled"));
+    assert_eq!(worker(executor).run_until_idle(), 1);
+    assert_eq!((polls.get(), never.get()), (1, 0));
+    assert_eq!(executor.live(), 0);
+    for handle in [running, ready] {
+        assert!(matches!(handle.try_join(), Ok(Err(JoinError::Cancelled))));
+    }
+    let refused = executor.spawn(level(3), async {});
+    assert_eq!(refused.err(), Some(SpawnError::Closed));
+}
+
 /// H9: with nobody idle, the worker that polls the least urgent is called if it can be interrupted and what waits is
 /// strictly more urgent.
 #[test]

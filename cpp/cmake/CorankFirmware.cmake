@@ -1,22 +1,53 @@
-# Functions for firmware.
+# Functions for firmware. See docs/cpp-mcu.md.
 
-# corank_firmware(NAME BOARD stm32f405|mps2-an386 SOURCES FILE...)
+get_filename_component(CORANK_MCU_DIR ${CMAKE_CURRENT_LIST_DIR}/../mcu ABSOLUTE CACHE)
+mark_as_advanced(CORANK_MCU_DIR)
+
+# The program that reads the table of frames out of a firmware. An installed package has set it; else it is built from its sources.
+set(CORANK_FRAMES cargo run --quiet --manifest-path ${CMAKE_CURRENT_LIST_DIR}/../frames/Cargo.toml --
+    CACHE STRING "Reads the table of coroutine frames")
+
+# corank_board_vectors(BOARD VARIABLE)
 #
-# An executable with start-up code, vector table and linker script of a board. It needs no library but the compiler's own.
-function(corank_firmware name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "BOARD" "SOURCES")
-  set(CORANK_MCU_DIR ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../mcu)
-  add_executable(${name} ${arg_SOURCES} ${CORANK_MCU_DIR}/board/start.cpp ${CORANK_MCU_DIR}/board/memory.cpp)
-  set_source_files_properties(${CORANK_MCU_DIR}/board/memory.cpp PROPERTIES COMPILE_OPTIONS -fno-builtin)
-  target_link_libraries(${name} PRIVATE corank::corank)
-  target_include_directories(${name} PRIVATE ${CORANK_MCU_DIR})
-  target_link_options(${name} PRIVATE -L${CORANK_MCU_DIR}/board -T${arg_BOARD}.ld -Wl,-Map=${name}.map)
-  set_target_properties(${name} PROPERTIES SUFFIX .elf LINK_DEPENDS "${CORANK_MCU_DIR}/board/${arg_BOARD}.ld;${CORANK_MCU_DIR}/board/sections.ld")
+# How many device interrupts a board's chip has.
+function(corank_board_vectors board variable)
+  set(stm32f405 82)
+  set(mps2-an386 32)
+  set(lm3s6965 44)
+  if(NOT DEFINED ${board})
+    message(FATAL_ERROR "there is no board `${board}`, only stm32f405, mps2-an386 and lm3s6965")
+  endif()
+  set(${variable} ${${board}} PARENT_SCOPE)
 endfunction()
 
-# The program that reads the table of frames out of a firmware; see `cargo xtask frames --help`. A project elsewhere may set another.
-set(CORANK_FRAMES cargo run --quiet --manifest-path ${CMAKE_CURRENT_LIST_DIR}/../../Cargo.toml --package xtask -- frames
-    CACHE STRING "Reads the table of coroutine frames")
+# corank_firmware(NAME BOARD stm32f405|mps2-an386|lm3s6965 SOURCES FILE... [HAL] [VECTORS NUMBER])
+#
+# An executable with start-up code, vector table and linker script of a board; with HAL, the interrupt handlers of "hal/hal.hpp" as well; with VECTORS, the table has so
+# many device interrupts only. It needs no library but the compiler's own. Its build fails if a coroutine's frame
+# is larger than its slot, and says whose.
+function(corank_firmware name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "HAL" "BOARD;VECTORS" "SOURCES")
+  corank_board_vectors("${arg_BOARD}" vectors)
+  if(DEFINED arg_VECTORS)
+    set(vectors ${arg_VECTORS})
+  endif()
+  set(board ${CORANK_MCU_DIR}/board)
+  add_executable(${name} ${arg_SOURCES} ${board}/start.cpp ${board}/memory.cpp)
+  string(MAKE_C_IDENTIFIER "${arg_BOARD}" identifier)
+  target_compile_definitions(${name} PRIVATE CORANK_DEVICE_VECTORS=${vectors} CORANK_BOARD_${identifier})
+  if(arg_HAL)
+    target_sources(${name} PRIVATE ${CORANK_MCU_DIR}/hal/${arg_BOARD}/handlers.cpp)
+  endif()
+  set_source_files_properties(${board}/memory.cpp PROPERTIES COMPILE_OPTIONS -fno-builtin)
+  target_link_libraries(${name} PRIVATE corank::corank)
+  target_include_directories(${name} PRIVATE ${CORANK_MCU_DIR})
+  # Debug information, which is not loaded, has the coroutines' names.
+  target_compile_options(${name} PRIVATE -g)
+  target_link_options(${name} PRIVATE -L${board} -T${arg_BOARD}.ld -Wl,-Map=${name}.map)
+  set_target_properties(${name} PROPERTIES SUFFIX .elf LINK_DEPENDS "${board}/${arg_BOARD}.ld;${board}/sections.ld")
+  # Compiler and linker have refused such a frame already, but for GCC's -O0.
+  add_custom_command(TARGET ${name} POST_BUILD COMMAND ${CORANK_FRAMES} $<TARGET_FILE:${name}> --check VERBATIM)
+endfunction()
 
 # corank_exact_slots(NAME)
 #
@@ -35,17 +66,22 @@ function(corank_exact_slots name)
     endif()
   endforeach()
   add_executable(${name}-probe EXCLUDE_FROM_ALL ${sources})
-  target_compile_options(${name}-probe PRIVATE ${options} -g)
+  target_compile_options(${name}-probe PRIVATE ${options})
   target_compile_definitions(${name}-probe PRIVATE ${definitions} CORANK_PROBE)
   target_include_directories(${name}-probe PRIVATE ${includes})
   target_link_libraries(${name}-probe PRIVATE ${libraries})
   target_link_options(${name}-probe PRIVATE ${links} -Wl,--defsym=CORANK_PROBE=1)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name}-frames)
   file(MAKE_DIRECTORY ${folder})
+  # Another version of the program may give other names.
+  list(GET CORANK_FRAMES 0 program)
+  if(NOT IS_ABSOLUTE ${program})
+    set(program "")
+  endif()
   add_custom_command(
     OUTPUT ${folder}/corank_frames.inc
     COMMAND ${CORANK_FRAMES} $<TARGET_FILE:${name}-probe> --write ${folder}/corank_frames.inc
-    DEPENDS ${name}-probe
+    DEPENDS ${name}-probe ${program}
     COMMENT "Sizes of the coroutine frames of ${name}"
     VERBATIM)
   target_sources(${name} PRIVATE ${folder}/corank_frames.inc)
@@ -57,7 +93,5 @@ endfunction()
 # Prints the table of frames after each link of NAME, and fails the build if its data takes more RAM than that.
 function(corank_frames_budget name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "RAM" "")
-  # Debug information, which is not loaded, has the coroutines' names.
-  target_compile_options(${name} PRIVATE -g)
   add_custom_command(TARGET ${name} POST_BUILD COMMAND ${CORANK_FRAMES} $<TARGET_FILE:${name}> --ram ${arg_RAM} VERBATIM)
 endfunction()

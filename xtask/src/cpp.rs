@@ -1,12 +1,9 @@
 //! Building the C++ library's tests and firmware in `cpp/` with CMake, and running firmware in QEMU.
 
-pub(crate) mod frames;
-
 use crate::process;
 use crate::progress::Progress;
 use crate::repository;
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -40,20 +37,6 @@ pub(crate) fn build_in(
     let mut configure = Command::new("cmake");
     configure.args(["--preset", preset]);
     configure_and_build(configure, options, &folder, target, progress)?;
-    Ok(folder)
-}
-
-/// Builds the template project, as somebody would who has copied it; returns its folder.
-///
-/// # Errors
-/// As [`build`].
-pub(crate) fn build_template(progress: &mut Progress) -> Result<PathBuf> {
-    let folder = repository::path("target/cpp/template");
-    let mut configure = Command::new("cmake");
-    configure
-        .args(["-G", "Ninja", "-S", "template", "--toolchain"])
-        .arg(repository::path("cpp/cmake/arm-none-eabi-gcc.cmake"));
-    configure_and_build(configure, &[], &folder, "blink", progress)?;
     Ok(folder)
 }
 
@@ -99,38 +82,6 @@ fn run(command: &Command, progress: &mut Progress) -> Result<()> {
     Ok(())
 }
 
-/// The sources of the FreeRTOS kernel, which the registry has in the crate `freertos-next`.
-///
-/// # Errors
-/// If cargo can not fetch it.
-pub(crate) fn freertos() -> Result<PathBuf> {
-    let mut command = crate::toolchain::host_cargo();
-    command
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--locked",
-            "--manifest-path",
-        ])
-        .arg(repository::path("cpp/mcu/peers/Cargo.toml"));
-    let output = command.output().context("can't start cargo")?;
-    ensure!(
-        output.status.success(),
-        "cargo can't fetch FreeRTOS's sources:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let metadata: Value = serde_json::from_slice(&output.stdout)?;
-    let manifest = metadata["packages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|package| package["name"] == "freertos-next")
-        .and_then(|package| package["manifest_path"].as_str())
-        .context("cargo metadata doesn't know freertos-next")?;
-    Ok(Path::new(manifest).with_file_name("FreeRTOS-Kernel"))
-}
-
 /// How much of its clock an instruction takes, for [`qemu`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
@@ -155,18 +106,22 @@ pub(crate) fn qemu(firmware: &Path, pace: Pace) -> Command {
     command
 }
 
-/// The board that has GPIO, timer, serial port, ADC and I2C, with this firmware. Its magnetometer takes the accelerometer's place on the I2C bus.
-pub(crate) fn qemu_stellaris(firmware: &Path) -> Command {
-    let mut command = Command::new("qemu-system-arm");
-    command.args([
-        "-M",
-        "lm3s6965evb",
-        "-nographic",
-        "-icount",
-        "shift=6,sleep=off",
-    ]);
-    command.args(["-device", "lsm303dlhc_mag,address=0x1e"]);
+/// A board for the HAL's devices, of those that `corank_firmware()` knows, with this firmware; what comes in at its serial port.
+///
+/// `lm3s6965` has GPIO, timer, serial port, ADC and I2C; its magnetometer takes the accelerometer's place on the bus. `mps2-an386` has timer and serial port.
+pub(crate) fn qemu_board(board: &str, firmware: &Path, input: &str) -> Command {
+    let machine: &[&str] = match board {
+        "lm3s6965" => &["lm3s6965evb", "-device", "lsm303dlhc_mag,address=0x1e"],
+        other => &[other],
+    };
+    // A pipe rather than a file: QEMU's serial port reads its standard input.
+    let mut command = Command::new("sh");
     command
+        .args(["-c", "printf %s \"$0\" | exec \"$@\"", input])
+        .args(["qemu-system-arm", "-M"])
+        .args(machine)
+        .args(["-display", "none", "-monitor", "none", "-serial", "stdio"])
+        .args(["-icount", "shift=6,sleep=off"])
         .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
         .arg(firmware);
     command

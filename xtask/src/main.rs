@@ -41,7 +41,7 @@ enum Command {
     /// Boots the OS, runs one program, ends with the program's exit code
     Os(os::Options),
     /// The coroutine frames in a firmware: their sizes, and whether they fit
-    Frames(cpp::frames::Options),
+    Frames(corank_frames::Options),
     /// Writes target/report/index.html from the results of the last runs
     Report,
 }
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Experiment(options) => experiment::run(&options),
         Command::Os(options) => os::run(&options),
-        Command::Frames(options) => cpp::frames::run(&options),
+        Command::Frames(options) => corank_frames::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Report => report::run(),
     };
     outcome.unwrap_or_else(|error| {

@@ -1,7 +1,7 @@
 //! A client's side: the table that it has found, and the scheduler that is nothing but calls of it.
 
 use core::alloc::Layout;
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -68,12 +68,20 @@ fn engine() -> &'static Engine {
     unsafe { (*ATTACHED.0.get()).assume_init_ref() }
 }
 
-/// A scheduler in the image. See the engine's own for what its methods do.
+/// A scheduler in the image, as far as it is read here without a call. See the engine's own for what its methods do.
 #[repr(C)]
 pub(crate) struct Scheduler {
     shared: bool,
+    live: Cell<usize>,
+    seat: Seat,
     _opaque: PhantomData<UnsafeCell<()>>,
 }
+
+const _: () = assert!(
+    core::mem::offset_of!(Scheduler, shared) == 0
+        && core::mem::offset_of!(Scheduler, live) == super::LIVE
+        && core::mem::offset_of!(Scheduler, seat) == super::SEAT
+);
 
 impl Memory {
     /// The global allocator.
@@ -255,8 +263,9 @@ impl Scheduler {
         unsafe { (engine().unanchor)(scheduler) }
     }
 
+    #[inline]
     pub(crate) fn seat(&self) -> &Seat {
-        unsafe { (engine().seat)(self) }
+        &self.seat
     }
 
     pub(crate) fn pick_up(&self, seat: &Seat) {
@@ -279,8 +288,9 @@ impl Scheduler {
         Levels::from_bits(unsafe { (engine().ready)(self) })
     }
 
+    #[inline]
     pub(crate) fn live(&self) -> usize {
-        unsafe { (engine().live)(self) }
+        self.live.get()
     }
 
     pub(crate) fn published(&self) -> &Published {

@@ -38,13 +38,11 @@ pub const ENGINE: Engine = Engine {
     drain_inbox,
     anchor,
     unanchor,
-    seat,
     pick_up,
     put_down,
     enter,
     leave,
     ready,
-    live,
     published,
     trim,
     now,
@@ -215,10 +213,6 @@ unsafe extern "C" fn unanchor(scheduler: NonNull<Scheduler>) {
     Scheduler::unanchor(scheduler);
 }
 
-unsafe extern "C" fn seat(scheduler: &Scheduler) -> &Seat {
-    scheduler.seat()
-}
-
 unsafe extern "C" fn pick_up(scheduler: &Scheduler, seat: &Seat) {
     scheduler.pick_up(seat);
 }
@@ -237,10 +231,6 @@ unsafe extern "C" fn leave(scheduler: &Scheduler, seat: &Seat) {
 
 unsafe extern "C" fn ready(scheduler: &Scheduler) -> u64 {
     scheduler.ready().bits()
-}
-
-unsafe extern "C" fn live(scheduler: &Scheduler) -> usize {
-    scheduler.live()
 }
 
 unsafe extern "C" fn published(scheduler: &Scheduler) -> &Published {

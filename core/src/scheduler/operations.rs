@@ -41,7 +41,7 @@ impl Scheduler {
         vtable: &'static VTable,
         fill: impl FnOnce(*mut u8),
     ) -> Result<BlockRef, SpawnError> {
-        if self.closing.get() {
+        if self.refusing.get() {
             return Err(SpawnError::Closed);
         }
         if self.live.get() >= self.capacity {

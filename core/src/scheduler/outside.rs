@@ -47,7 +47,9 @@ impl Scheduler {
     pub(crate) fn drain_inbox(&self) {
         self.published().clear_arriving();
         // What someone took before comes first.
-        self.apply_taken();
+        if self.has_taken() {
+            self.apply_taken();
+        }
         let mut last = self.inbox.swap(NONE, Ordering::Acquire);
         while last != NONE {
             let block = self.block(last);
@@ -55,7 +57,10 @@ impl Scheduler {
             (block.inbox_next).store(self.taken.replace(last), Ordering::Relaxed);
             last = before;
         }
-        self.apply_taken();
+        // Often nothing was pushed: the home has announced something that it takes in itself.
+        if self.has_taken() {
+            self.apply_taken();
+        }
     }
 
     /// Step by step: a cancellation runs code of the user's, and what others take in meanwhile comes after this.
@@ -117,12 +122,9 @@ impl Scheduler {
         Self::unanchor(scheduler);
     }
 
-    fn drop_all(&self) {
-        self.closing.set(true);
-        // Before any destructor runs: one that drops the last handle lets go of this anchor.
-        if self.handles.get() > 0 {
-            self.anchor();
-        }
+    /// Nothing is spawned any more, and what there is is cancelled; returns how many slots there are.
+    pub(crate) fn cancel_all(&self) -> u32 {
+        self.refusing.set(true);
         self.drain_inbox();
         // SAFETY: only the owner uses the storage; it does not grow any more.
         let slots = unsafe { (*self.storage.get()).slots() };
@@ -132,6 +134,16 @@ impl Scheduler {
                 self.cancel(block);
             }
         }
+        slots
+    }
+
+    fn drop_all(&self) {
+        self.closing.set(true);
+        // Before any destructor runs: one that drops the last handle lets go of this anchor.
+        if self.handles.get() > 0 {
+            self.anchor();
+        }
+        let slots = self.cancel_all();
         self.abandon_timers();
         for index in 0..slots {
             let block = self.block(index);

@@ -23,7 +23,11 @@ impl Scheduler {
     #[inline]
     pub(crate) fn put_down(&self, seat: &Seat) {
         loop {
-            let worker = self.choose_worker();
+            let worker = if seat.takes_in.get() {
+                None
+            } else {
+                self.choose_worker()
+            };
             seat.holds.set(false);
             let rung = self.baton.put_down();
             if let Some(worker) = worker {

@@ -37,13 +37,14 @@ struct frame_head {
 //   (a call: it        │ cancel              │ finish, panic, cancel            │ cancel
 //   stays fresh)       ▼                     ▼                                  ▼
 //                     exited, and free when nobody holds its handle or its frame any more
-// Those in which it lives have the bit 2 in common.
+// Those in which it lives have one bit in common, and differ in one: see mark.
 enum class phase : uint8_t { free = 0, fresh = 1, queued = 2, blocked = 3, exited = 4 };
 
 // Beside the phase in `block::flags`.
 enum mark : uint8_t {
   phase_mask = 0x07,
   alive = 0x02,     // the bit that queued and blocked have in common
+  waits = 0x01,     // the bit that blocked has, and queued has not
   held = 0x08,      // a task or join_handle exists
   framed = 0x10,    // the frame exists
   finished = 0x20,  // exited by co_return
@@ -77,7 +78,13 @@ struct block {
   static block* of_frame(void* frame) { return static_cast<block*>(frame) - 1; }
 
   // Takes the place for a frame, which is returned, and a handle to it; null if it is taken.
-  [[gnu::noinline]] void* occupy() {
+#if defined(__clang__)
+  // Part of the creation of every coroutine, which clang would expand at each call of the coroutine: this it may not duplicate.
+  [[clang::noduplicate]]
+#else
+  [[gnu::noinline]]
+#endif
+  void* occupy() {
     if (flags != static_cast<uint8_t>(phase::free)) return nullptr;
     flags = static_cast<uint8_t>(phase::fresh) | held | framed;
     return frame();

@@ -9,18 +9,33 @@
 namespace corank::detail {
 
 class rings {
-  // First, so that a head is found with the level as an index and nothing to add.
-  block* heads_[levels_count]{};
-
  public:
+  // What is noted of the present poll, a byte each, so that to note something is one store, which no interrupt handler can come between; and one comparison of them all
+  // says whether the poll's end is the common one.
+  union note {
+    struct {
+      uint8_t woken;    // by itself or by a handler (rule W3)
+      uint8_t ends;     // a scheduler::ending
+      uint8_t changed;  // the next pick may be from another level
+      uint8_t unused;
+    } each;
+    uint32_t all;
+  };
+  note notes{.all = 0};
+
   // The level that no ring has.
   static constexpr unsigned none = levels_count;
 
   // The most urgent level with a ring, or `none`. The words have level 0 in their highest bit: one instruction less on Arm.
   [[gnu::always_inline]] unsigned most_urgent() const {
-    if (const uint32_t urgent = peek(words_[0])) return static_cast<unsigned>(__builtin_clz(urgent));
-    if (const uint32_t others = peek(words_[1])) return 32 + static_cast<unsigned>(__builtin_clz(others));
-    return none;
+    unsigned first = 0;
+    uint32_t word = peek(words_[0]);
+    if (word == 0) {
+      first = 32;
+      word = peek(words_[1]);
+      if (word == 0) return none;
+    }
+    return first + static_cast<unsigned>(__builtin_clz(word));
   }
 
   // The first level with a ring at or after `from`, going round; `none` without rings.
@@ -42,27 +57,26 @@ class rings {
   bool is_alone(unsigned level) const { return heads_[level]->next == heads_[level]; }
 
   // Where the head of a ring is kept.
-  [[gnu::always_inline]] block* const* head_place(unsigned level) const { return &heads_[level]; }
+  [[gnu::always_inline]] block** head_place(unsigned level) { return &heads_[level]; }
 
-  // Makes `*next` the head, and returns it: the head's successor, so that the head goes to the tail; or the head, and nothing changes. One store, so an
-  // interrupt handler may add to the ring at any moment: it comes before the old head or behind it, and never at the head, as the ring is not empty.
-  [[gnu::always_inline]] block* turn(unsigned level, block* const* next) {
+  // Makes `*next` the head that is kept in `place`, and returns it: the head's successor, so that the head goes to the tail; or the head, and nothing changes. One
+  // store, so an interrupt handler may add to the ring at any moment: it comes before the old head or behind it, and never at the head, as the ring is not empty.
+  [[gnu::always_inline]] static block* turn(block** place, block* const* next) {
     block* const head = peek(*next);
-    poke(heads_[level], head);
+    poke(*place, head);
     return head;
   }
 
   // Adds at the tail (rule O3). Masked.
   [[gnu::noinline]] void push(block* added) {
     const unsigned level = added->level;
-    block* const head = heads_[level];
+    block* head = heads_[level];
     const uint32_t word = words_[level / 32];
     if ((word & bit(level)) == 0) {
-      added->next = added->previous = added;
-      poke(heads_[level], added);
+      head = added->previous = added;
+      poke(heads_[level], head);
       poke(words_[level / 32], word | bit(level));
-      notes = notes | level_added;
-      return;
+      poke(notes.each.changed, uint8_t{1});
     }
     block* const tail = head->previous;
     added->next = head;
@@ -71,8 +85,9 @@ class rings {
     head->previous = added;
   }
 
-  // Takes a block out of the ring of `level`, wherever in it it stands. Masked.
-  [[gnu::noinline]] void remove(block* removed, unsigned level) {
+  // Takes a block out of its level's ring, wherever in it it stands. Masked.
+  [[gnu::noinline]] void remove(block* removed) {
+    const unsigned level = removed->level;
     block* const next = removed->next;
     if (next == removed) {
       poke(words_[level / 32], words_[level / 32] & ~bit(level));
@@ -84,14 +99,13 @@ class rings {
     if (heads_[level] == removed) poke(heads_[level], next);
   }
 
-  // What the scheduler notes of the present poll, and one note of the rings' own: that a level has become ready.
-  static constexpr uint32_t level_added = 0x0800;
-  uint32_t notes = 0;
-
  private:
-  static constexpr uint32_t bit(unsigned level) { return uint32_t{1} << (31 - level % 32); }
+  static constexpr uint32_t bit(unsigned level) { return uint32_t{0x8000'0000} >> level % 32; }
 
   uint32_t words_[2]{};
+
+  // Last, and notes first: what lies near the beginning is reached by shorter instructions.
+  block* heads_[levels_count]{};
 };
 
 }  // namespace corank::detail

@@ -27,12 +27,15 @@ class scheduler {
     for (unsigned level; (level = rings_.most_urgent()) != detail::rings::none;) {
       // While nothing but yields happens, the most urgent level stays the same: the ring turns, from its head on.
       detail::block* block;
-      detail::block* const* next = rings_.head_place(level);
+      detail::block** head = rings_.head_place(level);
+      // One register: the compiler would keep two.
+      asm("" : "+r"(head));
+      detail::block* const* next = head;
       do {
-        block = begin(level, next);
+        block = begin(head, next);
         next = &block->next;
       } while (resume(block));
-      end_poll(block, level);
+      end_poll(block);
     }
     detail::poke<detail::block*>(current_, nullptr);
   }
@@ -58,8 +61,9 @@ class scheduler {
     if (level == detail::rings::none) return step::idle;
     if (view.most_urgent_elsewhere() < level) return step::elsewhere;
     const unsigned picked = policy.pick(rings_);
-    detail::block* const block = begin(picked, rings_.head_place(picked));
-    resume(block) ? static_cast<void>(rings_.turn(picked, &block->next)) : end_poll(block, picked);
+    detail::block** const head = rings_.head_place(picked);
+    detail::block* const block = begin(head, head);
+    resume(block) ? static_cast<void>(rings_.turn(head, &block->next)) : end_poll(block);
     detail::poke<detail::block*>(current_, nullptr);
     return step::ran;
   }
@@ -73,8 +77,8 @@ class scheduler {
     critical masked;
     const levels bits = rings_.bits();
     // The running coroutine is in its ring, but not ready.
-    if (current_ == nullptr || !rings_.is_alone(ring_of_current())) return bits;
-    return levels(bits.bits() & ~(uint64_t{1} << ring_of_current()));
+    if (current_ == nullptr || !rings_.is_alone(current_->level)) return bits;
+    return levels(bits.bits() & ~(uint64_t{1} << current_->level));
   }
 
   // The effective level of the running coroutine (rule P4); `levels_count` between polls.
@@ -128,12 +132,14 @@ class scheduler {
   // ---- for the library's own parts ----
 
   // A new coroutine becomes ready (rule S2), unless there are too many.
-  [[gnu::noinline]] bool start(detail::block* block, unsigned level) {
-    if (live_ >= ~beyond_limit_) return false;
+  [[gnu::noinline]] bool start(detail::block* block, uint8_t level) {
+    // Beyond the limit, the sum is more than there are numbers.
+    unsigned beyond;
+    if (__builtin_add_overflow(live_ + 1, beyond_limit_, &beyond)) return false;
     ++live_;
     block->leaf = block->frame();
-    detail::poke(block->base, static_cast<uint8_t>(level));
-    detail::poke(block->level, static_cast<uint8_t>(level));
+    detail::poke(block->base, level);
+    detail::poke(block->level, level);
     critical masked;
     detail::poke(block->flags, static_cast<uint8_t>(static_cast<uint8_t>(detail::phase::queued) | detail::held | detail::framed));
     rings_.push(block);
@@ -150,32 +156,27 @@ class scheduler {
   }
 
   // The wake of the running coroutine by itself or by a handler (rule W3).
-  [[gnu::always_inline]] void remember_wake() { note_wake(1); }
+  [[gnu::always_inline]] void remember_wake() { detail::poke(rings_.notes.each.woken, uint8_t{1}); }
 
   void set_level(detail::block* block, unsigned level) {
     critical masked;
-    const uint8_t old = block->level;
+    const bool in_ring = block->where() == detail::phase::queued;
+    if (in_ring) rings_.remove(block);
     block->level = static_cast<uint8_t>(level);
-    if (block == current_) {
-      if ((rings_.notes & moved) == 0) {
-        ring_before_move_ = old;
-        rings_.notes = rings_.notes | moved;
-      }
-    } else if (block->where() == detail::phase::queued) {
-      rings_.remove(block, old);
-      rings_.push(block);
-    }
+    if (in_ring) rings_.push(block);
+    // The running one is no longer at the head of the ring that turns.
+    if (block == current_) rings_.notes.each.changed = 1;
   }
 
   bool cancel_living(detail::block* block) {
     if (block == current_) {
       critical masked;
-      const bool first = (rings_.notes & cancelled) == 0;
-      rings_.notes = rings_.notes | cancelled;
-      cancel_at_end_ = [](scheduler& self, detail::block* stopped) { self.drop_future(stopped, self.ring_of_current()); };
+      const bool first = rings_.notes.each.ends == goes_on;
+      rings_.notes.each.ends = cancelled;
+      drop_cancelled_ = [](scheduler& self, detail::block* stopped) { self.drop_future(stopped); };
       return first;
     }
-    drop_future(block, block->level);
+    drop_future(block);
     return true;
   }
 
@@ -185,8 +186,8 @@ class scheduler {
     {
       critical masked;
       // Finishing counts, even after a cancel (rule X3).
-      rings_.remove(block, ring_of_current());
-      rings_.notes = done;
+      rings_.remove(block);
+      rings_.notes.each.ends = done;
       block->flags = static_cast<uint8_t>((block->flags & detail::held) | detail::framed | how | static_cast<uint8_t>(detail::phase::exited));
     }
     --live_;
@@ -209,63 +210,56 @@ class scheduler {
   static void destroy(detail::block* block) { std::coroutine_handle<>::from_address(block->frame()).destroy(); }
 
  private:
-  // What is noted of the present poll. The lowest byte says whether a wake is remembered; the others hold what makes the end of the poll an uncommon one, of
-  // which rings::level_added is one: the next pick may be from another level.
-  enum note : uint32_t { woken = 0x0001, moved = 0x0100, cancelled = 0x0200, done = 0x0400 };
-  static constexpr unsigned woken_byte = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 3;
-
-  // A byte of its own: one store, which no interrupt handler can come between.
-  [[gnu::always_inline]] void note_wake(unsigned char woken_or_not) {
-    detail::poke(reinterpret_cast<unsigned char*>(&rings_.notes)[woken_byte], woken_or_not);
-  }
+  // How the running coroutine goes on after its poll.
+  enum ending : uint8_t { goes_on, cancelled, done };
+  // The common end of a poll: it was woken, and nothing else has happened.
+  static constexpr uint32_t yielded = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 1 : 1u << 24;
 
   // One poll; true if it ended in the common way: by a yield, and no other level has become ready meanwhile. That look is also the moment at which the next
   // pick is decided. Otherwise end_poll() is due.
   [[gnu::always_inline]] bool resume(detail::block* block) {
     std::coroutine_handle<>::from_address(block->leaf).resume();
-    return detail::peek(rings_.notes) == woken && !port::parallel;
+    return detail::peek(rings_.notes.all) == yielded && !port::parallel;
   }
 
   // Makes `*next` the head of its level, and begins its poll.
-  [[gnu::always_inline]] detail::block* begin(unsigned level, detail::block* const* next) {
+  [[gnu::always_inline]] detail::block* begin(detail::block** head, detail::block* const* next) {
     if constexpr (port::parallel) {
       critical masked;
-      return take(level, next);
+      return take(head, next);
     }
-    return take(level, next);
+    return take(head, next);
   }
 
   // In this order: a handler that wakes the coroutine in between is heard by the poll that is about to begin.
-  [[gnu::always_inline]] detail::block* take(unsigned level, detail::block* const* next) {
-    detail::block* const block = rings_.turn(level, next);
+  [[gnu::always_inline]] detail::block* take(detail::block** head, detail::block* const* next) {
+    detail::block* const block = rings_.turn(head, next);
     detail::poke(current_, block);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    note_wake(0);
+    detail::poke(rings_.notes.each.woken, uint8_t{0});
     return block;
   }
 
-  [[gnu::noinline]] void end_poll(detail::block* block, unsigned level) {
-    uint32_t how;
+  [[gnu::noinline]] void end_poll(detail::block* block) {
+    uint8_t how;
     {
       critical masked;
-      how = rings_.notes;
-      if ((how & (cancelled | done)) == 0) {
-        rings_.remove(block, level);
+      how = rings_.notes.each.ends;
+      if (how == goes_on) {
+        rings_.remove(block);
         // Once it is blocked and handlers may come, one may make it ready again: no look at it after that.
-        (how & woken) != 0 ? rings_.push(block) : block->go(detail::phase::blocked);
-        rings_.notes = 0;
-        return;
+        rings_.notes.each.woken != 0 ? rings_.push(block) : block->add(detail::waits);
       }
+      rings_.notes.all = 0;
     }
-    if ((how & done) == 0) cancel_at_end_(*this, block);
-    rings_.notes = 0;
+    if (how == cancelled) drop_cancelled_(*this, block);
   }
 
   // A living coroutine exits without an output, and its future is dropped.
-  [[gnu::noinline]] void drop_future(detail::block* block, unsigned level) {
+  [[gnu::noinline]] void drop_future(detail::block* block) {
     {
       critical masked;
-      if (block->where() == detail::phase::queued) rings_.remove(block, level);
+      if (block->where() == detail::phase::queued) rings_.remove(block);
       block->go(detail::phase::exited);
     }
     --live_;
@@ -273,25 +267,22 @@ class scheduler {
   }
 
   void enqueue(detail::block* block) {
-    block->go(detail::phase::queued);
+    block->remove(detail::waits);
     rings_.push(block);
     port::poke();
   }
 
-  unsigned ring_of_current() const { return (rings_.notes & moved) != 0 ? ring_before_move_ : current_->level; }
-
-  // First: see rings.
-  detail::rings rings_;
   // At the head of its ring while it runs. Null while the scheduler isn't in a loop; what ran last, between two polls of a loop.
   detail::block* current_ = nullptr;
-  uint8_t ring_before_move_ = 0;
-  // Drops the running coroutine's future; set by whoever cancels it, so that a program without cancelling carries no code for it.
-  void (*cancel_at_end_)(scheduler&, detail::block*) = nullptr;
+  // Drops the future of the coroutine that ran; set by whoever cancels it, so that a program without cancelling carries no code for it.
+  void (*drop_cancelled_)(scheduler&, detail::block*) = nullptr;
   // Where the leaf of what runs is kept; null for the running block's own.
   void** leaf_place_ = nullptr;
   unsigned live_ = 0;
   // The complement of the limit: no limit is 0, so that the scheduler begins as zeros and takes no room in flash.
   unsigned beyond_limit_ = 0;
+  // Last: see rings.
+  detail::rings rings_;
 };
 
 // The program's scheduler.

@@ -13,7 +13,7 @@ namespace corank {
 
 // Why nothing was spawned. The arguments have been destroyed.
 enum class spawn_error : uint8_t {
-  no_place,    // its slot or pool is taken; without optimisation also: the frame does not fit into it
+  no_place,    // its slot or pool is taken; with GCC's -O0 also: the frame does not fit into it
   table_full,  // as many coroutines live as scheduler::limit allows
 };
 
@@ -28,6 +28,9 @@ class join_handle;
 namespace detail {
 
 struct promise_root : promise_base {
+  // Says that the coroutine's frame lives in a place: see place.hpp.
+  using placed = void;
+
   promise_root() = default;
   promise_root(const promise_root&) = delete;
 
@@ -350,7 +353,7 @@ template <class T>
 [[gnu::always_inline]] inline result<join_handle<T>, spawn_error> spawn(priority level, task<T> work) {
   detail::block* const block = work.block_;
   if (block == nullptr) return failure{spawn_error::no_place};
-  if (!executor.start(block, level.level())) return failure{spawn_error::table_full};
+  if (!executor.start(block, static_cast<uint8_t>(level.level()))) return failure{spawn_error::table_full};
   work.block_ = nullptr;
   return join_handle<T>(block);
 }

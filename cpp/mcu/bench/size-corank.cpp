@@ -12,9 +12,6 @@ corank::pool<CORANK_CALLS == 0 ? 24 : CORANK_CALLS == 1 ? 32 : 48, CORANK_TASKS>
 #if CORANK_CALLS > 0
 corank::slot<24> call_slot;
 
-#if defined(CORANK_NOINLINE)
-[[gnu::noinline]]
-#endif
 corank::task<> call(corank::in<call_slot>) {
   toggle();
   co_await corank::yield_now{};

@@ -4,7 +4,7 @@
 
 extern "C" {
 
-extern uint32_t _data_begin[], _data_end[], _data_load[], _bss_begin[], _bss_end[], _stack_top[];
+extern uint32_t _data_begin[], _data_end[], _data_load[], _bss_end[], _stack_top[];
 extern void (*_init_begin[])();
 extern void (*_init_end[])();
 
@@ -15,18 +15,26 @@ void* __dso_handle = nullptr;
 int __aeabi_atexit(void*, void (*)(void*), void*) { return 0; }
 int __cxa_atexit(void (*)(void*), void*, void*) { return 0; }
 
+// clang without optimisation makes tables for unwinding, which refer to these. Neither they nor the tables are linked (sections.ld), but libgcc's would be looked for.
+void __aeabi_unwind_cpp_pr0() {}
+void __aeabi_unwind_cpp_pr1() {}
+
 void default_handler() {
   for (;;) asm volatile("bkpt 1");
 }
+
+// Keeps a loop from being made into a call of memcpy or memset, which are larger and slower here.
+[[gnu::always_inline]] static inline void as_it_stands() { asm volatile("" ::: "memory"); }
 
 void reset_handler() {
   // The floating-point unit, where the code is compiled for it.
 #if defined(__ARM_FP)
   *reinterpret_cast<volatile uint32_t*>(0xE000ED88) = *reinterpret_cast<volatile uint32_t*>(0xE000ED88) | 0xFu << 20;
 #endif
-  const uint32_t* from = _data_load;
-  for (uint32_t* to = _data_begin; to != _data_end;) *to++ = *from++;
-  for (uint32_t* to = _bss_begin; to != _bss_end;) *to++ = 0;
+  // .bss follows .data: see sections.ld.
+  uint32_t* to = _data_begin;
+  for (const uint32_t* from = _data_load; to != _data_end; as_it_stands()) *to++ = *from++;
+  for (; to != _bss_end; as_it_stands()) *to++ = 0;
   for (auto init = _init_begin; init != _init_end; ++init) (*init)();
   main();
   default_handler();
@@ -39,33 +47,27 @@ CORANK_HANDLER(hard_fault_handler);
 CORANK_HANDLER(svc_handler);
 CORANK_HANDLER(pendsv_handler);
 CORANK_HANDLER(systick_handler);
-#ifndef CORANK_CORE_VECTORS_ONLY
-#define CORANK_IRQ(number) CORANK_HANDLER(irq##number##_handler)
-#define CORANK_TEN(ten)                                                                                                              \
-  CORANK_IRQ(ten##0); CORANK_IRQ(ten##1); CORANK_IRQ(ten##2); CORANK_IRQ(ten##3); CORANK_IRQ(ten##4); CORANK_IRQ(ten##5); CORANK_IRQ(ten##6); \
-  CORANK_IRQ(ten##7); CORANK_IRQ(ten##8); CORANK_IRQ(ten##9)
-CORANK_TEN();
-CORANK_TEN(1);
-CORANK_TEN(2);
-CORANK_TEN(3);
-CORANK_TEN(4);
-CORANK_TEN(5);
-CORANK_TEN(6);
-CORANK_TEN(7);
-#endif
-
-#define CORANK_TEN_NAMES(ten)                                                                                                           \
-  irq##ten##0_handler, irq##ten##1_handler, irq##ten##2_handler, irq##ten##3_handler, irq##ten##4_handler, irq##ten##5_handler, irq##ten##6_handler, \
-      irq##ten##7_handler, irq##ten##8_handler, irq##ten##9_handler
-
 using handler = void (*)();
-// The core's sixteen, and those of the devices; a firmware without device interrupts can do without the latter.
 [[gnu::section(".vectors"), gnu::used]] const handler vectors[] = {
     reinterpret_cast<handler>(_stack_top), reset_handler, nmi_handler, hard_fault_handler, default_handler, default_handler, default_handler,
     nullptr, nullptr, nullptr, nullptr, svc_handler, default_handler, nullptr, pendsv_handler, systick_handler,
-#ifndef CORANK_CORE_VECTORS_ONLY
-    CORANK_TEN_NAMES(), CORANK_TEN_NAMES(1), CORANK_TEN_NAMES(2), CORANK_TEN_NAMES(3), CORANK_TEN_NAMES(4), CORANK_TEN_NAMES(5),
-    CORANK_TEN_NAMES(6), CORANK_TEN_NAMES(7),
-#endif
 };
 }
+
+// Behind the core's sixteen, those of the board's devices: irq0_handler and so on. A macro of the assembler, as the preprocessor does not count.
+#define CORANK_TEXT_OF(x) #x
+#define CORANK_TEXT(x) CORANK_TEXT_OF(x)
+asm("\t.altmacro\n"
+    "\t.macro device_vector number\n"
+    "\t.weak irq\\number\\()_handler\n"
+    "\t.thumb_set irq\\number\\()_handler, default_handler\n"
+    "\t.long irq\\number\\()_handler\n"
+    "\t.endm\n"
+    "\t.pushsection .vectors.devices,\"a\",%progbits\n"
+    "\t.set corank_device, 0\n"
+    "\t.rept " CORANK_TEXT(CORANK_DEVICE_VECTORS) "\n"
+    "\tdevice_vector %corank_device\n"
+    "\t.set corank_device, corank_device + 1\n"
+    "\t.endr\n"
+    "\t.popsection\n"
+    "\t.noaltmacro\n");

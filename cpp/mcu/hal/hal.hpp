@@ -1,94 +1,17 @@
-// GPIO, timer, serial, ADC and I2C, one coroutine-friendly operation each. Every operation is in two phases: start it, and its interrupt completes it (seed 004,
-// section 3.2.3). Where an operation can be done at once it is, and nobody waits (section 3.3.4).
+// GPIO, timer, serial port, ADC and I2C, one coroutine-friendly operation each. Every operation is in two phases: start it, and its interrupt completes it (seed 004,
+// section 3.2.3). Each board's header has the devices that QEMU emulates there with their interrupts, under the same names:
+//
+//                 timer   serial port   GPIO   ADC   I2C
+//   lm3s6965        x          x          x     x     x     QEMU's lm3s6965evb, a Cortex-M3
+//   mps2-an386      x          x                            a Cortex-M4; its GPIO and ADC are not emulated, and its I2C is two wires without an interrupt
+//
+// netduinoplus2 (stm32f405), the Cortex-M4 board of the tests and benchmarks, has no GPIO and no I2C, and neither its ADC nor its serial port's sender interrupts.
 #pragma once
 
-#include <corank/corank.hpp>
-
-#include "registers.hpp"
-
-namespace hal {
-
-// Why a transfer on the I2C bus has failed.
-enum class i2c_error : uint8_t { no_acknowledge };
-
-namespace detail {
-inline corank::split_phase_event<uint16_t> converted;
-inline corank::split_phase_event<> transferred, sent, pressed;
-inline corank::semaphore ticks{0};
-}  // namespace detail
-
-// Ticks every `cycles` of the core's clock, and triggers the ADC with each.
-inline void start_timer(uint32_t cycles) {
-  timer0::config = 0;
-  timer0::mode = 2;  // periodic
-  timer0::load = cycles;
-  timer0::mask = timer0::timed_out;
-  timer0::control = timer0::enabled | timer0::triggers_adc;
-  enable(timer0_irq);
-}
-
-// The next tick; ticks that were missed come one by one.
-[[nodiscard]] inline auto next_tick() { return detail::ticks.acquire(); }
-
-// The voltage at a channel, 0 to 1023, at the timer's next tick.
-[[nodiscard]] inline auto read_adc(uint32_t channel) {
-  return detail::converted.after([channel] {
-    adc0::active = 0;
-    adc0::trigger = adc0::by_timer;
-    adc0::channel = channel;
-    adc0::control = adc0::last_and_interrupt;
-    adc0::mask = 1;
-    adc0::active = 1;
-    enable(adc0_irq);
-  });
-}
-
-// One step on the I2C bus.
-[[nodiscard]] inline auto i2c_step(uint32_t command) {
-  return detail::transferred.after([command] { i2c0::control = command; });
-}
-
-// Sends one byte, when there is room.
-[[nodiscard]] inline auto send_byte(char byte) {
-  return detail::sent.after([byte] { uart0::data = static_cast<unsigned char>(byte); });
-}
-
-// Waits until pin `number` of port A is low.
-[[nodiscard]] inline auto pin_low(unsigned number) {
-  return detail::pressed.after([number] {
-    gpio_a::digital = 0xFF;
-    gpio_a::direction = gpio_a::direction & ~(1u << number);
-    gpio_a::level_sense = 1u << number;
-    gpio_a::active_high = 0;
-    gpio_a::mask = 1u << number;
-    enable(gpio_a_irq);
-  });
-}
-
-// Reads `count` bytes from register `first` of a device on the bus.
-inline corank::task<corank::result<void, i2c_error>> read_i2c(auto&, uint8_t device, uint8_t first, uint8_t* into, unsigned count) {
-  i2c0::config = 0x10;
-  i2c0::mask = 1;
-  enable(i2c0_irq);
-  i2c0::address = device * 2u;
-  i2c0::data = first;
-  co_await i2c_step(i2c0::start | i2c0::run);
-  i2c0::address = device * 2u | 1;
-  for (unsigned at = 0; at < count; ++at) {
-    if ((i2c0::control & i2c0::failed) != 0) co_return corank::failure{i2c_error::no_acknowledge};
-    const uint32_t last = at + 1 == count ? i2c0::stop : i2c0::acknowledge;
-    co_await i2c_step((at == 0 ? i2c0::start : 0) | i2c0::run | last);
-    into[at] = static_cast<uint8_t>(i2c0::data);
-  }
-  co_return {};
-}
-
-// Sends a text over the serial port.
-inline corank::task<> send(auto&, const char* text) {
-  uart0::control = 0x301;
-  uart0::mask = uart0::transmit_interrupt;
-  enable(uart0_irq);
-  for (; *text != 0; ++text) co_await send_byte(*text);
-}
-
-}  // namespace hal
+#if defined(CORANK_BOARD_lm3s6965)
+#include "lm3s6965/hal.hpp"
+#elif defined(CORANK_BOARD_mps2_an386)
+#include "mps2-an386/hal.hpp"
+#else
+#error "the HAL has the boards lm3s6965 and mps2-an386: corank_firmware(... BOARD ... HAL)"
+#endif

@@ -2,7 +2,7 @@
 #include "FreeRTOS.h"
 #include "task.h"
 
-#include "hal/registers.hpp"
+#include "hal/lm3s6965/registers.hpp"
 #include "latency.hpp"
 #include "report.hpp"
 

@@ -2,6 +2,9 @@
 #include "../unit/test.hpp"
 
 #include "board/semihosting.hpp"
+#if defined(CORANK_BOARD_lm3s6965)
+#include "hal/lm3s6965/registers.hpp"
+#endif
 #if defined(CORANK_WITH_TRACES)
 #include "../traces/replay.hpp"
 #endif
@@ -34,6 +37,9 @@ extern "C" void hard_fault_handler() {
 }
 
 int main() {
+#if defined(CORANK_BOARD_lm3s6965)
+  hal::sysctl::clock_devices();
+#endif
   uint32_t passed = 0, failed = 0;
   // They were put in front of each other: turned round, they run in the order of their files.
   test::one* in_order = nullptr;

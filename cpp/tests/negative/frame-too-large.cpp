@@ -1,7 +1,11 @@
-// gcc: inlined from 'corank::task<void> app::blink(
-// gcc: the frame of this coroutine does not fit into its slot
-// clang: app::blink(
-// clang: undefined reference to `void corank::detail::frame_does_not_fit_into_its_slot<
+// opt: -O0 -Os -O2
+// gcc -O0: the frame of `blink` takes
+// gcc -Os: inlined from 'corank::task<void> app::blink(
+// gcc -Os: the frame of this coroutine does not fit into its slot
+// gcc -O2: inlined from 'corank::task<void> app::blink(
+// gcc -O2: the frame of this coroutine does not fit into its slot
+// clang: in function `app::blink(
+// clang: undefined reference to `corank_frame_does_not_fit_into_its_slot
 #include <corank/task.hpp>
 
 namespace app {

@@ -9,6 +9,7 @@ pub mod chart;
 pub mod compare;
 pub mod document;
 mod firmware;
+mod machine;
 pub mod page;
 pub mod papers;
 pub mod row;

@@ -74,6 +74,9 @@ impl WaitQueue {
     /// Wakes all who wait. They are out of the queue then.
     pub(crate) fn wake_all(&self) {
         let mut entries = self.0.lock();
+        if entries.first.is_none() {
+            return;
+        }
         if let Some((_, waker)) = entries.first.take() {
             waker.wake();
             for (_, waker) in entries.others.drain(..) {

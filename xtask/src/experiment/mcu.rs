@@ -157,19 +157,12 @@ pub(super) fn sizes(quick: bool, listener: &mut Listener) -> Result<Map<String, 
                 ("ram-per-coroutine", (ten.ram() - two.ram()) / 8),
             ];
             if model == "corank" {
-                let outlined = |calls: u32| {
-                    Sections::of(&folder.join(format!("size-corank-1-{calls}-noinline.elf")))
-                };
-                parts.extend([
-                    (
-                        "next-call",
-                        (of(model, 1, 5)?.flash() - of(model, 1, 1)?.flash()) / 4,
-                    ),
-                    (
-                        "next-call-noinline",
-                        (outlined(5)?.flash() - outlined(1)?.flash()) / 4,
-                    ),
-                ]);
+                let (first, fifth) = (of(model, 1, 1)?, of(model, 1, 5)?);
+                parts.push(("next-call", (fifth.flash() - first.flash()) / 4));
+            }
+            if ["corank", "freertos"].contains(&model) {
+                let all = folder.join(format!("size-{model}-2-0-all-vectors.elf"));
+                parts.push(("flash-all-vectors", Sections::of(&all)?.flash()));
             }
             for (part, bytes) in parts {
                 listener
@@ -291,7 +284,6 @@ fn sample(model: &str, compiler: &str, opt: &str, part: &str, bytes: u64) -> Sam
 fn build(compiler: &str, opt: &str, progress: &mut Progress) -> Result<PathBuf> {
     let options = [
         format!("-DCORANK_BENCH_OPT={opt}"),
-        format!("-DCORANK_FREERTOS={}", cpp::freertos()?.display()),
         "-DCMAKE_BUILD_TYPE=".to_string(),
     ];
     let folder = cpp::build_in(

@@ -26,9 +26,15 @@ const SHIFT: u8 = 0;
 /// Fails, before anything is built, where an experiment is not written yet.
 pub(super) fn require_available(name: Name) -> Result<()> {
     match name {
-        Name::A | Name::B | Name::Core | Name::Global | Name::McuSwitch | Name::McuSize => Ok(()),
+        Name::A
+        | Name::B
+        | Name::Core
+        | Name::Global
+        | Name::LinuxMachine
+        | Name::McuSwitch
+        | Name::McuSize => Ok(()),
         _ => bail!(
-            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `global`, `mcu-switch` and `mcu-size`",
+            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `global`, `linux-machine`, `mcu-switch` and `mcu-size`",
             name.text()
         ),
     }
@@ -39,7 +45,8 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
     require_available(name)?;
     let mut listener = Listener::new(&name.text());
     let settings = match name {
-        Name::Core => on_host(name, quick, &mut listener),
+        Name::Core => on_host(name, "corank-experiments", quick, &mut listener),
+        Name::LinuxMachine => on_host(name, "corank-experiment-machine", quick, &mut listener),
         Name::McuSwitch => mcu::switches(quick, &mut listener),
         Name::McuSize => mcu::sizes(quick, &mut listener),
         _ => in_os(name, quick, &mut listener),
@@ -67,7 +74,10 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
 fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
     let program = format!("experiment-{}", name.text());
     let parts = plan::parts(name, quick);
-    let image = build::build(&[], None, &mut listener.progress)?;
+    let mut image = build::build(&[], None, &mut listener.progress)?;
+    if parts.iter().any(|part| part.harts > 1) {
+        image.kernel = build::kernel_with("several-harts", &mut listener.progress)?;
+    }
     listener
         .progress
         .set_total(parts.iter().map(|part| part.rows).sum());
@@ -111,8 +121,13 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
     ))
 }
 
-/// Runs the experiment's program on the host.
-fn on_host(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
+/// Runs the experiment's program, which is in this package, on the host.
+fn on_host(
+    name: Name,
+    package: &str,
+    quick: bool,
+    listener: &mut Listener,
+) -> Result<Map<String, Value>> {
     let program = format!("experiment-{}", name.text());
     let mut command = host_cargo();
     command.args([
@@ -121,7 +136,7 @@ fn on_host(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<Strin
         "--profile",
         "bench",
         "--package",
-        "corank-experiments",
+        package,
         "--bin",
         &program,
         "--",

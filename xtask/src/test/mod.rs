@@ -5,6 +5,7 @@
 
 mod cpp;
 mod disk;
+mod domain;
 mod edge;
 mod image;
 mod machine;

@@ -1,7 +1,7 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, cpp, edge, image, machine, model, outside, storage};
+use super::{Context, cpp, domain, edge, image, machine, model, outside, storage};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -83,10 +83,17 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "loom",
-        about: "all interleavings of the core's races and of the interrupts' flag, under loom",
+        about: "all interleavings of the core's races, of the Linux home's and of the interrupts' flag, under loom",
         home: Home::Search(|| !loom_tests().is_empty()),
         limit: minutes(15),
         run: loom,
+    },
+    Stage {
+        name: "domain",
+        about: "processes that share priorities, without privileges: killed, stopped, with damaged pages",
+        home: Home::Path("linux/domain"),
+        limit: minutes(5),
+        run: domain::unprivileged,
     },
     Stage {
         name: "model",
@@ -136,6 +143,13 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path("cpp/edge/tests"),
         limit: minutes(2),
         run: edge::tests,
+    },
+    Stage {
+        name: "cpp-package",
+        about: "the C++ library in projects outside the repository: installed, fetched, by the template",
+        home: Home::Path("cpp/tests/package"),
+        limit: minutes(2),
+        run: cpp::package,
     },
     Stage {
         name: "os-lint",
@@ -268,6 +282,18 @@ fn loom(context: &mut Context) -> Result<Outcome> {
         // Most of the time goes into building loom, and nobody debugs it.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
+    // The protocols of the Linux home: among processes, and among the workers of one.
+    for test in [
+        ["corank-domain", "--lib"].as_slice(),
+        &["corank-linux", "--test", "loom"],
+    ] {
+        let mut protocol = host_command(&["test", "--release", "--package"]);
+        protocol.args(test);
+        for (name, value) in command.get_envs() {
+            protocol.env(name, value.unwrap_or_default());
+        }
+        outcome.add(Outcome::of_cargo_test(&context.command(&protocol)?));
+    }
     // The flag of user-level interrupts belongs to another workspace, which is built for the host here.
     let mut flag = host_command(&["test", "--release", "--manifest-path", "os/Cargo.toml"]);
     flag.args(["--package", "corank-abi", "--test", "loom"]);

@@ -102,9 +102,10 @@ impl File {
     ) -> Option<Transferred> {
         match self {
             File::PipeWrite(end) => {
-                let (written, unparked) = end.write_at_once(process, buffer, Writer::Anyone)?;
+                let mut unparked = None;
+                let written = end.write_at_once(process, buffer, Writer::Anyone, &mut unparked);
                 Unparked::settle(unparked);
-                Some(written)
+                written
             }
             File::ConsoleOutput => Some(console::write(process, buffer).map(Ok)),
             File::Disk(_) => None,

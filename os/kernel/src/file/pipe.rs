@@ -9,24 +9,30 @@
 use super::{NOT_ALLOWED, Transferred};
 use crate::memory::PAGE_SIZE;
 use crate::memory::frame::Frame;
+use crate::memory::heap;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
 use crate::ring::{Parked, Place, Unparked};
 use crate::wait::{WaitMode, WaitQueue, until};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Poll;
 use spin::Mutex;
 
+/// How many frames a pipe has at most.
 const FRAMES: usize = 16;
 /// How many bytes a pipe holds.
 pub(crate) const CAPACITY: usize = FRAMES * PAGE_SIZE;
 
-/// The bytes that have been written and not been read.
+/// The bytes that have been written and not been read. Frame *i* holds those whose number, divided by the page size, is *i* modulo
+/// [`FRAMES`].
 #[derive(Debug)]
 struct Bytes {
-    /// Frame *i* holds the bytes whose number, divided by the page size, is *i* modulo [`FRAMES`].
-    frames: [Option<Frame>; FRAMES],
+    /// Frame 0: all that most pipes ever need, because the numbers begin anew when a pipe is empty.
+    first: Option<Frame>,
+    /// Frames 1 and following, once there was one.
+    others: Option<Box<[Option<Frame>; FRAMES - 1]>>,
     /// Number of the next byte to read; counts from the pipe's beginning on.
     read: usize,
     /// Number of the next byte to write.
@@ -71,11 +77,7 @@ pub(crate) enum Writer {
 pub(crate) fn pipe() -> (ReadEnd, WriteEnd) {
     let pipe = Arc::new(Pipe {
         state: Mutex::new(State {
-            bytes: Bytes {
-                frames: [const { None }; FRAMES],
-                read: 0,
-                written: 0,
-            },
+            bytes: Bytes::none(),
             parked: None,
         }),
         read_ends: AtomicUsize::new(1),
@@ -97,6 +99,35 @@ impl Pipe {
 }
 
 impl Bytes {
+    #[inline(always)]
+    fn none() -> Bytes {
+        Bytes {
+            first: None,
+            others: None,
+            read: 0,
+            written: 0,
+        }
+    }
+
+    /// The place of the frame for the byte with this number; `None` where there can't be one yet.
+    fn place(&mut self, number: usize) -> Option<&mut Option<Frame>> {
+        match number / PAGE_SIZE % FRAMES {
+            0 => Some(&mut self.first),
+            frame => Some(&mut self.others.as_mut()?[frame - 1]),
+        }
+    }
+
+    /// [`place`](Self::place), which is made if it is not there; `None` without memory for it.
+    fn make_place(&mut self, number: usize) -> Option<&mut Option<Frame>> {
+        if !(number / PAGE_SIZE).is_multiple_of(FRAMES) && self.others.is_none() {
+            if !heap::has_room() {
+                return None;
+            }
+            self.others = Some(Box::new([const { None }; FRAMES - 1]));
+        }
+        self.place(number)
+    }
+
     fn length(&self) -> usize {
         self.written - self.read
     }
@@ -112,15 +143,18 @@ impl Bytes {
                 while buffer.length > 0 && self.length() > 0 {
                     let offset = self.read % PAGE_SIZE;
                     let count = buffer.length.min(self.length()).min(PAGE_SIZE - offset);
-                    let place = &mut self.frames[self.read / PAGE_SIZE % FRAMES];
-                    let frame = place.as_ref().expect("bytes lie in frames");
+                    let from = self.read;
+                    let frame = self.place(from).and_then(|place| place.as_ref());
+                    let frame = frame.expect("bytes lie in frames");
                     space.write(buffer.address, &frame.bytes()[offset..offset + count])?;
                     self.read += count;
                     buffer.advance(count);
                     // In a pipe that is full, the newest bytes may have come into this frame already.
                     let is_reused = self.written - self.read > CAPACITY - PAGE_SIZE;
                     let is_done = self.read.is_multiple_of(PAGE_SIZE) && !is_reused;
-                    if is_done || self.read == self.written {
+                    if (is_done || self.read == self.written)
+                        && let Some(place) = self.place(from)
+                    {
                         *place = None;
                     }
                 }
@@ -142,7 +176,9 @@ impl Bytes {
                 while buffer.length > 0 && self.room() > 0 {
                     let offset = self.written % PAGE_SIZE;
                     let count = buffer.length.min(self.room()).min(PAGE_SIZE - offset);
-                    let place = &mut self.frames[self.written / PAGE_SIZE % FRAMES];
+                    let Some(place) = self.make_place(self.written) else {
+                        return Ok(false);
+                    };
                     if place.is_none() {
                         let Ok(frame) = Frame::uninitialised() else {
                             return Ok(false);
@@ -187,14 +223,15 @@ impl State {
 
 impl State {
     /// Copies what is written straight into the parked read's buffer, if the read is complete by that: nothing lies in the pipe, both
-    /// buffers are of the same process, and the read is full then or, with `is_end`, nobody can write any more. Takes the read out.
+    /// buffers are of the same process, and the read is full then or, with `is_end`, nobody can write any more. The caller takes the
+    /// read out then; `None` if that is not so.
     fn hand_over(
         &mut self,
         process: &Process,
         data: UserBuffer,
         by: Option<u8>,
         is_end: bool,
-    ) -> Option<Result<Parked, BadAddress>> {
+    ) -> Option<Result<(), BadAddress>> {
         let parked = self.parked.as_ref()?;
         let room = parked.buffer.length;
         let is_complete = data.length == room || is_end && data.length < room;
@@ -206,14 +243,10 @@ impl State {
             return None;
         }
         let target = parked.buffer.address;
-        let copied = process.with_memory(
+        Some(process.with_memory(
             |space| space.move_within(data.address, target, data.length),
             Ok(()),
-        );
-        match copied {
-            Ok(()) => self.parked.take().map(Ok),
-            Err(bad) => Some(Err(bad)),
-        }
+        ))
     }
 }
 
@@ -331,16 +364,17 @@ impl WriteEnd {
         .await
     }
 
-    /// Writes if that is done without waiting. The caller settles what comes with the result when it holds no lock.
+    /// Writes if that is done without waiting. The caller settles what comes in `unparked` when it holds no lock.
     pub(crate) fn write_at_once(
         &self,
         process: &Process,
         mut buffer: UserBuffer,
         writer: Writer,
-    ) -> Option<(Transferred, Option<Unparked>)> {
+        unparked: &mut Option<Unparked>,
+    ) -> Option<Transferred> {
         let mut state = self.0.state.lock();
         if !self.0.is_read() {
-            return Some((Ok(Err(NOT_ALLOWED)), None));
+            return Some(Ok(Err(NOT_ALLOWED)));
         }
         let wanted = buffer.length;
         let (by, closes) = match writer {
@@ -350,24 +384,26 @@ impl WriteEnd {
         let is_end = closes && self.0.write_ends.load(Ordering::Relaxed) == 1;
         if let Some(handed) = state.hand_over(process, buffer, by, is_end) {
             return Some(match handed {
-                Ok(parked) => (Ok(Ok(wanted)), Some(parked.done(Ok(wanted)))),
-                Err(bad) => (Err(bad), None),
+                Ok(()) => {
+                    *unparked = state.parked.take().map(|parked| parked.done(Ok(wanted)));
+                    Ok(Ok(wanted))
+                }
+                Err(bad) => Err(bad),
             });
         }
         if state.bytes.room() < wanted {
             return None;
         }
         let put = state.bytes.put(process, &mut buffer);
-        let unparked = state.unpark(by, is_end);
+        *unparked = state.unpark(by, is_end);
         self.0.readers.wake_all();
-        let written = put.map(|found_frames| {
+        Some(put.map(|found_frames| {
             if found_frames {
                 Ok(wanted)
             } else {
                 Err(NOT_ALLOWED)
             }
-        });
-        Some((written, unparked))
+        }))
     }
 }
 
@@ -392,8 +428,7 @@ impl Drop for ReadEnd {
             return;
         }
         let mut state = self.0.state.lock();
-        state.bytes.frames = [const { None }; FRAMES];
-        (state.bytes.read, state.bytes.written) = (0, 0);
+        state.bytes = Bytes::none();
         self.0.writers.wake_all();
     }
 }

@@ -103,10 +103,9 @@ impl Process {
         }
     }
 
-    /// Says that something at `level` has arrived for the process, and lets it follow.
-    pub(crate) fn arrived(&self, level: u8) {
+    /// Says that something at `level` has arrived for the process. [`follow_level`](Self::follow_level) comes next.
+    pub(crate) fn note_arrival(&self, level: u8) {
         self.page().arriving.fetch_or(1 << level, Ordering::AcqRel);
-        self.follow_level();
     }
 }
 

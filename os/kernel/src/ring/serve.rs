@@ -54,6 +54,17 @@ impl Ring {
         if first.call as usize == READ && self.park(process, &first) {
             return Ok(());
         }
+        self.serve_later(process, &first, end)
+    }
+
+    /// Makes a coroutine for a submission that waits, and for all that is linked to it.
+    #[inline(never)]
+    fn serve_later(
+        self: &Arc<Ring>,
+        process: &Arc<Process>,
+        first: &Submission,
+        end: u32,
+    ) -> Result<(), BadAddress> {
         let mut rest = Vec::new();
         let mut flags = first.flags;
         while flags & LINK != 0
@@ -64,7 +75,7 @@ impl Ring {
         }
         rest.reverse();
         // Without memory for a coroutine the call fails, and what is linked behind it goes on as after any failure.
-        for next in self.spawn(process, &first, rest).into_iter().rev() {
+        for next in self.spawn(process, first, rest).into_iter().rev() {
             self.serve(
                 process,
                 Submission {
@@ -82,6 +93,7 @@ impl Ring {
         let [file, address, length] = arguments(first);
         let level = process.allowed(first.level);
         let closes = first.flags & CLOSE_FILE != 0;
+        let mut unparked = None;
         let used = process.use_file(
             file,
             |file| match file {
@@ -89,12 +101,13 @@ impl Ring {
                     process,
                     UserBuffer { address, length },
                     Writer::At { level, closes },
+                    &mut unparked,
                 ),
                 _ => None,
             },
             |written| closes && written.is_some(),
         );
-        let Some((Some((written, unparked)), closed)) = used else {
+        let Some((Some(written), closed)) = used else {
             return Ok(false);
         };
         // After the bytes have been handed over, before anybody hears of it.
@@ -106,6 +119,7 @@ impl Ring {
     }
 
     /// Parks a read from a pipe that has to wait. False if it is another read.
+    #[inline(never)]
     fn park(self: &Arc<Ring>, process: &Arc<Process>, first: &Submission) -> bool {
         let [file, address, length] = arguments(first);
         // What is linked behind it wants a coroutine that goes on with it, and a longer read takes bytes while it waits.
@@ -170,11 +184,12 @@ impl Ring {
         rest
     }
 
-    /// Puts the result of what was served at once into the completion ring.
+    /// Puts the result of what was served at once into the completion ring. Its process has entered the kernel, and its level is
+    /// followed when all that it has submitted is served.
     fn complete(&self, process: &Process, served: Tag, result: isize) {
         if served.reports() {
             let state = self.state.lock();
-            self.report(state, process, served, result);
+            self.report::<false>(state, process, served, result);
         }
     }
 
@@ -197,7 +212,7 @@ impl Ring {
             self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
         }
         match result {
-            Some(result) if served.reports() => self.report(state, process, served, result),
+            Some(result) if served.reports() => self.report::<true>(state, process, served, result),
             _ => drop(state),
         }
         if let Some(cancel) = cancel {
@@ -207,8 +222,8 @@ impl Ring {
         next
     }
 
-    /// Puts a result into the completion ring and wakes whoever waited for it.
-    fn report(
+    /// Puts a result into the completion ring and wakes whoever waited for it. `FOLLOW`: the process's level follows at once.
+    fn report<const FOLLOW: bool>(
         &self,
         mut state: MutexGuard<'_, State>,
         process: &Process,
@@ -231,7 +246,10 @@ impl Ring {
             state.wanted = u32::MAX;
         }
         drop(state);
-        process.arrived(served.level.min(LAST_LEVEL));
+        process.note_arrival(served.level.min(LAST_LEVEL));
+        if FOLLOW {
+            process.follow_level();
+        }
         if enough {
             self.completed.wake_all();
         } else {

@@ -59,7 +59,7 @@ fn lines(source: &str) -> usize {
 
 /// What the firmware says of itself: `@latency INSTRUCTIONS`.
 fn latency(firmware: &Path) -> Result<u64> {
-    let command = cpp::qemu_stellaris(firmware);
+    let command = cpp::qemu_board("lm3s6965", firmware, "");
     let finished = process::capture(&command, LIMIT, |_| {})?;
     ensure!(
         finished.success(),

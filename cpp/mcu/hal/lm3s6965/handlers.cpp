@@ -1,7 +1,9 @@
 // The interrupt handlers of the HAL: each completes its operation, and does nothing else.
-#include "hal/hal.hpp"
+#include "hal.hpp"
 
+#if defined(CORANK_LATENCY)
 #include "sample/latency.hpp"
+#endif
 
 extern "C" {
 
@@ -11,8 +13,10 @@ void irq0_handler() {  // GPIO, port A
 }
 
 void irq5_handler() {  // UART0
-  hal::uart0::clear = hal::uart0::transmit_interrupt;
-  hal::detail::sent.complete();
+  while ((hal::uart0::flags & hal::uart0::receive_empty) == 0) hal::detail::received.try_send(static_cast<uint8_t>(hal::uart0::data));
+  const uint32_t happened = hal::uart0::state;
+  hal::uart0::clear = happened;
+  if ((happened & hal::uart0::transmit_interrupt) != 0) hal::detail::sent.complete();
 }
 
 void irq8_handler() {  // I2C0
@@ -21,7 +25,9 @@ void irq8_handler() {  // I2C0
 }
 
 void irq14_handler() {  // ADC0, sequencer 0
+#if defined(CORANK_LATENCY)
   latency::interrupted();
+#endif
   hal::adc0::clear = 1;
   hal::adc0::active = 0;
   hal::detail::converted.complete(static_cast<uint16_t>(hal::adc0::fifo));

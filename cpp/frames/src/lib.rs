@@ -1,7 +1,10 @@
-//! `cargo xtask frames`: the coroutine frames in a firmware, from the table that the compiler left in it.
+//! The coroutine frames in a firmware, from the table that the compiler left in it; nothing is run.
 //!
-//! Each place in the code that creates a coroutine has one entry in the section `.corank.frames`, which is not loaded: the address of that
-//! place, the frame's size, the room of the slot (see `cpp/include/corank/place.hpp`). Debug information gives the coroutine's name; nothing is run.
+//! Each coroutine has entries in the section `.corank.frames`, which is not loaded: an address in its code, the frame's size, the room of the slot (see
+//! `cpp/include/corank/place.hpp`). Debug information gives the coroutine's name, and the size as well where GCC compiled without optimisation.
+#![forbid(unsafe_code)]
+
+mod names;
 
 use addr2line::Loader;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -10,21 +13,23 @@ use object::{Object, ObjectSection, SectionFlags};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 const SECTION: &str = ".corank.frames";
 
-/// What `cargo xtask frames` takes.
-#[derive(Args)]
-pub(crate) struct Options {
+/// What `cargo xtask frames` and `corank-frames` take.
+#[derive(Args, Default)]
+pub struct Options {
     /// A linked firmware, with debug information
-    elf: PathBuf,
+    pub elf: PathBuf,
     /// Fails if the firmware's data, without stack and heap, takes more bytes of RAM than this
     #[arg(long, value_name = "BYTES")]
-    ram: Option<u64>,
+    pub ram: Option<u64>,
     /// Writes the sizes where `corank::exact` reads them, so that slots fit exactly
     #[arg(long, value_name = "FILE")]
-    write: Option<PathBuf>,
+    pub write: Option<PathBuf>,
+    /// Says something only if a frame is larger than its slot; a program without coroutines is fine
+    #[arg(long, conflicts_with_all = ["ram", "write"])]
+    pub check: bool,
 }
 
 /// The frame of one coroutine; where the compiler made several versions, the largest.
@@ -37,9 +42,21 @@ struct Frame {
 type Frames = BTreeMap<String, Frame>;
 
 /// Prints the table, and does what the options ask for.
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let (frames, ram) = read(&options.elf)?;
-    print!("{}", table(&frames, ram));
+///
+/// # Errors
+/// If a frame is larger than its slot, the firmware takes more RAM than it may, or a file can't be read or written.
+pub fn run(options: &Options) -> Result<()> {
+    let elf = options.elf.display();
+    let Some((frames, ram)) = read(&options.elf)? else {
+        ensure!(
+            options.check,
+            "{elf} has no coroutine: no section {SECTION}"
+        );
+        return Ok(());
+    };
+    if !options.check {
+        print!("{}", table(&frames, ram));
+    }
     if let Some(file) = &options.write {
         let text = sizes(&frames);
         // A file that says the same already is left alone, so that nothing is compiled again.
@@ -48,28 +65,32 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
                 .with_context(|| format!("can't write {}", file.display()))?;
         }
     }
-    let too_large = frames.iter().find(|(_, frame)| frame.size > frame.room);
-    if let Some((name, frame)) = too_large {
-        bail!(
-            "the frame of `{name}` takes {} bytes, and its slot has room for {}",
-            frame.size,
-            frame.room
-        );
+    let too_large: Vec<String> = frames
+        .iter()
+        .filter(|(_, frame)| frame.size > frame.room)
+        .map(|(name, frame)| {
+            format!(
+                "the frame of `{name}` takes {} bytes, and its slot has room for {}",
+                frame.size, frame.room
+            )
+        })
+        .collect();
+    if !too_large.is_empty() {
+        bail!("{elf}: {}", too_large.join("; "));
     }
     if let Some(budget) = options.ram
         && ram > budget
     {
         bail!(
-            "{} takes {ram} bytes of RAM, {} more than the budget of {budget}",
-            options.elf.display(),
+            "{elf} takes {ram} bytes of RAM, {} more than the budget of {budget}",
             ram - budget
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// The frames, and the bytes of RAM that the data takes.
-fn read(elf: &Path) -> Result<(Frames, u64)> {
+/// The frames, and the bytes of RAM that the data takes; nothing if there is no coroutine.
+fn read(elf: &Path) -> Result<Option<(Frames, u64)>> {
     let bytes = std::fs::read(elf).with_context(|| format!("can't read {}", elf.display()))?;
     let file = object::File::parse(&*bytes)
         .with_context(|| format!("{} is no ELF file", elf.display()))?;
@@ -78,26 +99,39 @@ fn read(elf: &Path) -> Result<(Frames, u64)> {
         .filter(|section| matches!(section.flags(), SectionFlags::Elf { sh_flags } if sh_flags & 3 == 3))
         .map(|section| section.size())
         .sum();
-    let section = file.section_by_name(SECTION).with_context(|| {
-        format!(
-            "{} has no coroutine: no section {SECTION}; was it built with optimisation?",
-            elf.display()
-        )
-    })?;
-    let names = Loader::new(elf).map_err(|error| {
+    let Some(section) = file.section_by_name(SECTION) else {
+        return Ok(None);
+    };
+    let entries = entries(section.data()?, file.is_64())?;
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    let debug = Loader::new(elf).map_err(|error| {
         anyhow!(
             "can't read the debug information of {}: {error}",
             elf.display()
         )
     })?;
+    let described = if entries.iter().any(|(_, frame)| frame.size == 0) {
+        names::described_frames(&file)?
+    } else {
+        BTreeMap::new()
+    };
     let mut frames = Frames::new();
-    for (address, frame) in entries(section.data()?, file.is_64())? {
-        let name = name_at(&names, address)?.unwrap_or_else(|| format!("{address:#x}"));
+    for (address, mut frame) in entries {
+        let name = names::coroutine_at(&debug, address)?.unwrap_or_else(|| format!("{address:#x}"));
+        if frame.size == 0 {
+            frame.size = *described.get(&name).with_context(|| {
+                format!(
+                    "nothing says how large the frame of `{name}` is: GCC's -O0 needs -g for that"
+                )
+            })?;
+        }
         let known = frames.entry(name).or_insert(frame);
         known.size = known.size.max(frame.size);
         known.room = known.room.min(frame.room);
     }
-    Ok((frames, ram))
+    Ok(Some((frames, ram)))
 }
 
 /// The section's entries: an address, and two words of four bytes.
@@ -128,50 +162,6 @@ fn entries(data: &[u8], wide: bool) -> Result<Vec<(u64, Frame)>> {
             )
         })
         .collect())
-}
-
-/// The coroutine whose frame is made at an address, even where it was inlined: the function around the library's `operator new`.
-fn name_at(names: &Loader, address: u64) -> Result<Option<String>> {
-    let mut frames = names
-        .find_frames(address)
-        .map_err(|error| anyhow!("bad debug information: {error}"))?;
-    let mut around = Vec::new();
-    while let Some(frame) = frames
-        .next()
-        .map_err(|error| anyhow!("bad debug information: {error}"))?
-    {
-        if let Some(function) = frame.function {
-            around.push(function.demangle()?.into_owned());
-        }
-    }
-    // From the innermost outwards. Without an `operator new` there was no inlining to be told of.
-    let library = around
-        .iter()
-        .rposition(|name| name.contains("operator new") || name.contains("place_frame"));
-    let coroutine = around
-        .get(library.map_or(0, |at| at + 1))
-        .map(String::as_str);
-    Ok(coroutine.map(plain_name))
-}
-
-/// `blink` of `corank::task<void> app::(anonymous namespace)::blink<int>(corank::in<…>)`. Of two coroutines with one name the larger counts.
-fn plain_name(demangled: &str) -> String {
-    let name = demangled.replace("(anonymous namespace)::", "");
-    let mut depth = 0;
-    let mut plain = String::new();
-    for character in name.chars() {
-        match character {
-            '<' => depth += 1,
-            '>' => depth -= 1,
-            _ if depth > 0 => {}
-            // What came before was the type that it returns.
-            ' ' => plain.clear(),
-            '(' => break,
-            other => plain.push(other),
-        }
-    }
-    // What has internal linkage has no namespaces in the debug information; so nobody has.
-    plain.rsplit("::").next().unwrap_or_default().to_string()
 }
 
 fn table(frames: &Frames, ram: u64) -> String {
@@ -209,24 +199,6 @@ fn sizes(frames: &Frames) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_lose_what_is_around_them() {
-        for (demangled, plain) in [
-            (
-                "blink(corank::in<(anonymous namespace)::blink_slot>)",
-                "blink",
-            ),
-            ("app::(anonymous namespace)::blink(int)", "blink"),
-            (
-                "corank::task<int> hal::anywhere<corank::slot<256ul> >(corank::slot<256ul>&, int)",
-                "anywhere",
-            ),
-            ("blink", "blink"),
-        ] {
-            assert_eq!(plain_name(demangled), plain);
-        }
-    }
 
     #[test]
     fn entries_are_read() {

@@ -1,20 +1,12 @@
-// The registers of the LM3S6965's devices, as far as the HAL uses them, by the names of its data sheet. QEMU's lm3s6965evb has all five devices of the sample
-// application with their interrupts; netduinoplus2 has no GPIO and no I2C, mps2-an386 no ADC.
+// The registers of the LM3S6965's devices, as far as the HAL uses them, by the names of its data sheet.
 #pragma once
 
-#include <stdint.h>
+#include "../nvic.hpp"
 
 namespace hal {
 
-using reg = volatile uint32_t;
-
-inline reg& at(uint32_t address) { return *reinterpret_cast<reg*>(address); }
-
 // Numbers of interrupts.
 enum irq : unsigned { gpio_a_irq = 0, uart0_irq = 5, i2c0_irq = 8, adc0_irq = 14, timer0_irq = 19 };
-
-// Lets an interrupt through.
-inline void enable(irq number) { at(0xE000E100 + 4 * (number / 32)) = 1u << (number % 32); }
 
 namespace sysctl {
 // Clocks of the devices: ADC; I2C0, timer 0 and 1, UART0; GPIO A to G.
@@ -26,8 +18,8 @@ inline void clock_devices() {
 }  // namespace sysctl
 
 namespace uart0 {
-inline reg &data = at(0x4000C000), &flags = at(0x4000C018), &control = at(0x4000C030), &mask = at(0x4000C038), &clear = at(0x4000C044);
-constexpr uint32_t transmit_full = 1u << 5, transmit_interrupt = 1u << 5;
+inline reg &data = at(0x4000C000), &flags = at(0x4000C018), &control = at(0x4000C030), &mask = at(0x4000C038), &state = at(0x4000C040), &clear = at(0x4000C044);
+constexpr uint32_t receive_empty = 1u << 4, receive_interrupt = 1u << 4, transmit_interrupt = 1u << 5, enabled = 0x301;
 }  // namespace uart0
 
 namespace timer0 {
@@ -43,7 +35,7 @@ constexpr uint32_t by_timer = 5, last_and_interrupt = 6, fifo_empty = 1u << 8;
 
 namespace i2c0 {
 inline reg &address = at(0x40020000), &control = at(0x40020004), &data = at(0x40020008), &mask = at(0x40020010), &clear = at(0x4002001C), &config = at(0x40020020);
-constexpr uint32_t run = 1, start = 2, stop = 4, acknowledge = 8, failed = 2;
+constexpr uint32_t run = 1, start = 2, stop = 4, acknowledge = 8, busy = 1, failed = 2;
 }  // namespace i2c0
 
 namespace gpio_a {

@@ -1,0 +1,22 @@
+# cmake --install: the headers, the package for find_package(), boards and HAL, toolchain files, and the reader of the table of frames.
+include(CMakePackageConfigHelpers)
+
+set(CORANK_FRAMES_PROFILE release CACHE STRING "Cargo's profile for the reader of the table of frames that is installed")
+
+install(TARGETS corank EXPORT corank-targets)
+install(EXPORT corank-targets NAMESPACE corank:: DESTINATION share/corank/cmake)
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/corank-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(DIRECTORY include/corank DESTINATION include)
+install(DIRECTORY mcu/board mcu/hal DESTINATION share/corank/mcu)
+install(
+  FILES cmake/corank-config.cmake cmake/CorankFirmware.cmake cmake/arm-none-eabi-gcc.cmake cmake/arm-none-eabi-clang.cmake
+        ${CMAKE_CURRENT_BINARY_DIR}/corank-config-version.cmake
+  DESTINATION share/corank/cmake)
+install(DIRECTORY template DESTINATION share/corank)
+install(CODE "
+  message(STATUS \"Building corank-frames\")
+  execute_process(
+    COMMAND cargo install --quiet --locked --no-track --force --profile ${CORANK_FRAMES_PROFILE} --path ${CMAKE_CURRENT_SOURCE_DIR}/frames
+            --root \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}
+    COMMAND_ERROR_IS_FATAL ANY)
+")

@@ -1,0 +1,20 @@
+// The interrupt handlers of the HAL: each completes its operation, and does nothing else.
+#include "hal.hpp"
+
+extern "C" {
+
+void irq0_handler() {  // UART0, a byte has come
+  while ((hal::uart0::state & hal::uart0::receive_full) != 0) hal::detail::received.try_send(static_cast<uint8_t>(hal::uart0::data));
+  hal::uart0::clear = hal::uart0::receive_interrupt;
+}
+
+void irq1_handler() {  // UART0, a byte is out
+  hal::uart0::clear = hal::uart0::send_interrupt;
+  hal::detail::sent.complete();
+}
+
+void irq8_handler() {  // timer 0
+  hal::timer0::clear = 1;
+  hal::detail::ticks.release();
+}
+}

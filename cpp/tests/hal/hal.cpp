@@ -1,0 +1,133 @@
+// Every operation of the HAL is completed by its device's interrupt, and by nothing else: each test keeps interrupts out, sees the device ask for one, sees that the
+// coroutine still waits, and only then lets the interrupt through.
+#include "hal/hal.hpp"
+
+#include "../unit/test.hpp"
+
+using corank::executor;
+using corank::priority;
+using corank::spawn;
+
+namespace {
+
+// For operations that the board's clock or another machine completes, in turns of the loop below. Far more than any takes.
+constexpr uint32_t patience = 5'000'000;
+
+// Runs `work` until it has ended; `interrupts` is how many of `irq` it must wait for, at least. False if a device does not ask for its interrupt, or if a coroutine goes on
+// without.
+bool by_interrupts(corank::task<> work, unsigned irq, unsigned interrupts) {
+  asm volatile("cpsid i" ::: "memory");
+  auto handle = spawn(priority{5}, corank::detail::move(work));
+  bool good = handle.has_value();
+  unsigned seen = 0;
+  while (good) {
+    executor.run_until_idle();
+    if (handle->has_exited()) break;
+    uint32_t left = patience;
+    while (!hal::is_pending(irq) && --left != 0) {
+    }
+    executor.run_until_idle();
+    good = left != 0 && !handle->has_exited();
+    ++seen;
+    // The interrupt comes here.
+    asm volatile("cpsie i\n\tisb\n\tcpsid i" ::: "memory");
+  }
+  if (handle) {
+    handle->cancel();
+    handle->detach();
+  }
+  asm volatile("cpsie i" ::: "memory");
+  return good && seen >= interrupts;
+}
+
+corank::task<> waits_for_ticks(test::place, int count) {
+  for (; count > 0; --count) (co_await hal::next_tick()).forget();
+}
+
+corank::task<> sends(test::place, const char* text) {
+  for (; *text != 0; ++text) co_await hal::send_byte(*text);
+}
+
+// What the tests' runner feeds to the serial port.
+constexpr char input[] = "ping";
+
+corank::task<> receives(test::place, bool& right) {
+  hal::start_serial();
+  right = true;
+  for (const char* expected = input; *expected != 0; ++expected) right = co_await hal::receive_byte() == *expected && right;
+}
+
+}  // namespace
+
+TEST(hal, the_timer_ticks) {
+  hal::start_timer(20000);
+  EXPECT_TRUE(by_interrupts(waits_for_ticks({}, 3), hal::timer0_irq, 3));
+  EXPECT_ALL_FREE();
+}
+
+#if defined(CORANK_BOARD_lm3s6965)
+constexpr unsigned send_irq = hal::uart0_irq, receive_irq = hal::uart0_irq;
+#else
+constexpr unsigned send_irq = hal::uart0_send_irq, receive_irq = hal::uart0_receive_irq;
+#endif
+
+TEST(hal, the_serial_port_sends_and_receives) {
+  bool right = false;
+  EXPECT_TRUE(by_interrupts(receives({}, right), receive_irq, 1));
+  EXPECT_TRUE(right);
+  EXPECT_TRUE(by_interrupts(sends({}, "pong\n"), send_irq, 5));
+  EXPECT_ALL_FREE();
+}
+
+#if defined(CORANK_BOARD_lm3s6965)
+
+namespace {
+
+corank::task<> waits_for_pin(test::place) { co_await hal::pin_low(0); }
+
+corank::task<> converts(test::place, uint16_t& x, uint16_t& y) {
+  x = co_await hal::read_adc(0);
+  y = co_await hal::read_adc(1);
+}
+
+// QEMU's magnetometer; its registers 10 to 12 say who it is.
+constexpr uint8_t magnetometer = 0x1E, nobody = 0x22;
+corank::slot<160> bus_slot;
+
+corank::task<> reads_bus(test::place, uint8_t device, uint8_t (&who)[3], bool& acknowledged) {
+  corank::in<bus_slot> place;
+  acknowledged = (co_await hal::read_i2c(place, device, 10, who, 3)).has_value();
+}
+
+}  // namespace
+
+TEST(hal, a_pin_interrupts) {
+  EXPECT_TRUE(by_interrupts(waits_for_pin({}), hal::gpio_a_irq, 1));
+  EXPECT_ALL_FREE();
+}
+
+TEST(hal, the_adc_converts_two_channels) {
+  uint16_t x = 0xFFFF, y = 0xFFFF;
+  EXPECT_TRUE(by_interrupts(converts({}, x, y), hal::adc0_irq, 2));
+  EXPECT_TRUE(x < 1024 && y < 1024);
+  EXPECT_ALL_FREE();
+}
+
+TEST(hal, the_bus_reads_a_device) {
+  uint8_t who[3] = {};
+  bool acknowledged = false;
+  EXPECT_TRUE(by_interrupts(reads_bus({}, magnetometer, who, acknowledged), hal::i2c0_irq, 4));
+  EXPECT_TRUE(acknowledged && who[0] == 'H' && who[1] == '4' && who[2] == '3');
+  EXPECT_ALL_FREE();
+}
+
+TEST(hal, nobody_answers_on_the_bus) {
+  uint8_t who[3] = {};
+  bool acknowledged = true;
+  spawn(priority{5}, reads_bus({}, nobody, who, acknowledged))->detach();
+  executor.run_until_idle();
+  EXPECT_FALSE(acknowledged);
+  EXPECT_ALL_FREE();
+}
+
+#endif

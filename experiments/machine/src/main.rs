@@ -1,0 +1,170 @@
+//! Experiment `linux-machine`: an urgent process, 200 µs of work each millisecond, beside bulk processes, on two processors.
+//!
+//! The models are measured in turn, run after run. Every process is a program of its own (this one, started again), without privileges,
+//! and runs its work as coroutines of 20 µs per poll; the models differ in what the processes know of each other and in what Linux knows.
+//! One line per figure: `@row {json}`.
+//!
+//! - `off`: nobody knows anything.
+//! - `relaxed`, `strict`: all are in one domain.
+//! - `nice`: the bulk processes are at nice 19.
+//! - `cgroup`: the urgent process's group has 100 times the weight of the bulk processes'.
+
+mod bulk;
+mod cgroup;
+mod conductor;
+mod urgent;
+mod work;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+use corank_domain::{Domain, Mix, Mode, Participant};
+use std::path::{Path, PathBuf};
+
+#[derive(Parser)]
+struct Options {
+    /// Fewer points and shorter runs
+    #[arg(long)]
+    quick: bool,
+    /// Only these models
+    #[arg(long, value_delimiter = ',')]
+    models: Vec<Model>,
+    /// Only these numbers of bulk threads
+    #[arg(long, value_delimiter = ',')]
+    bulk: Vec<usize>,
+    /// What the domain's bulk processes tell Linux
+    #[arg(long, value_enum, default_value_t = Told::Bulk)]
+    told: Told,
+    /// Leave the processes the privileges that there are
+    #[arg(long)]
+    privileged: bool,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+/// What one process of the measurement does.
+#[derive(Subcommand, Clone, Debug)]
+#[command(hide = true)]
+enum Role {
+    /// 200 µs of work each millisecond
+    Urgent(Part),
+    /// As much work as there is time for
+    Bulk(Part),
+}
+
+/// What a process has to know.
+#[derive(clap::Args, Clone, Debug)]
+struct Part {
+    #[arg(long)]
+    model: Model,
+    #[arg(long)]
+    told: Told,
+    /// The domain's folder
+    #[arg(long)]
+    root: PathBuf,
+    /// Rounds of work that take 20 µs
+    #[arg(long)]
+    rounds: u64,
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    #[arg(long)]
+    privileged: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Model {
+    Off,
+    Relaxed,
+    Strict,
+    Nice,
+    Cgroup,
+}
+
+impl Model {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Relaxed => "relaxed",
+            Self::Strict => "strict",
+            Self::Nice => "nice",
+            Self::Cgroup => "cgroup",
+        }
+    }
+}
+
+/// What the processes of a domain tell Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Told {
+    /// Nothing
+    Silent,
+    /// Their bands, as far as that can be undone
+    Bands,
+    /// Bulk processes: that they have nothing else
+    Bulk,
+    /// Urgent levels under SCHED_FIFO
+    RealTime,
+}
+
+impl Told {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Silent => "silent",
+            Self::Bands => "bands",
+            Self::Bulk => "bulk",
+            Self::RealTime => "real-time",
+        }
+    }
+}
+
+impl Part {
+    /// Joins the domain, if the model has one.
+    fn join(&self, name: &str, is_bulk: bool) -> Result<Option<Participant>> {
+        let mode = match self.model {
+            Model::Relaxed => Mode::Relaxed,
+            Model::Strict => Mode::Strict,
+            _ => return Ok(None),
+        };
+        let mix = match self.told {
+            Told::Silent => Mix::Silent,
+            Told::Bulk if is_bulk => Mix::Bulk,
+            Told::Bulk | Told::Bands => Mix::Bands,
+            Told::RealTime => Mix::RealTime,
+        };
+        let domain = Domain::named("experiment").root(&self.root).process(name);
+        Ok(Some(domain.mode(mode).mix(mix).join()?))
+    }
+
+    /// Gives up what root may do, so that the measurement holds for everybody.
+    fn prepare(&self) -> Result<()> {
+        if !self.privileged {
+            let none = rustix::thread::CapabilitySet::empty();
+            let nothing = rustix::thread::CapabilitySets {
+                effective: none,
+                permitted: none,
+                inheritable: none,
+            };
+            rustix::thread::set_capabilities(None, nothing)?;
+        }
+        Ok(())
+    }
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    match &options.role {
+        Some(Role::Urgent(part)) => urgent::run(part),
+        Some(Role::Bulk(part)) => bulk::run(part),
+        None => conductor::run(&options),
+    }
+}
+
+/// The folder in which the processes of one measurement meet.
+fn own_folder() -> Result<tempfile::TempDir> {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    Ok(tempfile::Builder::new().permissions(mode).tempdir()?)
+}
+
+/// This program.
+fn this_program() -> Result<PathBuf> {
+    let path: &Path = Path::new("/proc/self/exe");
+    Ok(path.canonicalize()?)
+}

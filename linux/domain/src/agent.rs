@@ -1,0 +1,369 @@
+//! The thread that keeps a participant in touch with its domain: it meets the others, notices when they end, and ticks.
+//!
+//! It waits for nobody: every operation on a socket returns at once, and a participant that says nothing costs a file descriptor.
+
+use crate::claim::{Claim, Nanoseconds};
+use crate::clock;
+use crate::crowd::{Crowd, Member};
+use crate::greeting::{self, Files, Refusal};
+use crate::line::Line;
+use crate::peer::Peer;
+use crate::place::{Door, Place};
+use crate::shared::Shared;
+use corank::Priority;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SocketFlags, accept_with};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often it looks for participants that it missed: two that joined at the same moment, or one whose door was crowded.
+const SCAN: Nanoseconds = 1_000_000_000;
+/// How long somebody who knocked may take to say who it is.
+const PATIENCE: Nanoseconds = 2_000_000_000;
+/// Connections at once. More would be more participants than make sense, or somebody's mistake.
+const LINKS: usize = 128;
+/// After so many ticks without anything to do it ticks no more until a worker rouses it.
+const DOZE: u32 = 16;
+
+/// See the module's documentation.
+pub(crate) struct Agent {
+    shared: Arc<Shared>,
+    own_id: u64,
+    place: Place,
+    door: Door,
+    files: Files,
+    links: Vec<Link>,
+    line: Line,
+    /// When to look for others again.
+    scan_at: Nanoseconds,
+    quiet_ticks: u32,
+    /// A crowd at the door is warned of once.
+    warned_of_crowd: bool,
+}
+
+/// A connection to another process.
+struct Link {
+    socket: OwnedFd,
+    process: u32,
+    /// Who is expected there; 0 if it was the other one who knocked.
+    id: u64,
+    stage: Stage,
+}
+
+enum Stage {
+    /// It has not said who it is yet; it may until then.
+    Unknown { until: Nanoseconds },
+    /// It takes part.
+    Participant(Arc<Peer>),
+    /// It watches.
+    Watcher,
+}
+
+/// Ends the agent when it is dropped.
+pub(crate) struct Guard {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.wake_agent();
+        if let Some(thread) = self.thread.take() {
+            // A panic of its own has been reported already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the thread. It handles no signals: those are the program's.
+pub(crate) fn start(agent: Agent) -> io::Result<Guard> {
+    let shared = agent.shared.clone();
+    let builder = thread::Builder::new().name("corank-domain".into());
+    let thread = without_signals(|| builder.spawn(move || agent.run()))?;
+    Ok(Guard {
+        shared,
+        thread: Some(thread),
+    })
+}
+
+/// Threads that `start` makes block all signals.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: `sigset_t` is plain data, which sigfillset and pthread_sigmask fill in; the pointers are to locals.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        let mut before = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let result = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        result
+    }
+}
+
+impl Agent {
+    pub(crate) fn new(shared: Arc<Shared>, place: Place, door: Door, files: Files) -> Self {
+        let own_id = shared.crowd.load().members[0].id();
+        Self {
+            shared,
+            own_id,
+            place,
+            door,
+            files,
+            links: Vec::new(),
+            line: Line::default(),
+            scan_at: 0,
+            quiet_ticks: 0,
+            warned_of_crowd: false,
+        }
+    }
+
+    fn run(mut self) {
+        while !self.shared.stop.load(Ordering::Acquire) {
+            let now = clock::now();
+            if now >= self.scan_at {
+                self.scan();
+                self.scan_at = now + SCAN;
+            }
+            self.tick(now);
+            self.wait(now);
+        }
+        // Nobody counts on this process any more; the others notice that the connections end.
+        self.shared.crowd.load().members[0]
+            .page()
+            .beat
+            .0
+            .store(0, Ordering::Relaxed);
+    }
+
+    /// Sleeps until something happens or the next tick is due, and takes in what has happened.
+    fn wait(&mut self, now: Nanoseconds) {
+        let ticks = self.shared.others() > 0 && !self.shared.dozes.load(Ordering::Acquire);
+        let scan = Duration::from_nanos(self.scan_at.saturating_sub(now));
+        let limit = if ticks {
+            scan.min(self.shared.timing.tick)
+        } else {
+            scan
+        };
+        let limit = Timespec {
+            tv_sec: limit.as_secs() as i64,
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        let mut fds = vec![
+            PollFd::new(&self.shared.wakeup, PollFlags::IN),
+            PollFd::new(&self.door.socket, PollFlags::IN),
+        ];
+        fds.extend((self.links.iter()).map(|link| PollFd::new(&link.socket, PollFlags::IN)));
+        // It fails at no signal, because there is none, and else at a lack of memory: then only the pause is missing.
+        if poll(&mut fds, Some(&limit)).is_err() {
+            thread::sleep(self.shared.timing.tick);
+            return;
+        }
+        let happened: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        if happened[0] {
+            let _ = rustix::io::read(&self.shared.wakeup, &mut [0; 8]);
+        }
+        let changed = self.hear(&happened[2..], clock::now());
+        if happened[1] {
+            self.open();
+        }
+        if changed {
+            self.gather();
+        }
+    }
+
+    /// Takes in what came over the connections; true if the crowd is another one now.
+    fn hear(&mut self, happened: &[bool], now: Nanoseconds) -> bool {
+        let mut changed = false;
+        let mut happened = happened.iter();
+        self.links.retain_mut(|link| {
+            let heard = happened.next() == Some(&true);
+            match &link.stage {
+                Stage::Unknown { until } if !heard => now < *until,
+                Stage::Unknown { .. } => match link.meet() {
+                    Ok(participates) => {
+                        changed |= participates;
+                        true
+                    }
+                    Err(refusal) => {
+                        warn(link.process, &refusal);
+                        // A participant that was refused stays refused: it is not asked again, as long as it is there.
+                        link.id != 0 && !matches!(refusal, Refusal::Gone)
+                    }
+                },
+                // Nothing is said after the greeting: it has ended, or does what participants don't.
+                stage if heard => {
+                    changed |= matches!(stage, Stage::Participant(_));
+                    false
+                }
+                _ => true,
+            }
+        });
+        changed
+    }
+
+    /// Lets in who has knocked.
+    fn open(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(socket) = accept_with(&self.door.socket, flags) {
+            self.link(socket, 0, clock::now() + PATIENCE);
+        }
+    }
+
+    /// Greets at a new connection.
+    fn link(&mut self, socket: OwnedFd, id: u64, until: Nanoseconds) {
+        if self.links.len() >= LINKS {
+            if !self.warned_of_crowd {
+                tracing::warn!(
+                    "the domain has more than {LINKS} connections: some processes are not seen"
+                );
+                self.warned_of_crowd = true;
+            }
+            return;
+        }
+        let greeted = greeting::process_of(&socket).and_then(|process| {
+            Ok((
+                process,
+                greeting::send(&socket, Some(&self.files)).map_err(Refusal::System)?,
+            ))
+        });
+        match greeted {
+            Ok((process, ())) => self.links.push(Link {
+                socket,
+                process,
+                id,
+                stage: Stage::Unknown { until },
+            }),
+            Err(refusal) => warn(0, &refusal),
+        }
+    }
+
+    /// Knocks at the doors of all whom it does not know.
+    fn scan(&mut self) {
+        let folders = match self.place.folders() {
+            Ok(folders) => folders,
+            Err(error) => return tracing::warn!("the domain's folder cannot be read: {error}"),
+        };
+        for folder in folders {
+            for id in folder.doors().unwrap_or_default() {
+                let known = |link: &Link| {
+                    link.id == id
+                        || matches!(&link.stage, Stage::Participant(peer) if peer.identity.id == id)
+                };
+                if id == self.own_id || self.links.iter().any(known) {
+                    continue;
+                }
+                match folder.knock(id) {
+                    // It may be stopped: then it greets when it goes on.
+                    Ok(Some(socket)) => self.link(socket, id, Nanoseconds::MAX),
+                    Ok(None) => {}
+                    // Its door is crowded: next time.
+                    Err(error) => tracing::debug!("door {id:016x} of the domain: {error}"),
+                }
+            }
+        }
+    }
+
+    /// Shows everybody that is there to the workers.
+    fn gather(&mut self) {
+        let own = self.shared.crowd.load().members[0].clone();
+        let mut members = vec![own];
+        for link in &self.links {
+            if let Stage::Participant(peer) = &link.stage
+                // Two that knock at once have two connections.
+                && !members.iter().any(|member| member.id() == peer.id())
+            {
+                members.push(peer.clone());
+            }
+        }
+        self.shared.crowd.store(Arc::new(Crowd::new(members)));
+        self.shared.ring_all();
+    }
+
+    /// Decides everything anew, as long as there are others and a worker has something to do.
+    fn tick(&mut self, now: Nanoseconds) {
+        let crowd = self.shared.crowd.load_full();
+        if crowd.is_alone() {
+            self.shared.bands.tick(None);
+            return;
+        }
+        let own = &crowd.members[0];
+        let shared = &self.shared;
+        shared.page.beat.0.store(now, Ordering::Relaxed);
+        let mut most_urgent: Option<Priority> = None;
+        let mut busy = false;
+        for worker in 0..own.workers() {
+            let Ok(Some(claim)) = Claim::from_word(own.slot(worker).words().0) else {
+                continue;
+            };
+            if claim.wants() {
+                busy = true;
+                own.bell(worker).ring();
+            }
+            if claim.wants() || now.saturating_sub(claim.since) <= shared.timing.hold {
+                most_urgent = Some(most_urgent.map_or(claim.level, |most| most.min(claim.level)));
+            }
+        }
+        shared.bands.tick(most_urgent);
+        if !shared.dozes.load(Ordering::Acquire) {
+            crowd.settle(None, &mut self.line, now, &shared.timing);
+            self.doze(busy);
+        }
+        for member in &crowd.members {
+            if member.warn_of_damage() {
+                tracing::warn!(
+                    "the page of process {} in the domain is damaged: what makes no sense is ignored",
+                    member.identity.process
+                );
+            }
+        }
+    }
+
+    /// Stops ticking when there has been nothing to do for a while.
+    fn doze(&mut self, busy: bool) {
+        self.quiet_ticks = if busy { 0 } else { self.quiet_ticks + 1 };
+        if self.quiet_ticks < DOZE {
+            return;
+        }
+        self.quiet_ticks = 0;
+        self.shared.dozes.store(true, Ordering::Release);
+        // A worker shows its claim and then reads the flag; so either it sees the flag, or its claim is seen here.
+        fence(Ordering::SeqCst);
+        let own = &self.shared.crowd.load().members[0];
+        let busy = (0..own.workers()).any(|worker| {
+            matches!(Claim::from_word(own.slot(worker).words().0), Ok(Some(claim)) if claim.wants())
+        });
+        if busy {
+            self.shared.dozes.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Link {
+    /// Takes in the greeting; true if it is a participant's.
+    fn meet(&mut self) -> Result<bool, Refusal> {
+        let introduced = greeting::receive(&self.socket, self.process);
+        let stage = match introduced {
+            Ok(Some(introduced)) => Stage::Participant(Arc::new(Peer::from(introduced))),
+            Ok(None) => Stage::Watcher,
+            Err(refusal) => {
+                self.stage = Stage::Watcher;
+                return Err(refusal);
+            }
+        };
+        self.stage = stage;
+        Ok(matches!(self.stage, Stage::Participant(_)))
+    }
+}
+
+fn warn(process: u32, refusal: &Refusal) {
+    match refusal {
+        Refusal::Gone => {}
+        refusal => tracing::warn!("process {process} in the domain is ignored: {refusal}"),
+    }
+}

@@ -1,0 +1,93 @@
+//! A word that others change to say "look again", and on which its owner may sleep.
+//!
+//! It carries no meaning but that: whoever is rung decides anew from the pages. So a ring too many costs a look, and one that is
+//! missing is made good by the next tick.
+
+use crate::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// See the module's documentation. On a cache line of its own, because its owner reads it before every poll.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub(crate) struct Bell {
+    word: AtomicU32,
+    #[cfg(loom)]
+    kernel: LoomFutex,
+}
+
+impl Bell {
+    /// What the owner compares with later. Relaxed, and one load: for before every poll.
+    #[inline]
+    pub(crate) fn glance(&self) -> u32 {
+        self.word.load(Ordering::Relaxed)
+    }
+
+    /// As [`glance`](Self::glance), but what the last ringer did before is visible after it.
+    pub(crate) fn listen(&self) -> u32 {
+        self.word.load(Ordering::Acquire)
+    }
+
+    /// For an owner that is running.
+    pub(crate) fn ring(&self) {
+        self.word.fetch_add(1, Ordering::Release);
+    }
+
+    /// For an owner that sleeps, or is about to.
+    pub(crate) fn ring_and_wake(&self) {
+        self.ring();
+        self.wake();
+    }
+
+    /// Sleeps until somebody rings, unless somebody has since the word was `heard`; at most for `limit`, and possibly for less.
+    #[cfg(not(loom))]
+    pub(crate) fn sleep(&self, heard: u32, limit: Duration) {
+        use rustix::thread::futex;
+        let limit = rustix::fs::Timespec {
+            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        // Not private: the ringer is another process. It fails where the word has changed, after the limit and at a signal: in each of
+        // these cases the caller looks again.
+        let _ = futex::wait(&self.word, futex::Flags::empty(), heard, Some(&limit));
+    }
+
+    #[cfg(not(loom))]
+    fn wake(&self) {
+        use rustix::thread::futex;
+        // It fails where nobody can sleep, such as on a word that is not mapped any more.
+        let _ = futex::wake(&self.word, futex::Flags::empty(), 1);
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn sleep(&self, heard: u32, _limit: Duration) {
+        self.kernel.sleep(|| self.glance() == heard);
+    }
+
+    #[cfg(loom)]
+    fn wake(&self) {
+        self.kernel.wake();
+    }
+}
+
+/// What a futex promises, without a time limit: loom reports a sleep that nobody ends.
+#[cfg(loom)]
+#[derive(Default)]
+struct LoomFutex {
+    lock: loom::sync::Mutex<()>,
+    sleepers: loom::sync::Condvar,
+}
+
+#[cfg(loom)]
+impl LoomFutex {
+    fn sleep(&self, unchanged: impl FnOnce() -> bool) {
+        let lock = self.lock.lock().unwrap();
+        if unchanged() {
+            drop(self.sleepers.wait(lock).unwrap());
+        }
+    }
+
+    fn wake(&self) {
+        drop(self.lock.lock().unwrap());
+        self.sleepers.notify_all();
+    }
+}

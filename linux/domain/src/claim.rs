@@ -1,0 +1,139 @@
+//! What a worker says of itself to the domain: one word.
+
+use corank::Priority;
+
+/// Nanoseconds of `CLOCK_MONOTONIC`, which all processes of a machine share.
+pub(crate) type Nanoseconds = u64;
+
+/// How a worker stands towards the processors.
+///
+/// ```text
+///            claim                  step aside
+///   (none) ────────→ Running ─────────────────→ Aside
+///      ↖               │  ↖─────────────────────┘ called back
+///  forgotten   release │
+///        Released ←────┘
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It has work and takes a processor for it.
+    Running,
+    /// It has work, and sleeps for the sake of others.
+    Aside,
+    /// It has had work until a while ago.
+    Released,
+}
+
+/// A worker's claim to a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// The most urgent level that it has work at.
+    pub(crate) level: Priority,
+    pub(crate) standing: Standing,
+    /// Whether it looks at its bell before every poll: then it may be rung while it runs.
+    pub(crate) strict: bool,
+    /// Whether Linux puts it behind all others by itself: it is at nice 19.
+    pub(crate) behind: bool,
+    /// Since when it stands in line at its level, or since when it is released. Kept in units of [`UNIT`].
+    pub(crate) since: Nanoseconds,
+}
+
+/// The resolution of times in a claim: the word has 48 bits for them, which is nine years.
+pub(crate) const UNIT: Nanoseconds = 1 << 10;
+
+/// A word that no process of this version writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Damaged;
+
+const LEVEL: u64 = 0x3f;
+const STANDING: u32 = 8;
+const STRICT: u64 = 1 << 10;
+const BEHIND: u64 = 1 << 11;
+const TIME: u32 = 16;
+/// Bits 6, 7 and 12 to 15.
+const UNUSED: u64 = 0xf0c0;
+
+impl Claim {
+    /// The word that says this. It is never 0, which is no claim.
+    pub(crate) fn to_word(self) -> u64 {
+        let standing: u64 = match self.standing {
+            Standing::Running => 1,
+            Standing::Aside => 2,
+            Standing::Released => 3,
+        };
+        let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
+        u64::from(self.level.level())
+            | standing << STANDING
+            | flag(self.strict, STRICT)
+            | flag(self.behind, BEHIND)
+            | (self.since / UNIT) << TIME
+    }
+
+    /// What a word says; any word may come, because another process wrote it.
+    pub(crate) fn from_word(word: u64) -> Result<Option<Self>, Damaged> {
+        if word == 0 {
+            return Ok(None);
+        }
+        let standing = match word >> STANDING & 3 {
+            1 => Standing::Running,
+            2 => Standing::Aside,
+            3 => Standing::Released,
+            _ => return Err(Damaged),
+        };
+        if word & UNUSED != 0 {
+            return Err(Damaged);
+        }
+        Ok(Some(Self {
+            level: Priority::new((word & LEVEL) as u8).ok_or(Damaged)?,
+            standing,
+            strict: word & STRICT != 0,
+            behind: word & BEHIND != 0,
+            since: (word >> TIME) * UNIT,
+        }))
+    }
+
+    /// Whether it wants a processor now.
+    pub(crate) fn wants(self) -> bool {
+        self.standing != Standing::Released
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_claim_survives_its_word(level in 0u8..64, standing in 0..3, strict: bool, behind: bool, time in 0u64..1 << 48) {
+            let standing = [Standing::Running, Standing::Aside, Standing::Released][standing as usize];
+            let claim = Claim { level: Priority::new(level).unwrap(), standing, strict, behind, since: time * UNIT };
+            prop_assert_ne!(claim.to_word(), 0);
+            prop_assert_eq!(Claim::from_word(claim.to_word()), Ok(Some(claim)));
+        }
+
+        #[test]
+        fn any_word_is_a_claim_or_damaged(word: u64) {
+            if let Ok(Some(claim)) = Claim::from_word(word) {
+                prop_assert_eq!(claim.to_word(), word);
+            }
+        }
+    }
+
+    #[test]
+    fn unused_bits_are_damage() {
+        let word = Claim {
+            level: Priority::DEFAULT,
+            standing: Standing::Running,
+            strict: true,
+            behind: true,
+            since: 0,
+        }
+        .to_word();
+        assert_eq!(Claim::from_word(0), Ok(None));
+        for bit in [6, 7, 12, 13, 14, 15] {
+            assert_eq!(Claim::from_word(word | 1 << bit), Err(Damaged));
+        }
+        assert_eq!(Claim::from_word(u64::from(u8::MAX)), Err(Damaged));
+    }
+}

@@ -1,0 +1,357 @@
+//! All participants of a domain as one of them sees them: how a worker claims, gives up and gets back a processor.
+//!
+//! Each worker writes its claim, and then reads everybody's; both are sequentially consistent. So of two workers that change
+//! their claims at once at least one sees both changes, and rings whoever has to know.
+
+use crate::atomic::{AtomicU64, Ordering, fence};
+use crate::bell::Bell;
+use crate::claim::{Claim, Nanoseconds, Standing};
+use crate::line::{Entry, Line, Overlap, Processors};
+use corank::Priority;
+use std::time::Duration;
+
+/// What a worker shows: written by it alone.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub(crate) struct Slot {
+    /// A [`Claim`] or 0.
+    claim: AtomicU64,
+    /// When the worker last looked up from its coroutines.
+    beat: AtomicU64,
+    /// The processor that it ran on when it last looked up, plus one; 0 before that.
+    processor: AtomicU64,
+}
+
+impl Slot {
+    /// Shows a claim, or none. What the caller reads after this is not older.
+    pub(crate) fn show(&self, claim: Option<Claim>, now: Nanoseconds) {
+        self.beat(now);
+        (self.claim).store(claim.map_or(0, Claim::to_word), Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The worker is still there.
+    pub(crate) fn beat(&self, now: Nanoseconds) {
+        self.beat.store(now, Ordering::Relaxed);
+    }
+
+    /// Where the worker runs now. It may be moved at any time.
+    pub(crate) fn runs_on(&self, processor: usize) {
+        self.processor
+            .store(processor as u64 + 1, Ordering::Relaxed);
+    }
+
+    /// Where the worker was seen last, whatever is said of it.
+    fn processor(&self) -> Option<u64> {
+        self.processor.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// The word of the claim and the last beat, whatever they are.
+    pub(crate) fn words(&self) -> (u64, Nanoseconds) {
+        let word = self.claim.load(Ordering::Acquire);
+        (word, self.beat.load(Ordering::Relaxed))
+    }
+}
+
+/// A participant, through its pages.
+pub(crate) trait Member {
+    /// The same for all who look, and different for all participants.
+    fn id(&self) -> u64;
+    /// Where its workers may run.
+    fn processors(&self) -> Processors;
+    /// How many slots to look at.
+    fn workers(&self) -> usize;
+    /// The slot of a worker below [`workers`](Self::workers).
+    fn slot(&self, worker: usize) -> &Slot;
+    /// The bell of such a worker.
+    fn bell(&self, worker: usize) -> &Bell;
+    /// When its agent last showed that the process is alive.
+    fn beat(&self) -> Nanoseconds;
+    /// A slot has a word that makes no sense.
+    fn found_damage(&self);
+}
+
+/// How long things count. Every participant decides for itself; all are multiples of its tick.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    /// How often everything is decided anew.
+    pub(crate) tick: Duration,
+    /// For how long a worker that shows no sign of life is waited for.
+    pub(crate) grace: Nanoseconds,
+    /// For how long room is kept for something urgent that has gone.
+    pub(crate) hold: Nanoseconds,
+    /// For how long a worker runs before an equal that stepped aside has its turn.
+    pub(crate) slice: Nanoseconds,
+}
+
+impl Timing {
+    pub(crate) fn of_tick(tick: Duration) -> Self {
+        let ticks = |count: u32| (tick * count).as_nanos() as Nanoseconds;
+        Self {
+            tick,
+            grace: ticks(5),
+            hold: ticks(25),
+            slice: ticks(25),
+        }
+    }
+}
+
+/// Times of other processes may be this far in the future: clocks of two processors are read one after the other.
+const FUTURE: Nanoseconds = 1_000_000_000;
+
+/// See the module's documentation. The first member is oneself.
+pub(crate) struct Crowd<M> {
+    pub(crate) members: Vec<M>,
+    overlap: Overlap,
+}
+
+impl<M: Member> Crowd<M> {
+    pub(crate) fn new(members: Vec<M>) -> Self {
+        let processors: Vec<Processors> = members.iter().map(Member::processors).collect();
+        Self {
+            overlap: Overlap::new(&processors),
+            members,
+        }
+    }
+
+    /// Whether there is nobody else.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.members.len() <= 1
+    }
+
+    /// Reads everybody's claims into `line`.
+    pub(crate) fn survey(&self, line: &mut Line, now: Nanoseconds, timing: &Timing) {
+        line.clear(self.members.len());
+        for (index, member) in self.members.iter().enumerate() {
+            for worker in 0..member.workers() {
+                let (word, beat) = member.slot(worker).words();
+                let claim = match Claim::from_word(word) {
+                    Ok(None) => continue,
+                    Ok(Some(claim)) => claim,
+                    Err(_) => {
+                        member.found_damage();
+                        continue;
+                    }
+                };
+                let (seen, counts) = match claim.standing {
+                    Standing::Running => (beat, timing.grace),
+                    // It sleeps: its agent beats for it.
+                    Standing::Aside => (member.beat(), timing.grace),
+                    Standing::Released => (claim.since, timing.hold),
+                };
+                if seen.max(claim.since) > now + FUTURE {
+                    member.found_damage();
+                } else if now.saturating_sub(seen) <= counts {
+                    let runs = claim.standing == Standing::Running;
+                    line.add(Entry {
+                        member: index,
+                        worker,
+                        claim,
+                        processor: runs.then(|| member.slot(worker).processor()).flatten(),
+                        crowded: false,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Decides anew, rings whoever is concerned, and says for whose sake the worker `own` has to step aside, if it has to.
+    /// `None`: the caller is no worker.
+    pub(crate) fn settle(
+        &self,
+        own: Option<usize>,
+        line: &mut Line,
+        now: Nanoseconds,
+        timing: &Timing,
+    ) -> Option<Priority> {
+        self.survey(line, now, timing);
+        self.ring(own, line)
+    }
+
+    /// The second half of [`settle`](Self::settle).
+    pub(crate) fn ring(&self, own: Option<usize>, line: &mut Line) -> Option<Priority> {
+        let mut verdict = None;
+        let rank = |member: usize| self.members[member].id();
+        line.decide(&self.overlap, rank, |entry, urgent| {
+            if entry.member == 0 && Some(entry.worker) == own {
+                verdict = urgent;
+                return;
+            }
+            let bell = self.members[entry.member].bell(entry.worker);
+            match entry.claim.standing {
+                Standing::Running if urgent.is_some() && entry.claim.strict => bell.ring(),
+                Standing::Aside if urgent.is_none() => bell.ring_and_wake(),
+                _ => {}
+            }
+        });
+        verdict
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::cell::Cell;
+
+    const TICK: Duration = Duration::from_millis(4);
+    const NOW: Nanoseconds = 1 << 40;
+
+    struct Process {
+        id: u64,
+        slots: Vec<Slot>,
+        bells: Vec<Bell>,
+        beat: Nanoseconds,
+        damaged: Cell<bool>,
+    }
+
+    impl Process {
+        fn new(id: u64, workers: usize) -> Self {
+            Self {
+                id,
+                slots: (0..workers).map(|_| Slot::default()).collect(),
+                bells: (0..workers).map(|_| Bell::default()).collect(),
+                beat: NOW,
+                damaged: Cell::new(false),
+            }
+        }
+
+        fn with(self, worker: usize, level: u8, standing: Standing, beat: Nanoseconds) -> Self {
+            let claim = claim(level, standing, beat);
+            self.slots[worker].show(Some(claim), beat);
+            self
+        }
+
+        fn rings(&self) -> Vec<u32> {
+            self.bells.iter().map(Bell::glance).collect()
+        }
+    }
+
+    impl Member for Process {
+        fn id(&self) -> u64 {
+            self.id
+        }
+        fn processors(&self) -> Processors {
+            let mut two = Processors::default();
+            two[0] = 3;
+            two
+        }
+        fn workers(&self) -> usize {
+            self.slots.len()
+        }
+        fn slot(&self, worker: usize) -> &Slot {
+            &self.slots[worker]
+        }
+        fn bell(&self, worker: usize) -> &Bell {
+            &self.bells[worker]
+        }
+        fn beat(&self) -> Nanoseconds {
+            self.beat
+        }
+        fn found_damage(&self) {
+            self.damaged.set(true);
+        }
+    }
+
+    fn claim(level: u8, standing: Standing, since: Nanoseconds) -> Claim {
+        Claim {
+            level: Priority::new(level).unwrap(),
+            standing,
+            strict: true,
+            behind: false,
+            since,
+        }
+    }
+
+    fn settle(crowd: &Crowd<Process>, own: Option<usize>, now: Nanoseconds) -> Option<u8> {
+        let timing = Timing::of_tick(TICK);
+        let verdict = crowd.settle(own, &mut Line::default(), now, &timing);
+        verdict.map(Priority::level)
+    }
+
+    use Standing::{Aside, Released, Running};
+
+    #[test]
+    fn an_urgent_claim_rings_the_least_urgent_worker_alone() {
+        let bulk = Process::new(1, 3)
+            .with(0, 50, Running, NOW)
+            .with(1, 50, Running, NOW);
+        let urgent = Process::new(2, 1).with(0, 5, Running, NOW);
+        let crowd = Crowd::new(vec![urgent, bulk]);
+        assert_eq!(settle(&crowd, Some(0), NOW), None);
+        assert_eq!(crowd.members[1].rings(), [0, 1, 0]);
+        assert_eq!(crowd.members[0].rings(), [0]);
+    }
+
+    #[test]
+    fn a_processor_that_is_free_again_calls_who_is_first_in_line() {
+        let bulk = Process::new(1, 3)
+            .with(0, 50, Running, NOW)
+            .with(1, 50, Aside, NOW - 2000)
+            .with(2, 50, Aside, NOW - 4000);
+        let urgent = Process::new(2, 1).with(0, 5, Released, NOW);
+        let crowd = Crowd::new(vec![urgent, bulk]);
+        settle(&crowd, Some(0), NOW);
+        // The running one is the last in line, and there is room for two: it is told to make room.
+        assert_eq!(crowd.members[1].rings(), [1, 1, 1]);
+    }
+
+    /// The bound for whoever is killed, is stopped or hangs: it counts for the grace, and not a nanosecond more.
+    #[test]
+    fn who_shows_no_sign_of_life_is_waited_for_as_long_as_the_grace() {
+        let grace = Timing::of_tick(TICK).grace;
+        assert_eq!(Duration::from_nanos(grace), 5 * TICK);
+        let bulk = Process::new(1, 1).with(0, 50, Running, NOW);
+        let urgent = Process::new(2, 2)
+            .with(0, 5, Running, NOW)
+            .with(1, 5, Running, NOW);
+        let crowd = Crowd::new(vec![bulk, urgent]);
+        assert_eq!(settle(&crowd, Some(0), NOW + grace), Some(5));
+        crowd.members[0].slots[0].beat(NOW + grace + 1);
+        assert_eq!(settle(&crowd, Some(0), NOW + grace + 1), None);
+        // One of its workers goes on.
+        crowd.members[1].slots[1].beat(NOW + grace + 1);
+        assert_eq!(settle(&crowd, Some(0), NOW + grace + 1), None);
+    }
+
+    #[test]
+    fn who_sleeps_counts_as_long_as_its_agent_lives() {
+        let grace = Timing::of_tick(TICK).grace;
+        let mut other = Process::new(2, 2)
+            .with(0, 7, Aside, NOW)
+            .with(1, 7, Aside, NOW);
+        other.beat = NOW + 100 * grace;
+        let now = other.beat + grace;
+        let own = Process::new(1, 1).with(0, 50, Running, now);
+        let mut crowd = Crowd::new(vec![own, other]);
+        assert_eq!(settle(&crowd, Some(0), now), Some(7));
+        crowd.members[1].beat -= 1;
+        assert_eq!(settle(&crowd, Some(0), now), None);
+    }
+
+    #[test]
+    fn a_time_that_has_not_come_is_damage() {
+        let other = Process::new(2, 1).with(0, 1, Running, NOW + 2 * FUTURE);
+        let crowd = Crowd::new(vec![Process::new(1, 1), other]);
+        settle(&crowd, None, NOW);
+        assert!(crowd.members[1].damaged.get());
+        assert!(!crowd.members[0].damaged.get());
+    }
+
+    proptest! {
+        /// Whatever is in somebody's page, a decision is made, and the own worker steps aside for a level at most.
+        #[test]
+        fn any_page_leads_to_a_decision(words in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..20), near: bool) {
+            let foreign = Process::new(2, words.len());
+            for (slot, &(word, beat)) in foreign.slots.iter().zip(&words) {
+                slot.claim.store(if near { word & 0xffff | ((NOW / 1024) << 16) } else { word }, Ordering::Relaxed);
+                slot.beat.store(if near { NOW } else { beat }, Ordering::Relaxed);
+            }
+            let own = Process::new(1, 1).with(0, 50, Running, NOW);
+            let crowd = Crowd::new(vec![own, foreign]);
+            if let Some(level) = settle(&crowd, Some(0), NOW) {
+                prop_assert!(level < 50);
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Joining a domain.
+
+use crate::agent::{self, Agent};
+use crate::band::{Bands, Mix};
+use crate::crowd::Timing;
+use crate::greeting::Files;
+use crate::line::Processors;
+use crate::memory::{Mapping, Writers};
+use crate::page::{Bells, EXECUTORS, Identity, Page, WORKERS};
+use crate::peer::Peer;
+use crate::place::{self, Name, Place};
+use crate::shared::Shared;
+use crate::worker::Worker;
+use corank::Published;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When a worker asks whether others need its processor more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// At each tick, and when it begins to work at another level.
+    Relaxed,
+    /// Before every poll.
+    #[default]
+    Strict,
+}
+
+/// A domain to join: the processes of one user that give the same name.
+///
+/// ```no_run
+/// use corank::{Config, SharedExecutor, Step};
+/// use corank_domain::Domain;
+/// use std::time::Duration;
+///
+/// let participant = Domain::named("default").join()?;
+/// let published = participant.publish()?;
+/// let executor = SharedExecutor::with(Config::new().publish_to(published));
+/// let domain = participant.worker(published)?;
+/// let worker = executor.worker(domain.caller());
+/// loop {
+///     match worker.run_under(&domain).0 {
+///         Step::Ran => {}
+///         Step::Elsewhere => drop(domain.step_aside(Duration::from_millis(100))),
+///         Step::Idle => {
+///             domain.idle();
+///             break; // or wait for whatever makes a coroutine ready
+///         }
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Domain {
+    name: String,
+    process: Option<String>,
+    mode: Mode,
+    tick: Duration,
+    mix: Mix,
+    root: Option<PathBuf>,
+}
+
+impl Domain {
+    /// The domain of this user that has this name: 1 to 64 of ASCII letters, digits, `-`, `_` and `.`.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            process: None,
+            mode: Mode::default(),
+            tick: Duration::from_millis(4),
+            mix: Mix::default(),
+            root: None,
+        }
+    }
+
+    /// Relaxed or strict; strict unless it is said.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// How often everything is decided anew, whatever happened in between; 4 ms unless it is said. At least 100 µs, at most 1 s.
+    ///
+    /// All bounds are multiples of it: others wait for a process that does not move for 5 ticks at most, and one more until they notice.
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.tick = tick.clamp(Duration::from_micros(100), Duration::from_secs(1));
+        self
+    }
+
+    /// What `corank top` calls the process, at most 63 bytes; the name of the program unless it is said.
+    pub fn process(mut self, name: impl Into<String>) -> Self {
+        self.process = Some(name.into());
+        self
+    }
+
+    /// What Linux is told of the levels that run; see [`Mix`].
+    pub fn mix(mut self, mix: Mix) -> Self {
+        self.mix = mix;
+        self
+    }
+
+    /// Where the domain's participants find each other, instead of the user's own folders. The folder belongs to the user, and nobody
+    /// else can enter it. For tests, and for containers that share a folder.
+    pub fn root(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.root = Some(folder.into());
+        self
+    }
+
+    /// Joins. Takes a thread, the *agent*, 16 KiB that stay mapped as long as the process lives, and five file descriptors, with two more
+    /// for each participant that meets this one. Waits for nobody, and needs no privileges.
+    ///
+    /// # Errors
+    /// A name that is none; no folder that belongs to this user alone; exhausted memory, threads or file descriptors. Then nothing is
+    /// left behind, and the process can go on without the domain.
+    pub fn join(self) -> Result<Participant, JoinError> {
+        let name = Name::new(&self.name).ok_or_else(|| JoinError::Name(self.name.clone()))?;
+        let place = Place {
+            name,
+            root: self.root,
+        };
+        let folders = place.folders().map_err(JoinError::Folder)?;
+        let (page, page_file) = Mapping::<Page>::create("corank-page", Writers::Owner)?;
+        let (bells, bells_file) = Mapping::<Bells>::create("corank-bells", Writers::All)?;
+        let identity = Identity {
+            id: place::lot()?,
+            process: std::process::id(),
+            strict: self.mode == Mode::Strict,
+            processors: own_processors()?,
+            name: self.process.unwrap_or_else(program),
+        };
+        page.introduce(&identity);
+        let bands = Bands::new(self.mix);
+        let door = folders[0].listen(identity.id)?;
+        // An executor refers to its bitmap as long as the program runs.
+        let (page, bells) = (page.leak(), bells.leak());
+        let files = Files {
+            page: page_file,
+            bells: bells_file,
+        };
+        let shared = Arc::new(Shared::new(
+            Peer::own(identity, page, bells),
+            page,
+            bells,
+            self.mode,
+            Timing::of_tick(self.tick),
+            bands,
+        )?);
+        let agent = Agent::new(shared.clone(), place, door, files);
+        let guard = agent::start(agent)?;
+        Ok(Participant {
+            shared,
+            guard: Arc::new(guard),
+        })
+    }
+}
+
+/// The processors that this process may use.
+fn own_processors() -> io::Result<Processors> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    let mut processors = Processors::default();
+    for at in (0..processors.len() * 64).filter(|&at| set.is_set(at)) {
+        processors[at / 64] |= 1 << (at % 64);
+    }
+    Ok(processors)
+}
+
+fn program() -> String {
+    let path = std::env::current_exe().unwrap_or_default();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.into_owned()
+}
+
+/// A process's part in a domain. It leaves when the last clone and the last [`Worker`] are dropped.
+#[derive(Clone)]
+pub struct Participant {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) guard: Arc<agent::Guard>,
+}
+
+impl Participant {
+    /// Where an executor shows its urgency: in the page that this process alone can write. One for each executor, one for all workers of a
+    /// [`SharedExecutor`](corank::SharedExecutor).
+    ///
+    /// # Errors
+    /// If there are 16 already.
+    pub fn publish(&self) -> Result<&'static Published, TooMany> {
+        self.shared.page.next_executor().ok_or(TooMany {
+            what: "executors",
+            limit: EXECUTORS,
+        })
+    }
+
+    /// Makes the calling thread a worker of the domain, for the executor that publishes there.
+    ///
+    /// # Errors
+    /// If there are 64 already.
+    pub fn worker(&self, published: &'static Published) -> Result<Worker, TooMany> {
+        Worker::new(self, published).ok_or(TooMany {
+            what: "workers",
+            limit: WORKERS,
+        })
+    }
+
+    /// How many others take part in the domain, as far as this process knows.
+    #[must_use]
+    pub fn others(&self) -> usize {
+        self.shared.others()
+    }
+}
+
+impl fmt::Debug for Participant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Participant")
+            .field("mode", &self.shared.mode)
+            .field("others", &self.others())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a process did not join.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The domain's name is not one.
+    Name(String),
+    /// There is no folder where the participants of this user could meet.
+    Folder(io::Error),
+    /// The system refused memory, a thread or a file descriptor.
+    System(io::Error),
+}
+
+impl From<io::Error> for JoinError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(
+                f,
+                "{name:?} is no name for a domain: use 1 to 64 of ASCII letters, digits, '-', '_' and '.'"
+            ),
+            Self::Folder(error) => write!(
+                f,
+                "no folder where the domain's processes could meet: {error}; \
+                 set XDG_RUNTIME_DIR to a folder of this user's alone"
+            ),
+            Self::System(error) => write!(f, "the domain cannot be joined: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for JoinError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Name(_) => None,
+            Self::Folder(error) | Self::System(error) => Some(error),
+        }
+    }
+}
+
+/// A participant has as many of something as its page has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany {
+    what: &'static str,
+    limit: usize,
+}
+
+impl fmt::Display for TooMany {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, limit } = self;
+        write!(f, "a participant of a domain has at most {limit} {what}")
+    }
+}
+
+impl std::error::Error for TooMany {}

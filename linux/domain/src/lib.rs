@@ -1,0 +1,48 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(
+    loom,
+    allow(dead_code, unused_imports, reason = "the protocol alone is built")
+)]
+
+#[cfg(not(loom))]
+mod agent;
+mod atomic;
+#[cfg(not(loom))]
+mod band;
+mod bell;
+mod claim;
+#[cfg(not(loom))]
+mod clock;
+mod crowd;
+#[cfg(not(loom))]
+mod domain;
+#[cfg(not(loom))]
+mod figures;
+#[cfg(not(loom))]
+mod greeting;
+#[cfg(all(test, not(loom)))]
+mod hostile_tests;
+mod line;
+#[cfg(not(loom))]
+mod linux;
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(not(loom))]
+mod memory;
+#[cfg(not(loom))]
+mod page;
+#[cfg(not(loom))]
+mod peer;
+#[cfg(not(loom))]
+mod place;
+#[cfg(not(loom))]
+mod shared;
+#[cfg(not(loom))]
+mod worker;
+
+#[cfg(not(loom))]
+pub use band::Mix;
+#[cfg(not(loom))]
+pub use domain::{Domain, JoinError, Mode, Participant, TooMany};
+#[cfg(not(loom))]
+pub use worker::{Back, Worker};

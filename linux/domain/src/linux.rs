@@ -1,0 +1,107 @@
+//! What Linux is told of a thread, by `sched_setattr`.
+
+use std::mem::size_of;
+
+/// A thread of this process.
+pub(crate) type ThreadId = libc::pid_t;
+
+/// Policies that need no privileges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    Other,
+    Batch,
+    Idle,
+}
+
+/// How Linux schedules a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) policy: Policy,
+    /// -20 to 19.
+    pub(crate) nice: i32,
+    /// How long it wants to run at a time, in nanoseconds; 0 is Linux's choice. Kernels before 6.12 have no such wish.
+    pub(crate) slice: u64,
+}
+
+pub(crate) fn own_thread() -> ThreadId {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// How the calling thread is scheduled; `None` under a policy that needs privileges.
+pub(crate) fn own_settings() -> Option<Settings> {
+    let mut attributes = attributes(0);
+    // SAFETY: the kernel writes at most as many bytes as it is told, into a local.
+    let code = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr,
+            0,
+            &raw mut attributes,
+            size_of::<libc::sched_attr>(),
+            0,
+        )
+    };
+    let policy = match attributes.sched_policy as i32 {
+        libc::SCHED_OTHER => Policy::Other,
+        libc::SCHED_BATCH => Policy::Batch,
+        libc::SCHED_IDLE => Policy::Idle,
+        _ => return None,
+    };
+    // Linux reports the slice in use: its own choice, where that is not the shortest, is no wish.
+    let slice = if attributes.sched_runtime == 100_000 {
+        attributes.sched_runtime
+    } else {
+        0
+    };
+    (code == 0).then_some(Settings {
+        policy,
+        nice: attributes.sched_nice,
+        slice,
+    })
+}
+
+/// Schedules a thread like this; false if that is not permitted, or if the thread has gone.
+pub(crate) fn set(thread: ThreadId, settings: Settings) -> bool {
+    let policy = match settings.policy {
+        Policy::Other => libc::SCHED_OTHER,
+        Policy::Batch => libc::SCHED_BATCH,
+        Policy::Idle => libc::SCHED_IDLE,
+    };
+    let mut attributes = attributes(policy);
+    attributes.sched_nice = settings.nice;
+    attributes.sched_runtime = settings.slice;
+    set_attributes(thread, &attributes)
+}
+
+/// Schedules a thread at the lowest real-time priority; false if that is not permitted.
+pub(crate) fn set_real_time(thread: ThreadId) -> bool {
+    let mut attributes = attributes(libc::SCHED_FIFO);
+    attributes.sched_priority = 1;
+    set_attributes(thread, &attributes)
+}
+
+/// Whether a thread that has become this nice may become as it was again. Found out by a thread that tries.
+pub(crate) fn may_return_from_nice(nice: i32) -> bool {
+    let attempt = || {
+        own_settings().is_some_and(|base| {
+            let nicest = Settings { nice, ..base };
+            set(own_thread(), nicest) && set(own_thread(), base)
+        })
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, attempt);
+        thread.is_ok_and(|thread| thread.join().unwrap_or(false))
+    })
+}
+
+fn attributes(policy: i32) -> libc::sched_attr {
+    // SAFETY: plain numbers.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    attributes.size = size_of::<libc::sched_attr>() as u32;
+    attributes.sched_policy = policy as u32;
+    attributes
+}
+
+fn set_attributes(thread: ThreadId, attributes: &libc::sched_attr) -> bool {
+    // SAFETY: the kernel reads as many bytes as the size in them says.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, thread, attributes, 0) == 0 }
+}

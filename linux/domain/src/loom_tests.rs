@@ -1,0 +1,132 @@
+//! Every interleaving of workers that claim, release and step aside, explored by loom.
+//!
+//! Run it with `RUSTFLAGS="--cfg loom" cargo test --release -p corank-domain --lib --target-dir target/loom`.
+//!
+//! A sleep that nobody ends is a deadlock, which loom reports: the time limits of real sleeps are not there.
+//!
+//! | what is broken | test that fails |
+//! |---|---|
+//! | no fence in `Slot::show`; the bell read after the decision; nobody rung at a release | `who_steps_aside_is_called_when_the_urgent_one_goes` |
+//! | nobody rung at a claim | `of_an_urgent_claim_the_other_learns_in_any_case` |
+
+use crate::bell::Bell;
+use crate::claim::{Claim, Nanoseconds, Standing};
+use crate::crowd::{Crowd, Member, Slot, Timing};
+use crate::line::{Line, Processors};
+use corank::Priority;
+use loom::sync::Arc;
+use std::time::Duration;
+
+struct Process {
+    id: u64,
+    slot: Slot,
+    bell: Bell,
+}
+
+impl Process {
+    fn new(id: u64) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            slot: Slot::default(),
+            bell: Bell::default(),
+        })
+    }
+}
+
+impl Member for Arc<Process> {
+    fn id(&self) -> u64 {
+        self.id
+    }
+    fn processors(&self) -> Processors {
+        let mut one = Processors::default();
+        one[0] = 1;
+        one
+    }
+    fn workers(&self) -> usize {
+        1
+    }
+    fn slot(&self, _: usize) -> &Slot {
+        &self.slot
+    }
+    fn bell(&self, _: usize) -> &Bell {
+        &self.bell
+    }
+    fn beat(&self) -> Nanoseconds {
+        NOW
+    }
+    fn found_damage(&self) {
+        panic!("nobody writes anything else");
+    }
+}
+
+const NOW: Nanoseconds = 1 << 30;
+
+/// Nothing is kept for something that has gone, so that a release alone must end a sleep.
+fn timing() -> Timing {
+    Timing {
+        hold: 0,
+        ..Timing::of_tick(Duration::from_millis(4))
+    }
+}
+
+fn claim(level: u8, standing: Standing) -> Option<Claim> {
+    Some(Claim {
+        level: Priority::new(level).unwrap(),
+        standing,
+        strict: true,
+        behind: false,
+        since: if standing == Standing::Released {
+            0
+        } else {
+            NOW
+        },
+    })
+}
+
+fn settle(crowd: &Crowd<Arc<Process>>) -> bool {
+    (crowd.settle(Some(0), &mut Line::default(), NOW, &timing())).is_some()
+}
+
+#[test]
+fn who_steps_aside_is_called_when_the_urgent_one_goes() {
+    loom::model(|| {
+        let (urgent, bulk) = (Process::new(1), Process::new(2));
+        urgent.slot.show(claim(1, Standing::Running), NOW);
+        let crowd = Crowd::new(vec![bulk.clone(), urgent.clone()]);
+        let other = loom::thread::spawn(move || {
+            let crowd = Crowd::new(vec![urgent.clone(), bulk]);
+            urgent.slot.show(claim(1, Standing::Released), NOW);
+            settle(&crowd);
+        });
+        let own = &crowd.members[0];
+        own.slot.show(claim(50, Standing::Aside), NOW);
+        loop {
+            let heard = own.bell.listen();
+            if !settle(&crowd) {
+                break;
+            }
+            own.bell.sleep(heard, Duration::MAX);
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn of_an_urgent_claim_the_other_learns_in_any_case() {
+    loom::model(|| {
+        let (urgent, bulk) = (Process::new(1), Process::new(2));
+        let crowd = Crowd::new(vec![bulk.clone(), urgent.clone()]);
+        let other = loom::thread::spawn(move || {
+            let crowd = Crowd::new(vec![urgent.clone(), bulk]);
+            urgent.slot.show(claim(1, Standing::Running), NOW);
+            assert!(!settle(&crowd), "nothing is more urgent");
+        });
+        let own = &crowd.members[0];
+        own.slot.show(claim(50, Standing::Running), NOW);
+        let heard = own.bell.listen();
+        let aside = settle(&crowd);
+        other.join().unwrap();
+        // Either it has seen the claim, or it is rung before its next poll.
+        assert!(aside || own.bell.listen() != heard);
+    });
+}

@@ -1,0 +1,225 @@
+//! The layout of what a participant shows to its domain.
+//!
+//! Two pieces of memory: the [`Page`], which only its process can write, and the [`Bells`], which everybody of the domain may ring.
+//! Everything is atomic, because the other side may be killed, stopped or replaced by anything at any instruction; a reader checks
+//! each value when it uses it.
+
+use crate::bell::Bell;
+use crate::claim::Nanoseconds;
+use crate::crowd::Slot;
+use crate::figures::Figures;
+use crate::line::Processors;
+use crate::memory::Shareable;
+use corank::Published;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// Processes that speak different versions do not see each other, and say so. To be raised with every change of the layouts, of
+/// their meaning and of the greeting.
+pub(crate) const VERSION: u32 = 1;
+/// The first word of a page.
+const MAGIC: u64 = u64::from_le_bytes(*b"CORANK\0P");
+
+/// Workers of a participant.
+pub(crate) const WORKERS: usize = 64;
+/// Executors of a participant.
+pub(crate) const EXECUTORS: usize = 16;
+/// Bytes of a name that is shown.
+pub(crate) const NAME: usize = 64;
+
+/// A cache line.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub(crate) struct Alone<T>(pub(crate) T);
+
+/// What a participant shows.
+#[repr(C, align(4096))]
+pub(crate) struct Page {
+    head: Head,
+    /// When the agent last showed that the process is alive.
+    pub(crate) beat: Alone<AtomicU64>,
+    /// One for each worker.
+    pub(crate) slots: [Slot; WORKERS],
+    /// The bitmaps of its executors.
+    pub(crate) executors: [Alone<Published>; EXECUTORS],
+    /// What `corank top` shows.
+    pub(crate) figures: Figures,
+}
+
+// SAFETY: atomics alone.
+unsafe impl Shareable for Page {}
+
+/// What does not change after the participant has shown its page to anyone, except for the two counts.
+#[repr(C, align(64))]
+struct Head {
+    magic: AtomicU64,
+    version: AtomicU32,
+    process: AtomicU32,
+    id: AtomicU64,
+    /// 0: relaxed. 1: strict.
+    strict: AtomicU32,
+    /// How many slots have ever been used.
+    workers: AtomicU32,
+    /// How many executors have ever published.
+    executors: AtomicU32,
+    processors: [AtomicU64; 16],
+    name: [AtomicU8; NAME],
+}
+
+/// Who a participant is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Drawn by lot; the same for all who look.
+    pub(crate) id: u64,
+    pub(crate) process: u32,
+    pub(crate) strict: bool,
+    pub(crate) processors: Processors,
+    pub(crate) name: String,
+}
+
+/// Why a page is not one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Foreign {
+    /// It does not begin as a page does.
+    NoPage,
+    /// It has another version of the layout.
+    Version(u32),
+    /// It says that it belongs to another process than the one that sent it.
+    Process(u32),
+}
+
+impl Page {
+    /// Fills in who one is. The page is all zeros before.
+    pub(crate) fn introduce(&self, identity: &Identity) {
+        let head = &self.head;
+        head.process.store(identity.process, Ordering::Relaxed);
+        head.id.store(identity.id, Ordering::Relaxed);
+        head.strict.store(identity.strict.into(), Ordering::Relaxed);
+        for (word, &bits) in head.processors.iter().zip(&identity.processors) {
+            word.store(bits, Ordering::Relaxed);
+        }
+        // At most all but one: the name ends with a zero.
+        for (byte, &letter) in head.name[..NAME - 1].iter().zip(identity.name.as_bytes()) {
+            byte.store(letter, Ordering::Relaxed);
+        }
+        head.version.store(VERSION, Ordering::Relaxed);
+        head.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// Who it is that `process` sent this page.
+    pub(crate) fn identity(&self, process: u32) -> Result<Identity, Foreign> {
+        let head = &self.head;
+        if head.magic.load(Ordering::Acquire) != MAGIC {
+            return Err(Foreign::NoPage);
+        }
+        match head.version.load(Ordering::Relaxed) {
+            VERSION => {}
+            other => return Err(Foreign::Version(other)),
+        }
+        match head.process.load(Ordering::Relaxed) {
+            claimed if claimed == process => {}
+            other => return Err(Foreign::Process(other)),
+        }
+        let name: Vec<u8> = (head.name.iter())
+            .map(|byte| byte.load(Ordering::Relaxed))
+            .take_while(|&byte| byte != 0)
+            .collect();
+        // It may be shown on a terminal, so nothing but what can be seen.
+        let visible = |letter: char| if letter.is_control() { '?' } else { letter };
+        Ok(Identity {
+            id: head.id.load(Ordering::Relaxed),
+            process,
+            strict: head.strict.load(Ordering::Relaxed) != 0,
+            processors: std::array::from_fn(|at| head.processors[at].load(Ordering::Relaxed)),
+            name: String::from_utf8_lossy(&name)
+                .chars()
+                .map(visible)
+                .collect(),
+        })
+    }
+
+    /// How many slots to look at.
+    pub(crate) fn workers(&self) -> usize {
+        (self.head.workers.load(Ordering::Acquire) as usize).min(WORKERS)
+    }
+
+    /// From now on at least `count` slots are looked at.
+    pub(crate) fn use_workers(&self, count: usize) {
+        self.head.workers.fetch_max(count as u32, Ordering::AcqRel);
+    }
+
+    /// The next executor's place; `None` if all are taken.
+    pub(crate) fn next_executor(&self) -> Option<&Published> {
+        let taken = (self.head.executors)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
+                ((taken as usize) < EXECUTORS).then(|| taken + 1)
+            })
+            .ok()?;
+        Some(&self.executors[taken as usize].0)
+    }
+
+    /// The last sign of life of the process.
+    pub(crate) fn last_beat(&self) -> Nanoseconds {
+        self.beat.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A bell for each worker of a participant.
+#[repr(C, align(4096))]
+pub(crate) struct Bells(pub(crate) [Bell; WORKERS]);
+
+// SAFETY: atomics alone.
+unsafe impl Shareable for Bells {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Mapping, Writers};
+
+    fn page() -> Mapping<Page> {
+        Mapping::create("test", Writers::Owner).unwrap().0
+    }
+
+    fn identity(name: &str) -> Identity {
+        Identity {
+            id: 77,
+            process: 4,
+            strict: true,
+            processors: std::array::from_fn(|at| at as u64),
+            name: name.to_string(),
+        }
+    }
+
+    #[test]
+    fn an_identity_is_read_as_it_was_written() {
+        let page = page();
+        assert_eq!(page.identity(4), Err(Foreign::NoPage));
+        page.introduce(&identity("server"));
+        assert_eq!(page.identity(4), Ok(identity("server")));
+        assert_eq!(page.identity(5), Err(Foreign::Process(4)));
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let page = page();
+        page.introduce(&identity("server"));
+        page.head.version.store(VERSION + 1, Ordering::Relaxed);
+        assert_eq!(page.identity(4), Err(Foreign::Version(VERSION + 1)));
+    }
+
+    #[test]
+    fn names_are_cut_and_cannot_steer_a_terminal() {
+        let page = page();
+        page.introduce(&identity(&format!("\u{1b}[2J{}", "x".repeat(100))));
+        let name = page.identity(4).unwrap().name;
+        assert_eq!(name, format!("?[2J{}", "x".repeat(NAME - 1 - 4)));
+    }
+
+    #[test]
+    fn counts_are_bounded_whatever_is_in_the_page() {
+        let page = page();
+        page.head.workers.store(u32::MAX, Ordering::Relaxed);
+        page.head.executors.store(u32::MAX, Ordering::Relaxed);
+        assert_eq!(page.workers(), WORKERS);
+        assert!(page.next_executor().is_none());
+    }
+}

@@ -1,0 +1,101 @@
+//! A participant through its memory: oneself, or somebody else.
+
+use crate::bell::Bell;
+use crate::claim::Nanoseconds;
+use crate::crowd::{Member, Slot};
+use crate::greeting::Introduced;
+use crate::line::Processors;
+use crate::memory::Mapping;
+use crate::page::{Bells, Identity, Page};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// See the module's documentation.
+pub(crate) struct Peer {
+    pub(crate) identity: Identity,
+    page: Memory<Page>,
+    bells: Memory<Bells>,
+    /// Something in its page made no sense.
+    damaged: AtomicBool,
+    warned: AtomicBool,
+}
+
+enum Memory<T: crate::memory::Shareable + 'static> {
+    Own(&'static T),
+    Theirs(Mapping<T>),
+}
+
+impl<T: crate::memory::Shareable> Deref for Memory<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Own(memory) => memory,
+            Self::Theirs(mapping) => mapping,
+        }
+    }
+}
+
+impl Peer {
+    pub(crate) fn own(identity: Identity, page: &'static Page, bells: &'static Bells) -> Self {
+        Self {
+            identity,
+            page: Memory::Own(page),
+            bells: Memory::Own(bells),
+            damaged: AtomicBool::new(false),
+            warned: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn page(&self) -> &Page {
+        &self.page
+    }
+
+    /// Whether its page was found damaged, for the first time.
+    pub(crate) fn warn_of_damage(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed) && !self.warned.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl From<Introduced> for Peer {
+    fn from(introduced: Introduced) -> Self {
+        Self {
+            identity: introduced.identity,
+            page: Memory::Theirs(introduced.page),
+            bells: Memory::Theirs(introduced.bells),
+            damaged: AtomicBool::new(false),
+            warned: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Member for Arc<Peer> {
+    fn id(&self) -> u64 {
+        self.identity.id
+    }
+
+    fn processors(&self) -> Processors {
+        self.identity.processors
+    }
+
+    fn workers(&self) -> usize {
+        self.page.workers()
+    }
+
+    fn slot(&self, worker: usize) -> &Slot {
+        &self.page.slots[worker]
+    }
+
+    fn bell(&self, worker: usize) -> &Bell {
+        &self.bells.0[worker]
+    }
+
+    fn beat(&self) -> Nanoseconds {
+        self.page.last_beat()
+    }
+
+    fn found_damage(&self) {
+        self.damaged.store(true, Ordering::Relaxed);
+    }
+}

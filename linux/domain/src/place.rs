@@ -1,0 +1,313 @@
+//! Where the participants of a domain find each other: a folder that only their user can enter.
+//!
+//! In order: `/run/user/UID`, `$XDG_RUNTIME_DIR`, and else a folder `/dev/shm/corank-UID-LOT`. The last has a name that is drawn by lot,
+//! because `/dev/shm` belongs to all: another user may take any name beforehand, but cannot make a folder that belongs to us. A participant listens
+//! in the first that there is, and looks for others in all of them, so that two that began differently still meet.
+
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, mkdirat, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Letters of a domain's name.
+const LONGEST_NAME: usize = 64;
+/// Files of a folder that are looked at.
+const MOST_FILES: usize = 4096;
+/// How many may knock before the agent opens: twice as many as there can be.
+const BACKLOG: i32 = 128;
+
+/// A domain's name: 1 to 64 of ASCII letters, digits, `-`, `_` and `.`, the last not at the beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name(String);
+
+impl Name {
+    pub(crate) fn new(name: &str) -> Option<Self> {
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        let good = (1..=LONGEST_NAME).contains(&name.len())
+            && name.chars().all(fits)
+            && !name.starts_with('.');
+        good.then(|| Self(name.to_string()))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where a domain is to be found.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) name: Name,
+    /// Instead of the user's own folders.
+    pub(crate) root: Option<PathBuf>,
+}
+
+impl Place {
+    /// The folder to listen in, and then all others where participants may be.
+    pub(crate) fn folders(&self) -> io::Result<Vec<Folder>> {
+        let mut roots: Vec<OwnedFd> = Vec::new();
+        if let Some(root) = &self.root {
+            roots.push(own_folder(CWD, root)?);
+        } else {
+            let by_login = PathBuf::from(format!("/run/user/{}", user()));
+            let by_variable = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+            for path in [Some(by_login), by_variable].into_iter().flatten() {
+                roots.extend(own_folder(CWD, &path).ok());
+            }
+            let shared = Path::new("/dev/shm");
+            roots.extend(own_shared_folders(shared));
+            if roots.is_empty() {
+                roots.push(make_shared_folder(shared)?);
+            }
+        }
+        roots
+            .iter()
+            .map(|root| {
+                let corank = make_folder(root.as_fd(), Path::new("corank"))?;
+                Ok(Folder(make_folder(
+                    corank.as_fd(),
+                    Path::new(&self.name.0),
+                )?))
+            })
+            .collect()
+    }
+}
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// A folder that belongs to this user, and that nobody else can enter.
+fn own_folder(parent: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let folder = openat(parent, path, flags, Mode::empty())?;
+    let stat = fstat(&folder)?;
+    if stat.st_uid != user() || stat.st_mode & 0o077 != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "{} is not a folder of this user's alone (mode 0700)",
+                path.display()
+            ),
+        ));
+    }
+    Ok(folder)
+}
+
+fn make_folder(parent: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    match mkdirat(parent, path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => own_folder(parent, path),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn shared_prefix() -> String {
+    format!("corank-{}-", user())
+}
+
+/// Those in `/dev/shm` that begin as ours do and belong to us; sorted, so that all prefer the same.
+fn own_shared_folders(shared: &Path) -> Vec<OwnedFd> {
+    let Ok(entries) = std::fs::read_dir(shared) else {
+        return Vec::new();
+    };
+    let mut names: Vec<_> = (entries.take(MOST_FILES))
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with(&shared_prefix()))
+        .collect();
+    names.sort();
+    (names.iter())
+        .filter_map(|name| own_folder(CWD, &shared.join(name)).ok())
+        .collect()
+}
+
+fn make_shared_folder(shared: &Path) -> io::Result<OwnedFd> {
+    let path = shared.join(format!("{}{:016x}", shared_prefix(), lot()?));
+    mkdirat(CWD, &path, Mode::RWXU)?;
+    own_folder(CWD, &path)
+}
+
+/// A number that nobody can guess.
+pub(crate) fn lot() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// A domain's folder: a socket for each participant.
+pub(crate) struct Folder(OwnedFd);
+
+impl Folder {
+    /// Others may knock here from now on.
+    pub(crate) fn listen(&self, id: u64) -> io::Result<Door> {
+        let socket = new_socket()?;
+        let hidden = format!(".{id:016x}");
+        let name = door_name(id);
+        bind(&socket, &self.address(&hidden)?)?;
+        // A door that nobody listens at is taken for one that was left behind: so it gets its name when somebody does.
+        let opened =
+            listen(&socket, BACKLOG).and_then(|()| renameat(&self.0, &hidden, &self.0, &name));
+        if let Err(error) = opened {
+            let _ = unlinkat(&self.0, &hidden, AtFlags::empty());
+            return Err(error.into());
+        }
+        Ok(Door {
+            socket,
+            folder: self.0.try_clone()?,
+            name,
+        })
+    }
+
+    /// The participants that have a door here.
+    pub(crate) fn doors(&self) -> io::Result<Vec<u64>> {
+        let mut doors = Vec::new();
+        for entry in Dir::read_from(&self.0)?.take(MOST_FILES) {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().to_str()
+                && let Ok(id) = u64::from_str_radix(name, 16)
+                && name == door_name(id)
+            {
+                doors.push(id);
+            }
+        }
+        Ok(doors)
+    }
+
+    /// Knocks at a participant's door. `None` if nobody is there: then it was left behind by one that was killed, and is removed.
+    pub(crate) fn knock(&self, id: u64) -> io::Result<Option<OwnedFd>> {
+        let socket = new_socket()?;
+        match connect(&socket, &self.address(&door_name(id))?) {
+            Ok(()) => Ok(Some(socket)),
+            Err(Errno::CONNREFUSED) => {
+                // Nobody ever listens at it again: each participant makes a door of its own.
+                unlinkat(&self.0, door_name(id), AtFlags::empty())?;
+                Ok(None)
+            }
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// An address holds 107 bytes of a path: too few for some folders, so the path goes through the open folder.
+    fn address(&self, name: &str) -> io::Result<SocketAddrUnix> {
+        let path = format!("/proc/self/fd/{}/{name}", self.0.as_raw_fd());
+        Ok(SocketAddrUnix::new(path)?)
+    }
+}
+
+fn door_name(id: u64) -> String {
+    format!("{id:016x}")
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let kind = SocketType::SEQPACKET;
+    Ok(socket_with(AddressFamily::UNIX, kind, flags, None)?)
+}
+
+/// The socket at which a participant listens. Its file is removed when it is dropped.
+pub(crate) struct Door {
+    pub(crate) socket: OwnedFd,
+    folder: OwnedFd,
+    name: String,
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn private_folder() -> tempfile::TempDir {
+        let mode = std::fs::Permissions::from_mode(0o700);
+        tempfile::Builder::new()
+            .permissions(mode)
+            .tempdir()
+            .unwrap()
+    }
+
+    fn place(root: &Path) -> Place {
+        Place {
+            name: Name::new("test").unwrap(),
+            root: Some(root.to_path_buf()),
+        }
+    }
+
+    #[test]
+    fn names_are_plain() {
+        for good in ["default", "a", "my-domain_2.0"] {
+            assert!(Name::new(good).is_some(), "{good}");
+        }
+        for bad in ["", ".", "..", ".x", "a/b", "a b", "ä", &"x".repeat(65)] {
+            assert_eq!(Name::new(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_others_can_enter_is_refused() {
+        let root = private_folder();
+        assert_eq!(place(root.path()).folders().unwrap().len(), 1);
+        std::fs::set_permissions(root.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let error = place(root.path()).folders().err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let root = private_folder();
+        let elsewhere = private_folder();
+        std::os::unix::fs::symlink(elsewhere.path(), root.path().join("corank")).unwrap();
+        assert!(place(root.path()).folders().is_err());
+    }
+
+    #[test]
+    fn in_a_folder_of_all_only_ours_count() {
+        let shared = private_folder();
+        assert!(own_shared_folders(shared.path()).is_empty());
+        // What somebody else may have put there.
+        let squatted = shared.path().join(format!("{}0", shared_prefix()));
+        std::fs::create_dir(&squatted).unwrap();
+        std::fs::set_permissions(&squatted, PermissionsExt::from_mode(0o777)).unwrap();
+        std::fs::write(shared.path().join(format!("{}1", shared_prefix())), "").unwrap();
+        assert!(own_shared_folders(shared.path()).is_empty());
+        make_shared_folder(shared.path()).unwrap();
+        make_shared_folder(shared.path()).unwrap();
+        assert_eq!(own_shared_folders(shared.path()).len(), 2);
+    }
+
+    #[test]
+    fn a_door_is_found_while_somebody_listens() {
+        let root = private_folder();
+        let folder = &place(root.path()).folders().unwrap()[0];
+        let door = folder.listen(7).unwrap();
+        assert_eq!(folder.doors().unwrap(), [7]);
+        assert!(folder.knock(7).unwrap().is_some());
+        drop(door);
+        assert!(folder.doors().unwrap().is_empty());
+        assert!(folder.knock(7).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_door_left_behind_is_removed() {
+        let root = private_folder();
+        let folder = &place(root.path()).folders().unwrap()[0];
+        let mut door = folder.listen(7).unwrap();
+        // As after `kill -9`: the socket is closed and the file stays.
+        door.name = "kept".to_string();
+        drop(door);
+        assert_eq!(folder.doors().unwrap(), [7]);
+        assert!(folder.knock(7).unwrap().is_none());
+        assert!(folder.doors().unwrap().is_empty());
+    }
+}

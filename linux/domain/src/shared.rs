@@ -1,0 +1,101 @@
+//! What a participant's workers and its agent have in common.
+
+use crate::band::Bands;
+use crate::clock;
+use crate::crowd::{Crowd, Timing};
+use crate::domain::Mode;
+use crate::page::{Bells, Page, WORKERS};
+use crate::peer::Peer;
+use arc_swap::ArcSwap;
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// See the module's documentation.
+pub(crate) struct Shared {
+    pub(crate) page: &'static Page,
+    pub(crate) bells: &'static Bells,
+    pub(crate) mode: Mode,
+    pub(crate) timing: Timing,
+    pub(crate) bands: Bands,
+    /// Everybody, oneself first. Replaced by the agent alone.
+    pub(crate) crowd: ArcSwap<Crowd<Arc<Peer>>>,
+    /// Which slots have a worker.
+    taken: AtomicU64,
+    /// Whom a [`caller`](crate::Worker::caller) has called.
+    pub(crate) called: [AtomicBool; WORKERS],
+    /// Ends the agent's sleep.
+    pub(crate) wakeup: OwnedFd,
+    /// No worker has had anything to do for a while: the agent does not tick.
+    pub(crate) dozes: AtomicBool,
+    pub(crate) stop: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        own: Peer,
+        page: &'static Page,
+        bells: &'static Bells,
+        mode: Mode,
+        timing: Timing,
+        bands: Bands,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            page,
+            bells,
+            mode,
+            timing,
+            bands,
+            crowd: ArcSwap::from_pointee(Crowd::new(vec![Arc::new(own)])),
+            taken: AtomicU64::new(0),
+            called: [const { AtomicBool::new(false) }; WORKERS],
+            wakeup: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            dozes: AtomicBool::new(true),
+            stop: AtomicBool::new(false),
+        })
+    }
+
+    /// A slot for one more worker.
+    pub(crate) fn take_slot(&self) -> Option<usize> {
+        let taken = self
+            .taken
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
+                (taken != u64::MAX).then(|| taken | (taken + 1))
+            })
+            .ok()?;
+        let slot = (!taken).trailing_zeros() as usize;
+        self.page.use_workers(slot + 1);
+        Some(slot)
+    }
+
+    pub(crate) fn give_slot_back(&self, slot: usize) {
+        self.page.slots[slot].show(None, clock::now());
+        self.taken.fetch_and(!(1 << slot), Ordering::AcqRel);
+    }
+
+    /// Every worker looks again at its next pick.
+    pub(crate) fn ring_all(&self) {
+        for bell in &self.bells.0[..self.page.workers()] {
+            bell.ring_and_wake();
+        }
+    }
+
+    /// There is something to do: the agent ticks from now on.
+    pub(crate) fn rouse_agent(&self) {
+        if self.dozes.load(Ordering::Relaxed) && self.dozes.swap(false, Ordering::AcqRel) {
+            self.wake_agent();
+        }
+    }
+
+    pub(crate) fn wake_agent(&self) {
+        // It fails only if the agent has been woken 2⁶⁴ times already.
+        let _ = rustix::io::write(&self.wakeup, &1u64.to_ne_bytes());
+    }
+
+    /// How many others take part.
+    pub(crate) fn others(&self) -> usize {
+        self.crowd.load().members.len() - 1
+    }
+}

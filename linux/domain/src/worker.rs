@@ -1,0 +1,311 @@
+//! A thread that runs coroutines, as a member of the domain.
+
+use crate::agent;
+use crate::bell::Bell;
+use crate::claim::{Claim, Nanoseconds, Standing};
+use crate::clock;
+use crate::domain::{Mode, Participant};
+use crate::line::Line;
+use crate::shared::Shared;
+use corank::{Priority, Published, SystemView};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+/// One worker thread of an executor. It is a [`SystemView`]: give it to the executor's `run_under`.
+///
+/// Asked before a pick it costs one load and one comparison as long as nobody else takes part; otherwise one load of the worker's
+/// *bell*, which is changed only when there is something to decide, and one of the executor's bitmap. When the bell was rung, or when the next pick
+/// is at another level than the last, the worker shows that to the others and decides anew: some hundred nanoseconds, more with many
+/// workers in the domain.
+pub struct Worker {
+    shared: Arc<Shared>,
+    /// The participant leaves when the last worker has gone.
+    _guard: Arc<agent::Guard>,
+    index: usize,
+    published: &'static Published,
+    bell: &'static Bell,
+    /// The bell's word at which there is nothing to ask, because nobody else takes part; or [`ASK`].
+    quiet: Cell<u64>,
+    /// The bell's word at the last decision.
+    heard: Cell<u32>,
+    /// What the others see.
+    claim: Cell<Option<Claim>>,
+    /// The last decision: for whose sake this worker has to step aside.
+    verdict: Cell<Option<Priority>>,
+    /// Since when it runs without having been aside.
+    seated: Cell<Nanoseconds>,
+    line: RefCell<Line>,
+    /// It belongs to a thread: Linux is told what that thread runs.
+    _thread: PhantomData<*const ()>,
+}
+
+/// No bell's word.
+const ASK: u64 = u64::MAX;
+
+/// Why a worker that was aside looks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Back {
+    /// There is a processor for it.
+    Called,
+    /// Somebody of this process has woken its [`caller`](Worker::caller).
+    Interrupted,
+    /// It has been aside for as long as it wanted.
+    Elapsed,
+}
+
+impl Worker {
+    pub(crate) fn new(participant: &Participant, published: &'static Published) -> Option<Self> {
+        let shared = participant.shared.clone();
+        let index = shared.take_slot()?;
+        shared.bands.enter(index);
+        Some(Self {
+            bell: &shared.bells.0[index],
+            shared,
+            _guard: participant.guard.clone(),
+            index,
+            published,
+            quiet: Cell::new(ASK),
+            heard: Cell::new(0),
+            claim: Cell::new(None),
+            verdict: Cell::new(None),
+            seated: Cell::new(0),
+            line: RefCell::default(),
+            _thread: PhantomData,
+        })
+    }
+
+    /// The worker has nothing to run, and its thread is about to wait for events or to park: whoever stepped aside may have its
+    /// processor. Its next pick claims one again, by itself.
+    pub fn idle(&self) {
+        if let Some(claim) = self.claim.take() {
+            let now = clock::now();
+            self.verdict.set(None);
+            self.show(
+                Claim {
+                    standing: Standing::Released,
+                    since: now,
+                    ..claim
+                },
+                now,
+            );
+            self.settle(now);
+        }
+    }
+
+    /// Sleeps, because the executor gave way ([`Step::Elsewhere`](corank::Step::Elsewhere)), until there is a processor for this worker, somebody wakes its
+    /// [`caller`](Self::caller), or `limit` is over. It returns at once if there is one already.
+    ///
+    /// Whatever the others do, be it that they are killed, stopped or hang: within six ticks they don't count any more.
+    pub fn step_aside(&self, limit: Duration) -> Back {
+        let began = clock::now();
+        let Some(claim) = self.claim.get() else {
+            return Back::Called;
+        };
+        if claim.standing == Standing::Running {
+            self.note_inversion(claim.level, began);
+        }
+        let claim = Claim {
+            standing: Standing::Aside,
+            ..claim
+        };
+        self.show(claim, began);
+        let mut now = began;
+        loop {
+            let heard = self.bell.listen();
+            if self.settle(now).is_none() {
+                self.take_seat(claim, now, heard);
+                return Back::Called;
+            }
+            if self.shared.called[self.index].swap(false, Ordering::Acquire) {
+                return self.stay_aside(heard, Back::Interrupted);
+            }
+            let elapsed = Duration::from_nanos(now.saturating_sub(began));
+            let Some(left) = limit.checked_sub(elapsed).filter(|left| !left.is_zero()) else {
+                return self.stay_aside(heard, Back::Elapsed);
+            };
+            // Nobody's call is relied upon for longer than that.
+            self.bell
+                .sleep(heard, left.min(5 * self.shared.timing.tick));
+            now = clock::now();
+        }
+    }
+
+    /// Ends [`step_aside`](Self::step_aside), or else the next one, from any thread of this process. To be woken besides whatever else makes the thread look when a
+    /// coroutine is woken from outside.
+    pub fn caller(&self) -> Waker {
+        Arc::new(Caller {
+            shared: self.shared.clone(),
+            index: self.index,
+        })
+        .into()
+    }
+
+    /// There is a processor for it.
+    fn take_seat(&self, claim: Claim, now: Nanoseconds, heard: u32) {
+        self.show(
+            Claim {
+                standing: Standing::Running,
+                ..claim
+            },
+            now,
+        );
+        self.seated.set(now);
+        self.heard.set(heard);
+        self.verdict.set(None);
+    }
+
+    /// It looks for events and will ask again.
+    fn stay_aside(&self, heard: u32, back: Back) -> Back {
+        self.heard.set(heard);
+        back
+    }
+
+    #[inline(never)]
+    fn ask(&self, rung: u32) -> Option<Priority> {
+        let waiting = self.published.ready().union(self.published.arriving());
+        let level = waiting.most_urgent()?;
+        let claimed = self.claim.get().map(|claim| claim.level);
+        if rung == self.heard.get() && claimed == Some(level) {
+            return self.verdict.get();
+        }
+        self.look(level)
+    }
+
+    /// Shows what is picked next, and decides whether to step aside.
+    #[cold]
+    fn look(&self, level: Priority) -> Option<Priority> {
+        let heard = self.bell.listen();
+        let was_rung = heard != self.heard.replace(heard);
+        let crowd = self.shared.crowd.load();
+        if crowd.is_alone() {
+            self.quiet.set(heard.into());
+            self.verdict.set(None);
+            if self.claim.take().is_some() {
+                self.shared.page.slots[self.index].show(None, clock::now());
+            }
+            return None;
+        }
+        self.quiet.set(ASK);
+        let now = clock::now();
+        let timing = &self.shared.timing;
+        let behind = self.shared.bands.raise(level);
+        let mut claim = match self.claim.get() {
+            Some(claim) if claim.level == level => Claim {
+                standing: Standing::Running,
+                behind,
+                ..claim
+            },
+            _ => {
+                self.seated.set(now);
+                Claim {
+                    level,
+                    standing: Standing::Running,
+                    strict: self.shared.mode == Mode::Strict,
+                    behind,
+                    since: now,
+                }
+            }
+        };
+        self.show(claim, now);
+        self.shared.rouse_agent();
+        let mut line = self.line.borrow_mut();
+        crowd.survey(&mut line, now, timing);
+        if now.saturating_sub(self.seated.get()) > timing.slice && line.has_aside_at(level) {
+            // Its turn is over: it stands behind its equals from now on.
+            claim.since = now;
+            self.seated.set(now);
+            self.show(claim, now);
+            crowd.survey(&mut line, now, timing);
+        }
+        let verdict = crowd.ring(Some(self.index), &mut line);
+        // Relaxed: between two ticks it stays whatever comes.
+        if was_rung || self.shared.mode == Mode::Strict {
+            self.verdict.set(verdict);
+        }
+        self.verdict.get()
+    }
+
+    fn show(&self, claim: Claim, now: Nanoseconds) {
+        self.claim
+            .set((claim.standing != Standing::Released).then_some(claim));
+        let slot = &self.shared.page.slots[self.index];
+        slot.runs_on(rustix::thread::sched_getcpu());
+        slot.show(Some(claim), now);
+    }
+
+    fn settle(&self, now: Nanoseconds) -> Option<Priority> {
+        let crowd = self.shared.crowd.load();
+        if crowd.is_alone() {
+            return None;
+        }
+        let line = &mut self.line.borrow_mut();
+        crowd.settle(Some(self.index), line, now, &self.shared.timing)
+    }
+
+    /// How long what it steps aside for has been waiting for that.
+    fn note_inversion(&self, level: Priority, now: Nanoseconds) {
+        let crowd = self.shared.crowd.load();
+        let line = &mut self.line.borrow_mut();
+        crowd.survey(line, now, &self.shared.timing);
+        let waited = line
+            .more_urgent_since(level)
+            .map(|since| now.saturating_sub(since));
+        self.shared.page.figures.step_aside(waited);
+    }
+}
+
+impl SystemView for Worker {
+    #[inline]
+    fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        let rung = self.bell.glance();
+        if u64::from(rung) == self.quiet.get() {
+            return None;
+        }
+        self.ask(rung)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.idle();
+        self.shared.bands.leave(self.index);
+        self.shared.give_slot_back(self.index);
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("claim", &self.claim)
+            .field("verdict", &self.verdict)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Caller {
+    shared: Arc<Shared>,
+    index: usize,
+}
+
+impl Wake for Caller {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let shared = &self.shared;
+        shared.called[self.index].store(true, Ordering::Release);
+        // The worker shows that it is aside, and then looks whether it was called: so one of the two sees the other.
+        fence(Ordering::SeqCst);
+        let (word, _) = shared.page.slots[self.index].words();
+        if matches!(Claim::from_word(word), Ok(Some(claim)) if claim.standing == Standing::Aside) {
+            shared.bands.raise_for_arrival();
+            shared.bells.0[self.index].ring_and_wake();
+        }
+    }
+}

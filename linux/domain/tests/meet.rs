@@ -1,0 +1,249 @@
+//! Participants meet, see what the others claim, and leave. All in one process: pages and sockets are the same as between two.
+
+#![cfg(not(loom))]
+
+use corank::{Config, Executor, Priority, Published, Step, SystemView, yield_now};
+use corank_domain::{Back, Domain, JoinError, Mix, Mode, Participant, Worker};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Far beyond all bounds: whoever waits for that long waits for ever.
+const LONG: Duration = Duration::from_secs(30);
+
+fn private_folder() -> tempfile::TempDir {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    tempfile::Builder::new()
+        .permissions(mode)
+        .tempdir()
+        .unwrap()
+}
+
+fn join(root: &Path) -> Participant {
+    // A long tick: what happens within it does not happen because of it.
+    Domain::named("test")
+        .root(root)
+        .tick(Duration::from_secs(1))
+        .mix(Mix::Silent)
+        .join()
+        .unwrap()
+}
+
+fn until(what: &str, happened: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !happened() {
+        assert!(began.elapsed() < LONG, "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn level(level: u8) -> Priority {
+    Priority::new(level).unwrap()
+}
+
+/// An executor that has a coroutine at each of these levels, which ends when it is cancelled.
+struct Side {
+    executor: Executor,
+    worker: Worker,
+}
+
+impl Side {
+    fn new(participant: &Participant) -> Self {
+        let published: &'static Published = participant.publish().unwrap();
+        Self {
+            executor: Executor::with(Config::new().publish_to(published)),
+            worker: participant.worker(published).unwrap(),
+        }
+    }
+
+    /// Something that is ready for ever.
+    fn work(&self, priority: Priority) -> corank::CoroutineId {
+        let endless = async {
+            loop {
+                yield_now().await;
+            }
+        };
+        self.executor.spawn(priority, endless).unwrap().id()
+    }
+
+    fn elsewhere(&self) -> Option<Priority> {
+        self.worker.most_urgent_elsewhere()
+    }
+}
+
+/// The processors of this machine, all busy with something at this level.
+fn busy(participant: &Participant, priority: Priority) -> Vec<Side> {
+    let processors = thread::available_parallelism().unwrap().get();
+    (0..processors)
+        .map(|_| {
+            let side = Side::new(participant);
+            side.work(priority);
+            side.elsewhere();
+            side
+        })
+        .collect()
+}
+
+#[test]
+fn all_meet_all_and_part() {
+    let root = private_folder();
+    let mut all: Vec<Participant> = (0..4).map(|_| join(root.path())).collect();
+    for one in &all {
+        until("they meet", || one.others() == 3);
+    }
+    drop(all.pop());
+    for one in &all {
+        until("one leaves", || one.others() == 2);
+    }
+    drop(all);
+    let folder = root.path().join("corank/test");
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0);
+}
+
+#[test]
+fn domains_are_apart() {
+    let root = private_folder();
+    let other = Domain::named("other").root(root.path()).join().unwrap();
+    let (one, two) = (join(root.path()), join(root.path()));
+    until("two meet", || one.others() == 1 && two.others() == 1);
+    assert_eq!(other.others(), 0);
+}
+
+#[test]
+fn a_bad_name_and_a_folder_of_all_are_refused() {
+    let bad = Domain::named("a/b").join().unwrap_err();
+    assert!(matches!(&bad, JoinError::Name(name) if name == "a/b"));
+    let open = Domain::named("test").root("/tmp").join().unwrap_err();
+    assert!(matches!(open, JoinError::Folder(_)));
+    assert!(open.to_string().contains("XDG_RUNTIME_DIR"), "{open}");
+}
+
+#[test]
+fn a_participant_stays_as_long_as_a_worker() {
+    let root = private_folder();
+    let (one, two) = (join(root.path()), join(root.path()));
+    until("they meet", || one.others() == 1);
+    let side = Side::new(&two);
+    drop(two);
+    thread::sleep(Duration::from_millis(20));
+    assert_eq!(one.others(), 1);
+    drop(side);
+    until("it leaves", || one.others() == 0);
+}
+
+#[test]
+fn slots_and_executors_run_out_as_errors() {
+    let root = private_folder();
+    let one = join(root.path());
+    let published = one.publish().unwrap();
+    let workers: Vec<Worker> = (0..64).map(|_| one.worker(published).unwrap()).collect();
+    let full = one.worker(published).unwrap_err();
+    assert_eq!(
+        full.to_string(),
+        "a participant of a domain has at most 64 workers"
+    );
+    drop(workers);
+    one.worker(published).unwrap();
+    for _ in 1..16 {
+        one.publish().unwrap();
+    }
+    assert!(one.publish().is_err());
+}
+
+#[test]
+fn alone_nothing_is_elsewhere() {
+    let root = private_folder();
+    let one = join(root.path());
+    let sides = busy(&one, level(0));
+    let bulk = Side::new(&one);
+    bulk.work(level(63));
+    assert_eq!(bulk.elsewhere(), None);
+    drop(sides);
+}
+
+#[test]
+fn the_less_urgent_steps_aside_and_is_called_back() {
+    let root = private_folder();
+    let (one, two) = (join(root.path()), join(root.path()));
+    until("they meet", || one.others() == 1 && two.others() == 1);
+    let bulk = Side::new(&one);
+    bulk.work(level(50));
+    assert_eq!(bulk.executor.step_under(&bulk.worker), Step::Ran);
+    let urgent = busy(&two, level(3));
+    // Rung: no tick is due for long.
+    assert_eq!(bulk.elsewhere(), Some(level(3)));
+    assert_eq!(bulk.executor.step_under(&bulk.worker), Step::Elsewhere);
+    assert_eq!(bulk.worker.step_aside(Duration::ZERO), Back::Elapsed);
+    assert_eq!(bulk.executor.step_under(&bulk.worker), Step::Elsewhere);
+    // What is as urgent does not step aside.
+    bulk.work(level(3));
+    assert_eq!(bulk.executor.step_under(&bulk.worker), Step::Ran);
+    drop(urgent);
+}
+
+#[test]
+fn who_is_aside_sleeps_until_the_urgent_one_is_idle() {
+    let root = private_folder();
+    let (one, two) = (join(root.path()), join(root.path()));
+    until("they meet", || one.others() == 1 && two.others() == 1);
+    let (ready, is_ready) = mpsc::channel();
+    let (slept, has_slept) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let bulk = Side::new(&one);
+            bulk.work(level(50));
+            bulk.elsewhere();
+            ready.send(()).unwrap();
+            // Rung by the urgent ones.
+            while bulk.executor.step_under(&bulk.worker) != Step::Elsewhere {}
+            let back = bulk.worker.step_aside(LONG);
+            slept.send(back).unwrap();
+        });
+        is_ready.recv().unwrap();
+        let urgent = busy(&two, level(3));
+        thread::sleep(Duration::from_millis(20));
+        assert!(has_slept.try_recv().is_err());
+        urgent.iter().for_each(|side| side.worker.idle());
+        assert_eq!(has_slept.recv_timeout(LONG), Ok(Back::Called));
+    });
+}
+
+#[test]
+fn a_caller_ends_the_sleep_and_is_not_lost() {
+    let root = private_folder();
+    let (one, two) = (join(root.path()), join(root.path()));
+    until("they meet", || one.others() == 1 && two.others() == 1);
+    let _urgent = busy(&two, level(3));
+    let bulk = Side::new(&one);
+    bulk.work(level(50));
+    let caller = bulk.worker.caller();
+    assert!(bulk.elsewhere().is_some());
+    caller.wake_by_ref();
+    assert_eq!(bulk.worker.step_aside(LONG), Back::Interrupted);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(5));
+            caller.wake_by_ref();
+        });
+        assert_eq!(bulk.worker.step_aside(LONG), Back::Interrupted);
+    });
+}
+
+#[test]
+fn a_relaxed_worker_is_not_rung() {
+    let root = private_folder();
+    let relaxed = Domain::named("test").root(root.path()).mix(Mix::Silent);
+    let one = relaxed
+        .mode(Mode::Relaxed)
+        .tick(Duration::from_millis(4))
+        .join()
+        .unwrap();
+    let two = join(root.path());
+    until("they meet", || one.others() == 1 && two.others() == 1);
+    let bulk = Side::new(&one);
+    bulk.work(level(50));
+    bulk.elsewhere();
+    let _urgent = busy(&two, level(3));
+    until("its tick", || bulk.elsewhere() == Some(level(3)));
+}

@@ -1,0 +1,112 @@
+//! The attributes of `corank-linux`: a function that is a runtime's first coroutine.
+
+use proc_macro::TokenStream;
+use proc_macro2::TokenStream as Tokens;
+use quote::{format_ident, quote, quote_spanned};
+use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprPath, ItemFn, LitStr, Path, Token, parse_macro_input};
+
+/// Runs an `async fn main()` as the first coroutine of a new runtime, which ends with it.
+///
+/// - `workers = 4`: threads; otherwise one for each processor.
+/// - `priority = 8`: its level, 0 to 63; otherwise the default, which is in the middle.
+/// - `name = "server"`: what its threads are called.
+/// - `crate = path`: where the crate is, if it has another name.
+///
+/// The function may do what any coroutine may: its future and its output are `Send`, so that an error's type is, say,
+/// `Box<dyn Error + Send + Sync>`.
+///
+/// ```ignore
+/// #[corank_linux::main(workers = 2, name = "server")]
+/// async fn main() -> std::io::Result<()> {
+///     Ok(())
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let arguments = parse_macro_input!(arguments as Arguments);
+    expand(arguments, parse_macro_input!(item as ItemFn), false).into()
+}
+
+/// Runs an `async fn` as a test, in a runtime of its own. Takes what [`main`](macro@main) takes; otherwise there is one worker.
+#[proc_macro_attribute]
+pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let arguments = parse_macro_input!(arguments as Arguments);
+    expand(arguments, parse_macro_input!(item as ItemFn), true).into()
+}
+
+#[derive(Default)]
+struct Arguments {
+    workers: Option<Expr>,
+    priority: Option<Expr>,
+    name: Option<LitStr>,
+    home: Option<Path>,
+}
+
+impl Parse for Arguments {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut arguments = Self::default();
+        while !input.is_empty() {
+            let name = input.call(<syn::Ident as syn::ext::IdentExt>::parse_any)?;
+            input.parse::<Token![=]>()?;
+            match name.to_string().as_str() {
+                "workers" => arguments.workers = Some(input.parse()?),
+                "priority" => arguments.priority = Some(input.parse()?),
+                "name" => arguments.name = Some(input.parse()?),
+                "crate" => arguments.home = Some(input.parse::<ExprPath>()?.path),
+                _ => {
+                    return Err(Error::new(
+                        name.span(),
+                        "there are `workers`, `priority`, `name` and `crate`",
+                    ));
+                }
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(arguments)
+    }
+}
+
+fn expand(arguments: Arguments, mut function: ItemFn, is_test: bool) -> Tokens {
+    let signature = &function.sig;
+    if signature.asyncness.is_none() {
+        let message = "this attribute is for an `async fn`";
+        return Error::new(signature.fn_token.span(), message).to_compile_error();
+    }
+    if !signature.inputs.is_empty() || !signature.generics.params.is_empty() {
+        let message = "nobody could give this function arguments";
+        return Error::new(signature.inputs.span(), message).to_compile_error();
+    }
+    function.sig.asyncness = None;
+    let home = arguments
+        .home
+        .map_or_else(|| quote!(::corank_linux), |path| quote!(#path));
+    let workers = (arguments.workers.map(|workers| quote!(.workers(#workers))))
+        .or_else(|| is_test.then(|| quote!(.workers(1))));
+    let name = arguments.name.map(|name| quote!(.name(#name)));
+    let priority = arguments.priority.map_or_else(
+        || quote!(#home::Priority::DEFAULT),
+        |level| quote!(#home::Priority::new(#level).expect("priority = a level from 0 to 63")),
+    );
+    let test = is_test.then(|| quote!(#[::core::prelude::v1::test]));
+    let (attributes, visibility, signature) = (&function.attrs, &function.vis, &function.sig);
+    let (body, inner) = (&function.block, format_ident!("body"));
+    // What is wrong with the future, such as something that is not `Send`, is told where the function is.
+    let run = quote_spanned! {function.sig.ident.span()=>
+        #home::Runtime::builder()#workers #name
+            .build()
+            .expect("a runtime needs a few descriptors and threads")
+            .block_on_at(#priority, #inner)
+    };
+    quote! {
+        #test
+        #(#attributes)*
+        #visibility #signature {
+            let #inner = async #body;
+            #run
+        }
+    }
+}

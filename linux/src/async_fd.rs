@@ -1,0 +1,215 @@
+//! Any file descriptor that can be waited for, as a source of readiness.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use rustix::io::ioctl_fionbio;
+
+use crate::reactor::{Reactor, Source, Token};
+use crate::readiness::Readiness;
+use crate::runtime;
+
+/// A descriptor that does not block, registered with the runtime that ran where it was made; it may be used and dropped anywhere.
+///
+/// The sockets and pipes of this crate are made of it. Use it for descriptors of other kinds: a device, an inotify instance, a
+/// library's socket.
+///
+/// Any number of coroutines may wait for one descriptor; each event wakes all who wait in its direction.
+pub struct Async<T: AsFd> {
+    /// Taken out by `into_inner`.
+    io: ManuallyDrop<T>,
+    registration: Registration,
+}
+
+/// Two directions of a descriptor, whoever owns it.
+struct Registration {
+    reactor: Arc<Reactor>,
+    source: Arc<Source>,
+    token: Token,
+}
+
+impl<T: AsFd> Async<T> {
+    /// Makes the descriptor non-blocking, and registers it.
+    ///
+    /// # Errors
+    /// Outside a runtime; for descriptors that cannot be waited for, such as files (`EPERM`); without memory or watches.
+    pub fn new(io: T) -> io::Result<Self> {
+        ioctl_fionbio(&io, true)?;
+        Self::of_non_blocking(io)
+    }
+
+    /// As [`new`](Self::new), of a descriptor that is known not to block.
+    pub(crate) fn of_non_blocking(io: T) -> io::Result<Self> {
+        // Tried at once: what has just been accepted mostly has something to read, and can be written to.
+        let source = Source {
+            read: Readiness::new(true),
+            write: Readiness::new(true),
+        };
+        Self::register(io, source)
+    }
+
+    /// A socket that is being connected: it can neither be read nor written before the kernel says so.
+    pub(crate) fn of_connecting(io: T) -> io::Result<Self> {
+        let source = Source {
+            read: Readiness::new(false),
+            write: Readiness::new(false),
+        };
+        Self::register(io, source)
+    }
+
+    fn register(io: T, source: Source) -> io::Result<Self> {
+        let reactor = runtime::reactor()?;
+        let (token, source) = reactor.register(&io, source)?;
+        Ok(Self {
+            io: ManuallyDrop::new(io),
+            registration: Registration {
+                reactor,
+                source,
+                token,
+            },
+        })
+    }
+
+    /// What is inside. It stays non-blocking, or others would be blocked with it.
+    pub fn get_ref(&self) -> &T {
+        &self.io
+    }
+
+    /// What is inside, not registered any more. It is still non-blocking.
+    pub fn into_inner(self) -> T {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped and not used again, so both are taken once.
+        let io = unsafe { ManuallyDrop::take(&mut this.io) };
+        // SAFETY: as above; the registration has no destructor that would end it.
+        let registration = unsafe { std::ptr::read(&this.registration) };
+        registration.end(&io);
+        io
+    }
+
+    /// Does `attempt` until it no longer says that it would block; waits for something to read in between.
+    ///
+    /// # Errors
+    /// Those of `attempt`.
+    pub async fn read_with<R>(
+        &self,
+        mut attempt: impl FnMut(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        poll_fn(|cx| self.poll_read_with(cx, &mut attempt)).await
+    }
+
+    /// As [`read_with`](Self::read_with), for writing.
+    ///
+    /// # Errors
+    /// Those of `attempt`.
+    pub async fn write_with<R>(
+        &self,
+        mut attempt: impl FnMut(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        poll_fn(|cx| self.poll_write_with(cx, &mut attempt)).await
+    }
+
+    /// As [`read_with`](Self::read_with), for a future written by hand.
+    ///
+    /// # Errors
+    /// Those of `attempt`.
+    pub fn poll_read_with<R>(
+        &self,
+        cx: &mut Context<'_>,
+        attempt: impl FnMut(&T) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_with(&self.registration.source.read, cx, attempt)
+    }
+
+    /// As [`write_with`](Self::write_with), for a future written by hand.
+    ///
+    /// # Errors
+    /// Those of `attempt`.
+    pub fn poll_write_with<R>(
+        &self,
+        cx: &mut Context<'_>,
+        attempt: impl FnMut(&T) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_with(&self.registration.source.write, cx, attempt)
+    }
+
+    fn poll_with<R>(
+        &self,
+        direction: &Readiness,
+        cx: &mut Context<'_>,
+        mut attempt: impl FnMut(&T) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        loop {
+            let seen = ready!(direction.poll_ready(cx));
+            match attempt(&self.io) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => direction.clear(seen),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    /// Reads from a TCP stream: a read that doesn't fill the buffer has taken all there is, so the next one waits for an event without
+    /// asking the kernel in vain.
+    pub(crate) fn poll_read_stream(
+        &self,
+        cx: &mut Context<'_>,
+        room: usize,
+        mut read: impl FnMut(&T) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        let direction = &self.registration.source.read;
+        loop {
+            let seen = ready!(direction.poll_ready(cx));
+            match read(&self.io) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => direction.clear(seen),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => {
+                    if matches!(result, Ok(count) if count > 0 && count < room) {
+                        direction.suppose_clear(seen);
+                    }
+                    return Poll::Ready(result);
+                }
+            }
+        }
+    }
+
+    /// Waits until it is worth trying to read. It may turn out that there is nothing: then use [`read_with`](Self::read_with).
+    pub async fn readable(&self) {
+        let _ = poll_fn(|cx| self.registration.source.read.poll_ready(cx)).await;
+    }
+
+    /// As [`readable`](Self::readable), for writing.
+    pub async fn writable(&self) {
+        let _ = poll_fn(|cx| self.registration.source.write.poll_ready(cx)).await;
+    }
+}
+
+impl Registration {
+    fn end(&self, descriptor: impl AsFd) {
+        self.reactor.deregister(self.token, descriptor);
+    }
+}
+
+impl<T: AsFd> Drop for Async<T> {
+    fn drop(&mut self) {
+        self.registration.end(&*self.io);
+        // SAFETY: dropped once, here.
+        unsafe { ManuallyDrop::drop(&mut self.io) }
+    }
+}
+
+impl<T: AsFd> AsFd for Async<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+impl<T: AsFd + fmt::Debug> fmt::Debug for Async<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Async").field(&*self.io).finish()
+    }
+}

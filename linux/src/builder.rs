@@ -1,0 +1,112 @@
+//! How a runtime is set up.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::thread;
+
+use corank::{Config, Policy};
+
+use crate::runtime::Runtime;
+use crate::time;
+
+/// How a runtime is set up.
+///
+/// ```
+/// use corank_linux::{Builder, Policy};
+///
+/// let runtime = Builder::new()
+///     .workers(2)
+///     .policy(Policy::bounded(16))
+///     .name("server")
+///     .build()?;
+/// assert_eq!(runtime.block_on(async { 1 + 1 }), 2);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Builder {
+    workers: Option<NonZeroUsize>,
+    policy: Policy,
+    capacity: usize,
+    name: String,
+}
+
+impl Builder {
+    /// A worker for each processor that this process may use, strict priorities, as many coroutines as memory allows.
+    pub fn new() -> Self {
+        Self {
+            workers: None,
+            policy: Policy::Strict,
+            capacity: usize::MAX,
+            name: "corank".to_string(),
+        }
+    }
+
+    /// Threads that run coroutines.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(NonZeroUsize::new(workers).expect("a runtime has at least one worker"));
+        self
+    }
+
+    /// Which coroutine is next.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// At most this many coroutines that have not exited; one more is refused with
+    /// [`SpawnError::TableFull`](corank::SpawnError::TableFull).
+    pub fn capacity(mut self, coroutines: usize) -> Self {
+        self.capacity = coroutines;
+        self
+    }
+
+    /// The workers' threads are called by this name, a hyphen and a number. Linux shows the first 15 bytes.
+    ///
+    /// # Panics
+    /// If the name has a zero byte.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        let name = name.into();
+        assert!(
+            !name.contains('\0'),
+            "a thread's name must not have a zero byte"
+        );
+        self.name = name;
+        self
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// No descriptors for the reactor, or no thread could be started; those that were have ended again.
+    pub fn build(self) -> io::Result<Runtime> {
+        Runtime::start(self)
+    }
+
+    pub(crate) fn workers_wanted(&self) -> usize {
+        let workers = self
+            .workers
+            .or_else(|| thread::available_parallelism().ok());
+        workers.map_or(1, NonZeroUsize::get)
+    }
+
+    pub(crate) fn thread_name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        Config::new()
+            .policy(self.policy)
+            .capacity(self.capacity)
+            .clock(time::clock)
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,78 @@
+//! **Corank on Linux**: an async runtime whose coroutines have priorities.
+//!
+//! Coroutines are ordinary futures. Each has one of 64 levels, 0 the most urgent; whenever a worker is free it runs the most
+//! urgent coroutine that is ready, first in, first out within a level. Any crate whose futures don't ask for another runtime works here.
+//!
+//! ```no_run
+//! use corank_linux::{Priority, net::TcpListener, spawn};
+//! use futures::{AsyncReadExt, AsyncWriteExt};
+//!
+//! #[corank_linux::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let listener = TcpListener::bind("127.0.0.1:8080").await?;
+//!     loop {
+//!         let (mut stream, peer) = listener.accept().await?;
+//!         // Who comes from this machine is served first.
+//!         let level = if peer.ip().is_loopback() { 8 } else { 32 };
+//!         let priority = Priority::new(level).expect("below 64");
+//!         let serve = async move {
+//!             let mut buffer = [0; 1024];
+//!             while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+//!                 if stream.write_all(&buffer[..count]).await.is_err() {
+//!                     break;
+//!                 }
+//!             }
+//!         };
+//!         spawn(priority, serve).map_err(std::io::Error::other)?;
+//!     }
+//! }
+//! ```
+//!
+//! # What is promised
+//! - **Order.** There is one set of ready queues for all workers: a worker that is free never picks something while something more urgent is
+//!   ready. So while a coroutine is ready, each worker begins no poll of a less urgent one; at worst it ends the one that it is in.
+//! - **I/O.** A busy worker asks the kernel for events after at most [`POLLS_PER_LOOK`] polls, fewer if they are long: after each, if it
+//!   takes [`TIME_PER_LOOK`] or more. A worker that is idle is told at once.
+//! - **Failure.** A panic ends its coroutine, whose handle says so. Exhausted memory and a full table are errors of `spawn`; exhausted descriptors
+//!   are errors of whoever asked for one.
+//!
+//! # Where to find what
+//! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`spawn_blocking`] for what blocks.
+//! - [`time`]: sleeping and time limits. [`sync`]: locks that lend urgency, semaphores, events, channels.
+//! - [`net`], [`pipe`], and [`Async`] for any other descriptor. Streams implement the traits of `futures`.
+//!
+//! Needs Linux 5.11 or later, and no privileges.
+
+#![cfg(not(loom))]
+
+mod async_fd;
+mod blocking;
+mod builder;
+mod idle;
+pub mod net;
+pub mod pipe;
+mod reactor;
+mod readiness;
+mod runtime;
+mod stream;
+pub mod time;
+mod worker;
+
+/// What coroutines of a runtime share; any of their workers may poll who uses it. Made by `new_in` for [`Here`](sync::Shared::here), the
+/// runtime of the coroutine that makes it. Channels and locks of other crates work as well; these hand over to the most urgent first, and
+/// the mutex lends its holder the urgency of those who wait.
+pub mod sync {
+    pub use corank::workers::{Channel, Event, Keys, Mutex, MutexGuard, Permit, Semaphore, Shared};
+}
+
+pub use async_fd::Async;
+pub use blocking::{Blocking, spawn_blocking};
+pub use builder::Builder;
+pub use corank::{
+    CoroutineId, JoinError, LEVELS, Policy, Priority, Remote, SpawnError, YieldNow, cancel,
+    current, reprioritize, yield_now,
+};
+#[cfg(feature = "macros")]
+pub use corank_linux_macros::{main, test};
+pub use runtime::{Entered, Handle, JoinHandle, Runtime, Unfinished, spawn};
+pub use worker::{POLLS_PER_LOOK, TIME_PER_LOOK};

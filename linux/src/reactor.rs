@@ -1,0 +1,261 @@
+//! What the kernel tells of file descriptors: one epoll instance for all workers of a runtime.
+//!
+//! Descriptors are registered once, for both directions and edge-triggered; no system call is made per wait. Any number of workers
+//! look at once: the kernel gives each event to one of them. When each looks is the [worker's](crate::worker) business.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use slab::Slab;
+
+use crate::readiness::Readiness;
+
+/// Events that one system call brings. When it brings as many, there is another call at once.
+const EVENTS: usize = 256;
+/// The token of the descriptor that interrupts whoever watches.
+const INTERRUPT: u64 = u64::MAX;
+/// Nobody sleeps with a time limit.
+const AWAKE: u64 = 0;
+
+/// See the module's documentation.
+pub(crate) struct Reactor {
+    epoll: OwnedFd,
+    interrupt: OwnedFd,
+    sources: Mutex<Sources>,
+    /// Until when whoever watches sleeps, in nanoseconds of the runtime's clock; [`AWAKE`] if nobody does.
+    until: AtomicU64,
+    looks: AtomicU64,
+}
+
+#[derive(Default)]
+struct Sources {
+    slab: Slab<(u32, Arc<Source>)>,
+    /// How many there ever were: an event for one that is gone does not reach the next one in its place.
+    registered: u32,
+}
+
+/// Both directions of a registered descriptor.
+pub(crate) struct Source {
+    pub(crate) read: Readiness,
+    pub(crate) write: Readiness,
+}
+
+/// Names a registered descriptor.
+#[derive(Clone, Copy)]
+pub(crate) struct Token(u64);
+
+impl Token {
+    fn new(index: usize, number: u32) -> io::Result<Self> {
+        // One index stays free: with it and the last number, the token would be the one that interrupts.
+        let index = u32::try_from(index)
+            .ok()
+            .filter(|&index| index != u32::MAX)
+            .ok_or_else(|| io::Error::other("more than 2^32 - 2 descriptors are registered"))?;
+        Ok(Self(u64::from(index) << 32 | u64::from(number)))
+    }
+
+    fn index(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    fn number(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// One worker's room for what a look brings.
+pub(crate) struct Findings {
+    events: Vec<epoll::Event>,
+    woken: Vec<Waker>,
+}
+
+impl Findings {
+    pub(crate) fn new() -> Self {
+        Self {
+            events: Vec::with_capacity(EVENTS),
+            woken: Vec::with_capacity(EVENTS),
+        }
+    }
+
+    /// Whom to wake, in the kernel's order; nobody is left.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Waker> {
+        self.woken.drain(..)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.woken.is_empty()
+    }
+}
+
+impl Reactor {
+    pub(crate) fn new() -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let interrupt = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        // Not edge-triggered: it is for whoever watches, and a worker that only looks must not take it away.
+        let token = EventData::new_u64(INTERRUPT);
+        epoll::add(&epoll, &interrupt, token, EventFlags::IN)?;
+        Ok(Self {
+            epoll,
+            interrupt,
+            sources: Mutex::default(),
+            until: AtomicU64::new(AWAKE),
+            looks: AtomicU64::new(0),
+        })
+    }
+
+    fn sources(&self) -> MutexGuard<'_, Sources> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers a descriptor, which stays open until [`deregister`](Self::deregister).
+    ///
+    /// # Errors
+    /// What epoll says: files and directories cannot be waited for (`EPERM`); too many watches (`ENOSPC`); no memory.
+    pub(crate) fn register(
+        &self,
+        descriptor: impl AsFd,
+        source: Source,
+    ) -> io::Result<(Token, Arc<Source>)> {
+        let source = Arc::new(source);
+        let token = {
+            let mut sources = self.sources();
+            let number = sources.registered;
+            sources.registered = number.wrapping_add(1);
+            let index = sources.slab.insert((number, source.clone()));
+            match Token::new(index, number) {
+                Ok(token) => token,
+                Err(error) => {
+                    sources.slab.remove(index);
+                    return Err(error);
+                }
+            }
+        };
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        if let Err(error) = epoll::add(&self.epoll, descriptor, EventData::new_u64(token.0), flags)
+        {
+            self.sources().slab.remove(token.index());
+            return Err(error.into());
+        }
+        Ok((token, source))
+    }
+
+    /// Ends a registration. To be called once, before the descriptor is closed.
+    pub(crate) fn deregister(&self, token: Token, descriptor: impl AsFd) {
+        // The error would say that the descriptor was closed behind our back: then it is not registered any more.
+        let _ = epoll::delete(&self.epoll, descriptor);
+        self.sources().slab.remove(token.index());
+    }
+
+    /// Takes in all events that there are, without waiting.
+    pub(crate) fn look(&self, findings: &mut Findings) {
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        self.wait(findings, Some(&none));
+    }
+
+    /// Sleeps until there is an event, somebody [interrupts](Self::interrupt), or `limit` nanoseconds have passed by; and takes in all
+    /// events that there are. `until` is when that limit is reached.
+    pub(crate) fn watch(&self, findings: &mut Findings, until: Option<u64>, now: fn() -> u64) {
+        let limit = until.map(|until| {
+            let nanoseconds = until.saturating_sub(now());
+            Timespec {
+                tv_sec: (nanoseconds / 1_000_000_000).cast_signed(),
+                tv_nsec: (nanoseconds % 1_000_000_000) as _,
+            }
+        });
+        self.wait(findings, limit.as_ref());
+        self.until.store(AWAKE, Ordering::SeqCst);
+        let is_interrupt = |event: &epoll::Event| { event.data }.u64() == INTERRUPT;
+        if findings.events.iter().any(is_interrupt) {
+            // Before somebody else watches.
+            let _ = rustix::io::read(&self.interrupt, &mut [0_u8; 8]);
+        }
+    }
+
+    /// Somebody is going to [watch](Self::watch) until then. To be told before the deadline is asked for the last time.
+    pub(crate) fn announce_watch(&self, until: Option<u64>) {
+        self.until
+            .store(until.unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    /// A timer is due at `deadline`: whoever watches shall not sleep longer.
+    pub(crate) fn limit_watch(&self, deadline: u64) {
+        if deadline < self.until.load(Ordering::SeqCst) {
+            self.interrupt();
+        }
+    }
+
+    fn wait(&self, findings: &mut Findings, limit: Option<&Timespec>) {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        let mut limit = limit;
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        loop {
+            findings.events.clear();
+            // An error here is `EINTR`, which counts as a look that found nothing: the worker comes again.
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut findings.events), limit);
+            self.announce(findings);
+            if findings.events.len() < findings.events.capacity() {
+                break;
+            }
+            limit = Some(&none);
+        }
+    }
+
+    /// Tells the sources what has happened.
+    fn announce(&self, findings: &mut Findings) {
+        let readable = EventFlags::IN
+            | EventFlags::PRI
+            | EventFlags::RDHUP
+            | EventFlags::HUP
+            | EventFlags::ERR;
+        let writable = EventFlags::OUT | EventFlags::HUP | EventFlags::ERR;
+        let read_over = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        let write_over = EventFlags::HUP | EventFlags::ERR;
+        if findings.events.is_empty() {
+            return;
+        }
+        let sources = self.sources();
+        for event in &findings.events {
+            // Copied: the structure is packed.
+            let (flags, token) = (event.flags, Token(event.data.u64()));
+            let Some((number, source)) = sources.slab.get(token.index()) else {
+                continue;
+            };
+            if *number != token.number() {
+                continue;
+            }
+            if flags.intersects(readable) {
+                source
+                    .read
+                    .announce(flags.intersects(read_over), &mut findings.woken);
+            }
+            if flags.intersects(writable) {
+                source
+                    .write
+                    .announce(flags.intersects(write_over), &mut findings.woken);
+            }
+        }
+    }
+
+    /// Ends the sleep of whoever watches, or is about to.
+    pub(crate) fn interrupt(&self) {
+        // The only error is a counter that is full, and then it is not zero.
+        let _ = rustix::io::write(&self.interrupt, &1_u64.to_ne_bytes());
+    }
+
+    /// How often it has been asked for events so far.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,304 @@
+//! Sockets and pipes, the bound within which urgent I/O is noticed, and what happens when there is too much of it.
+
+#![cfg(not(loom))]
+
+use std::io::Write;
+use std::os::unix::net::UnixStream as Blocking;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use corank_linux::net::{
+    TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
+};
+use corank_linux::{Async, Builder, POLLS_PER_LOOK, Priority, Runtime, pipe, spawn, yield_now};
+use futures::{AsyncReadExt, AsyncWriteExt};
+
+fn level(level: u8) -> Priority {
+    Priority::new(level).unwrap()
+}
+
+fn workers(workers: usize) -> Runtime {
+    Builder::new().workers(workers).build().unwrap()
+}
+
+/// Reads and answers until the stream ends.
+async fn echo<S: futures::AsyncRead + futures::AsyncWrite + Unpin>(mut stream: S) -> u64 {
+    let mut buffer = [0; 4096];
+    let mut total = 0;
+    loop {
+        let count = stream.read(&mut buffer).await.unwrap();
+        if count == 0 {
+            stream.close().await.unwrap();
+            return total;
+        }
+        stream.write_all(&buffer[..count]).await.unwrap();
+        total += count as u64;
+    }
+}
+
+/// Sends so many bytes while it reads them again.
+async fn exercise<S>(stream: S, bytes: u64)
+where
+    S: Send + Sync + 'static,
+    for<'a> &'a S: futures::AsyncRead + futures::AsyncWrite + Send,
+{
+    let stream = Arc::new(stream);
+    let writer = stream.clone();
+    let write = async move {
+        let mut sent = 0_u64;
+        let block: Vec<u8> = (0..=255).cycle().take(65_536).collect();
+        while sent < bytes {
+            let next = block.len().min((bytes - sent) as usize);
+            (&*writer).write_all(&block[..next]).await.unwrap();
+            sent += next as u64;
+        }
+        (&*writer).close().await.unwrap();
+    };
+    let write = spawn(level(20), write).unwrap();
+    let mut received = 0_u64;
+    let mut buffer = vec![0; 10_000];
+    loop {
+        let count = (&*stream).read(&mut buffer).await.unwrap();
+        if count == 0 {
+            break;
+        }
+        for &byte in &buffer[..count] {
+            // Each block of 65,536 begins anew, which changes nothing: it is a multiple of 256.
+            assert_eq!(byte, (received % 256) as u8);
+            received += 1;
+        }
+    }
+    assert_eq!(received, bytes);
+    write.await.unwrap();
+}
+
+#[test]
+fn tcp_carries_everything_both_ways() {
+    for count in [1, 2] {
+        workers(count).block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let serve = async move {
+                let (stream, peer) = listener.accept().await.unwrap();
+                assert!(peer.ip().is_loopback());
+                echo(stream).await
+            };
+            let serve = spawn(level(10), serve).unwrap();
+            let stream = TcpStream::connect(address).await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), address);
+            exercise(stream, 3_000_000).await;
+            assert_eq!(serve.await.unwrap(), 3_000_000);
+        });
+    }
+}
+
+#[test]
+fn a_name_is_resolved_and_refusal_is_an_error() {
+    workers(1).block_on(async {
+        let listener = TcpListener::bind(("localhost", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stream = TcpStream::connect(format!("localhost:{port}"))
+            .await
+            .unwrap();
+        drop((stream, listener));
+        let refused = TcpStream::connect(("127.0.0.1", port)).await.unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    });
+}
+
+/// The end of a stream that comes together with its last bytes is one event for both, and is read nevertheless.
+#[test]
+fn an_end_that_comes_with_data_is_found() {
+    workers(1).block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        for _ in 0..100 {
+            let mut sender = std::net::TcpStream::connect(address).unwrap();
+            let (mut stream, _) = listener.accept().await.unwrap();
+            sender.write_all(b"last words").unwrap();
+            drop(sender);
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await.unwrap();
+            assert_eq!(text, "last words");
+        }
+    });
+}
+
+#[test]
+fn unix_sockets_and_pipes_carry_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    workers(2).block_on(async move {
+        let listener = UnixListener::bind(&path).unwrap();
+        let serve = async move { echo(listener.accept().await.unwrap()).await };
+        let serve = spawn(level(10), serve).unwrap();
+        exercise(UnixStream::connect(&path).unwrap(), 1_000_000).await;
+        assert_eq!(serve.await.unwrap(), 1_000_000);
+
+        let (one, other) = UnixDatagram::pair().unwrap();
+        one.send(b"one").await.unwrap();
+        one.send(b"and another").await.unwrap();
+        let mut buffer = [0; 64];
+        assert_eq!(other.recv(&mut buffer).await.unwrap(), 3);
+        assert_eq!(other.recv(&mut buffer).await.unwrap(), 11);
+
+        let (mut sender, mut receiver) = pipe::pipe().unwrap();
+        let write = async move { sender.write_all(&[7; 300_000]).await };
+        let write = spawn(level(5), write).unwrap();
+        let mut all = Vec::new();
+        receiver.read_to_end(&mut all).await.unwrap();
+        assert_eq!(all, vec![7; 300_000]);
+        write.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn udp_sends_and_receives() {
+    workers(1).block_on(async {
+        let one = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let other = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let (here, there) = (one.local_addr().unwrap(), other.local_addr().unwrap());
+        let answer = async move {
+            let mut buffer = [0; 64];
+            let (count, from) = other.recv_from(&mut buffer).await.unwrap();
+            other.send_to(&buffer[..count], from).await.unwrap();
+            from
+        };
+        let answer = spawn(level(3), answer).unwrap();
+        one.connect(there).await.unwrap();
+        assert_eq!(one.send(b"hello").await.unwrap(), 5);
+        let mut buffer = [0; 64];
+        assert_eq!(one.recv(&mut buffer).await.unwrap(), 5);
+        assert_eq!(&buffer[..5], b"hello");
+        assert_eq!(answer.await.unwrap(), here);
+    });
+}
+
+/// The promised bound, by count: less urgent work goes on for at most `POLLS_PER_LOOK` polls after an event of something urgent.
+#[test]
+fn urgent_io_is_noticed_within_the_bound() {
+    /// The write comes from among the bulk, far into it.
+    const WRITES: u64 = 10_000;
+    let (write, read) = Blocking::pair().unwrap();
+    let noticed_at = workers(1).block_on_at(level(1), async move {
+        let polls = Arc::new(AtomicU64::new(0));
+        let done = Arc::new(AtomicBool::new(false));
+        let write = Arc::new(write);
+        for number in 0..8_u8 {
+            let (polls, done, write) = (polls.clone(), done.clone(), write.clone());
+            let bulk = async move {
+                while !done.load(Ordering::Relaxed) {
+                    if polls.fetch_add(1, Ordering::Relaxed) == WRITES {
+                        (&*write).write_all(&[1]).unwrap();
+                    }
+                    yield_now().await;
+                }
+            };
+            drop(spawn(level(40 + number % 2), bulk).unwrap());
+        }
+        let urgent = spawn(level(0), async move {
+            let mut urgent = UnixStream::from_std(read).unwrap();
+            urgent.read_exact(&mut [0]).await.unwrap();
+            polls.load(Ordering::Relaxed)
+        });
+        let noticed_at = urgent.unwrap().await.unwrap();
+        done.store(true, Ordering::Relaxed);
+        noticed_at
+    });
+    assert!(
+        (WRITES + 1..=WRITES + 1 + POLLS_PER_LOOK).contains(&noticed_at),
+        "written at poll {WRITES}, noticed after {noticed_at}"
+    );
+}
+
+/// Events for many descriptors at once, more than one system call brings: each wakes who waits for it.
+#[test]
+fn no_event_is_lost_among_many() {
+    const PAIRS: usize = 400;
+    let runtime = workers(2);
+    runtime.block_on(async {
+        let mut ends = Vec::new();
+        let mut waiting = Vec::new();
+        for number in 0..PAIRS {
+            let (write, read) = Blocking::pair().unwrap();
+            ends.push(write);
+            let mut read = UnixStream::from_std(read).unwrap();
+            let wait = async move {
+                let mut byte = [0];
+                for round in 0..3 {
+                    read.read_exact(&mut byte).await.unwrap();
+                    assert_eq!(byte[0], round);
+                }
+            };
+            waiting.push(spawn(level((number % 64) as u8), wait).unwrap());
+        }
+        for round in 0..3 {
+            for end in &mut ends {
+                end.write_all(&[round]).unwrap();
+            }
+        }
+        for wait in waiting {
+            wait.await.unwrap();
+        }
+    });
+}
+
+/// Several coroutines wait for one descriptor; each datagram reaches exactly one.
+#[test]
+fn many_wait_for_one_descriptor() {
+    let runtime = workers(2);
+    let sum = runtime.block_on(async {
+        let (one, other) = UnixDatagram::pair().unwrap();
+        let other = Arc::new(other);
+        let receivers: Vec<_> = (0..10)
+            .map(|_| {
+                let other = other.clone();
+                let receive = async move {
+                    let mut byte = [0];
+                    other.recv(&mut byte).await.unwrap();
+                    u32::from(byte[0])
+                };
+                spawn(level(4), receive).unwrap()
+            })
+            .collect();
+        for number in 1..=10 {
+            one.send(&[number]).await.unwrap();
+        }
+        let mut sum = 0;
+        for receiver in receivers {
+            sum += receiver.await.unwrap();
+        }
+        sum
+    });
+    assert_eq!(sum, 55);
+}
+
+/// A socket may go to a runtime of its own end and be dropped after it.
+#[test]
+fn a_socket_outlives_its_runtime() {
+    let runtime = workers(1);
+    let stream = runtime.block_on(async { UnixStream::pair().unwrap() });
+    drop(runtime);
+    drop(stream);
+    assert!(UnixStream::pair().is_err(), "no runtime runs here");
+}
+
+#[test]
+fn what_cannot_be_waited_for_is_refused() {
+    workers(1).block_on(async {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let refused = Async::new(file).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+    });
+}
+
+#[test]
+fn what_was_inside_comes_back_unregistered() {
+    workers(1).block_on(async {
+        let (one, _other) = Blocking::pair().unwrap();
+        let wrapped = Async::new(one).unwrap();
+        let one = wrapped.into_inner();
+        drop(Async::new(one).expect("it is not registered twice"));
+    });
+}

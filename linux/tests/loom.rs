@@ -1,0 +1,238 @@
+//! Going to sleep, watching, calling and handing on, and the readiness of a descriptor, in all interleavings.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p corank-linux --test loom`
+
+#![cfg(loom)]
+
+#[path = "../src/idle.rs"]
+#[allow(dead_code, reason = "the runtime uses the rest")]
+mod idle;
+#[path = "../src/readiness.rs"]
+#[allow(dead_code, reason = "the runtime uses the rest")]
+mod readiness;
+
+use std::sync::Arc as StdArc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use idle::{Call, Place, Watch};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+use readiness::Readiness;
+
+/// What a descriptor's event and the interruption are to who watches: both stay until they are taken.
+#[derive(Default)]
+struct Kernel {
+    state: Mutex<Pending>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Pending {
+    interrupted: bool,
+    event: bool,
+}
+
+impl Kernel {
+    /// Sleeps; true if there was an event.
+    fn wait(&self) -> bool {
+        let mut state = self.state.lock().unwrap();
+        while !state.interrupted && !state.event {
+            state = self.changed.wait(state).unwrap();
+        }
+        state.interrupted = false;
+        std::mem::take(&mut state.event)
+    }
+
+    fn set(&self, set: impl FnOnce(&mut Pending)) {
+        set(&mut self.state.lock().unwrap());
+        self.changed.notify_one();
+    }
+}
+
+/// Two workers, as the runtime has them: their places, and what they look for.
+struct Home {
+    watch: Watch,
+    places: Mutex<Vec<Arc<Place>>>,
+    kernel: Kernel,
+    events: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+impl Home {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            watch: Watch::new(),
+            places: Mutex::new(Vec::new()),
+            kernel: Kernel::default(),
+            events: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// True if there was an event.
+    fn rest(&self, place: &Place) -> bool {
+        let mut event = false;
+        let hand_on = || {
+            let places = self.places.lock().unwrap();
+            let _ = places.iter().any(|place| place.wake_sleeper());
+        };
+        (self.watch).rest(place, || event = self.kernel.wait(), hand_on);
+        event
+    }
+
+    fn serve(&self) {
+        let place = Arc::new(Place::here());
+        self.places.lock().unwrap().push(place.clone());
+        while !self.stopping.load(Ordering::Acquire) {
+            let mut event = false;
+            let hand_on = || {
+                let places = self.places.lock().unwrap();
+                let _ = places.iter().any(|place| place.wake_sleeper());
+            };
+            self.watch
+                .rest(&place, || event = self.kernel.wait(), hand_on);
+            if event {
+                // Whoever takes the event is the last: it tells the others to leave.
+                self.events.fetch_add(1, Ordering::Relaxed);
+                self.stop();
+            }
+        }
+    }
+
+    fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        for place in self.places.lock().unwrap().iter() {
+            if place.wake() == Call::Interrupt {
+                self.kernel.set(|pending| pending.interrupted = true);
+            }
+        }
+    }
+}
+
+/// However they go to sleep, one of the workers takes the event, and each leaves when it is told to. Nobody sleeps for ever.
+#[test]
+fn an_event_is_taken_and_all_leave() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let home = Home::new();
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let home = home.clone();
+                thread::spawn(move || home.serve())
+            })
+            .collect();
+        home.kernel.set(|pending| pending.event = true);
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert_eq!(home.events.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// Whoever is called while it watches, or goes to, is inside a poll after that and takes nothing. Then the other worker watches.
+#[test]
+fn somebody_watches_while_another_is_busy() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let home = Home::new();
+        let called = Arc::new(Place::here());
+        home.places.lock().unwrap().push(called.clone());
+        let other = {
+            let home = home.clone();
+            thread::spawn(move || home.serve())
+        };
+        let caller = {
+            let (home, called) = (home.clone(), called.clone());
+            thread::spawn(move || {
+                if called.wake() == Call::Interrupt {
+                    home.kernel.set(|pending| pending.interrupted = true);
+                }
+            })
+        };
+        home.rest(&called);
+        caller.join().unwrap();
+        home.kernel.set(|pending| pending.event = true);
+        other.join().unwrap();
+        assert_eq!(home.events.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// Workers that are told to leave while they go to sleep, or one of them hands on to the other.
+#[test]
+fn a_call_ends_every_sleep() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let home = Home::new();
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let home = home.clone();
+                thread::spawn(move || home.serve())
+            })
+            .collect();
+        home.stop();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+    });
+}
+
+/// Counts, and lets one thread wait for the count.
+struct Counts(Mutex<usize>, Condvar);
+
+impl Wake for Counts {
+    fn wake(self: StdArc<Self>) {
+        *self.0.lock().unwrap() += 1;
+        self.1.notify_one();
+    }
+}
+
+/// A byte that arrives at any moment is read, whether the event comes before, during or after the attempt.
+#[test]
+fn no_event_is_forgotten() {
+    loom::model(|| {
+        // Tried at once: the first attempt may find nothing.
+        let ready = Arc::new(Readiness::new(true));
+        let bytes = Arc::new(AtomicUsize::new(0));
+        let kernel = {
+            let (ready, bytes) = (ready.clone(), bytes.clone());
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    bytes.fetch_add(1, Ordering::Release);
+                    let mut woken = Vec::new();
+                    ready.announce(false, &mut woken);
+                    for waker in woken {
+                        waker.wake();
+                    }
+                }
+            })
+        };
+        let counts = StdArc::new(Counts(Mutex::new(0), Condvar::new()));
+        let waker = Waker::from(counts.clone());
+        let cx = Context::from_waker(&waker);
+        let mut read = 0;
+        while read < 2 {
+            match ready.poll_ready(&cx) {
+                Poll::Ready(seen) => match bytes.swap(0, Ordering::Acquire) {
+                    0 => ready.clear(seen),
+                    // As from a stream: what doesn't fill the buffer is supposed to be all.
+                    some => {
+                        read += some;
+                        ready.suppose_clear(seen);
+                    }
+                },
+                Poll::Pending => {
+                    let mut wakes = counts.0.lock().unwrap();
+                    while *wakes == 0 {
+                        wakes = counts.1.wait(wakes).unwrap();
+                    }
+                    *wakes -= 1;
+                }
+            }
+        }
+        kernel.join().unwrap();
+    });
+}

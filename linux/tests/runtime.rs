@@ -1,0 +1,294 @@
+//! The runtime: spawning, order, panics, cancellation, shutdown.
+
+#![cfg(not(loom))]
+
+use std::future::{pending, poll_fn};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::task::Poll;
+use std::time::Duration;
+
+use corank_linux::{
+    Builder, Handle, JoinError, Policy, Priority, Runtime, SpawnError, current, spawn,
+    spawn_blocking, yield_now,
+};
+
+/// Long enough for any machine: only a failing test waits so long.
+const LONG: Duration = Duration::from_secs(60);
+
+fn level(level: u8) -> Priority {
+    Priority::new(level).unwrap()
+}
+
+fn workers(workers: usize) -> Runtime {
+    Builder::new().workers(workers).build().unwrap()
+}
+
+#[test]
+fn a_future_gives_its_output() {
+    for count in [1, 3] {
+        assert_eq!(workers(count).block_on(async { 6 * 7 }), 42);
+    }
+}
+
+#[test]
+fn one_worker_runs_the_most_urgent_first() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let inner = log.clone();
+    workers(1).block_on_at(Priority::MOST_URGENT, async move {
+        let note = |number: u8| {
+            let log = inner.clone();
+            async move { log.lock().unwrap().push(number) }
+        };
+        let handles: Vec<_> = [40, 3, 63, 3, 7]
+            .into_iter()
+            .map(|at| spawn(level(at), note(at)).unwrap())
+            .collect();
+        // Awaiting a handle lends it level 0: so the least urgent one is awaited first, when all have run.
+        let last = spawn(level(63), async {}).unwrap();
+        while !last.has_exited() {
+            let me = current().unwrap();
+            corank_linux::reprioritize(me, Priority::LEAST_URGENT);
+            yield_now().await;
+        }
+        drop(handles);
+    });
+    assert_eq!(*log.lock().unwrap(), [3, 3, 7, 40, 63]);
+}
+
+/// While all workers are inside a poll, many things become ready. Whichever worker is free first takes the most urgent one: nothing less
+/// urgent begins before it, on any worker.
+#[test]
+fn the_first_free_worker_takes_the_urgent_one() {
+    const WORKERS: usize = 3;
+    let runtime = workers(WORKERS);
+    let handle = runtime.handle().clone();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let inside = Arc::new(Barrier::new(WORKERS + 1));
+    let mut releases = Vec::new();
+    let mut handles = Vec::new();
+    for _ in 0..WORKERS {
+        let inside = inside.clone();
+        let (release, held) = mpsc::channel::<()>();
+        releases.push(release);
+        let block = async move {
+            inside.wait();
+            held.recv_timeout(LONG).unwrap();
+        };
+        handles.push(handle.spawn(level(30), block).unwrap());
+    }
+    inside.wait();
+    for number in 0..100_u8 {
+        let begun = begun.clone();
+        let note = async move {
+            begun.fetch_add(1, Ordering::Relaxed);
+        };
+        handles.push(handle.spawn(level(40 + number % 10), note).unwrap());
+    }
+    let before = begun.clone();
+    let urgent = async move { before.load(Ordering::Relaxed) };
+    let urgent = handle.spawn(level(0), urgent).unwrap();
+    releases[0].send(()).unwrap();
+    let before = runtime.block_on_at(Priority::LEAST_URGENT, urgent);
+    assert_eq!(before.unwrap(), 0);
+    for release in &releases[1..] {
+        release.send(()).unwrap();
+    }
+    for handle in handles {
+        runtime.block_on(handle).unwrap();
+    }
+    assert_eq!(begun.load(Ordering::Relaxed), 100);
+}
+
+#[test]
+fn a_panic_ends_alone() {
+    let runtime = workers(2);
+    let bad = runtime.handle().spawn(level(3), async {
+        std::panic::resume_unwind(Box::new("on purpose"))
+    });
+    let bad: Result<(), JoinError> = runtime.block_on(bad.unwrap());
+    assert!(matches!(bad, Err(JoinError::Panicked(_))));
+    assert_eq!(runtime.block_on(async { 1 }), 1);
+}
+
+#[test]
+#[should_panic(expected = "through and through")]
+fn a_panic_goes_through_block_on() {
+    workers(1).block_on(async { panic!("through and through") })
+}
+
+#[test]
+fn blocking_calls_have_their_own_threads() {
+    let runtime = workers(1);
+    let (send, receive) = mpsc::channel::<u8>();
+    let received = runtime.block_on(async move {
+        // The only worker would wait for itself.
+        let blocked = spawn_blocking(move || receive.recv_timeout(LONG).unwrap());
+        let other = spawn(level(9), async move { send.send(7).unwrap() }).unwrap();
+        other.await.unwrap();
+        blocked.await.unwrap()
+    });
+    assert_eq!(received, 7);
+    let panicked = runtime.block_on(async {
+        spawn_blocking(|| std::panic::resume_unwind(Box::new("on purpose"))).await
+    });
+    let panicked: Result<(), JoinError> = panicked;
+    assert!(matches!(panicked, Err(JoinError::Panicked(_))));
+}
+
+#[test]
+fn cancelling_drops_the_future() {
+    struct Tells(Arc<AtomicBool>);
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    let runtime = workers(1);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let tells = Tells(dropped.clone());
+    let (began, begun) = mpsc::channel();
+    let handle = runtime.handle().spawn(level(5), async move {
+        let _tells = tells;
+        began.send(()).unwrap();
+        pending::<()>().await;
+    });
+    let handle = handle.unwrap();
+    begun.recv_timeout(LONG).unwrap();
+    assert!(handle.cancel());
+    let result = runtime.block_on(handle);
+    assert!(matches!(result, Err(JoinError::Cancelled)));
+    assert!(dropped.load(Ordering::Acquire));
+}
+
+#[test]
+fn a_full_table_is_an_error() {
+    let runtime = Builder::new().workers(1).capacity(2).build().unwrap();
+    let refused = runtime.block_on(async {
+        let one = spawn(level(9), pending::<()>()).unwrap();
+        let two = spawn(level(9), pending::<()>()).err();
+        drop(one);
+        two
+    });
+    assert_eq!(refused, Some(SpawnError::TableFull));
+}
+
+#[test]
+fn outside_of_a_runtime_nothing_is_spawned() {
+    assert_eq!(
+        spawn(level(1), async {}).err(),
+        Some(SpawnError::NotRunning)
+    );
+    assert!(Handle::current().is_none());
+    let runtime = workers(1);
+    let entered = runtime.enter();
+    let handle = spawn(level(1), async { 5 }).unwrap();
+    drop(entered);
+    assert_eq!(runtime.block_on(handle).unwrap(), 5);
+    assert!(Handle::current().is_none());
+}
+
+/// Wakes from many threads, workers and blocking threads among them: none is lost, and each counts once.
+#[test]
+fn no_wake_is_lost() {
+    const ROUNDS: u64 = 2_000;
+    let runtime = workers(2);
+    let total = Arc::new(AtomicU64::new(0));
+    let rings: Vec<_> = (0..4_u8)
+        .map(|ring| {
+            let (send, receive) = async_channel::bounded::<u64>(1);
+            let (back, returned) = async_channel::bounded::<u64>(1);
+            let total = total.clone();
+            let echo = async move {
+                while let Ok(number) = receive.recv().await {
+                    if back.send(number + 1).await.is_err() {
+                        break;
+                    }
+                }
+            };
+            drop(runtime.handle().spawn(level(10 + ring), echo).unwrap());
+            let drive = async move {
+                for round in 0..ROUNDS {
+                    send.send(round).await.unwrap();
+                    assert_eq!(returned.recv().await.unwrap(), round + 1);
+                    total.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            runtime.handle().spawn(level(20 - ring), drive).unwrap()
+        })
+        .collect();
+    for ring in rings {
+        runtime.block_on(ring).unwrap();
+    }
+    assert_eq!(total.load(Ordering::Relaxed), 4 * ROUNDS);
+}
+
+#[test]
+fn a_bounded_policy_starves_nobody() {
+    let runtime = Builder::new()
+        .workers(1)
+        .policy(Policy::bounded(4))
+        .build()
+        .unwrap();
+    let greedy = async {
+        loop {
+            yield_now().await;
+        }
+    };
+    let greedy = runtime.handle().spawn(Priority::MOST_URGENT, greedy);
+    // Under a strict policy this would never run.
+    assert_eq!(runtime.block_on_at(Priority::LEAST_URGENT, async { 1 }), 1);
+    drop(greedy);
+}
+
+#[test]
+fn shutdown_waits_for_what_is_under_way() {
+    let runtime = workers(2);
+    let done = Arc::new(AtomicUsize::new(0));
+    for _ in 0..100 {
+        let done = done.clone();
+        let work = async move {
+            for _ in 0..100 {
+                yield_now().await;
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        };
+        drop(runtime.handle().spawn(level(20), work).unwrap());
+    }
+    assert_eq!(runtime.shutdown(LONG), Ok(()));
+    assert_eq!(done.load(Ordering::Relaxed), 100);
+}
+
+#[test]
+fn shutdown_says_what_it_broke_off() {
+    let runtime = Builder::new().workers(1).name("stuck").build().unwrap();
+    let handle = runtime.handle().clone();
+    drop(handle.spawn(level(9), pending::<()>()).unwrap());
+    let (began, begun) = mpsc::channel();
+    let (release, held) = mpsc::channel::<()>();
+    let stuck = handle.spawn(
+        level(9),
+        poll_fn(move |_| {
+            began.send(()).unwrap();
+            let _ = held.recv_timeout(LONG);
+            Poll::Ready(())
+        }),
+    );
+    drop(stuck.unwrap());
+    begun.recv_timeout(LONG).unwrap();
+    let unfinished = runtime.shutdown(Duration::from_millis(1)).unwrap_err();
+    assert_eq!(unfinished.cancelled, 2);
+    assert_eq!(unfinished.blocked, ["stuck-0"]);
+    assert!(unfinished.to_string().contains("spawn_blocking"));
+    let refused = handle.spawn(level(1), async {});
+    assert_eq!(refused.err(), Some(SpawnError::Closed));
+    drop(release);
+}
+
+#[corank_linux::test(workers = 2, priority = 3, name = "tested")]
+async fn the_attribute_makes_a_runtime() {
+    let name = std::thread::current().name().map(str::to_string);
+    assert!(name.unwrap().starts_with("tested-"));
+    let me = current().unwrap();
+    assert_eq!(Handle::current().unwrap().priority(me), Priority::new(3));
+}

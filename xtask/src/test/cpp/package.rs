@@ -1,0 +1,184 @@
+//! The C++ library as somebody else's project uses it: installed or fetched, with the template, both compilers, with and without optimisation.
+
+use super::super::Context;
+use super::super::outcome::Outcome;
+use crate::cpp;
+use crate::process;
+use crate::repository;
+use anyhow::{Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A project that is built: its compiler, how it finds the library, and the level of optimisation.
+struct Project {
+    compiler: &'static str,
+    installed: bool,
+    build_type: &'static str,
+}
+
+const PROJECTS: [Project; 4] = [
+    Project {
+        compiler: "gcc",
+        installed: true,
+        build_type: "MinSizeRel",
+    },
+    Project {
+        compiler: "clang",
+        installed: true,
+        build_type: "Debug",
+    },
+    Project {
+        compiler: "gcc",
+        installed: false,
+        build_type: "Debug",
+    },
+    Project {
+        compiler: "clang",
+        installed: false,
+        build_type: "Release",
+    },
+];
+
+/// Targets of the project whose builds must fail, and what must be said then.
+const REFUSED: [(&str, &str); 2] = [
+    ("too-large", "counts"),
+    ("over-budget", "more than the budget of 64"),
+];
+
+/// Installs the package, builds and runs the projects and the installed template.
+pub(super) fn check(context: &mut Context) -> Result<Outcome> {
+    let prefix = install(context)?;
+    let outside = std::env::temp_dir().join(format!("corank-outside-{}", std::process::id()));
+    let mut outcome = Outcome::default();
+    for project in &PROJECTS {
+        let result = build(context, &outside, &prefix, project);
+        // Nothing is left behind, however it ends.
+        std::fs::remove_dir_all(&outside)?;
+        outcome.add(result?);
+    }
+    for preset in ["gcc", "clang"] {
+        outcome.add(template(context, &prefix, preset)?);
+    }
+    Ok(outcome)
+}
+
+/// `cmake --install` into a folder of its own, which is returned.
+fn install(context: &mut Context) -> Result<PathBuf> {
+    let folder = repository::path("target/cpp/install");
+    let prefix = folder.join("prefix");
+    let mut configure = Command::new("cmake");
+    configure
+        .args(["-G", "Ninja", "-S"])
+        .arg(repository::path(cpp::HOME))
+        .arg("-B")
+        .arg(&folder)
+        // What the tests were built with is used again.
+        .args(["-DCORANK_TESTS=OFF", "-DCORANK_FRAMES_PROFILE=dev"]);
+    let mut install = Command::new("cmake");
+    install
+        .arg("--install")
+        .arg(&folder)
+        .arg("--prefix")
+        .arg(&prefix);
+    for command in [configure, install] {
+        let finished = context.command(&command)?;
+        ensure!(
+            finished.success(),
+            "`{}` failed:\n{}",
+            process::describe(&command),
+            finished.tail(20)
+        );
+    }
+    Ok(prefix)
+}
+
+fn build(
+    context: &mut Context,
+    outside: &Path,
+    prefix: &Path,
+    project: &Project,
+) -> Result<Outcome> {
+    std::fs::create_dir_all(outside)?;
+    for file in std::fs::read_dir(repository::path("cpp/tests/package"))? {
+        let file = file?;
+        std::fs::copy(file.path(), outside.join(file.file_name()))?;
+    }
+    let folder = outside.join("build");
+    let home = if project.installed {
+        prefix.join("share/corank")
+    } else {
+        repository::path(cpp::HOME)
+    };
+    let toolchain = home.join(format!("cmake/arm-none-eabi-{}.cmake", project.compiler));
+    let mut configure = Command::new("cmake");
+    configure
+        .args(["-G", "Ninja", "-S"])
+        .arg(outside)
+        .arg("-B")
+        .arg(&folder)
+        .arg("--toolchain")
+        .arg(toolchain)
+        .arg(format!("-DCMAKE_BUILD_TYPE={}", project.build_type))
+        .arg(if project.installed {
+            format!("-DCMAKE_PREFIX_PATH={}", prefix.display())
+        } else {
+            format!("-DCORANK_REPOSITORY={}", repository::path("").display())
+        });
+    let mut make = Command::new("cmake");
+    make.arg("--build").arg(&folder);
+    for command in [configure, make] {
+        let finished = context.command(&command)?;
+        if !finished.success() {
+            return Ok(Outcome::failed());
+        }
+    }
+    let mut outcome = Outcome::default();
+    let sizes = std::fs::read_to_string(folder.join("fits-frames/corank_frames.inc"))?;
+    let run = context.command(&cpp::qemu_board("mps2-an386", &folder.join("fits.elf"), ""))?;
+    let good = run.success() && run.output.contains("sum 42");
+    let both = ["{\"add\", ", "{\"program\", "];
+    if good && both.iter().all(|entry| sizes.contains(entry)) {
+        outcome.add(Outcome::passed());
+    } else {
+        context.show(&format!("it printed {:?}; its frames: {sizes}", run.output));
+        outcome.add(Outcome::failed());
+    }
+    for (target, wanted) in REFUSED {
+        let mut make = Command::new("cmake");
+        make.arg("--build").arg(&folder).args(["--target", target]);
+        let finished = process::capture(&make, context.limit, |_| {})?;
+        if !finished.success() && finished.output.contains(wanted) {
+            outcome.add(Outcome::passed());
+        } else {
+            context.show(&format!(
+                "building `{target}` with {} ({}) must fail and say `{wanted}`:\n{}",
+                project.compiler,
+                project.build_type,
+                finished.tail(20)
+            ));
+            outcome.add(Outcome::failed());
+        }
+    }
+    Ok(outcome)
+}
+
+/// The installed template by its one command.
+fn template(context: &mut Context, prefix: &Path, preset: &str) -> Result<Outcome> {
+    let mut command = Command::new("cmake");
+    command
+        .args(["--workflow", "--preset", preset])
+        .current_dir(prefix.join("share/corank/template"));
+    let finished = context.command(&command)?;
+    let said = finished
+        .output
+        .lines()
+        .filter(|line| ["blink", "warm"].contains(line));
+    if finished.success() && said.eq(["blink", "blink", "blink", "warm"]) {
+        return Ok(Outcome::passed());
+    }
+    context.show(&format!(
+        "the template with {preset}:\n{}",
+        finished.tail(20)
+    ));
+    Ok(Outcome::failed())
+}
