@@ -9,6 +9,7 @@ pub mod chart;
 pub mod compare;
 pub mod document;
 mod firmware;
+mod global;
 mod machine;
 pub mod page;
 pub mod papers;

@@ -3,6 +3,7 @@
 use crate::compare::{self, Comparison};
 use crate::document::Document;
 use crate::firmware;
+use crate::global;
 use crate::machine;
 use crate::scheduler;
 use crate::table::{Table, escape, figure};
@@ -74,6 +75,7 @@ pub fn figures(document: &Document) -> Result<Vec<(String, String)>> {
             }
         }
         "core" => figures = scheduler::figures(document)?,
+        "global" => figures = global::figures(document)?,
         _ => {}
     }
     Ok(figures)
@@ -95,6 +97,7 @@ fn section(document: &Document) -> Result<String> {
         ),
         "b" => ("Experiment B: tasks in series through pipes", ABOUT_B),
         "core" => ("The scheduler alone, on the host", ABOUT_CORE),
+        "global" => ("Relaxed and strict global priority", global::ABOUT),
         "linux-machine" => ("An urgent Linux process beside bulk ones", machine::ABOUT),
         "mcu-switch" => ("A switch on a Cortex-M4", ABOUT_MCU_SWITCH),
         "mcu-size" => ("Code and RAM on a Cortex-M4", ABOUT_MCU_SIZE),

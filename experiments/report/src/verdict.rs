@@ -3,6 +3,7 @@
 use crate::compare::{self, Comparison, THREAD_BLOCK, THREAD_YIELD};
 use crate::document::Document;
 use crate::firmware;
+use crate::global;
 use crate::machine;
 use crate::scheduler;
 use crate::table::{Table, figure};
@@ -51,6 +52,7 @@ pub fn verdicts(document: &Document) -> Result<Vec<Verdict>> {
             .flat_map(of_comparison)
             .collect(),
         "core" => scheduler::verdicts(document),
+        "global" => global::verdicts(document),
         "linux-machine" => machine::verdicts(document),
         "mcu-switch" => firmware::switch_verdicts(document),
         "mcu-size" => firmware::size_verdicts(document),
