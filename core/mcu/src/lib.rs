@@ -2,8 +2,10 @@
 
 #![no_std]
 
+use core::future::poll_fn;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use core::task::Poll;
 
 use cortex_m::peripheral::SYST;
 use cortex_m::peripheral::syst::SystClkSource;
@@ -32,6 +34,24 @@ pub fn in_interrupt() -> bool {
         core::arch::asm!("mrs {}, ipsr", out(reg) exception, options(nomem, nostack, preserves_flags))
     };
     exception != 0
+}
+
+/// embassy calls this when its queue was empty. Its executors here are polled anyway.
+#[unsafe(export_name = "__pender")]
+fn pender(_context: *mut ()) {}
+
+/// As corank's `yield_now`, for tasks of embassy-executor.
+pub async fn embassy_yield() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The highest value of the 24-bit SysTick counter.

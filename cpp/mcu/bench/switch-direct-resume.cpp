@@ -1,37 +1,19 @@
 // Coroutines that are resumed one after the other, without a scheduler: what the language alone costs.
-#include <stddef.h>
-
-#include <corank/coroutine.hpp>
-
 #include "counter.hpp"
+#include "resumable.hpp"
 
 namespace {
 
-alignas(8) unsigned char frames[bench::most_tasks][48];
-uint32_t used;
+using task = resumable<48, bench::most_tasks>;
 
-struct resumable {
-  struct promise_type {
-    resumable get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
-    std::suspend_always initial_suspend() noexcept { return {}; }
-    std::suspend_always final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() {}
-    static void* operator new(size_t) noexcept { return frames[used++]; }
-    static void operator delete(void*, size_t) {}
-    static resumable get_return_object_on_allocation_failure() { return {}; }
-  };
-  std::coroutine_handle<> handle;
-};
-
-resumable yields(uint32_t rounds) {
+task yields(uint32_t rounds) {
   for (; rounds != 0; --rounds) co_await std::suspend_always{};
 }
 
 std::coroutine_handle<> handles[bench::most_tasks];
 
 void measure(uint32_t tasks) {
-  used = 0;
+  task::used = 0;
   for (uint32_t each = 0; each < tasks; ++each) {
     handles[each] = yields(bench::rounds).handle;
     handles[each].resume();

@@ -1,18 +1,14 @@
 // The core's interrupt controller, as far as the HAL uses it.
 #pragma once
 
-#include <stdint.h>
+#include "io.hpp"
 
 namespace hal {
 
-using reg = volatile uint32_t;
-
-inline reg& at(uint32_t address) { return *reinterpret_cast<reg*>(address); }
-
 // Lets a device's interrupt through.
-inline void enable(unsigned irq) { at(0xE000E100 + 4 * (irq / 32)) = 1u << (irq % 32); }
+inline void enable(unsigned irq) { io(0xE000E100 + 4 * (irq / 32)) = 1u << (irq % 32); }
 
 // Whether a device has asked for its interrupt, and has not got it yet.
-[[nodiscard]] inline bool is_pending(unsigned irq) { return (at(0xE000E200 + 4 * (irq / 32)) >> (irq % 32) & 1) != 0; }
+[[nodiscard]] inline bool is_pending(unsigned irq) { return (io(0xE000E200 + 4 * (irq / 32)) >> (irq % 32) & 1) != 0; }
 
 }  // namespace hal

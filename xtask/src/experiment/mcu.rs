@@ -2,6 +2,7 @@
 //!
 //! The C++ models are built by CMake, once for each compiler and optimisation; the Rust ones are the firmware in `core/mcu/`. All count in the same way.
 
+pub(crate) mod figures;
 mod samples;
 
 use super::runner::{Listener, settings};
@@ -9,7 +10,6 @@ use crate::cpp::{self, Pace};
 use crate::firmware;
 use crate::process;
 use crate::progress::Progress;
-use crate::repository;
 use anyhow::{Context, Result, ensure};
 use corank_report::row::Sample;
 use object::{Object, ObjectSection, SectionFlags};
@@ -51,9 +51,9 @@ fn builds(quick: bool) -> &'static [(&'static str, &'static str)] {
     if quick { &BUILDS[..1] } else { BUILDS }
 }
 
-/// Runs every model's firmware; each prints its rows.
-pub(super) fn switches(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
-    for (compiler, opt) in builds(quick) {
+/// Runs the firmware of every model in C++ and C; each prints its rows.
+fn cpp_switches(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> {
+    for (compiler, opt) in builds {
         let folder = build(compiler, opt, &mut listener.progress)?;
         for model in models(compiler) {
             hear(
@@ -62,8 +62,20 @@ pub(super) fn switches(quick: bool, listener: &mut Listener) -> Result<Map<Strin
             )?;
         }
     }
-    let rust = firmware::build("bench", &mut listener.progress)?;
-    hear(&firmware::qemu(&rust), listener)?;
+    Ok(())
+}
+
+/// Runs every model's firmware.
+pub(super) fn switches(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
+    cpp_switches(builds(quick), listener)?;
+    for (level, _) in &RUST_BUILDS[..if quick { 1 } else { RUST_BUILDS.len() }] {
+        let environment = [
+            ("CORANK_BENCH_OPT", *level),
+            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", *level),
+        ];
+        let rust = firmware::build_with("bench", &[], &environment, &mut listener.progress)?;
+        hear(&firmware::qemu(&rust), listener)?;
+    }
     Ok(describe(quick))
 }
 
@@ -133,9 +145,9 @@ impl Sections {
     }
 }
 
-/// Compares firmware that differs in one thing: a task, ten tasks, a call.
-pub(super) fn sizes(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
-    for (compiler, opt) in builds(quick) {
+/// Compares firmware in C++ and C that differs in one thing: a task, ten tasks, a call.
+fn cpp_sizes(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> {
+    for (compiler, opt) in builds {
         let folder = build(compiler, opt, &mut listener.progress)?;
         let of = |model: &str, tasks: u32, calls: u32| {
             Sections::of(&folder.join(format!("size-{model}-{tasks}-{calls}.elf")))
@@ -171,35 +183,23 @@ pub(super) fn sizes(quick: bool, listener: &mut Listener) -> Result<Map<String, 
             }
         }
     }
-    let mut lines = Vec::new();
-    let folder = build("gcc", "Os", &mut listener.progress)?;
-    let of = |feature: &str| Sections::of(&folder.join(format!("feature-{feature}.elf")));
-    let base = of("none")?;
-    for feature in FEATURES {
-        let with = of(feature)?;
-        let (code, ram) = (
-            with.flash().saturating_sub(base.flash()),
-            with.ram().saturating_sub(base.ram()),
-        );
-        listener.samples.push(sample(
-            "corank",
-            "gcc",
-            "Os",
-            &format!("feature-{feature}"),
-            code,
-        ));
-        lines.push(format!(
-            "| {} | {code} | {ram} |",
-            feature.replace('_', " ")
-        ));
+    Ok(())
+}
+
+/// Compares the sizes of all models' firmware, and writes the page of figures.
+pub(super) fn sizes(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
+    if quick {
+        cpp_sizes(builds(quick), listener)?;
+    } else {
+        let mut figures = figures::Figures::measure("mcu-size")?;
+        listener.samples.append(&mut figures.sizes);
+        figures.write()?;
     }
     for (level, opt) in &RUST_BUILDS[..if quick { 1 } else { RUST_BUILDS.len() }] {
         for model in ["corank-rust", "embassy"] {
             rust_sizes(model, level, opt, listener)?;
         }
     }
-    let table = samples::table(&folder, listener)?;
-    write_page(base, &lines, &table)?;
     Ok(describe(quick))
 }
 
@@ -230,41 +230,6 @@ fn rust_sizes(model: &str, level: &str, opt: &str, listener: &mut Listener) -> R
             .push(sample(model, "rustc", opt, part, bytes));
     }
     Ok(())
-}
-
-/// What `cpp/mcu/bench/feature.cpp` knows, and what is measured of each.
-const FEATURES: &[&str] = &[
-    "call",
-    "join",
-    "cancel",
-    "reprioritize",
-    "sleep",
-    "timeout",
-    "mutex",
-    "semaphore",
-    "event",
-    "channel",
-    "keys",
-    "future",
-    "split_phase_event",
-    "any",
-    "generator",
-];
-
-/// The page of sizes by feature.
-const PAGE: &str = "docs/cpp-mcu-size.md";
-
-fn write_page(base: Sections, lines: &[String], samples: &str) -> Result<()> {
-    let text = format!(
-        "# What each feature of the C++ library costs\n\nWritten by `cargo xtask experiment mcu-size --json FILE`; Cortex-M4, GCC, -Os. A program with one coroutine \
-         that yields and ends takes {} bytes of flash and {} of RAM, vector table, start-up code and two slots of 400 bytes included. Each line is what one use of \
-         a feature adds to that. What two features share is counted in both.\n\n| feature | flash, bytes | RAM, bytes |\n|---|---|---|\n{}\n\n{samples}",
-        base.flash(),
-        base.ram(),
-        lines.join("\n")
-    );
-    let file = repository::path(PAGE);
-    std::fs::write(&file, text).with_context(|| format!("can't write {}", file.display()))
 }
 
 fn sample(model: &str, compiler: &str, opt: &str, part: &str, bytes: u64) -> Sample {

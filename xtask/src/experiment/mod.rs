@@ -1,7 +1,7 @@
 //! `cargo xtask experiment`: runs one experiment and writes what it measured.
 
 mod host;
-mod mcu;
+pub(crate) mod mcu;
 mod plan;
 mod runner;
 

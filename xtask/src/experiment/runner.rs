@@ -181,7 +181,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let progress = Progress::spinner(&format!("experiment {name}"));
         Self {
             progress,

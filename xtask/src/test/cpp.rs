@@ -1,5 +1,6 @@
 //! Tests of the C++ library: on the host, on the Cortex-M4, and programs that must not compile.
 
+mod figures;
 mod package;
 
 use super::Context;
@@ -129,6 +130,11 @@ fn skipped_traces(output: &str) -> Vec<&str> {
 /// The package, as projects outside the repository use it.
 pub(super) fn package(context: &mut Context) -> Result<Outcome> {
     package::check(context)
+}
+
+/// The library's figures, and the page that has them.
+pub(super) fn figures(context: &mut Context) -> Result<Outcome> {
+    figures::check(context)
 }
 
 /// What the sample application sends, with two ADC channels and three axes; however it is written.

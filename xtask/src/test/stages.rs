@@ -152,6 +152,13 @@ pub(super) const STAGES: &[Stage] = &[
         run: cpp::package,
     },
     Stage {
+        name: "cpp-figures",
+        about: "instructions per switch and sizes of the C++ library: within the targets, and as its page says",
+        home: Home::Path("docs/cpp-mcu-size.md"),
+        limit: minutes(3),
+        run: cpp::figures,
+    },
+    Stage {
         name: "os-lint",
         about: "clippy on the operating system, and its documentation",
         home: Home::Path("os/kernel"),

@@ -1,4 +1,4 @@
-//! Instructions per switch: tasks of one level that yield to each other, under corank and under embassy-executor.
+//! Instructions per switch: tasks that yield to each other, under corank and under embassy-executor.
 //!
 //! Both are compiled with the same settings and run in the same image, one after the other. A switch is everything from one
 //! task's `yield` to the next one's return from it: the loop in the task, the wake, the queue, the poll. Rows are JSON after
@@ -7,12 +7,10 @@
 #![no_std]
 #![no_main]
 
-use core::future::poll_fn;
 use core::mem::MaybeUninit;
-use core::task::Poll;
 
 use corank::{Config, Executor, Pool, Priority, yield_now};
-use corank_mcu::{InstructionCounter, exit};
+use corank_mcu::{InstructionCounter, embassy_yield, exit};
 use cortex_m_rt::entry;
 use cortex_m_semihosting::hprintln;
 use embassy_executor::raw;
@@ -20,6 +18,12 @@ use embassy_executor::raw;
 /// How often each task yields.
 const ROUNDS: u32 = 1000;
 const MOST_TASKS: usize = 64;
+
+/// Cargo's name of the optimisation, which whoever builds this says.
+const OPTIMISATION: &str = match option_env!("CORANK_BENCH_OPT") {
+    Some(level) => level,
+    None => "3",
+};
 
 static POOL: Pool<MOST_TASKS, 32> = Pool::new();
 
@@ -29,13 +33,14 @@ async fn corank_task() {
     }
 }
 
-/// Instructions for `tasks` that yield `ROUNDS` times each.
-fn corank_run(counter: &mut InstructionCounter, tasks: usize) -> u32 {
+/// Instructions for `tasks` on so many levels, which yield `ROUNDS` times each.
+fn corank_run(counter: &mut InstructionCounter, tasks: usize, levels: usize) -> u32 {
     let Ok(executor) = Executor::in_pool(&POOL, Config::new()) else {
         panic!("the pool is in use");
     };
-    for _ in 0..tasks {
-        let spawned = executor.spawn(Priority::DEFAULT, corank_task());
+    for each in 0..tasks {
+        let level = Priority::new((each % levels) as u8).expect("there are 64 levels");
+        let spawned = executor.spawn(level, corank_task());
         drop(spawned.expect("the pool has room for the task"));
     }
     let instructions = counter.count(|| {
@@ -43,24 +48,6 @@ fn corank_run(counter: &mut InstructionCounter, tasks: usize) -> u32 {
     });
     assert_eq!(executor.live(), 0);
     instructions
-}
-
-/// embassy calls this when its queue was empty. Ours is polled anyway.
-#[unsafe(export_name = "__pender")]
-fn pender(_context: *mut ()) {}
-
-/// As corank's `yield_now`.
-async fn embassy_yield() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if yielded {
-            return Poll::Ready(());
-        }
-        yielded = true;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 #[embassy_executor::task(pool_size = 64)]
@@ -74,11 +61,15 @@ fn embassy_run(
     counter: &mut InstructionCounter,
     executor: &'static raw::Executor,
     tasks: usize,
+    levels: usize,
 ) -> u32 {
     let spawner = executor.spawner();
-    for _ in 0..tasks {
+    for each in 0..tasks {
         match embassy_task() {
-            Ok(token) => spawner.spawn(token),
+            Ok(token) => {
+                token.metadata().set_priority((each % levels) as u8);
+                spawner.spawn(token);
+            }
             Err(_) => panic!("the pool has room for the task"),
         }
     }
@@ -87,14 +78,16 @@ fn embassy_run(
 }
 
 /// One row: instructions per switch with one decimal.
-fn row(model: &str, tasks: usize, instructions: u32) {
+fn row(model: &str, tasks: usize, levels: usize, instructions: u32) {
     let switches = tasks as u32 * ROUNDS;
     let tenths = (u64::from(instructions) * 10 + u64::from(switches) / 2) / u64::from(switches);
     hprintln!(
-        "@row {{\"experiment\": \"mcu-switch\", \"model\": \"{}\", \"tasks\": {}, \"levels\": 1, \"compiler\": \"rustc\", \"opt\": \"O3\", \"metric\": \"instructions\", \
+        "@row {{\"experiment\": \"mcu-switch\", \"model\": \"{}\", \"tasks\": {}, \"levels\": {}, \"compiler\": \"rustc\", \"opt\": \"O{}\", \"metric\": \"instructions\", \
          \"unit\": \"instructions\", \"value\": {}.{}}}",
         model,
         tasks,
+        levels,
+        OPTIMISATION,
         tenths / 10,
         tenths % 10
     );
@@ -107,10 +100,12 @@ fn main() -> ! {
     let mut counter = InstructionCounter::new(peripherals.SYST);
     let embassy: &'static raw::Executor = EMBASSY.write(raw::Executor::new(core::ptr::null_mut()));
     for tasks in [2, 8, 64] {
-        let instructions = corank_run(&mut counter, tasks);
-        row("corank-rust", tasks, instructions);
-        let instructions = embassy_run(&mut counter, embassy, tasks);
-        row("embassy", tasks, instructions);
+        for levels in [1, 2, 4, 8].into_iter().filter(|levels| *levels <= tasks) {
+            let instructions = corank_run(&mut counter, tasks, levels);
+            row("corank-rust", tasks, levels, instructions);
+            let instructions = embassy_run(&mut counter, embassy, tasks, levels);
+            row("embassy", tasks, levels, instructions);
+        }
     }
     exit(true)
 }

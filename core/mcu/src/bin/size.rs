@@ -4,12 +4,10 @@
 #![no_std]
 #![no_main]
 
-use core::future::poll_fn;
 use core::mem::MaybeUninit;
-use core::task::Poll;
 
 use corank::{Config, Executor, Pool, Priority, yield_now};
-use corank_mcu as _;
+use corank_mcu::embassy_yield;
 use cortex_m_rt::entry;
 use embassy_executor::raw;
 
@@ -45,24 +43,11 @@ async fn corank_task() {
     }
 }
 
-/// embassy calls this when its queue was empty. Ours is polled anyway.
-#[unsafe(export_name = "__pender")]
-fn pender(_context: *mut ()) {}
-
 #[embassy_executor::task(pool_size = PLACES)]
 async fn embassy_task() {
     loop {
         toggle();
-        let mut yielded = false;
-        poll_fn(|cx| {
-            if yielded {
-                return Poll::Ready(());
-            }
-            yielded = true;
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
+        embassy_yield().await;
     }
 }
 

@@ -9,12 +9,12 @@ namespace hal {
 enum irq : unsigned { uart0_receive_irq = 0, uart0_send_irq = 1, timer0_irq = 8 };
 
 namespace uart0 {
-inline reg &data = at(0x40004000), &state = at(0x40004004), &control = at(0x40004008), &clear = at(0x4000400C), &divider = at(0x40004010);
+inline constexpr io data{0x40004000}, state{0x40004004}, control{0x40004008}, clear{0x4000400C}, divider{0x40004010};
 constexpr uint32_t receive_full = 2, sends = 1, receives = 2, interrupts_sent = 4, interrupts_received = 8, send_interrupt = 1, receive_interrupt = 2;
 }  // namespace uart0
 
 namespace timer0 {
-inline reg &control = at(0x40000000), &value = at(0x40000004), &reload = at(0x40000008), &clear = at(0x4000000C);
+inline constexpr io control{0x40000000}, value{0x40000004}, reload{0x40000008}, clear{0x4000000C};
 constexpr uint32_t enabled = 1, interrupts = 8;
 }  // namespace timer0
 

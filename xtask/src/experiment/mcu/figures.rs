@@ -1,0 +1,226 @@
+//! What the C++ library's page of figures says, `docs/cpp-mcu-size.md`: measured here, and the same on every machine with the same compilers.
+
+use super::super::runner::Listener;
+use super::{BUILDS, Sections, build, cpp_sizes, cpp_switches, sample, samples};
+use crate::repository;
+use anyhow::{Context, Result};
+use corank_report::document::Document;
+use corank_report::row::{self, Sample};
+use corank_report::verdict::{self, Verdict};
+use std::path::PathBuf;
+
+/// What `cpp/mcu/bench/feature.cpp` knows, and what is measured of each.
+const FEATURES: &[&str] = &[
+    "call",
+    "join",
+    "cancel",
+    "reprioritize",
+    "sleep",
+    "timeout",
+    "mutex",
+    "semaphore",
+    "event",
+    "channel",
+    "keys",
+    "future",
+    "split_phase_event",
+    "any",
+    "generator",
+];
+
+/// Everything that the page says, and the rows of the experiments behind it.
+pub(crate) struct Figures {
+    /// Of `mcu-switch`.
+    switches: Vec<Sample>,
+    /// Of `mcu-size`.
+    pub(super) sizes: Vec<Sample>,
+    page: String,
+}
+
+/// Where the page is.
+pub(crate) fn page_file() -> PathBuf {
+    repository::path("docs/cpp-mcu-size.md")
+}
+
+impl Figures {
+    /// Builds and runs the benchmarks in C++ with all compilers and optimisations, and the sample application.
+    pub(crate) fn measure(name: &str) -> Result<Self> {
+        let mut switches = Listener::new(name);
+        cpp_switches(BUILDS, &mut switches)?;
+        let mut sizes = Listener::new(name);
+        cpp_sizes(BUILDS, &mut sizes)?;
+        let folder = build("gcc", "Os", &mut sizes.progress)?;
+        let of = |feature: &str| Sections::of(&folder.join(format!("feature-{feature}.elf")));
+        let base = of("none")?;
+        let mut features = Vec::new();
+        for feature in FEATURES {
+            let with = of(feature)?;
+            let code = with.flash().saturating_sub(base.flash());
+            let ram = with.ram().saturating_sub(base.ram());
+            let part = format!("feature-{feature}");
+            sizes
+                .samples
+                .push(sample("corank", "gcc", "Os", &part, code));
+            let name = feature.replace('_', " ");
+            features.push(format!("| {name} | {code} | {ram} |"));
+        }
+        let application = samples::table(&folder, &mut sizes)?;
+        switches.progress.finish();
+        sizes.progress.finish();
+        let page = format!(
+            "# What the C++ library costs on a microcontroller\n\nWritten by `cargo xtask experiment mcu-size --json FILE`; a test compares it with what is measured. \
+             Cortex-M4, in QEMU.\n\n{}\n{}\n## What each feature adds\n\nGCC, -Os. A program with one coroutine that yields and ends takes {} bytes of flash and {} of RAM, vector \
+             table, start-up code and two slots of 400 bytes included. Each line is what one use of a feature adds to that. What two features share is counted in \
+             both.\n\n| feature | flash, bytes | RAM, bytes |\n|---|---|---|\n{}\n\n{application}",
+            switch_table(&switches.samples),
+            firmware_table(&sizes.samples),
+            base.flash(),
+            base.ram(),
+            features.join("\n")
+        );
+        Ok(Self {
+            switches: switches.samples,
+            sizes: sizes.samples,
+            page,
+        })
+    }
+
+    /// The page's text.
+    pub(crate) fn page(&self) -> &str {
+        &self.page
+    }
+
+    /// Writes the page.
+    pub(super) fn write(&self) -> Result<()> {
+        let file = page_file();
+        std::fs::write(&file, &self.page).with_context(|| format!("can't write {}", file.display()))
+    }
+
+    /// Which of the two experiments' targets these figures meet.
+    pub(crate) fn verdicts(&self) -> Result<Vec<Verdict>> {
+        let mut all = Vec::new();
+        for (experiment, samples) in [("mcu-switch", &self.switches), ("mcu-size", &self.sizes)] {
+            all.extend(verdict::verdicts(&Document {
+                experiment: experiment.to_string(),
+                commit: String::new(),
+                host: serde_json::Map::new(),
+                settings: serde_json::Map::new(),
+                rows: row::gather(experiment, samples)?,
+            })?);
+        }
+        Ok(all)
+    }
+}
+
+/// The compilers' names in the rows of `mcu-switch`, which have a version, begin as those in [`BUILDS`].
+fn of_build<'a>(
+    samples: &'a [Sample],
+    compiler: &'a str,
+    opt: &'a str,
+) -> impl Iterator<Item = &'a Sample> {
+    samples.iter().filter(move |sample| {
+        let text = |name: &str| sample.parameters.get(name).and_then(|value| value.as_str());
+        text("compiler").is_some_and(|name| name.starts_with(compiler)) && text("opt") == Some(opt)
+    })
+}
+
+fn heads(first: &str) -> String {
+    let columns: Vec<String> = BUILDS
+        .iter()
+        .map(|(compiler, opt)| format!("{compiler} -{opt}"))
+        .collect();
+    format!(
+        "| {first} | {} |\n|---|---|---|---|---|\n",
+        columns.join(" | ")
+    )
+}
+
+/// A line of a table with a column for each of [`BUILDS`].
+fn line(name: &str, cell: impl Fn(&str, &str) -> Option<String>) -> String {
+    let cells: Vec<String> = BUILDS
+        .iter()
+        .map(|(compiler, opt)| cell(compiler, opt).unwrap_or_default())
+        .collect();
+    format!("| {name} | {} |\n", cells.join(" | "))
+}
+
+/// Instructions per switch: the range over all numbers of tasks and levels.
+fn switch_table(samples: &[Sample]) -> String {
+    let mut text = "## What a switch takes\n\nInstructions, the loop around the yield included; for 2, 8 and 64 tasks on 1 to 8 levels, the least and the most. Those of FreeRTOS are without \
+                    exception entry and exit.\n\n"
+        .to_string();
+    text += &heads("model");
+    for (model, name) in [
+        ("corank", "this library, through the scheduler"),
+        ("direct-resume", "coroutines resumed in turn"),
+        ("protothreads", "protothreads"),
+        ("state-machine", "state machines"),
+        ("freertos", "FreeRTOS `taskYIELD`"),
+    ] {
+        text += &line(name, |compiler, opt| {
+            let values = || {
+                of_build(samples, compiler, opt)
+                    .filter(|sample| sample.model == model)
+                    .map(|sample| sample.value)
+            };
+            let least = values().reduce(f64::min)?;
+            let most = values().reduce(f64::max)?;
+            Some(format!("{least:.1} to {most:.1}"))
+        });
+    }
+    text
+}
+
+/// Bytes of the switching firmware.
+fn firmware_table(samples: &[Sample]) -> String {
+    let part = |model: &'static str, part: &'static str| {
+        move |compiler: &str, opt: &str| {
+            of_build(samples, compiler, opt)
+                .find(|sample| {
+                    sample.model == model
+                        && sample
+                            .parameters
+                            .get("part")
+                            .and_then(|value| value.as_str())
+                            == Some(part)
+                })
+                .map(|sample| sample.value)
+        }
+    };
+    let flash = |model: &'static str| {
+        move |compiler: &str, opt: &str| {
+            Some(part(model, "text")(compiler, opt)? + part(model, "data")(compiler, opt)?)
+        }
+    };
+    let number = |value: f64| format!("{value:.0}");
+    let mut text = "## What a firmware takes\n\nBytes. Two tasks that toggle a pin and yield, start-up code included; with the vectors of the core's own 16 exceptions, and with those of the chip's 82 devices \
+                    as well.\n\n"
+        .to_string();
+    text += &heads("");
+    for (name, of) in [
+        ("code for the first coroutine", "first-coroutine"),
+        ("code for each further call", "next-call"),
+        ("RAM per coroutine beside its locals", "ram-per-coroutine"),
+    ] {
+        text += &line(name, |compiler, opt| {
+            part("corank", of)(compiler, opt).map(number)
+        });
+    }
+    for (model, name) in [("corank", "this library"), ("freertos", "FreeRTOS")] {
+        text += &line(&format!("flash, {name}, 16 vectors"), |compiler, opt| {
+            flash(model)(compiler, opt).map(number)
+        });
+        text += &line(&format!("flash, {name}, 98 vectors"), |compiler, opt| {
+            part(model, "flash-all-vectors")(compiler, opt).map(number)
+        });
+    }
+    text += &line("this library / FreeRTOS, 16 vectors", |compiler, opt| {
+        let ratio = flash("corank")(compiler, opt)? / flash("freertos")(compiler, opt)?;
+        Some(format!("{ratio:.3}"))
+    });
+    text += &line("this library / FreeRTOS, 98 vectors", |compiler, opt| {
+        let all = |model| part(model, "flash-all-vectors")(compiler, opt);
+        Some(format!("{:.3}", all("corank")? / all("freertos")?))
+    });
+    text
+}
