@@ -118,6 +118,7 @@ impl<P: Place> Keys<P> {
     /// A key that this method has not given before: 0, 1, 2, … (the seeds' global counter).
     pub fn fresh(&self) -> u64 {
         self.place.hold(|| {
+            self.place.assert_held();
             let key = self.fresh.get();
             self.fresh.set(key.wrapping_add(1));
             key
@@ -143,7 +144,7 @@ impl<P: Place> Keys<P> {
     pub fn signal(&self, key: u64) -> Result<(), KeysFull> {
         self.place.hold(|| {
             let wakeup = {
-                let mut table = self.table.borrow_mut();
+                let mut table = self.table().borrow_mut();
                 table.get_or_insert(key).ok_or(KeysFull)?.give()
             };
             wakeup.wake(self.place.scheduler());
@@ -153,7 +154,7 @@ impl<P: Place> Keys<P> {
 
     /// How many keys take up room: those waited for, and those signalled and not waited for yet.
     pub fn len(&self) -> usize {
-        self.place.hold(|| self.table.borrow().len())
+        self.place.hold(|| self.table().borrow().len())
     }
 
     /// Whether no key takes up room.
@@ -161,9 +162,15 @@ impl<P: Place> Keys<P> {
         self.len() == 0
     }
 
+    /// In the place's turn.
+    fn table(&self) -> &RefCell<Table<P>> {
+        self.place.assert_held();
+        &self.table
+    }
+
     /// Changes the state of a key that is in use, and forgets the key if it is not any more.
     fn update<R>(&self, key: u64, change: impl FnOnce(&KeyState<P>) -> R) -> R {
-        let mut table = self.table.borrow_mut();
+        let mut table = self.table().borrow_mut();
         let Some(state) = table.get(key) else {
             unreachable!("a key stays in the table while somebody waits for it");
         };
@@ -215,7 +222,7 @@ impl<P: Place> Future for KeyWait<'_, P> {
                         return Poll::Ready(Ok(()));
                     }
                     Standing::Out => {
-                        if keys.table.borrow_mut().get_or_insert(key).is_none() {
+                        if keys.table().borrow_mut().get_or_insert(key).is_none() {
                             return Poll::Ready(Err(KeysFull));
                         }
                         let there = keys.update(key, |state| {

@@ -48,6 +48,9 @@ pub(crate) mod turns {
         /// Runs `act` as one step. Code of the user's is called [aside](Self::aside) only.
         fn hold<R>(&self, act: impl FnOnce() -> R) -> R;
 
+        /// Whoever touches what belongs to the place has its turn.
+        fn assert_held(&self);
+
         /// Around code of the user's, within [`hold`](Self::hold): others may come in between.
         fn aside<R>(&self, act: impl FnOnce() -> R) -> R;
     }
@@ -68,6 +71,9 @@ impl turns::Turns for OneThread {
     fn hold<R>(&self, act: impl FnOnce() -> R) -> R {
         act()
     }
+
+    #[inline(always)]
+    fn assert_held(&self) {}
 
     #[inline(always)]
     fn aside<R>(&self, act: impl FnOnce() -> R) -> R {
@@ -149,6 +155,11 @@ impl turns::Turns for Shared {
     #[inline]
     fn hold<R>(&self, act: impl FnOnce() -> R) -> R {
         self.get().owned::<true, R>(act)
+    }
+
+    #[inline]
+    fn assert_held(&self) {
+        self.get().assert_owned();
     }
 
     #[inline]

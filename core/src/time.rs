@@ -234,6 +234,7 @@ impl<P: Place> Sleep<P> {
 
     /// By the owner: whoever polls is woken, unless the timer has fired or was abandoned.
     fn poll_held(&self, scheduler: &Scheduler, cx: &Context<'_>) -> Stage {
+        scheduler.assert_owned();
         if self.timer.stage() == Stage::Waiting && !self.timer.remembers(cx) {
             let new = scheduler.aside(|| KeptWaker::new(cx.waker().clone()));
             let old = self.timer.remember(new);
@@ -248,6 +249,7 @@ impl<P: Place> Drop for Sleep<P> {
     fn drop(&mut self) {
         if let Some(scheduler) = self.scheduler() {
             scheduler.held(|| {
+                scheduler.assert_owned();
                 if self.timer.stage() == Stage::Waiting {
                     scheduler.cancel_timer(&self.timer);
                 }

@@ -5,9 +5,18 @@
 //! What loom watches without being told: two who have a mutex's value at once or without an order between them, two who hold the
 //! baton, a waiter that sleeps for ever, and an executor's table that is freed never or twice.
 //!
-//! The tests were seen to fail when an operation named here is not done under the baton, or as told:
+//! That each operation is done under the baton is asserted where state is touched (`assert_held`), here and wherever debug assertions
+//! are on: `workers.rs` and `traces.rs` were seen to fail for each that is not. These tests were seen to fail as well when
 //!
-//! TABLE
+//! | what is broken | test that fails |
+//! |---|---|
+//! | a try to lock without the baton | `try_lock_races_with_unlock` |
+//! | a permit taken, given or waited for without it | `release_races_with_acquire` |
+//! | an event that is set, or waited for, without it | `set_races_with_wait` |
+//! | a key signalled, or waited for, without it | `signal_races_with_wait` |
+//! | a timer set without it; a timer that fired while its waker was cloned is not seen | `advance_races_with_sleep` |
+//! | a sleep, or a primitive, never lets go of its anchor | all that have one |
+//! | a sleep, or a primitive, has no anchor; an earlier deadline calls nobody | the run is aborted |
 #![cfg(loom)]
 
 use std::future::Future;

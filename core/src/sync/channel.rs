@@ -114,7 +114,7 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
     /// The message comes back if the channel is full or closed.
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         self.place.hold(|| {
-            if self.closed.get() {
+            if self.closed().get() {
                 return Err(TrySendError::Closed(message));
             }
             if !self.room.take() {
@@ -131,12 +131,13 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
     /// There is none now, or there will be none any more.
     pub fn try_receive(&self) -> Result<T, TryReceiveError> {
         self.place.hold(|| {
+            self.place.assert_held();
             if self.there.take()
                 && let Some(message) = self.take()
             {
                 return Ok(message);
             }
-            Err(if self.closed.get() {
+            Err(if self.closed().get() {
                 TryReceiveError::Closed
             } else {
                 TryReceiveError::Empty
@@ -147,7 +148,7 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
     /// No message is put in any more. Those in it can still be taken out; everybody who waits in vain is woken.
     pub fn close(&self) {
         self.place.hold(|| {
-            self.closed.set(true);
+            self.closed().set(true);
             self.room.refuse(&self.place);
             self.there.refuse(&self.place);
         });
@@ -155,17 +156,29 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
 
     /// Whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
-        self.place.hold(|| self.closed.get())
+        self.place.hold(|| self.closed().get())
     }
 
     /// How many messages are in the channel.
     pub fn len(&self) -> usize {
-        self.place.hold(|| self.messages.borrow().len())
+        self.place.hold(|| self.messages().borrow().len())
     }
 
     /// Whether no message is in the channel.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// In the place's turn.
+    fn closed(&self) -> &Cell<bool> {
+        self.place.assert_held();
+        &self.closed
+    }
+
+    /// In the place's turn.
+    fn messages(&self) -> &RefCell<Deque<T, CAPACITY>> {
+        self.place.assert_held();
+        &self.messages
     }
 
     /// A future is dropped that may have waited for one of `permits`.
@@ -180,7 +193,7 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
 
     /// Uses a permit of `room`.
     fn put(&self, message: T) {
-        if self.messages.borrow_mut().push_back(message).is_err() {
+        if self.messages().borrow_mut().push_back(message).is_err() {
             unreachable!("a permit stands for room");
         }
         self.there.release(&self.place);
@@ -188,7 +201,7 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
 
     /// Uses a permit of `there`, so there is a message.
     fn take(&self) -> Option<T> {
-        let message = self.messages.borrow_mut().pop_front();
+        let message = self.messages().borrow_mut().pop_front();
         self.room.release(&self.place);
         message
     }
@@ -282,7 +295,7 @@ impl<T, const CAPACITY: usize, P: Place> Future for ChannelSend<'_, T, CAPACITY,
         // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
         let entry = unsafe { Pin::new_unchecked(&this.entry) };
         channel.place.hold(|| {
-            if !channel.closed.get() {
+            if !channel.closed().get() {
                 // SAFETY: as above.
                 let room = unsafe { channel.room.poll(&channel.place, entry, cx) };
                 if room.is_pending() {
@@ -292,7 +305,7 @@ impl<T, const CAPACITY: usize, P: Place> Future for ChannelSend<'_, T, CAPACITY,
             let Some(message) = this.message.take() else {
                 panic!("a ChannelSend was polled after it had put its message in");
             };
-            Poll::Ready(if channel.closed.get() {
+            Poll::Ready(if channel.closed().get() {
                 Err(SendError(message))
             } else {
                 channel.put(message);
@@ -330,7 +343,7 @@ impl<T, const CAPACITY: usize, P: Place> Future for ChannelReceive<'_, T, CAPACI
         // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
         let entry = unsafe { Pin::new_unchecked(&this.entry) };
         channel.place.hold(|| {
-            if entry.standing() == Standing::Out && channel.closed.get() {
+            if entry.standing() == Standing::Out && channel.closed().get() {
                 return Poll::Ready(channel.try_receive().ok());
             }
             // SAFETY: as above.

@@ -68,7 +68,7 @@ impl<P: Place> Event<P> {
     /// Lets through everybody who waits, and everybody who comes until [`reset`](Self::reset). O(waiters).
     pub fn set(&self) {
         self.place.hold(|| {
-            self.set.set(true);
+            self.state().0.set(true);
             self.let_through();
         });
     }
@@ -78,16 +78,22 @@ impl<P: Place> Event<P> {
         self.place.hold(|| {
             // Whoever sets it may not be done with those who waited, and must not find those who come from now on.
             self.let_through();
-            self.set.set(false);
+            self.state().0.set(false);
         });
+    }
+
+    /// In the place's turn: whether it is set, and who waits.
+    fn state(&self) -> (&Cell<bool>, &Queue<P>) {
+        self.place.assert_held();
+        (&self.set, &self.waiting)
     }
 
     /// Nobody waits while the event is set, unless someone is here to let them through: who is let through may be woken by code of
     /// anyone's, and others come in between.
     fn let_through(&self) {
         // In order of arrival; the ready queues sort them by level.
-        while self.set.get()
-            && let Some(entry) = self.waiting.take_first()
+        while self.state().0.get()
+            && let Some(entry) = self.state().1.take_first()
         {
             entry.finish(Standing::Granted).wake(self.place.scheduler());
         }
@@ -95,7 +101,7 @@ impl<P: Place> Event<P> {
 
     /// Whether the event is set.
     pub fn is_set(&self) -> bool {
-        self.place.hold(|| self.set.get())
+        self.place.hold(|| self.state().0.get())
     }
 
     /// Waits until the event is set.
@@ -143,9 +149,9 @@ impl<P: Place> Future for EventWait<'_, P> {
                         entry.settle(&event.place);
                         return Poll::Ready(());
                     }
-                    Standing::Out if event.set.get() => return Poll::Ready(()),
+                    Standing::Out if event.state().0.get() => return Poll::Ready(()),
                     // SAFETY: `drop` removes it.
-                    Standing::Out => unsafe { event.waiting.push(entry) },
+                    Standing::Out => unsafe { event.state().1.push(entry) },
                     Standing::Queued => {}
                 }
                 if entry.wait(&event.place, cx, || None) {
@@ -162,7 +168,7 @@ impl<P: Place> Drop for EventWait<'_, P> {
         if entry.is_known() {
             event.place.hold(|| {
                 if entry.standing() == Standing::Queued {
-                    event.waiting.remove(entry);
+                    event.state().1.remove(entry);
                 }
                 entry.settle(&event.place);
             });

@@ -140,12 +140,18 @@ impl<T: ?Sized, P: Place> Mutex<T, P> {
 
     /// Whether somebody holds the lock.
     pub fn is_locked(&self) -> bool {
-        self.place.hold(|| self.locked.get())
+        self.place.hold(|| self.locked().get())
+    }
+
+    /// In the place's turn.
+    fn locked(&self) -> &Cell<bool> {
+        self.place.assert_held();
+        &self.locked
     }
 
     /// Locks it if it is free.
     fn take(&self) -> bool {
-        let free = !self.locked.replace(true);
+        let free = !self.locked().replace(true);
         if free {
             self.holder.set(context::current().map(Holder::new));
         }
@@ -163,7 +169,7 @@ impl<T: ?Sized, P: Place> Mutex<T, P> {
     /// *hand over* (rules M3 to M5): to the most urgent waiter, or to nobody.
     fn unlock(&self) {
         let Some(next) = self.waiting.take_most_urgent() else {
-            self.locked.set(false);
+            self.locked().set(false);
             self.holder.set(None);
             return;
         };

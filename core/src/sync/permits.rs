@@ -116,6 +116,7 @@ impl<P: Place> Permits<P> {
     /// The future is dropped. A permit that it was given and has not used goes on to the next; the caller wakes that one.
     #[must_use]
     pub(crate) fn leave(&self, place: &P, entry: &Entry<P>, most: usize) -> Wakeup {
+        place.assert_held();
         let standing = entry.standing();
         if standing == Standing::Queued {
             self.remove(entry);

@@ -95,6 +95,7 @@ impl<P: Place> Entry<P> {
 
     /// The future has seen how its wait ended, or is dropped: nobody knows of the entry any more.
     pub(crate) fn settle(&self, place: &P) {
+        place.assert_held();
         self.standing.set(Standing::Out);
         if let Some(waker) = self.waiter.end_held() {
             place.aside(|| drop(waker));
@@ -107,6 +108,17 @@ impl<P: Place> Entry<P> {
     pub(crate) fn finish(&self, standing: Standing) -> Wakeup {
         self.standing.set(standing);
         self.waiter.take_wakeup()
+    }
+}
+
+/// What the waiter would do when it is dropped was done by `settle`, in the place's turn.
+#[cfg(any(loom, debug_assertions))]
+impl<P> Drop for Entry<P> {
+    fn drop(&mut self) {
+        assert!(
+            self.waiter.lender().is_none() && self.waiter.borrower().is_none(),
+            "an entry was dropped before it settled"
+        );
     }
 }
 

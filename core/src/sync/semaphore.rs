@@ -75,18 +75,24 @@ impl<P: Place> Semaphore<P> {
 
     /// A permit if one is free, which means that nobody waits either.
     pub fn try_acquire(&self) -> Option<Permit<'_, P>> {
-        let taken = self.place.hold(|| self.permits.take());
+        let taken = self.place.hold(|| self.permits().take());
         taken.then(|| Permit { semaphore: self })
     }
 
     /// Adds a permit, whoever has it: the V of Dijkstra. Stays at `usize::MAX`.
     pub fn release(&self) {
-        self.place.hold(|| self.permits.release(&self.place));
+        self.place.hold(|| self.permits().release(&self.place));
+    }
+
+    /// In the place's turn.
+    fn permits(&self) -> &Permits<P> {
+        self.place.assert_held();
+        &self.permits
     }
 
     /// How many permits are free.
     pub fn free(&self) -> usize {
-        self.place.hold(|| self.permits.free())
+        self.place.hold(|| self.permits().free())
     }
 }
 
@@ -135,7 +141,7 @@ impl<'a, P: Place> Future for Acquire<'a, P> {
         let semaphore = this.semaphore;
         let place = &semaphore.place;
         // SAFETY: as above.
-        let permit = place.hold(|| unsafe { semaphore.permits.poll(place, entry, cx) });
+        let permit = place.hold(|| unsafe { semaphore.permits().poll(place, entry, cx) });
         // Nobody closes a semaphore.
         permit.map(|_| Permit { semaphore })
     }
@@ -144,9 +150,10 @@ impl<'a, P: Place> Future for Acquire<'a, P> {
 impl<P: Place> Drop for Acquire<'_, P> {
     fn drop(&mut self) {
         if self.entry.is_known() {
-            let Semaphore { place, permits } = self.semaphore;
+            let semaphore = self.semaphore;
+            let place = &semaphore.place;
             place.hold(|| {
-                let next = permits.leave(place, &self.entry, usize::MAX);
+                let next = semaphore.permits().leave(place, &self.entry, usize::MAX);
                 next.wake(place.scheduler());
             });
         }

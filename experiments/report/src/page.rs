@@ -4,6 +4,7 @@ use crate::compare::{self, Comparison};
 use crate::document::Document;
 use crate::edge;
 use crate::firmware;
+use crate::global;
 use crate::latency;
 use crate::machine;
 use crate::scheduler;
@@ -77,6 +78,7 @@ pub fn figures(document: &Document) -> Result<Vec<(String, String)>> {
         }
         "core" => figures = scheduler::figures(document)?,
         "edge" => figures = edge::figures(document)?,
+        "global" => figures = global::figures(document)?,
         _ => {}
     }
     Ok(figures)
@@ -99,6 +101,7 @@ fn section(document: &Document) -> Result<String> {
         "b" => ("Experiment B: tasks in series through pipes", ABOUT_B),
         "core" => ("The scheduler alone, on the host", ABOUT_CORE),
         "linux-latency" => ("Urgent requests in one Linux process", latency::ABOUT),
+        "global" => ("Relaxed and strict global priority", global::ABOUT),
         "linux-machine" => ("An urgent Linux process beside bulk ones", machine::ABOUT),
         "mcu-switch" => ("A switch on a Cortex-M4", ABOUT_MCU_SWITCH),
         "mcu-size" => ("Code and RAM on a Cortex-M4", ABOUT_MCU_SIZE),

@@ -4,6 +4,7 @@ use crate::compare::{self, Comparison, THREAD_BLOCK, THREAD_YIELD};
 use crate::document::Document;
 use crate::edge;
 use crate::firmware;
+use crate::global;
 use crate::latency;
 use crate::machine;
 use crate::scheduler;
@@ -55,6 +56,7 @@ pub fn verdicts(document: &Document) -> Result<Vec<Verdict>> {
         "core" => scheduler::verdicts(document),
         "edge" => edge::verdicts(document),
         "linux-latency" => latency::verdicts(document),
+        "global" => global::verdicts(document),
         "linux-machine" => machine::verdicts(document),
         "mcu-switch" => firmware::switch_verdicts(document),
         "mcu-size" => firmware::size_verdicts(document),

@@ -145,14 +145,14 @@ pub(crate) async fn run(
             }
             Trap::Timer => {
                 clock::tick();
-                corank::yield_now().await;
+                give_way(thread).await;
             }
             Trap::Device => {
                 device::interrupt();
-                corank::yield_now().await;
+                give_way(thread).await;
             }
             // It stays pending, so that the hart comes back to its main loop.
-            Trap::Signal => corank::yield_now().await,
+            Trap::Signal => give_way(thread).await,
             Trap::Page(address, access) => {
                 // Either a page of a stack that comes now, or the hart did not know yet that there is one.
                 hart::forget_page(address);
@@ -177,6 +177,12 @@ pub(crate) async fn run(
         }
     }
     Err(End::Done(thread.exit_code.load(Ordering::Relaxed)))
+}
+
+/// An interrupt has come: what it has made ready may be more urgent than this process, which counts by what it runs now.
+async fn give_way(thread: &Thread) {
+    thread.process.follow_level();
+    corank::yield_now().await;
 }
 
 /// Serves `upcall_return`.

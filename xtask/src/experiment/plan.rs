@@ -1,73 +1,114 @@
-//! Which points experiments A and B measure, and how often.
+//! Which points the experiments in the operating system measure, and how often.
 
 use super::Name;
 
 /// Both sides of the comparison, in the names of the results.
 const MODELS: &[&str] = &["coroutine", "thread-yield", "thread-block"];
 
-/// One boot of the machine: every combination of these lists, `runs` times, models in turn.
+/// Both ways of global priority.
+const GLOBALS: u64 = 2;
+
+/// One boot of the machine.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    numbers: Vec<u32>,
-    /// The experiment's own parameter, and its values.
-    parameter: (&'static str, &'static [&'static str]),
-    processes: u32,
-    runs: u32,
-}
-
-impl Part {
     /// The program's arguments.
-    pub(super) fn arguments(&self) -> Vec<String> {
-        let numbers: Vec<String> = self.numbers.iter().map(u32::to_string).collect();
-        let (name, values) = self.parameter;
-        let options = [
-            ("models", MODELS.join(",")),
-            ("n", numbers.join(",")),
-            (name, values.join(",")),
-            ("processes", self.processes.to_string()),
-            ("runs", self.runs.to_string()),
-        ];
-        options
-            .into_iter()
-            .flat_map(|(name, value)| [format!("--{name}"), value])
-            .collect()
-    }
-
+    pub(super) arguments: Vec<String>,
     /// How many rows will come.
-    pub(super) fn rows(&self) -> u64 {
-        let points = MODELS.len() * self.numbers.len() * self.parameter.1.len();
-        points as u64 * u64::from(self.runs)
+    pub(super) rows: u64,
+    /// Harts of the machine.
+    pub(super) harts: u32,
+    /// Whether it counts instructions, each of which takes a nanosecond: then the host's speed does not matter.
+    pub(super) counts: bool,
+}
+
+/// Every combination of these lists, `runs` times, models in turn. `parameter`: the experiment's own, and its values.
+fn tasks(numbers: &[u32], parameter: (&str, &[&str]), processes: u32, runs: u32) -> Part {
+    let list: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    let (name, values) = parameter;
+    let options = [
+        ("models", MODELS.join(",")),
+        ("n", list.join(",")),
+        (name, values.join(",")),
+        ("processes", processes.to_string()),
+        ("runs", runs.to_string()),
+    ];
+    let arguments = options
+        .into_iter()
+        .flat_map(|(name, value)| [format!("--{name}"), value])
+        .collect();
+    let points = MODELS.len() * numbers.len() * values.len();
+    Part {
+        arguments,
+        rows: points as u64 * u64::from(runs),
+        // The papers have one as well.
+        harts: 1,
+        counts: false,
     }
 }
 
-/// The parts of experiment A or B. The papers go from 200 tasks to 4000 in steps of 200; a quick run has the points that they
+/// A part of experiment `global`; `rows` for each run of both models together.
+fn global(part: &str, harts: u32, processes: u32, runs: u32, rows: u64) -> Part {
+    let words = [
+        part,
+        "--processes",
+        &processes.to_string(),
+        "--runs",
+        &runs.to_string(),
+    ];
+    Part {
+        arguments: words.map(str::to_string).to_vec(),
+        rows: rows * u64::from(runs),
+        harts,
+        counts: true,
+    }
+}
+
+/// The parts of experiment `global`.
+fn globals(quick: bool) -> Vec<Part> {
+    let (most, runs) = if quick { (1, 1) } else { (4, 3) };
+    let mut parts = Vec::new();
+    for harts in 1..=most {
+        // More or fewer processes change little: shown on one hart.
+        let processes: &[u32] = if quick || harts > 1 { &[4] } else { &[2, 4, 8] };
+        for &processes in processes {
+            // The longest inversion, and all together.
+            for wakes in ["arrivals", "timers"] {
+                parts.push(global(wakes, harts, processes, runs, 2 * GLOBALS));
+            }
+        }
+        // Instructions and calls beside nobody, someone less urgent and, where there are more harts, one that is served; and for the
+        // strict one the difference.
+        let beside = if harts > 1 { 3 } else { 2 };
+        parts.push(global("check", harts, 1, 1, beside * (2 * GLOBALS + 1)));
+    }
+    // Five kinds of claims.
+    parts.push(global("forger", 1, 1, runs, 5 * GLOBALS));
+    parts
+}
+
+/// The parts of an experiment. In A and B the papers go from 200 tasks to 4000 in steps of 200; a quick run has the points that they
 /// print as numbers.
 pub(super) fn parts(name: Name, quick: bool) -> Vec<Part> {
     const SIZES: (&str, &[&str]) = ("bytes", &["1", "256", "4096"]);
     const IN_ORDER: (&str, &[&str]) = ("order", &["in-order"]);
     const SHUFFLED: (&str, &[&str]) = ("order", &["shuffled"]);
     let steps = |last: u32| (200..=last).step_by(200).collect::<Vec<u32>>();
-    let part = |numbers: Vec<u32>, parameter, processes, runs| Part {
-        numbers,
-        parameter,
-        processes,
-        runs,
-    };
     match (name, quick) {
         (Name::A, true) => vec![
-            part(vec![200, 800, 1000, 4000], IN_ORDER, 1, 3),
-            part(vec![200, 1000], SHUFFLED, 1, 3),
+            tasks(&[200, 800, 1000, 4000], IN_ORDER, 1, 3),
+            tasks(&[200, 1000], SHUFFLED, 1, 3),
         ],
         (Name::A, false) => vec![
-            part(steps(4000), IN_ORDER, 1, 5),
-            part(steps(1000), SHUFFLED, 1, 5),
-            part(vec![200, 1000, 2000], IN_ORDER, 4, 5),
+            tasks(&steps(4000), IN_ORDER, 1, 5),
+            tasks(&steps(1000), SHUFFLED, 1, 5),
+            tasks(&[200, 1000, 2000], IN_ORDER, 4, 5),
         ],
-        (Name::B, true) => vec![part(vec![200, 400, 4000], SIZES, 1, 3)],
+        (Name::B, true) => vec![tasks(&[200, 400, 4000], SIZES, 1, 3)],
         (Name::B, false) => vec![
-            part(steps(4000), SIZES, 1, 5),
-            part(vec![200, 1000, 2000], SIZES, 4, 5),
+            tasks(&steps(4000), SIZES, 1, 5),
+            tasks(&[200, 1000, 2000], SIZES, 4, 5),
         ],
+        (Name::Global, quick) => globals(quick),
         _ => Vec::new(),
     }
 }
@@ -80,18 +121,37 @@ mod tests {
     fn arguments_are_those_of_the_program() {
         let part = &parts(Name::A, true)[1];
         assert_eq!(
-            part.arguments().join(" "),
+            part.arguments.join(" "),
             "--models coroutine,thread-yield,thread-block --n 200,1000 --order shuffled --processes 1 --runs 3"
         );
-        assert_eq!(part.rows(), 18);
+        assert_eq!(part.rows, 18);
     }
 
     #[test]
     fn a_whole_run_has_the_papers_points() {
+        let steps: Vec<String> = (1..=20).map(|step| (200 * step).to_string()).collect();
         for name in [Name::A, Name::B] {
-            let numbers = &parts(name, false)[0].numbers;
-            assert_eq!((numbers.len(), numbers[0], numbers[19]), (20, 200, 4000));
+            let arguments = &parts(name, false)[0].arguments;
+            assert_eq!(arguments[2..4], ["--n".to_string(), steps.join(",")]);
         }
-        assert_eq!(parts(Name::B, false)[0].rows(), 20 * 3 * 3 * 5);
+        assert_eq!(parts(Name::B, false)[0].rows, 20 * 3 * 3 * 5);
+    }
+
+    #[test]
+    fn global_priority_is_measured_where_instructions_are_counted() {
+        let quick = parts(Name::Global, true);
+        let said: Vec<String> = quick.iter().map(|part| part.arguments.join(" ")).collect();
+        let expected = [
+            "arrivals --processes 4 --runs 1",
+            "timers --processes 4 --runs 1",
+            "check --processes 1 --runs 1",
+            "forger --processes 1 --runs 1",
+        ];
+        assert_eq!(said, expected);
+        assert!(quick.iter().all(|part| part.counts && part.harts == 1));
+        let rows: Vec<u64> = quick.iter().map(|part| part.rows).collect();
+        assert_eq!(rows, [4, 4, 10, 10]);
+        let whole = parts(Name::Global, false);
+        assert_eq!(whole.iter().map(|part| part.harts).max(), Some(4));
     }
 }

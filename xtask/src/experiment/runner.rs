@@ -10,7 +10,7 @@ use crate::process;
 use crate::progress::Progress;
 use crate::repository;
 use crate::toolchain::host_cargo;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use corank_report::document::Document;
 use corank_report::row::{self, Sample};
 use serde_json::{Map, Value, json};
@@ -20,8 +20,8 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Memory of the machine: 4000 threads of several processes have a stack each in the kernel and in the process.
 const MEMORY: &str = "1G";
-/// Harts of the machine; the papers have one as well.
-const SMP: u32 = 1;
+/// A machine that counts instructions takes so many nanoseconds for each, as a power of two.
+const SHIFT: u8 = 0;
 
 /// Fails, before anything is built, where an experiment is not written yet.
 pub(super) fn require_available(name: Name) -> Result<()> {
@@ -70,21 +70,24 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
 fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
     let program = format!("experiment-{}", name.text());
     let parts = plan::parts(name, quick);
-    let image = build::build(&[], None, &mut listener.progress)?;
+    let mut image = build::build(&[], None, &mut listener.progress)?;
+    if parts.iter().any(|part| part.harts > 1) {
+        image.kernel = build::kernel_with("several-harts", &mut listener.progress)?;
+    }
     listener
         .progress
-        .set_total(parts.iter().map(plan::Part::rows).sum());
+        .set_total(parts.iter().map(|part| part.rows).sum());
     for part in &parts {
         let mut command = vec![program.clone()];
-        command.extend(part.arguments());
+        command.extend(part.arguments.iter().cloned());
         let boot = Boot {
-            smp: SMP,
+            smp: part.harts,
             memory: MEMORY.to_string(),
             limit: Some(LIMIT),
             disk: None,
             network: None,
             input: Input::None,
-            count: None,
+            count: part.counts.then_some(SHIFT),
             command,
         };
         let mut lines = Lines::default();
@@ -101,16 +104,17 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
         );
         let rows = listener.samples.len() as u64 - before;
         ensure!(
-            rows == part.rows(),
+            rows == part.rows,
             "`{command}` printed {rows} rows instead of {}: {}",
-            part.rows(),
+            part.rows,
             listener.last_words()
         );
     }
+    let harts = parts.iter().map(|part| part.harts).max();
     Ok(settings(
         quick,
         &[program],
-        &[("smp", json!(SMP)), ("memory", json!(MEMORY))],
+        &[("smp", json!(harts)), ("memory", json!(MEMORY))],
     ))
 }
 

@@ -1,9 +1,7 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{
-    Context, cpp, domain, edge, image, layout, machine, model, net, outside, storage,
-};
+use super::{Context, cpp, domain, edge, image, layout, machine, model, net, outside, storage};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};

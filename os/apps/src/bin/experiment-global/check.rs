@@ -1,0 +1,167 @@
+//! What the strict comparison costs before each poll, and how often it enters the kernel although nobody more urgent waits.
+//!
+//! A coroutine at level 10 yields again and again, alone in its process. `poll-instructions`: how many instructions one such turn takes,
+//! the fewest over many batches, so that clock ticks don't count. `check-instructions`: how many more that are under strict than
+//! under relaxed scheduling. `yield-calls`: how many system calls all the turns made together.
+use alloc::format;
+use alloc::string::String;
+use core::sync::atomic::Ordering;
+
+use corank_abi::call::CALLS_MADE;
+use corank_user::process::{self, Pid};
+use corank_user::runtime::{self, Global};
+use corank_user::{Priority, page, yield_now};
+
+use crate::{message, row};
+
+const BATCHES: u32 = 40;
+/// Turns of a batch: much shorter than a clock tick.
+const TURNS: u32 = 500;
+const LEVEL: u8 = 10;
+
+/// Who else is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Elsewhere {
+    Nobody,
+    /// A process that is ready at a less urgent level, so that the comparison has something to compare with.
+    LessUrgent,
+    /// A process that is more urgent, and that another hart serves already.
+    Served,
+}
+
+impl Elsewhere {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::LessUrgent => "less-urgent",
+            Self::Served => "served",
+        }
+    }
+
+    /// The level that the others claim.
+    fn level(self) -> Option<u8> {
+        match self {
+            Self::Nobody => None,
+            Self::LessUrgent => Some(60),
+            Self::Served => Some(2),
+        }
+    }
+
+    /// How many there are: what waits has to find every hart busy.
+    fn processes(self, harts: usize) -> usize {
+        match self {
+            Self::Nobody => 0,
+            Self::LessUrgent => harts,
+            Self::Served => harts - 1,
+        }
+    }
+
+    /// Whether it is so now.
+    fn holds(self) -> bool {
+        let ready = page::system().ready.load(Ordering::Relaxed);
+        match self {
+            Self::Nobody => ready == 0,
+            Self::LessUrgent => ready >> LEVEL != 0,
+            Self::Served => page::system().running.load(Ordering::Relaxed) & 1 << 2 != 0,
+        }
+    }
+}
+
+/// Measures one model beside everybody that there can be on so many harts.
+pub(crate) fn measure(global: Global, run: usize) -> Result<(), String> {
+    let harts = process::harts();
+    let all = [Elsewhere::Nobody, Elsewhere::LessUrgent, Elsewhere::Served];
+    let there = all
+        .into_iter()
+        .filter(|&one| one != Elsewhere::Served || harts > 1);
+    for elsewhere in there {
+        let others: Result<alloc::vec::Vec<Pid>, _> = (0..elsewhere.processes(harts))
+            .map(|_| process::spawn(|| spin(elsewhere.level().unwrap_or(63))).map_err(message))
+            .collect();
+        let measured = others.as_ref().map_err(String::clone).and_then(|_| {
+            let relaxed = turns(Global::Relaxed, elsewhere)?;
+            Ok((relaxed, turns(global, elsewhere)?))
+        });
+        for pid in others.into_iter().flatten() {
+            process::kill(pid, 9).map_err(message)?;
+            process::wait(pid).map_err(message)?;
+        }
+        let (relaxed, this) = measured?;
+        let parameters = format!(r#""elsewhere":"{}","#, elsewhere.name());
+        let print = |metric, unit, value| row(global, &parameters, run, metric, unit, value);
+        print("poll-instructions", "instructions", this.instructions);
+        print("yield-calls", "calls", this.calls as f64);
+        if global == Global::Strict {
+            let more = this.instructions - relaxed.instructions;
+            print("check-instructions", "instructions", more.max(0.0));
+        }
+    }
+    Ok(())
+}
+
+/// What the turns took.
+struct Turns {
+    /// Each.
+    instructions: f64,
+    /// All together.
+    calls: usize,
+}
+
+fn turns(global: Global, elsewhere: Elsewhere) -> Result<Turns, String> {
+    let priority = Priority::new(LEVEL).expect("below 64");
+    runtime::run(priority, global, async move {
+        // By the next ticks the kernel knows how urgent this process is, and the others have begun.
+        let begin = page::system().ticks.load(Ordering::Relaxed);
+        while page::system().ticks.load(Ordering::Relaxed) < begin + 3 {
+            yield_now().await;
+        }
+        let (mut least, before) = (u64::MAX, calls_made());
+        for _ in 0..BATCHES {
+            let held = elsewhere.holds();
+            let start = instructions();
+            for _ in 0..TURNS {
+                yield_now().await;
+            }
+            let taken = instructions() - start;
+            if held && elsewhere.holds() {
+                least = least.min(taken);
+            }
+        }
+        // This count is a call itself.
+        let calls = calls_made() - before - 1;
+        if least == u64::MAX {
+            return Err(format!("{}: that was never so", elsewhere.name()));
+        }
+        let instructions = least as f64 / f64::from(TURNS);
+        Ok(Turns {
+            instructions,
+            calls,
+        })
+    })
+}
+
+/// A process that is always ready at this level.
+fn spin(level: u8) -> i32 {
+    let page = page::process();
+    page.executors.store(1, Ordering::Relaxed);
+    page.ready.store(1 << level, Ordering::Release);
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+fn calls_made() -> usize {
+    // SAFETY: it touches no memory.
+    let made = unsafe { corank_user::raw::system_call(CALLS_MADE, [0; 3]) };
+    made.cast_unsigned()
+}
+
+/// Instructions that this hart has executed.
+fn instructions() -> u64 {
+    let count: u64;
+    // SAFETY: reads a counter that the kernel lets programs read.
+    unsafe {
+        core::arch::asm!("rdinstret {}", out(reg) count, options(nomem, nostack, preserves_flags))
+    };
+    count
+}

@@ -1,0 +1,121 @@
+//! Latency beside a process that lies about its coroutines (rules U1 to U3).
+//!
+//! A process of levels from 40 on computes without end, and claims what it likes. A coroutine at level 10 of another process is woken by
+//! timers. `latency`: the mean time from its timer to its start. It must not depend on what the other one claims.
+use alloc::format;
+use alloc::string::String;
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use alloc::rc::Rc;
+
+use corank_user::runtime::{self, Global};
+use corank_user::{Priority, page, process, time};
+
+use crate::load::{Log, Numbers, wait_until};
+use crate::{message, microseconds, row};
+
+/// What the other process was granted.
+const FROM_40: u64 = !0 << 40;
+/// Timers of a run, and the time between two of them in nanoseconds: no multiple of the clock ticks'.
+const TIMERS: u32 = 20;
+const PERIOD: u64 = 7_300_000;
+const WORK: Duration = Duration::from_micros(100);
+
+/// What it claims at its nth turn.
+type Claim = fn(u64) -> u64;
+
+/// The first tells the truth.
+const CLAIMS: [(&str, Claim); 4] = [
+    ("none", |_| 1 << 45),
+    ("ones", |_| !0),
+    ("random", |turn| {
+        (turn + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
+    }),
+    (
+        "flipping",
+        |turn| if turn.is_multiple_of(2) { 1 } else { 1 << 60 },
+    ),
+];
+
+/// The same with every level granted, which shows what the grant is good for: half of the time the kernel believes it, or else nobody else
+/// would run any more.
+const BELIEVED: (&str, Claim) = ("believed", |_| {
+    let phase = time::ticks_in(Duration::from_millis(15));
+    if (time::ticks() / phase).is_multiple_of(2) {
+        1
+    } else {
+        1 << 60
+    }
+});
+
+/// Measures the latency beside each kind of forger, and beside one that tells the truth.
+///
+/// # Errors
+/// Something failed; or a forger made the latency longer than `within` percent of the other.
+pub(crate) fn measure(global: Global, run: usize, within: Option<usize>) -> Result<(), String> {
+    let mut honest = u64::MAX;
+    let claims = CLAIMS.map(|(name, claim)| (name, claim, FROM_40));
+    for (forger, claim, grant) in claims.into_iter().chain([(BELIEVED.0, BELIEVED.1, !0)]) {
+        runtime::set_global(global);
+        let other = process::spawn(|| forge(claim, grant)).map_err(message)?;
+        let latency = latency(global, run);
+        process::kill(other, 9).map_err(message)?;
+        process::wait(other).map_err(message)?;
+        let parameters = format!(r#""forger":"{forger}","#);
+        row(
+            global,
+            &parameters,
+            run,
+            "latency",
+            "us",
+            microseconds(latency),
+        );
+        if forger == CLAIMS[0].0 {
+            honest = latency;
+        }
+        if let Some(percent) = within {
+            let limit = honest * percent as u64 / 100;
+            if (latency > limit) != (grant == !0) {
+                return Err(format!(
+                    "{forger}: a latency of {latency} ticks, {honest} beside the truth"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Computes without end, and claims something else every few microseconds.
+fn forge(claim: Claim, grant: u64) -> i32 {
+    process::grant(process::id(), grant).expect("its own");
+    let page = page::process();
+    page.executors.store(1, Ordering::Relaxed);
+    for turn in 0.. {
+        page.ready.store(claim(turn), Ordering::Release);
+        let start = time::ticks();
+        while time::ticks() - start < 20 {
+            core::hint::spin_loop();
+        }
+    }
+    0
+}
+
+/// The mean, in ticks.
+fn latency(global: Global, run: usize) -> u64 {
+    let sum = Rc::new(Cell::new(0));
+    let added = sum.clone();
+    runtime::run(Priority::new(10).expect("below 64"), global, async move {
+        let log = Log::new(0, TIMERS as usize * 4);
+        let mut numbers = Numbers::new(run as u64 + 1);
+        let mut due = time::nanoseconds();
+        for _ in 0..TIMERS {
+            due += numbers.around(PERIOD);
+            let ready = wait_until(due).await;
+            added.set(added.get() + time::ticks().saturating_sub(ready));
+            log.work(10, ready, 1, WORK).await;
+        }
+    });
+    sum.get() / u64::from(TIMERS)
+}

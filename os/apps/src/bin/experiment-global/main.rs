@@ -1,0 +1,73 @@
+//! Experiment `global`: relaxed and strict global priority (seed 003, sections 2.3.2 and 2.4).
+//!
+//! Several processes have coroutines at levels that interleave, woken by timers and pipes. How long does a more urgent one wait, anywhere,
+//! while a less urgent one runs? What does the strict comparison cost before each poll, and how often does it enter the kernel
+//! for nothing? And whom does a process delay that lies about its coroutines?
+//!
+//! Run it in a machine that counts instructions (`qemu -icount shift=0`): there an instruction takes a nanosecond, on whatever host,
+//! and every run can be repeated exactly. `cargo xtask experiment global` does.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod check;
+mod forger;
+mod inversion;
+mod load;
+mod settings;
+
+use alloc::string::String;
+
+use corank_user::println;
+use corank_user::runtime::Global;
+use settings::{Part, Settings};
+
+corank_user::main!(main);
+
+fn main() -> i32 {
+    let settings = match Settings::from_arguments() {
+        Ok(settings) => settings,
+        Err(problem) => {
+            println!("experiment-global: {problem}\n{}", settings::USAGE);
+            return 2;
+        }
+    };
+    for (run, &global) in settings.turns() {
+        let measured = match settings.part {
+            Part::Inversion(wake) => inversion::measure(wake, global, settings.processes, run),
+            Part::Check => check::measure(global, run),
+            Part::Forger => forger::measure(global, run, settings.within),
+        };
+        if let Err(error) = measured {
+            println!("experiment-global: {error}");
+            return 1;
+        }
+    }
+    0
+}
+
+/// The model's name in the rows.
+fn model(global: Global) -> &'static str {
+    match global {
+        Global::Relaxed => "relaxed",
+        Global::Strict => "strict",
+    }
+}
+
+/// Prints one measured value; `parameters` are further fields of the row, in JSON, each with a comma behind it.
+fn row(global: Global, parameters: &str, run: usize, metric: &str, unit: &str, value: f64) {
+    let (model, harts) = (model(global), corank_user::process::harts());
+    println!(
+        r#"@row {{"experiment":"global","model":"{model}","harts":{harts},{parameters}"run":{run},"metric":"{metric}","unit":"{unit}","value":{value:.3}}}"#
+    );
+}
+
+/// Ticks of the `time` register in microseconds.
+fn microseconds(ticks: u64) -> f64 {
+    corank_user::time::duration(ticks).as_nanos() as f64 / 1000.0
+}
+
+fn message(error: corank_user::Error) -> String {
+    alloc::format!("{error}")
+}
