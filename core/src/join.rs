@@ -36,9 +36,50 @@ unsafe impl<T: Send> Sync for JoinHandle<T, true> {}
 pub enum JoinError {
     /// It was cancelled, or its executor was dropped.
     Cancelled,
-    /// It panicked; the payload is that of [`std::panic::catch_unwind`].
+    /// It panicked.
     #[cfg(feature = "std")]
-    Panicked(std::boxed::Box<dyn core::any::Any + Send>),
+    Panicked(Payload),
+}
+
+/// What a panic carried. Given away as a whole or shown as text, so that an error that has it goes wherever errors go.
+#[cfg(feature = "std")]
+pub struct Payload(std::boxed::Box<dyn core::any::Any + Send>);
+
+// SAFETY: a shared reference to it gives no reference to what is inside, but for texts, which are `Sync`.
+#[cfg(feature = "std")]
+unsafe impl Sync for Payload {}
+
+#[cfg(feature = "std")]
+impl Payload {
+    /// That of [`std::panic::catch_unwind`].
+    #[must_use]
+    pub fn new(payload: std::boxed::Box<dyn core::any::Any + Send>) -> Self {
+        Self(payload)
+    }
+
+    /// For [`std::panic::resume_unwind`], or to see what it is.
+    #[must_use]
+    pub fn into_inner(self) -> std::boxed::Box<dyn core::any::Any + Send> {
+        self.0
+    }
+
+    /// The panic's message, if it had one.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
+        let text = self.0.downcast_ref::<&str>().copied();
+        text.or_else(|| {
+            self.0
+                .downcast_ref::<std::string::String>()
+                .map(|text| &**text)
+        })
+    }
+}
+
+#[cfg(feature = "std")]
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Payload").field(&self.message()).finish()
+    }
 }
 
 impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
@@ -122,9 +163,8 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
         }
         #[cfg(feature = "std")]
         if self.block.has(Flags::PANIC) {
-            return Some(Err(JoinError::Panicked(
-                self.scheduler().take_panic(self.block),
-            )));
+            let payload = Payload(self.scheduler().take_panic(self.block));
+            return Some(Err(JoinError::Panicked(payload)));
         }
         Some(Err(JoinError::Cancelled))
     }
@@ -196,15 +236,7 @@ impl fmt::Display for JoinError {
             Self::Cancelled => f.write_str("the coroutine was cancelled"),
             #[cfg(feature = "std")]
             Self::Panicked(payload) => {
-                let message = payload
-                    .downcast_ref::<&str>()
-                    .copied()
-                    .or_else(|| {
-                        payload
-                            .downcast_ref::<std::string::String>()
-                            .map(|s| s.as_str())
-                    })
-                    .unwrap_or("no message");
+                let message = payload.message().unwrap_or("no message");
                 write!(f, "the coroutine panicked: {message}")
             }
         }

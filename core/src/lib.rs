@@ -108,6 +108,8 @@ pub use here::{YieldNow, cancel, current, reprioritize, spawn, spawn_with, wake,
 #[cfg(feature = "hooks")]
 pub use hooks::{Exit, Observer};
 pub use id::CoroutineId;
+#[cfg(feature = "std")]
+pub use join::Payload;
 pub use join::{JoinError, JoinHandle};
 #[cfg(feature = "alloc")]
 pub use place::Shared;

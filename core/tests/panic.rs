@@ -76,7 +76,7 @@ fn joiner_gets_the_payload() {
     });
     let joiner = spawn(&executor, 3, async move {
         match bad.await {
-            Err(JoinError::Panicked(payload)) => *payload.downcast::<u32>().unwrap(),
+            Err(JoinError::Panicked(payload)) => *payload.into_inner().downcast::<u32>().unwrap(),
             _ => 0,
         }
     });

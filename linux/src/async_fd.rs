@@ -10,8 +10,9 @@ use std::task::{Context, Poll, ready};
 
 use rustix::io::ioctl_fionbio;
 
+use crate::budget;
 use crate::reactor::{Reactor, Source, Token};
-use crate::readiness::Readiness;
+use crate::readiness::{Readiness, Seen};
 use crate::runtime;
 
 /// A descriptor that does not block, registered with the runtime that ran where it was made; it may be used and dropped anywhere.
@@ -144,7 +145,7 @@ impl<T: AsFd> Async<T> {
         mut attempt: impl FnMut(&T) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         loop {
-            let seen = ready!(direction.poll_ready(cx));
+            let seen = ready!(poll_attempt(direction, cx));
             match attempt(&self.io) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => direction.clear(seen),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -163,7 +164,7 @@ impl<T: AsFd> Async<T> {
     ) -> Poll<io::Result<usize>> {
         let direction = &self.registration.source.read;
         loop {
-            let seen = ready!(direction.poll_ready(cx));
+            let seen = ready!(poll_attempt(direction, cx));
             match read(&self.io) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => direction.clear(seen),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -186,6 +187,15 @@ impl<T: AsFd> Async<T> {
     pub async fn writable(&self) {
         let _ = poll_fn(|cx| self.registration.source.write.poll_ready(cx)).await;
     }
+}
+
+/// Ready if an attempt is worth while, and the coroutine may go on.
+fn poll_attempt(direction: &Readiness, cx: &Context<'_>) -> Poll<Seen> {
+    let Poll::Ready(seen) = direction.poll_ready(cx) else {
+        budget::renew();
+        return Poll::Pending;
+    };
+    budget::poll_proceed(cx).map(|()| seen)
 }
 
 impl Registration {

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use corank::JoinError;
+use corank::{JoinError, Payload};
 
 /// What a blocking call gives: its output, or what its panic carried.
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
@@ -51,7 +51,7 @@ impl<T> Future for Blocking<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = Pin::new(&mut self.0).poll(cx);
-        result.map(|result| result.map_err(JoinError::Panicked))
+        result.map(|result| result.map_err(|payload| JoinError::Panicked(Payload::new(payload))))
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Builder {
     policy: Policy,
     capacity: usize,
     name: String,
+    #[cfg(feature = "domain")]
+    domain: Option<corank_domain::Domain>,
 }
 
 impl Builder {
@@ -39,6 +41,8 @@ impl Builder {
             policy: Policy::Strict,
             capacity: usize::MAX,
             name: "corank".to_string(),
+            #[cfg(feature = "domain")]
+            domain: None,
         }
     }
 
@@ -78,10 +82,25 @@ impl Builder {
         self
     }
 
+    /// Shares priorities with the other processes of a domain: when there are more busy workers than processors, whoever has the most
+    /// urgent coroutine ready runs, in whatever process, and others step aside. Workers for which a domain has no room run without.
+    #[cfg(feature = "domain")]
+    pub fn domain(mut self, domain: corank_domain::Domain) -> Self {
+        self.domain = Some(domain);
+        self
+    }
+
+    /// The builder without its domain, and the domain, which has been joined.
+    #[cfg(feature = "domain")]
+    pub(crate) fn join(&mut self) -> io::Result<Option<corank_domain::Participant>> {
+        let domain = self.domain.take();
+        (domain.map(corank_domain::Domain::join).transpose()).map_err(io::Error::other)
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
-    /// No descriptors for the reactor, or no thread could be started; those that were have ended again.
+    /// No descriptors for the reactor, or no thread could be started; those that were have ended again. The domain cannot be joined.
     pub fn build(self) -> io::Result<Runtime> {
         Runtime::start(self)
     }

@@ -32,12 +32,19 @@
 //! - **Order.** There is one set of ready queues for all workers: a worker that is free never picks something while something more urgent is
 //!   ready. So while a coroutine is ready, each worker begins no poll of a less urgent one; at worst it ends the one that it is in.
 //! - **I/O.** A busy worker asks the kernel for events after at most [`POLLS_PER_LOOK`] polls, fewer if they are long: after each, if it
-//!   takes [`TIME_PER_LOOK`] or more. A worker that is idle is told at once.
+//!   takes [`TIME_PER_LOOK`] or more. A worker that is idle is told at once. A coroutine whose I/O is always ready lets
+//!   others run after [`OPERATIONS_IN_A_ROW`].
 //! - **Failure.** A panic ends its coroutine, whose handle says so. Exhausted memory and a full table are errors of `spawn`; exhausted descriptors
 //!   are errors of whoever asked for one.
 //!
+//! # Features
+//! - `macros` (default): [`main`] and [`test`].
+//! - `hyper`: hyper's runtime traits.
+//! - `domain`: priorities that processes share; see [`Builder::domain`].
+//!
 //! # Where to find what
-//! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`spawn_blocking`] for what blocks.
+//! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`at`] for a stretch on another level;
+//!   [`spawn_blocking`] for what blocks.
 //! - [`time`]: sleeping and time limits. [`sync`]: locks that lend urgency, semaphores, events, channels.
 //! - [`net`], [`pipe`], and [`Async`] for any other descriptor. Streams implement the traits of `futures`.
 //!
@@ -46,10 +53,15 @@
 #![cfg(not(loom))]
 
 mod async_fd;
+mod at;
 mod blocking;
+mod budget;
 mod builder;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod idle;
 pub mod net;
+mod outside;
 pub mod pipe;
 mod reactor;
 mod readiness;
@@ -66,13 +78,22 @@ pub mod sync {
 }
 
 pub use async_fd::Async;
+pub use at::{At, at};
 pub use blocking::{Blocking, spawn_blocking};
+pub use budget::OPERATIONS_IN_A_ROW;
 pub use builder::Builder;
 pub use corank::{
-    CoroutineId, JoinError, LEVELS, Policy, Priority, Remote, SpawnError, YieldNow, cancel,
-    current, reprioritize, yield_now,
+    CoroutineId, JoinError, LEVELS, Payload, Policy, Priority, Remote, SpawnError, YieldNow,
+    cancel, current, reprioritize, yield_now,
 };
+#[cfg(feature = "domain")]
+pub use corank_domain as domain;
 #[cfg(feature = "macros")]
 pub use corank_linux_macros::{main, test};
 pub use runtime::{Entered, Handle, JoinHandle, Runtime, Unfinished, spawn};
 pub use worker::{POLLS_PER_LOOK, TIME_PER_LOOK};
+
+/// The programs of the README, as tests.
+#[cfg(all(doctest, feature = "macros"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -145,9 +145,23 @@ impl Runtime {
         Builder::new()
     }
 
-    pub(crate) fn start(builder: Builder) -> io::Result<Self> {
+    #[cfg_attr(
+        not(feature = "domain"),
+        expect(unused_mut, reason = "it gives its domain")
+    )]
+    pub(crate) fn start(mut builder: Builder) -> io::Result<Self> {
+        let config = builder.config();
+        #[cfg(feature = "domain")]
+        let (config, domain) = match builder.join()? {
+            None => (config, None),
+            Some(participant) => {
+                let published = participant.publish().map_err(io::Error::other)?;
+                let config = config.publish_to(published);
+                (config, Some((participant, published)))
+            }
+        };
         let shared = Arc::new(Shared {
-            executor: SharedExecutor::with(builder.config()),
+            executor: SharedExecutor::with(config),
             reactor: Arc::new(Reactor::new()?),
             watch: Watch::new(),
             places: Mutex::default(),
@@ -162,6 +176,8 @@ impl Runtime {
             ended: Mutex::new(ended),
         };
         for number in 0..builder.workers_wanted() {
+            #[cfg(feature = "domain")]
+            let domain = domain.clone();
             let (shared, ends) = (shared.clone(), Ends(number, ends.clone()));
             // Should one fail, dropping the runtime ends those before.
             let thread = thread::Builder::new()
@@ -171,6 +187,12 @@ impl Runtime {
                     let _current = enter(Handle(shared.clone()));
                     let place = Arc::new(Place::here());
                     shared.places().push(place.clone());
+                    #[cfg(feature = "domain")]
+                    if let Some((participant, published)) = domain
+                        && let Ok(worker) = participant.worker(published)
+                    {
+                        return worker::serve(&shared, &place, &worker);
+                    }
                     worker::serve(&shared, &place, &Relaxed);
                 })?;
             runtime.threads.push(Some(thread));
@@ -205,7 +227,7 @@ impl Runtime {
             .unwrap_or_else(|error| panic!("block_on cannot spawn its future: {error}"));
         match wait_on_this_thread(handle) {
             Ok(output) => output,
-            Err(JoinError::Panicked(payload)) => resume_unwind(payload),
+            Err(JoinError::Panicked(payload)) => resume_unwind(payload.into_inner()),
             Err(error) => panic!("block_on has no result: {error}"),
         }
     }

@@ -11,9 +11,10 @@ use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use corank::{Step, SystemView, Worker};
+use corank::{Step, Worker};
 
 use crate::idle::{Call, Place};
+use crate::outside::Outside;
 use crate::reactor::Findings;
 use crate::runtime::Shared;
 use crate::time;
@@ -58,7 +59,7 @@ impl Batch {
 }
 
 /// Runs the worker at `place` until the runtime stops.
-pub(crate) fn serve(shared: &Arc<Shared>, place: &Arc<Place>, view: &impl SystemView) {
+pub(crate) fn serve(shared: &Arc<Shared>, place: &Arc<Place>, view: &impl Outside) {
     let calls = Arc::new(Calls {
         shared: Arc::downgrade(shared),
         place: place.clone(),
@@ -75,8 +76,14 @@ pub(crate) fn serve(shared: &Arc<Shared>, place: &Arc<Place>, view: &impl System
                 batch.adapt(polls, start.elapsed());
                 shared.reactor.look(&mut findings);
             }
-            Step::Elsewhere => shared.reactor.look(&mut findings),
-            Step::Idle => rest(shared, place, &mut findings),
+            Step::Elsewhere => {
+                view.step_aside();
+                shared.reactor.look(&mut findings);
+            }
+            Step::Idle => {
+                view.idle();
+                rest(shared, place, &mut findings);
+            }
         }
         take_in(&worker, &mut findings);
     }

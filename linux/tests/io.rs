@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use corank_linux::net::{
     TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
 };
-use corank_linux::{Async, Builder, POLLS_PER_LOOK, Priority, Runtime, pipe, spawn, yield_now};
+use corank_linux::{
+    Async, Builder, OPERATIONS_IN_A_ROW, POLLS_PER_LOOK, Priority, Runtime, pipe, spawn, yield_now,
+};
 use futures::{AsyncReadExt, AsyncWriteExt};
 
 fn level(level: u8) -> Priority {
@@ -209,6 +211,47 @@ fn urgent_io_is_noticed_within_the_bound() {
     assert!(
         (WRITES + 1..=WRITES + 1 + POLLS_PER_LOOK).contains(&noticed_at),
         "written at poll {WRITES}, noticed after {noticed_at}"
+    );
+}
+
+/// A coroutine whose I/O never waits doesn't keep others of its level waiting for longer than the bound, by count.
+#[test]
+fn io_that_is_always_ready_lets_others_run() {
+    const OPERATIONS: u64 = 1000;
+    let runtime = workers(1);
+    let (others, seen) = runtime.block_on_at(level(1), async {
+        let done = Arc::new(AtomicU64::new(0));
+        let (count, seen) = (done.clone(), Arc::new(AtomicU64::new(0)));
+        let busy = async move {
+            let (one, other) = UnixDatagram::pair().unwrap();
+            for _ in 0..OPERATIONS / 2 {
+                one.send(b"x").await.unwrap();
+                other.recv(&mut [0]).await.unwrap();
+                count.fetch_add(2, Ordering::Relaxed);
+            }
+        };
+        let busy = spawn(level(40), busy).unwrap();
+        let longest = seen.clone();
+        let watching = async move {
+            let (mut turns, mut before) = (0_u64, 0);
+            while before < OPERATIONS {
+                yield_now().await;
+                let now = done.load(Ordering::Relaxed);
+                longest.fetch_max(now - before, Ordering::Relaxed);
+                (turns, before) = (turns + 1, now);
+            }
+            turns
+        };
+        let watching = spawn(level(40), watching).unwrap();
+        // Whoever awaits them lends both the same urgency.
+        let (turns, end) = futures::join!(watching, busy);
+        end.unwrap();
+        (turns.unwrap(), seen.load(Ordering::Relaxed))
+    });
+    assert!(others >= OPERATIONS / u64::from(OPERATIONS_IN_A_ROW));
+    assert!(
+        seen <= u64::from(OPERATIONS_IN_A_ROW) + 2,
+        "{seen} in a row"
     );
 }
 

@@ -111,6 +111,17 @@ fn a_panic_ends_alone() {
     assert_eq!(runtime.block_on(async { 1 }), 1);
 }
 
+/// An error of a join goes wherever errors go, with the panic's message.
+#[test]
+fn a_join_error_is_an_error_like_others() {
+    type AnyError = Box<dyn std::error::Error + Send + Sync>;
+    let result: Result<(), AnyError> = workers(1).block_on(async {
+        spawn(level(3), async { std::panic::panic_any("on purpose") })?.await?;
+        Ok(())
+    });
+    assert!(result.unwrap_err().to_string().contains("on purpose"));
+}
+
 #[test]
 #[should_panic(expected = "through and through")]
 fn a_panic_goes_through_block_on() {

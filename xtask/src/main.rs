@@ -40,6 +40,8 @@ enum Command {
     Experiment(experiment::Options),
     /// Boots the OS, runs one program, ends with the program's exit code
     Os(os::Options),
+    /// Shows where the code lies that a step of experiment B goes through, and how the linker scripts name it
+    OsLayout,
     /// The coroutine frames in a firmware: their sizes, and whether they fit
     Frames(corank_frames::Options),
     /// Writes target/report/index.html from the results of the last runs
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Experiment(options) => experiment::run(&options),
         Command::Os(options) => os::run(&options),
+        Command::OsLayout => os::layout::run(),
         Command::Frames(options) => corank_frames::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Report => report::run(),
     };

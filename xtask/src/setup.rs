@@ -95,6 +95,11 @@ const TOOLS: &[Tool] = &[
         package: "qemu-user",
         purpose: "runs the interleaver's tests for AArch64",
     },
+    Tool {
+        program: "wrk",
+        package: "wrk",
+        purpose: "asks a web server for more than it can do",
+    },
     // spin hands its model to the C preprocessor under this name.
     Tool {
         program: "cpp",

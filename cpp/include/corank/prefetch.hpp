@@ -34,17 +34,20 @@ template <class Promise>
 concept gives_way = requires(void* frame) { Promise::give_way(frame); };
 }  // namespace detail
 
-// Awaiting one asks for memory and gives way to the other strands of the run. Cost: see docs/cpp-edge.md.
-class [[nodiscard("to prefetch is to await this: co_await corank::prefetch(p, bytes)")]] prefetch {
- public:
-  [[gnu::always_inline]] explicit prefetch(const void* p, size_t bytes = 1) noexcept { prefetch_now(p, bytes); }
-
+// Awaiting one gives way to the other strands of the run; in a `task`, to its scheduler.
+struct turn {
   constexpr bool await_ready() const noexcept { return false; }
   template <detail::gives_way Promise>
   [[gnu::always_inline]] void await_suspend(std::coroutine_handle<Promise> self) const noexcept {
     Promise::give_way(self.address());
   }
   constexpr void await_resume() const noexcept {}
+};
+
+// Awaiting one asks for memory and gives way until, with luck, it has come. Cost: see docs/cpp-edge.md.
+class [[nodiscard("to prefetch is to await this: co_await corank::prefetch(p, bytes)")]] prefetch : public turn {
+ public:
+  [[gnu::always_inline]] explicit prefetch(const void* p, size_t bytes = 1) noexcept { prefetch_now(p, bytes); }
 };
 
 }  // namespace corank

@@ -76,8 +76,8 @@ class scheduler {
   [[nodiscard]] levels ready() const {
     critical masked;
     const levels bits = rings_.bits();
-    // The running coroutine is in its ring, but not ready.
-    if (current_ == nullptr || !rings_.is_alone(current_->level)) return bits;
+    // The running coroutine is in its ring, but not ready; once it is at its end it is no longer there.
+    if (current_ == nullptr || current_->where() != detail::phase::queued || !rings_.is_alone(current_->level)) return bits;
     return levels(bits.bits() & ~(uint64_t{1} << current_->level));
   }
 

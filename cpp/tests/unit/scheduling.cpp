@@ -179,6 +179,30 @@ TEST(scheduling, running_one_moves_when_it_yields) {
   EXPECT_ALL_FREE();
 }
 
+namespace {
+// Says whether somebody is ready at its level, when the frame that has it is destroyed.
+struct looks_round {
+  explicit looks_round(unsigned at) : level(at) {}
+  looks_round(looks_round&& other) noexcept : level(corank::detail::exchange(other.level, corank::levels_count)) {}
+  ~looks_round() {
+    if (level < corank::levels_count) log(executor.ready().contains(level) ? 'y' : 'n');
+  }
+  unsigned level;
+};
+corank::task<> ends(place, looks_round) { co_return; }
+}  // namespace
+
+TEST(scheduling, one_that_has_ended_hides_nobody) {
+  spawn(priority{9}, ends({}, looks_round(9)))->detach();
+  spawn(priority{9}, twice({}, '.'))->detach();
+  executor.run_until_idle();
+  EXPECT_LOG("y..");
+  spawn(priority{9}, ends({}, looks_round(9)))->detach();
+  executor.run_until_idle();
+  EXPECT_LOG("n");
+  EXPECT_ALL_FREE();
+}
+
 TEST(scheduling, outside_a_poll_nobody_is_current) {
   EXPECT_FALSE(corank::wake(corank::current()));
   EXPECT_EQ(executor.running(), corank::levels_count);

@@ -70,7 +70,7 @@ corank::task<counted> makes(test::place, int x) { co_return counted(x); }
 }  // namespace
 
 TEST(values, frames_live_where_the_caller_says) {
-  corank::slot<32 * sizeof(void*)> local{};
+  corank::slot<32 * sizeof(void*)> local;
   device thing;
   {
     auto a = spawn(priority{5}, anywhere(static_slot, 1));

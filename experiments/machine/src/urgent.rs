@@ -2,7 +2,7 @@
 
 use crate::Part;
 use crate::work::{self, JOB, PERIOD, URGENT};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use corank::{Config, Executor, Published, Step, yield_now};
 use corank_domain::{Participant, Worker};
 use std::io::BufRead;
@@ -82,6 +82,7 @@ pub(crate) fn run(part: &Part) -> Result<()> {
             latencies.push(due.elapsed());
         }
     }
+    ensure!(!latencies.is_empty(), "it was not told to start");
     latencies.sort_unstable();
     let at = |share: usize| {
         let index = (latencies.len() * share / 1000).min(latencies.len() - 1);

@@ -19,7 +19,7 @@ const INK: RGBColor = RGBColor(1, 1, 1);
 const INK_IN_SVG: &str = "#010101";
 
 /// A figure that stands alone chooses its ink by the reader's preference; inside a page the page's rules for the class apply.
-const THEME: &str = "<style>.corank-figure{color:#24292f}@media(prefers-color-scheme:dark){.corank-figure{color:#d7dde4}}</style>";
+pub(crate) const THEME: &str = "<style>.corank-figure{color:#24292f}@media(prefers-color-scheme:dark){.corank-figure{color:#d7dde4}}</style>";
 
 /// What the horizontal or vertical direction shows.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,10 @@
 pub mod chart;
 pub mod compare;
 pub mod document;
+mod edge;
 mod firmware;
+mod heat_map;
+mod latency;
 mod machine;
 pub mod page;
 pub mod papers;

@@ -2,7 +2,9 @@
 
 use crate::compare::{self, Comparison};
 use crate::document::Document;
+use crate::edge;
 use crate::firmware;
+use crate::latency;
 use crate::machine;
 use crate::scheduler;
 use crate::table::{Table, escape, figure};
@@ -74,6 +76,7 @@ pub fn figures(document: &Document) -> Result<Vec<(String, String)>> {
             }
         }
         "core" => figures = scheduler::figures(document)?,
+        "edge" => figures = edge::figures(document)?,
         _ => {}
     }
     Ok(figures)
@@ -95,9 +98,11 @@ fn section(document: &Document) -> Result<String> {
         ),
         "b" => ("Experiment B: tasks in series through pipes", ABOUT_B),
         "core" => ("The scheduler alone, on the host", ABOUT_CORE),
+        "linux-latency" => ("Urgent requests in one Linux process", latency::ABOUT),
         "linux-machine" => ("An urgent Linux process beside bulk ones", machine::ABOUT),
         "mcu-switch" => ("A switch on a Cortex-M4", ABOUT_MCU_SWITCH),
         "mcu-size" => ("Code and RAM on a Cortex-M4", ABOUT_MCU_SIZE),
+        "edge" => ("Hiding the memory's latency", edge::ABOUT),
         other => (other, ""),
     };
     let tables: Vec<Table> = match document.experiment.as_str() {
@@ -106,6 +111,7 @@ fn section(document: &Document) -> Result<String> {
             .map(Comparison::table)
             .collect(),
         "core" => scheduler::tables(document),
+        "edge" => edge::tables(document),
         "mcu-switch" => vec![plain_table(document), firmware::exception_model()],
         _ => vec![plain_table(document)],
     };

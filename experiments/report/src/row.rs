@@ -122,7 +122,12 @@ pub fn gather(experiment: &str, samples: &[Sample]) -> Result<Vec<Row>> {
         }
     }
     for row in &mut rows {
-        row.median = median(&row.runs).expect("a row has at least one run");
+        let runs = if WITHOUT_OUTLIERS.contains(&experiment) {
+            without_outliers(&row.runs)
+        } else {
+            row.runs.clone()
+        };
+        row.median = median(&runs).expect("a row has at least one run");
     }
     equally_often(&rows)?;
     Ok(rows)
@@ -173,6 +178,23 @@ fn equally_often(rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
+/// The experiments whose medians leave out outliers.
+const WITHOUT_OUTLIERS: [&str; 1] = ["edge"];
+
+/// A value is an outlier if it is further from the median than so many times the mean distance from it (the thesis, section 4.3.3).
+const OUTLIER: f64 = 3.5;
+
+/// The values without outliers, in their order; at least one of them if there was one.
+pub fn without_outliers(values: &[f64]) -> Vec<f64> {
+    let Some(middle) = median(values) else {
+        return Vec::new();
+    };
+    let distance = |value: &f64| (value - middle).abs();
+    let mean = values.iter().map(distance).sum::<f64>() / values.len() as f64;
+    let near = |value: &&f64| distance(value) <= OUTLIER * mean;
+    values.iter().filter(near).copied().collect()
+}
+
 /// The middle value, or the mean of the two in the middle; `None` of nothing.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -202,6 +224,16 @@ mod tests {
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 100.0]), Some(3.0));
+    }
+
+    #[test]
+    fn outliers_are_left_out() {
+        assert!(without_outliers(&[]).is_empty());
+        assert_eq!(without_outliers(&[5.0]), [5.0]);
+        assert_eq!(without_outliers(&[5.0, 5.0, 5.0]), [5.0, 5.0, 5.0]);
+        let mut values = vec![10.0, 11.0, 9.0, 10.0, 11.0, 9.0, 10.0, 10.0];
+        values.push(50.0);
+        assert_eq!(without_outliers(&values), values[..8]);
     }
 
     #[test]

@@ -142,12 +142,11 @@ impl<M: Member> Crowd<M> {
                 if seen.max(claim.since) > now + FUTURE {
                     member.found_damage();
                 } else if now.saturating_sub(seen) <= counts {
-                    let runs = claim.standing == Standing::Running;
                     line.add(Entry {
                         member: index,
                         worker,
                         claim,
-                        processor: runs.then(|| member.slot(worker).processor()).flatten(),
+                        processor: member.slot(worker).processor(),
                         crowded: false,
                     });
                 }

@@ -3,7 +3,8 @@
 use crate::claim::Nanoseconds;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters in the page. Written by the process that owns it, read by `corank top`.
+/// Counters in the page. Written by the process that owns it, read by those who watch. All start at 0 and, but for the three that
+/// say how many there are now, only grow.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(crate) struct Figures {
@@ -15,6 +16,39 @@ pub(crate) struct Figures {
     pub(crate) inverted: AtomicU64,
     /// How long one of these had waited at most, in nanoseconds.
     pub(crate) longest_inversion: AtomicU64,
+    /// How many executors count their coroutines; the rest is 0 without one.
+    pub(crate) counting: AtomicU64,
+    /// Coroutines that wait for something, now.
+    pub(crate) blocked: AtomicU64,
+    /// By level.
+    pub(crate) levels: LevelFiguresOfAll,
+}
+
+/// One for each level.
+#[repr(C)]
+pub(crate) struct LevelFiguresOfAll(pub(crate) [LevelFigures; corank::LEVELS]);
+
+impl Default for LevelFiguresOfAll {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| LevelFigures::default()))
+    }
+}
+
+/// What all coroutines of one level have had. A poll and the wait before it count for the level at which the poll began.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct LevelFigures {
+    /// Ready coroutines, now.
+    pub(crate) ready: AtomicU64,
+    /// Coroutines that are being polled, now.
+    pub(crate) running: AtomicU64,
+    pub(crate) polls: AtomicU64,
+    /// Nanoseconds in polls.
+    pub(crate) run: AtomicU64,
+    /// Nanoseconds from being ready to being polled.
+    pub(crate) wait: AtomicU64,
+    /// The longest such time.
+    pub(crate) longest_wait: AtomicU64,
 }
 
 impl Figures {

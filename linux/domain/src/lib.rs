@@ -13,6 +13,8 @@ mod bell;
 mod claim;
 #[cfg(not(loom))]
 mod clock;
+#[cfg(all(feature = "figures", not(loom)))]
+mod count;
 mod crowd;
 #[cfg(not(loom))]
 mod domain;
@@ -38,11 +40,15 @@ mod place;
 #[cfg(not(loom))]
 mod shared;
 #[cfg(not(loom))]
+mod watch;
+#[cfg(not(loom))]
 mod worker;
 
 #[cfg(not(loom))]
 pub use band::Mix;
 #[cfg(not(loom))]
 pub use domain::{Domain, JoinError, Mode, Participant, TooMany};
+#[cfg(not(loom))]
+pub use watch::{Activity, Coroutines, LevelState, Process, Watcher, WorkerState};
 #[cfg(not(loom))]
 pub use worker::{Back, Worker};

@@ -26,7 +26,7 @@ pub(crate) struct Entry {
     /// Which of the member's workers it is.
     pub(crate) worker: usize,
     pub(crate) claim: Claim,
-    /// Where it runs, as far as that is known.
+    /// Where it was seen last, as far as that is known. One that is aside keeps it: else it would be called back at once to where it made room.
     pub(crate) processor: Option<u64>,
     /// Something strictly more urgent runs there too. Found out by the [`Line`].
     pub(crate) crowded: bool,
@@ -121,7 +121,8 @@ impl Line {
         for at in 0..self.entries.len() {
             let one = self.entries[at];
             let crowded = self.entries.iter().any(|other| {
-                other.processor == one.processor
+                other.claim.standing == Standing::Running
+                    && other.processor == one.processor
                     && other.claim.level.is_more_urgent_than(one.claim.level)
             });
             self.entries[at].crowded = one.processor.is_some() && crowded;
@@ -267,6 +268,13 @@ mod tests {
             on(1, entry(1, 1, 50, Running, 7)),
         ];
         assert_eq!(aside(&all, &[3, 3]), [(1, 1)]);
+        // It stays behind while it sleeps, although it has stood in line for longer.
+        let all = [
+            on(1, entry(0, 0, 2, Running, 9)),
+            on(0, entry(1, 0, 50, Running, 8)),
+            on(1, entry(1, 1, 50, Aside, 7)),
+        ];
+        assert_eq!(aside(&all, &[3, 3]), [(1, 1)]);
         // Equals crowd nobody.
         let all = [
             on(1, entry(0, 0, 50, Running, 9)),
@@ -339,7 +347,7 @@ mod tests {
                 })
                 .collect();
             let crowded = |entry: &Entry| entry.processor.is_some() && entries.iter().any(|other| {
-                other.claim.wants() && other.processor == entry.processor && other.claim.level < entry.claim.level
+                other.claim.standing == Running && other.processor == entry.processor && other.claim.level < entry.claim.level
             });
             let key = |entry: &Entry| (entry.claim.level, crowded(entry), entry.claim.since, entry.member, entry.worker);
             let mut expected: Vec<&Entry> = entries.iter().filter(|one| {

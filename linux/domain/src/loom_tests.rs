@@ -6,7 +6,8 @@
 //!
 //! | what is broken | test that fails |
 //! |---|---|
-//! | no fence in `Slot::show`; the bell read after the decision; nobody rung at a release | `who_steps_aside_is_called_when_the_urgent_one_goes` |
+//! | no fence in `Slot::show` | both |
+//! | the bell read after the decision; the sleeper rung but not woken | `who_steps_aside_is_called_when_the_urgent_one_goes` |
 //! | nobody rung at a claim | `of_an_urgent_claim_the_other_learns_in_any_case` |
 
 use crate::bell::Bell;

@@ -157,6 +157,12 @@ impl Page {
         Some(&self.executors[taken as usize].0)
     }
 
+    /// The executors that have ever published.
+    pub(crate) fn published(&self) -> impl Iterator<Item = &Published> {
+        let used = self.head.executors.load(Ordering::Acquire) as usize;
+        self.executors.iter().take(used).map(|place| &place.0)
+    }
+
     /// The last sign of life of the process.
     pub(crate) fn last_beat(&self) -> Nanoseconds {
         self.beat.0.load(Ordering::Relaxed)
@@ -220,6 +226,7 @@ mod tests {
         page.head.workers.store(u32::MAX, Ordering::Relaxed);
         page.head.executors.store(u32::MAX, Ordering::Relaxed);
         assert_eq!(page.workers(), WORKERS);
+        assert_eq!(page.published().count(), EXECUTORS);
         assert!(page.next_executor().is_none());
     }
 }

@@ -214,7 +214,7 @@ fn nobody_is_left(participant: &Participant) {
 #[test]
 fn bulk_goes_on_when_urgent_processes_are_killed() {
     beside_bulk(|root, participant, bulk, lots| {
-        for _ in 0..number("CORANK_FAULTS").unwrap_or(800) {
+        for _ in 0..number("CORANK_FAULTS").unwrap_or(500) {
             let victim = Victim::start(root);
             thread::sleep(Duration::from_micros(lots.below(2000)));
             victim.signal(rustix::process::Signal::KILL);
@@ -236,7 +236,7 @@ fn bulk_goes_on_when_urgent_processes_are_killed() {
 fn bulk_goes_on_when_urgent_processes_are_stopped() {
     beside_bulk(|root, participant, bulk, lots| {
         let victims = [Victim::start(root), Victim::start(root)];
-        for _ in 0..number("CORANK_FAULTS").unwrap_or(2000) {
+        for _ in 0..number("CORANK_FAULTS").unwrap_or(1500) {
             for victim in &victims {
                 victim.signal(rustix::process::Signal::STOP);
             }

@@ -3,7 +3,7 @@
 #![cfg(not(loom))]
 
 use corank::{Config, Executor, Priority, Published, Step, SystemView, yield_now};
-use corank_domain::{Back, Domain, JoinError, Mix, Mode, Participant, Worker};
+use corank_domain::{Activity, Back, Domain, JoinError, Mix, Mode, Participant, Worker};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -31,6 +31,10 @@ fn join(root: &Path) -> Participant {
 }
 
 fn until(what: &str, happened: impl Fn() -> bool) {
+    until_some(what, happened);
+}
+
+fn until_some(what: &str, mut happened: impl FnMut() -> bool) {
     let began = Instant::now();
     while !happened() {
         assert!(began.elapsed() < LONG, "{what}");
@@ -246,4 +250,39 @@ fn a_relaxed_worker_is_not_rung() {
     bulk.elsewhere();
     let _urgent = busy(&two, level(3));
     until("its tick", || bulk.elsewhere() == Some(level(3)));
+}
+
+#[test]
+fn a_watcher_sees_all_and_is_seen_by_none() {
+    let root = private_folder();
+    let named = Domain::named("test").root(root.path()).mix(Mix::Silent);
+    let one = named.clone().process("first").join().unwrap();
+    let two = join(root.path());
+    until("they meet", || one.others() == 1 && two.others() == 1);
+    let mut watcher = named.watch().unwrap();
+    let mut seen = Vec::new();
+    until_some("both are seen", || {
+        seen = watcher.look();
+        seen.len() == 2
+    });
+    assert_eq!((one.others(), two.others()), (1, 1));
+    let side = Side::new(&one);
+    side.work(level(7));
+    assert_eq!(side.elsewhere(), None);
+    let look = watcher.look();
+    let first = look.iter().find(|process| process.name == "first").unwrap();
+    assert_eq!(first.id, std::process::id());
+    assert_eq!(first.mode, Mode::Strict);
+    assert!(first.ready.contains(level(7)));
+    let [worker] = first.workers[..] else {
+        panic!("{first:?}");
+    };
+    assert_eq!((worker.level, worker.activity), (level(7), Activity::Runs));
+    side.worker.idle();
+    drop(two);
+    until_some("one has gone", || {
+        seen = watcher.look();
+        seen.len() == 1
+    });
+    assert_eq!(seen[0].workers[0].activity, Activity::Idle);
 }

@@ -94,7 +94,7 @@ where
         addresses.map(Iterator::collect::<Vec<_>>)
     });
     let resolved = resolve.await;
-    for address in resolved.map_err(|error| io::Error::other(error.to_string()))?? {
+    for address in resolved.map_err(io::Error::other)?? {
         match attempt(address).await {
             Ok(made) => return Ok(made),
             Err(error) => last = error,

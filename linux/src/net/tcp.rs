@@ -142,6 +142,19 @@ impl TcpStream {
         self.get_ref().peer_addr()
     }
 
+    /// Reads into memory that need not be initialised; returns how many bytes are written at its beginning.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn poll_read_into(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut [std::mem::MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        let size = room.len();
+        self.0.poll_read_stream(cx, size, |stream| {
+            Ok(rustix::io::read(stream, &mut *room)?.0.len())
+        })
+    }
+
     /// Waits until there is something to read, and leaves it there.
     ///
     /// # Errors

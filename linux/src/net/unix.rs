@@ -96,6 +96,18 @@ impl UnixStream {
         self.0.get_ref()
     }
 
+    /// Reads into memory that need not be initialised; returns how many bytes are written at its beginning.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn poll_read_into(
+        &self,
+        cx: &mut std::task::Context<'_>,
+        room: &mut [std::mem::MaybeUninit<u8>],
+    ) -> std::task::Poll<io::Result<usize>> {
+        self.0.poll_read_with(cx, |stream| {
+            Ok(rustix::io::read(stream, &mut *room)?.0.len())
+        })
+    }
+
     /// What is inside, for use elsewhere. It is still non-blocking.
     pub fn into_std(self) -> net::UnixStream {
         self.0.into_inner()

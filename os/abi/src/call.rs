@@ -14,6 +14,14 @@ pub const NOT_IMPLEMENTED: isize = -38;
 
 /// `dup(fd) -> fd`
 pub const DUP: usize = 24;
+/// `connect(address: u32, local port: u16, remote port: u16) -> fd`: UDP between a port here and one there. The first byte of the IPv4
+/// address is the most significant. Each read gives one datagram from there, cut off if it is longer than the buffer; each write sends
+/// one.
+pub const UDP_CONNECT: usize = 29;
+/// `listen(port: u16) -> fd`: as [`TCP_LISTEN`] with a backlog of [`BACKLOG`](crate::net::BACKLOG), and [`FAILED`] for every error.
+pub const LISTEN: usize = 30;
+/// `accept(listener) -> fd`: waits for a connection. Or an [`error`](crate::error).
+pub const ACCEPT: usize = 31;
 /// `unlinkat(directory, path: *const u8 (NUL-terminated), flags: u32) -> 0`: removes a file that nobody has open. The directory does
 /// not matter, and `flags` is 0.
 pub const UNLINKAT: usize = 35;
@@ -217,6 +225,22 @@ pub const DIRECTORY_CHANGE: usize = 4060;
 pub const DIRECTORY_CURRENT: usize = 4061;
 /// `space(space: *mut` [`Space`](crate::file::Space)`) -> 0` or an error.
 pub const SPACE: usize = 4062;
+
+/// `tcp_listen(port: u16, backlog) -> fd` or an [`error`](crate::error): takes TCP connections to a port, 0 for any that is free. Up to
+/// `backlog` connections wait to be accepted, those whose handshake is under way included; at the limit further ones are not answered, so
+/// that the other side tries again.
+pub const TCP_LISTEN: usize = 4070;
+/// `tcp_connect(address: u32, port: u16) -> fd` or an error: waits until the other side has answered. The first byte of the IPv4
+/// address is the most significant.
+pub const TCP_CONNECT: usize = 4071;
+/// `shutdown(fd) -> 0` or an error: nothing more is written to the connection. What was written arrives, then the end.
+pub const SHUTDOWN: usize = 4072;
+/// `socket_set(fd, option, value) -> 0` or an error, with the options of [`crate::net`].
+pub const SOCKET_SET: usize = 4073;
+/// `socket_status(fd, status: *mut` [`SocketStatus`](crate::net::SocketStatus)`) -> 0` or an error.
+pub const SOCKET_STATUS: usize = 4074;
+/// `network_status(status: *mut` [`NetworkStatus`](crate::net::NetworkStatus)`) -> 0`
+pub const NETWORK_STATUS: usize = 4075;
 
 /// A hart that runs the process looks for something more urgent at each clock tick.
 pub const GLOBAL_RELAXED: usize = 0;

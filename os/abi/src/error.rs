@@ -1,7 +1,7 @@
 //! Why a call on files failed: Linux's error numbers, negative.
 //!
 //! Calls of rCore-Tutorial-v3 that make or change something in the file system say [`FAILED`](crate::call::FAILED) for every reason,
-//! as there; ours, and reading, writing and closing a file on the disk, give one of these.
+//! as there; ours, and reading, writing and closing a file on the disk or a socket, give one of these.
 
 /// There is no such file or directory.
 pub const NOT_FOUND: isize = -2;
@@ -35,5 +35,21 @@ pub const READ_ONLY: isize = -30;
 pub const NAME_TOO_LONG: isize = -36;
 /// The directory is not empty.
 pub const NOT_EMPTY: isize = -39;
+/// Another socket has the port.
+pub const PORT_IN_USE: isize = -98;
+/// There is no network, or no way to the address.
+pub const UNREACHABLE: isize = -101;
+/// The other side has ended the connection, and what it had not read is lost.
+pub const RESET: isize = -104;
+/// There are as many sockets as the kernel has room for.
+pub const NO_SOCKETS: isize = -105;
+/// The socket is not connected.
+pub const NOT_CONNECTED: isize = -107;
+/// Nothing can be written any more: see [`SHUTDOWN`](crate::call::SHUTDOWN).
+pub const SHUT_DOWN: isize = -108;
+/// The other side has not answered in time, or a call has waited as long as it may.
+pub const TIMED_OUT: isize = -110;
+/// Nobody listens at that port.
+pub const REFUSED: isize = -111;
 /// What is on the disk contradicts itself.
 pub const CORRUPT: isize = -117;

@@ -12,6 +12,7 @@ pub mod error;
 pub mod exit_code;
 pub mod file;
 pub mod information;
+pub mod net;
 pub mod page;
 pub mod ring;
 pub mod upcall;

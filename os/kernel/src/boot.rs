@@ -1,7 +1,7 @@
 //! What the kernel learns from the device tree, and the way from OpenSBI to the first program.
 use crate::hart::MAX_HARTS;
 use crate::memory::{PAGE_SIZE, frame, heap, kernel_space, page_down, page_up};
-use crate::{clock, console, device, fs, power, process, programs};
+use crate::{clock, console, device, fs, net, power, process, programs};
 use alloc::string::String;
 use alloc::vec::Vec;
 use corank_abi::command_line;
@@ -193,8 +193,10 @@ extern "C" fn boot(hart: usize, tree_address: usize) {
     unsafe { crate::hart::start(0, hart) };
     device::calendar::init(&machine);
     device::disk::init(&machine);
+    device::net::init(&machine);
     clock::start();
     fs::init();
+    net::init();
     crate::println!(
         "corank: booted with {} MiB of memory ({} free frames) and {} of {} harts",
         machine.memory.len() >> 20,

@@ -37,6 +37,17 @@ pub(crate) fn after(milliseconds: u64) -> u64 {
     now().saturating_add(milliseconds.saturating_mul(TIMEBASE_HZ.load(Ordering::Relaxed) / 1000))
 }
 
+/// Microseconds since the machine was switched on.
+pub(crate) fn microseconds() -> u64 {
+    (u128::from(now()) * 1_000_000 / u128::from(TIMEBASE_HZ.load(Ordering::Relaxed))) as u64
+}
+
+/// The first point in time, as [`now`] counts, at which [`microseconds`] is at least so many.
+pub(crate) fn at_microseconds(microseconds: u64) -> u64 {
+    let hz = u128::from(TIMEBASE_HZ.load(Ordering::Relaxed));
+    u64::try_from((u128::from(microseconds) * hz).div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
 /// The page that every process can read.
 ///
 /// # Panics

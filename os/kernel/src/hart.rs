@@ -56,6 +56,8 @@ struct Page {
     float_on: Cell<bool>,
     /// Its place among those who serve the executor, on its own stack; null while it rests.
     worker: Cell<*const Worker<'static>>,
+    /// What its worker was told last: see [`set_interruptible`].
+    interruptible: Cell<bool>,
     /// This hart called itself.
     called: Cell<bool>,
     /// When its next clock tick is due.
@@ -205,6 +207,7 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
         float_on: Cell::new(false),
         context_slot: Cell::new(core::ptr::null()),
         worker: Cell::new(core::ptr::null()),
+        interruptible: Cell::new(false),
         called: Cell::new(false),
         next_tick: Cell::new(0),
         id,
@@ -314,8 +317,13 @@ fn waker(index: usize) -> Waker {
 
 /// Says whether this hart is to be called when something more urgent is ready than what it runs.
 pub(crate) fn set_interruptible(interruptible: bool) {
+    // It rarely changes, and this hart's page is at hand.
+    let page = this();
+    if page.interruptible.replace(interruptible) == interruptible {
+        return;
+    }
     // SAFETY: null, or what lies on this hart's stack as long as it serves.
-    if let Some(worker) = unsafe { this().worker.get().as_ref() } {
+    if let Some(worker) = unsafe { page.worker.get().as_ref() } {
         worker.set_interruptible(interruptible);
     }
 }
@@ -437,6 +445,8 @@ pub(crate) fn run() -> ! {
 fn serve() {
     let worker = executor().worker(waker(index()));
     this().worker.set(&raw const worker);
+    // As a new worker is.
+    this().interruptible.set(false);
     while go_round() {
         worker.within(take_interrupts);
         let (step, _) = worker.run_some(&Interrupts, POLLS_PER_LOOK);

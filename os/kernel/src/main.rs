@@ -23,6 +23,7 @@ mod fs;
 mod hart;
 mod kernel_thread;
 mod memory;
+mod net;
 mod power;
 mod process;
 mod programs;

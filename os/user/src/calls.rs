@@ -16,11 +16,9 @@
 //! `key` is the number by which the kernel and the process know the call: it may not be in use by another call of this form, and
 //! is below 2⁶³. The coroutine `cid` is woken when the call is done, and while it waits the kernel serves it at that one's
 //! live level; usually it is the one that awaits. [`crate::ring`], [`crate::time`] and [`crate::sync`] have the same futures in the form of Rust's libraries.
-//!
-//! `accept` comes here with sockets: a declaration like that of `wait_thread`.
 use corank_abi::call::{
-    CONDVAR_WAIT, MUTEX_LOCK, MUTEX_UNLOCK, READ, SEMAPHORE_DOWN, SEMAPHORE_UP, SLEEP,
-    WAIT_PROCESS, WAIT_THREAD, WRITE,
+    ACCEPT, CONDVAR_WAIT, MUTEX_LOCK, MUTEX_UNLOCK, READ, SEMAPHORE_DOWN, SEMAPHORE_UP, SLEEP,
+    TCP_CONNECT, WAIT_PROCESS, WAIT_THREAD, WRITE,
 };
 use corank_macros::async_fn;
 
@@ -83,3 +81,17 @@ pub fn semaphore_down(semaphore: usize) -> Result<usize, Error>;
 /// There is no such condition variable or mutex, or the mutex is not locked.
 #[async_fn(CONDVAR_WAIT, payload = crate::ring::Signal)]
 pub fn condvar_wait(condition: usize, mutex: usize) -> Result<usize, Error>;
+
+/// Takes the oldest connection that waits at a listener, and returns its descriptor. Waits until there is one.
+///
+/// # Errors
+/// The descriptor is not a listener, the process has too many files open, or the listener's wait limit has passed.
+#[async_fn(ACCEPT, payload = crate::ring::Opened)]
+pub fn accept(listener: usize) -> Result<usize, Error>;
+
+/// Connects to a TCP port, and returns the connection's descriptor. The first byte of the IPv4 address is the most significant.
+///
+/// # Errors
+/// Nobody listens or answers there, there is no way to the address, or the kernel has no room for another socket.
+#[async_fn(TCP_CONNECT, payload = crate::ring::Opened)]
+pub fn tcp_connect(address: usize, port: usize) -> Result<usize, Error>;

@@ -3,7 +3,7 @@
 //! A program names its main function with [`main!`] or, if it is asynchronous, with [`async_main!`], is linked at 0x10000 by
 //! `program.ld`, and gets a heap, a console and a panic message. Then there are two styles, which mix:
 //!
-//! - plain: blocking calls in [`io`], [`fs`], [`process`], [`thread`], [`sync`], [`time`];
+//! - plain: blocking calls in [`io`], [`fs`], [`net`], [`process`], [`thread`], [`sync`], [`time`];
 //! - coroutines: [`spawn`] and the rest of the crate [`corank`], with system calls in [`ring`] that suspend the coroutine alone.
 //!
 //! ```no_run
@@ -32,6 +32,7 @@ pub mod information;
 pub mod interrupt;
 pub mod io;
 mod local;
+pub mod net;
 pub mod page;
 pub mod process;
 pub mod raw;

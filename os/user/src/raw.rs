@@ -43,7 +43,7 @@ pub(crate) fn check(result: isize) -> Result<usize, Error> {
 /// Why a system call failed: the negative number that it returned.
 ///
 /// The ABI of rCore-Tutorial-v3 gives one number, -1, for every reason; the kernel's documentation of the call lists them. Calls on
-/// files give one of [`corank_abi::error`].
+/// files and sockets give one of [`corank_abi::error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error(isize);
 
@@ -79,6 +79,14 @@ impl core::fmt::Display for Error {
             error::READ_ONLY => "the disk cannot be written",
             error::NAME_TOO_LONG => "the name is too long",
             error::NOT_EMPTY => "the directory is not empty",
+            error::PORT_IN_USE => "another socket has the port",
+            error::UNREACHABLE => "there is no way to that address",
+            error::RESET => "the other side has broken the connection off",
+            error::NO_SOCKETS => "the kernel has no room for another socket",
+            error::NOT_CONNECTED => "the socket is not connected",
+            error::SHUT_DOWN => "the connection is closed in this direction",
+            error::TIMED_OUT => "no answer in time",
+            error::REFUSED => "nobody listens at that port",
             error::CORRUPT => "the file system contradicts itself",
             code => return write!(f, "the kernel refused the system call ({code})"),
         })

@@ -1,9 +1,11 @@
 //! `cargo xtask experiment`: runs one experiment and writes what it measured.
 
+mod edge;
 mod host;
 pub(crate) mod mcu;
 mod plan;
 mod runner;
+mod tcp;
 
 use crate::{repository, setup};
 use anyhow::Result;

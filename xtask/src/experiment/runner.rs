@@ -3,7 +3,7 @@
 //! The program alternates the models and prints one line per run: see [`corank_report::row::Sample`]. Other lines explain. A
 //! wrong result ends the program with a code other than 0, and then nothing is kept.
 
-use super::{Name, host, mcu, plan};
+use super::{Name, edge, host, mcu, plan, tcp};
 use crate::os::boot::{Boot, Input};
 use crate::os::build;
 use crate::process;
@@ -25,15 +25,12 @@ const SMP: u32 = 1;
 
 /// Fails, before anything is built, where an experiment is not written yet.
 pub(super) fn require_available(name: Name) -> Result<()> {
-    match name {
-        Name::A | Name::B | Name::Core | Name::LinuxMachine | Name::McuSwitch | Name::McuSize => {
-            Ok(())
-        }
-        _ => bail!(
-            "the experiment `{}` is not available yet; there are `a`, `b`, `core`, `linux-machine`, `mcu-switch` and `mcu-size`",
-            name.text()
-        ),
-    }
+    ensure!(
+        name != Name::Gateway,
+        "the experiment `{}` is not available yet; all others are",
+        name.text()
+    );
+    Ok(())
 }
 
 /// Runs an experiment to its end.
@@ -42,9 +39,12 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
     let mut listener = Listener::new(&name.text());
     let settings = match name {
         Name::Core => on_host(name, "corank-experiments", quick, &mut listener),
+        Name::LinuxLatency => on_host(name, "corank-experiments-linux", quick, &mut listener),
         Name::LinuxMachine => on_host(name, "corank-experiment-machine", quick, &mut listener),
         Name::McuSwitch => mcu::switches(quick, &mut listener),
         Name::McuSize => mcu::sizes(quick, &mut listener),
+        Name::Edge => edge::measure(quick, &mut listener),
+        Name::TcpModels | Name::TcpPriority => tcp::measure(name, quick, &mut listener),
         _ => in_os(name, quick, &mut listener),
     };
     listener.progress.finish();
@@ -82,6 +82,7 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
             memory: MEMORY.to_string(),
             limit: Some(LIMIT),
             disk: None,
+            network: None,
             input: Input::None,
             count: None,
             command,

@@ -2,6 +2,7 @@
 
 use super::build::Image;
 use super::disk::Disk;
+use super::network::Network;
 use super::{quote, transcript::Transcript};
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -41,6 +42,7 @@ pub(crate) struct Boot {
     pub(crate) memory: String,
     pub(crate) limit: Option<Duration>,
     pub(crate) disk: Option<Disk>,
+    pub(crate) network: Option<Network>,
     pub(crate) input: Input,
     /// Counts instructions, each of which takes 2 to this power nanoseconds: then a run can be repeated exactly.
     pub(crate) count: Option<u8>,
@@ -120,7 +122,8 @@ impl Boot {
         }
     }
 
-    fn qemu(&self, image: &Image) -> Command {
+    /// The command that runs the machine.
+    pub(super) fn qemu(&self, image: &Image) -> Command {
         let mut command = Command::new("qemu-system-riscv64");
         command.args(["-machine", "virt", "-nographic", "-bios", "default"]);
         command.args(["-smp", &self.smp.to_string(), "-m", &self.memory]);
@@ -129,9 +132,12 @@ impl Boot {
             .arg(&image.kernel)
             .arg("-initrd")
             .arg(&image.archive);
+        command.args(["-global", "virtio-mmio.force-legacy=false"]);
         if let Some(disk) = &self.disk {
-            command.args(["-global", "virtio-mmio.force-legacy=false"]);
             command.args(disk.arguments());
+        }
+        if let Some(network) = &self.network {
+            command.args(network.arguments());
         }
         if let Some(shift) = self.count {
             // Where nothing is executed, time leaps to the next timer.

@@ -2,7 +2,10 @@
 
 pub(crate) mod boot;
 pub(crate) mod build;
+pub(crate) mod client;
 pub(crate) mod disk;
+pub(crate) mod layout;
+pub(crate) mod network;
 mod quote;
 mod transcript;
 pub(crate) mod vdso;
@@ -12,6 +15,7 @@ use anyhow::{Result, bail};
 use boot::{Boot, Input};
 use clap::Args;
 use disk::Disk;
+use network::{Forward, Network};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,6 +42,9 @@ pub(crate) struct Options {
     /// Runs without a disk
     #[arg(long, conflicts_with = "disk")]
     no_disk: bool,
+    /// Lets a port of this computer lead to one of the machine; 0 is any that is free. May be given several times
+    #[arg(long = "forward", value_name = "HOST:GUEST")]
+    forwards: Vec<Forward>,
     /// Boots with this image of the shared scheduler instead of the one from os/vdso
     #[arg(long, value_name = "FILE")]
     vdso: Option<PathBuf>,
@@ -69,11 +76,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Some(image) if image.exists() => Some(Disk::of(image)),
         Some(image) => bail!("there is no disk {}", image.display()),
     };
+    let network = Network::with(&options.forwards)?;
+    for forward in options.forwards.iter().filter(|forward| forward.host == 0) {
+        let host = network.host_port(forward.guest).unwrap_or_default();
+        eprintln!("port {host} of this computer leads to {}", forward.guest);
+    }
     let boot = Boot {
         smp: options.smp,
         memory: options.memory.clone(),
         limit: options.timeout.map(Duration::from_secs),
         disk,
+        network: Some(network),
         input: Input::Inherited,
         count: None,
         command: options.command.clone(),

@@ -8,14 +8,14 @@ use super::outcome::Outcome;
 use crate::cpp::{self, Pace};
 use crate::process;
 use crate::repository;
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use object::{Object, ObjectSymbol};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The unit tests and traces, with each compiler and its sanitizers.
 pub(super) fn host(context: &mut Context) -> Result<Outcome> {
-    let mut outcome = guide(context)?;
+    let mut outcome = guide(context, "docs/cpp-mcu.md", "cpp/tests/unit/guide.cpp")?;
     for preset in ["gcc", "clang", "gcc-thread", "clang-thread"] {
         let folder = cpp::build(preset, "unit-tests", &mut context.progress)?;
         let finished = context.command(&Command::new(folder.join("tests/unit/unit-tests")))?;
@@ -32,20 +32,14 @@ pub(super) fn host(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The guide, and the program that has its examples.
-const GUIDE: (&str, &str) = ("docs/cpp-mcu.md", "cpp/tests/unit/guide.cpp");
-
-/// Whether every line of the guide's C++ examples is in the program that compiles them, in order.
-fn guide(context: &mut Context) -> Result<Outcome> {
-    let text = std::fs::read_to_string(repository::path(GUIDE.0))?;
-    let program = std::fs::read_to_string(repository::path(GUIDE.1))?;
+/// Whether every line of a guide's C++ examples is in the program that compiles them, in order.
+pub(super) fn guide(context: &mut Context, guide: &str, examples: &str) -> Result<Outcome> {
+    let text = std::fs::read_to_string(repository::path(guide))?;
+    let program = std::fs::read_to_string(repository::path(examples))?;
     let Some(line) = missing_line(&text, &program) else {
         return Ok(Outcome::passed());
     };
-    context.show(&format!(
-        "{} has `{line}`, and {} has not",
-        GUIDE.0, GUIDE.1
-    ));
+    context.show(&format!("{guide} has `{line}`, and {examples} has not"));
     Ok(Outcome::failed())
 }
 
@@ -304,6 +298,12 @@ fn complaint(
             .env("LC_ALL", "C");
         context.progress.say(&process::describe(&command));
         let compiled = process::capture(&command, context.limit, |_| {})?;
+        ensure!(
+            !compiled.timed_out,
+            "`{}` took longer than {:?}",
+            process::describe(&command),
+            context.limit
+        );
         if !compiled.success() {
             return Ok((false, compiled.output));
         }

@@ -1,6 +1,7 @@
 //! Tests of the interleaver in `cpp/edge/tests`: under sanitizers, optimised, and on AArch64.
 
 use super::Context;
+use super::cpp::guide;
 use super::outcome::Outcome;
 use crate::cpp;
 use anyhow::Result;
@@ -19,9 +20,9 @@ const PRESETS: [(&str, &[&str]); 6] = [
 /// QEMU's user mode, with the libraries of the cross compiler.
 const AARCH64: &[&str] = &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"];
 
-/// The same suite, as each preset builds it.
+/// The guide's examples, and the same suite as each preset builds it.
 pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
+    let mut outcome = guide(context, "docs/cpp-edge.md", "cpp/edge/tests/guide.cpp")?;
     for (preset, emulator) in PRESETS {
         let folder = cpp::build(preset, "edge-tests", &mut context.progress)?;
         let program = folder.join("edge/tests/edge-tests");

@@ -159,6 +159,7 @@ impl ProgramTest {
             count: self.count,
             limit: Some(Duration::from_secs(self.limit)),
             disk,
+            network: None,
             input: if self.dialogue.is_empty() {
                 Input::None
             } else {

@@ -1,7 +1,9 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, cpp, domain, edge, image, machine, model, outside, storage};
+use super::{
+    Context, cpp, domain, edge, image, layout, machine, model, net, outside, storage,
+};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -180,6 +182,13 @@ pub(super) const STAGES: &[Stage] = &[
         run: image::tests,
     },
     Stage {
+        name: "layout",
+        about: "the code of a step of experiment B lies in few pages",
+        home: Home::Path(layout::SCRIPT),
+        limit: minutes(5),
+        run: layout::test,
+    },
+    Stage {
         name: "programs",
         about: "programs in the operating system, by their output",
         home: Home::Path(machine::PROGRAM_TESTS),
@@ -194,6 +203,13 @@ pub(super) const STAGES: &[Stage] = &[
         run: storage::test,
     },
     Stage {
+        name: "net",
+        about: "the operating system's network, with a program of this computer at the other end",
+        home: Home::Path("os/kernel/src/net"),
+        limit: minutes(3),
+        run: net::test,
+    },
+    Stage {
         name: "outside",
         about: "a C program built without this project, and ELF files that must be refused",
         home: Home::Path(outside::SOURCE),
@@ -201,6 +217,9 @@ pub(super) const STAGES: &[Stage] = &[
         run: outside::test,
     },
 ];
+
+/// What is optional in the Linux home is tested with the rest.
+const OPTIONAL: &str = "--features=corank-linux/domain,corank-linux/hyper";
 
 /// The workspaces of the repository; each is formatted by itself.
 const WORKSPACES: [&str; 3] = [".", "os", "core/mcu"];
@@ -229,6 +248,7 @@ fn lint(context: &mut Context) -> Result<Outcome> {
     let command = host_command(&[
         "clippy",
         "--workspace",
+        OPTIONAL,
         "--all-targets",
         "--",
         "-D",
@@ -238,13 +258,13 @@ fn lint(context: &mut Context) -> Result<Outcome> {
 }
 
 fn docs(context: &mut Context) -> Result<Outcome> {
-    let mut command = host_command(&["doc", "--workspace", "--no-deps"]);
+    let mut command = host_command(&["doc", "--workspace", OPTIONAL, "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     Ok(Outcome::of_command(&context.command(&command)?))
 }
 
 fn host(context: &mut Context) -> Result<Outcome> {
-    let command = host_command(&["test", "--workspace", "--no-fail-fast"]);
+    let command = host_command(&["test", "--workspace", OPTIONAL, "--no-fail-fast"]);
     Ok(Outcome::of_cargo_test(&context.command(&command)?))
 }
 

@@ -172,9 +172,10 @@ struct slab {
   return new (memory) header{this, room} + 1;
 }
 
-// A frame in the slot that is not the last one leaves a hole, until the item has ended.
+// A frame in the slot that is not the last one leaves a hole, until the item's own frame, the first one, is given back.
 [[gnu::noinline, gnu::cold]] inline void lane::give_back_elsewhere(header* head) noexcept {
   auto* const at = reinterpret_cast<unsigned char*>(head);
+  if (at == base_) top_ = base_;
   if (at >= base_ && at < end_) return;
   const size_t room = head->room;
   spare_ = new (head) spare{spare_, room};

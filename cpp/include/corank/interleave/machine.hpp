@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <memory>
-#include <unistd.h>
+#include <string>
 
 namespace corank {
 
@@ -26,9 +27,25 @@ struct memory_profile {
 
 namespace detail {
 
-inline size_t system_size(int name, size_t otherwise) {
-  const long size = sysconf(name);
-  return size > 0 ? static_cast<size_t>(size) : otherwise;
+// The data cache at this level of the first core, in bytes, as Linux has it from the machine; a common size where it does not know. The C library's
+// answer is no use: for the last cache it counts what other cores have, and on AArch64 it is 0.
+inline size_t cache_size(int level) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    int found = 0;
+    std::string type;
+    size_t kilobytes = 0;
+    std::ifstream(folder + "level") >> found;
+    std::ifstream(folder + "type") >> type;
+    if (found == level && type != "Instruction" && std::ifstream(folder + "size") >> kilobytes) return kilobytes << 10;
+  }
+  return level == 1 ? 32 << 10 : level == 2 ? 512 << 10 : 0;
+}
+
+// The second cache, asked for once: a short run must not begin with measuring the memory.
+inline size_t second_cache() {
+  static const size_t size = cache_size(2);
+  return size;
 }
 
 // Nanoseconds of something, by the steady clock.
@@ -74,9 +91,9 @@ class circle {
 // Takes about a tenth of a second, and 64 MiB or four times the last cache for that time, but never more than 256 MiB.
 inline memory_profile measure_memory() {
   memory_profile found{};
-  found.first_cache = system_size(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
-  found.second_cache = system_size(_SC_LEVEL2_CACHE_SIZE, 512 << 10);
-  found.last_cache = std::max(system_size(_SC_LEVEL3_CACHE_SIZE, found.second_cache), found.second_cache);
+  found.first_cache = cache_size(1);
+  found.second_cache = second_cache();
+  found.last_cache = std::max(cache_size(3), found.second_cache);
   circle lines(std::clamp<size_t>(4 * found.last_cache, 64 << 20, 256 << 20));
   constexpr size_t widths[] = {1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64};
   double interval[std::size(widths)];

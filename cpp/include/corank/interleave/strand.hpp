@@ -108,19 +108,18 @@ struct strand_root {
 
   // An item's frame ends by itself; that of a call is its strand's.
   struct last_suspend {
-    lane* home;
-    void* caller;
+    const strand_root& of;
     [[gnu::always_inline]] bool await_ready() const noexcept {
-      if (home != nullptr) home->item_ = nullptr;
-      return home != nullptr;
+      if (of.home_ != nullptr) of.home_->item_ = nullptr;
+      return of.home_ != nullptr;
     }
     // A call that ends where it began has no caller: that one looks by itself.
     std::coroutine_handle<> await_suspend(std::coroutine_handle<>) const noexcept {
-      return caller != nullptr ? std::coroutine_handle<>::from_address(caller) : std::noop_coroutine();
+      return of.caller_ != nullptr ? std::coroutine_handle<>::from_address(of.caller_) : std::noop_coroutine();
     }
     void await_resume() const noexcept {}
   };
-  last_suspend final_suspend() const noexcept { return {home_, caller_}; }
+  last_suspend final_suspend() const noexcept { return {*this}; }
 
   // Whether the strand in this frame is an item's; then where its outcome goes.
   [[gnu::always_inline]] void* begin(void* frame) noexcept {

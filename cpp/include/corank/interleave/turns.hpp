@@ -86,6 +86,12 @@ class turns {
     return begun_ < limit_ && !(position_ == end_) && !stop_.stop_requested();
   }
 
+  // How many items have not begun; as many as a number can say if the range does not know.
+  [[nodiscard]] size_t left() const {
+    if constexpr (std::sized_sentinel_for<End, Position>) return static_cast<size_t>(end_ - position_);
+    else return none;
+  }
+
   // Completes items until `count` are, or there are no more: `width` at a time.
   void interleave(size_t width, size_t count) {
     crew<value> lanes(width);
@@ -141,7 +147,6 @@ class turns {
     while (begun_ < count && more()) {
       in.index_ = begun_;
       in.begins_ = true;
-      in.top_ = in.base_;
       strand_form(work_)(in, *position_).release();
       ++begun_;
       ++position_;
@@ -188,7 +193,7 @@ size_t interleave_into(Items& items, Work& work, Output& output, const interleav
   if (options.width != automatic) {
     run.interleave(options.width < most_lanes ? options.width : most_lanes, all);
   } else {
-    choose_width(run, options.bytes);
+    choose_width(run, options);
   }
   return run.count();
 }

@@ -2,7 +2,7 @@
 //
 // What fits into the second cache waits so little that a switch costs more. For the rest the machine's memory says how many strands are enough, and a trial says
 // whether they pay: a few items are completed in the plain form and a few interleaved, in turn; the better form goes on, until the next trial. So data in
-// order, which the processor's own prefetcher brings, stays in the plain form. No item is done twice.
+// order, which the processor's own prefetcher brings, stays in the plain form. No item is done twice. A run that is too short for a trial goes by the size of its data.
 #pragma once
 
 #include "machine.hpp"
@@ -10,32 +10,60 @@
 
 namespace corank::detail {
 
-// A trial: each form has so many rounds, each of so many items for each lane.
+// A trial has at most so many rounds of each form, and one where the difference is clear; a round takes so long, or as many items as there are lanes.
 inline constexpr size_t trial_rounds = 3;
-inline constexpr size_t trial_items = 16;
-// Between two trials so many times their items are completed.
-inline constexpr size_t trial_distance = 100;
+inline constexpr double trial_nanoseconds = 10'000;
+inline constexpr double clear_difference = 1.5;
+// Until the next trial so many times its time passes; a run that takes less than this in the plain form has none.
+inline constexpr double trial_distance = 100;
+inline constexpr double shortest_with_trial = 2e6;
 // Interleaving must be better by this factor.
 inline constexpr double trial_margin = 0.95;
 
+// Whether data of so many bytes, 0 if nobody knows, is worth no thought.
+inline bool stays_plain(const interleave_options& options) {
+  return options.width == automatic && options.bytes != 0 && options.bytes <= second_cache();
+}
+
+// What a form takes: nanoseconds for each item, and in all.
+struct trial {
+  double best = 1e300;
+  double spent = 0;
+
+  // One round: `go_on(count)` completes items until `count` are.
+  template <class Turns, class Form>
+  void round(const Turns& run, size_t least, Form&& go_on) {
+    const size_t begin = run.count();
+    double time = 0;
+    // More and more at a time, so that the clock costs little.
+    for (size_t more = least; time < trial_nanoseconds && run.more(); more += more) time += nanoseconds([&] { go_on(run.count() + more); });
+    const size_t done = run.count() - begin;
+    spent += time;
+    if (done > 0) best = std::min(best, time / static_cast<double>(done));
+  }
+};
+
 template <class Turns>
-void choose_width(Turns& run, size_t bytes) {
+void choose_width(Turns& run, const interleave_options& options) {
   constexpr size_t all = ~size_t{0};
   if constexpr (!Turns::has_plain_form) {
     run.interleave(machine_memory().parallel, all);
   } else {
-    // Asked of the system alone: a short run over little data must not begin with measuring the memory.
-    if (bytes != 0 && bytes <= system_size(_SC_LEVEL2_CACHE_SIZE, 512 << 10)) return run.plain(all);
+    if (stays_plain(options)) return run.plain(all);
     const size_t width = machine_memory().parallel;
-    const size_t round = width * trial_items;
     while (run.more()) {
-      double plain = 1e300, interleaved = 1e300;
+      trial plain, interleaved;
       for (size_t time = 0; time < trial_rounds && run.more(); ++time) {
-        plain = std::min(plain, nanoseconds([&] { run.plain(run.count() + round); }));
-        interleaved = std::min(interleaved, nanoseconds([&] { run.interleave(width, run.count() + round); }));
+        plain.round(run, 1, [&](size_t count) { run.plain(count); });
+        if (plain.best * static_cast<double>(run.left()) < shortest_with_trial)
+          return options.bytes > machine_memory().last_cache ? run.interleave(width, all) : run.plain(all);
+        interleaved.round(run, width, [&](size_t count) { run.interleave(width, count); });
+        if (std::max(plain.best / interleaved.best, interleaved.best / plain.best) > clear_difference) break;
       }
-      const size_t until = run.count() + 2 * trial_rounds * round * trial_distance;
-      if (interleaved < trial_margin * plain) {
+      const bool pays = interleaved.best < trial_margin * plain.best;
+      const double items = trial_distance * (plain.spent + interleaved.spent) / (pays ? interleaved : plain).best;
+      const size_t until = run.count() + static_cast<size_t>(items) + 1;
+      if (pays) {
         run.interleave(width, until);
       } else {
         run.plain(until);

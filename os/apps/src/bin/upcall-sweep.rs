@@ -106,22 +106,30 @@ fn forget_interrupts() {
 /// clock's own ticks come in between now and then, and move an interrupt.
 struct Sweep {
     places: BTreeSet<usize>,
-    /// The delays that met the path.
+    /// The delays that met the path, in the first pass: neighbours, without those that a clock tick put there.
     range: Option<(usize, usize)>,
+    /// As many delays met it one after the other, up to the last that did.
+    run: (usize, usize),
+    /// How often the first pass has found none.
+    tries: usize,
     pass: usize,
     delay: usize,
 }
 
 /// Step of the first pass: fewer instructions than any path has.
 const STEP: usize = 8;
-/// Passes at most.
-const PASSES: usize = 12;
+/// Further apart than this they are not neighbours.
+const GAP: usize = 8 * STEP;
+/// Passes at most. In each, many an instruction is left out: what the kernel does takes a little longer in one round than in the next.
+const PASSES: usize = 100;
 
 impl Sweep {
     fn new() -> Self {
         Self {
             places: BTreeSet::new(),
             range: None,
+            run: (0, 0),
+            tries: 0,
             pass: 0,
             delay: 0,
         }
@@ -137,6 +145,12 @@ impl Sweep {
         };
         self.delay = self.delay.max(first) + step;
         if self.delay > last {
+            // Between the delays of the first pass there are others.
+            if self.range.is_none() && self.tries + 1 < STEP {
+                self.tries += 1;
+                self.delay = self.tries;
+                return Some(self.delay);
+            }
             self.pass += 1;
             let enough = self.range.is_none() || self.pass > 2 && self.complaint().is_none();
             if enough || self.pass == PASSES {
@@ -149,7 +163,9 @@ impl Sweep {
 
     fn next_pass(&mut self) -> Option<usize> {
         let (first, last) = self.range?;
-        self.range = Some((first.saturating_sub(STEP), (last + STEP).min(ROUNDS)));
+        // At first by as much as the path may go on. Then by an odd number: what differs from round to round comes at other delays then.
+        let wider = if self.pass == 1 { GAP } else { 1 };
+        self.range = Some((first.saturating_sub(wider), (last + wider).min(ROUNDS)));
         self.delay = 0;
         self.next()
     }
@@ -159,8 +175,13 @@ impl Sweep {
         let place = last_interrupted()?;
         self.places.insert(place);
         if self.pass == 0 {
-            let (first, _) = self.range.unwrap_or((self.delay, 0));
-            self.range = Some((first, self.delay));
+            let (first, last) = self.run;
+            let goes_on = last > 0 && self.delay - last <= GAP;
+            self.run = (if goes_on { first } else { self.delay }, self.delay);
+            let longest = self.range.map_or(0, |(first, last)| last - first);
+            if self.run.1 - self.run.0 >= longest {
+                self.range = Some(self.run);
+            }
         }
         Some(place)
     }

@@ -7,6 +7,9 @@
 use core::fmt::{self, Write};
 
 const SYSCALL_DUP: usize = 24;
+const SYSCALL_CONNECT: usize = 29;
+const SYSCALL_LISTEN: usize = 30;
+const SYSCALL_ACCEPT: usize = 31;
 const SYSCALL_OPEN: usize = 56;
 const SYSCALL_CLOSE: usize = 57;
 const SYSCALL_PIPE: usize = 59;
@@ -84,6 +87,20 @@ pub(crate) fn write(fd: usize, buffer: &[u8]) -> isize {
         SYSCALL_WRITE,
         [fd, buffer.as_ptr().expose_provenance(), buffer.len()],
     )
+}
+
+/// UDP, as in chapter 9.
+pub(crate) fn connect(address: u32, local_port: u16, remote_port: u16) -> isize {
+    let ports = [local_port, remote_port].map(usize::from);
+    syscall(SYSCALL_CONNECT, [address as usize, ports[0], ports[1]])
+}
+
+pub(crate) fn listen(port: u16) -> isize {
+    syscall(SYSCALL_LISTEN, [port.into(), 0, 0])
+}
+
+pub(crate) fn accept(listener: usize) -> isize {
+    syscall(SYSCALL_ACCEPT, [listener, 0, 0])
 }
 
 pub(crate) fn exit(code: i32) -> ! {

@@ -4,23 +4,19 @@
 //! asked waits for the [`Answer`]. So many requests can be under way at once, nobody looks again and again whether one is done,
 //! and a waiter that is dropped leaves no memory behind that the device still writes to.
 use super::plic;
+use super::virtio::{self, Dma};
 use crate::boot::Machine;
-use crate::memory::PAGE_SIZE;
-use alloc::alloc::{alloc_zeroed, dealloc};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::alloc::Layout;
 use core::fmt;
 use core::pin::Pin;
-use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
 use spin::{Mutex, Once};
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::mmio::MmioTransport;
 use virtio_drivers::transport::{DeviceType, Transport};
-use virtio_drivers::{BufferDirection, Hal, PhysAddr};
 
 /// Bytes of a sector, in which places on the disk are counted.
 pub(crate) const SECTOR: usize = 512;
@@ -151,21 +147,11 @@ pub(crate) fn get() -> Option<&'static Disk> {
 
 /// Finds the first block device among the machine's virtio devices and switches its interrupt on.
 pub(crate) fn init(machine: &Machine) {
-    for (registers, interrupt) in machine.virtio.iter().flatten() {
-        let Some(header) = NonNull::new(registers.start as *mut _) else {
-            continue;
-        };
-        // SAFETY: the device tree says that the registers of a virtio device lie there, and they are mapped.
-        let Ok(transport) = (unsafe { MmioTransport::new(header, registers.len()) }) else {
-            continue;
-        };
-        if transport.device_type() != DeviceType::Block {
-            continue;
-        }
+    for (transport, interrupt) in virtio::devices(machine, DeviceType::Block) {
         match Disk::new(transport) {
             Ok(disk) => {
                 DISK.call_once(|| disk);
-                plic::enable(*interrupt, self::interrupt);
+                plic::enable(interrupt, self::interrupt);
                 return;
             }
             Err(error) => crate::println!("corank: the disk cannot be used: {error}"),
@@ -309,41 +295,4 @@ impl Request {
             waker.wake();
         }
     }
-}
-
-/// Memory that the device may reach: all of the kernel's is, at the address at which the kernel sees it.
-struct Dma;
-
-impl Dma {
-    fn layout(pages: usize) -> Layout {
-        Layout::from_size_align(pages * PAGE_SIZE, PAGE_SIZE).expect("a queue is not that large")
-    }
-}
-
-// SAFETY: the kernel's memory is mapped at its physical address, so that the pointers are also what the device needs. The heap
-// gives each allocation to one owner, zeroed and aligned as the layout says.
-unsafe impl Hal for Dma {
-    fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
-        // SAFETY: a queue has at least one page.
-        let start = unsafe { alloc_zeroed(Dma::layout(pages)) };
-        // A physical address of 0 says that there is no memory.
-        let pointer = NonNull::new(start).unwrap_or(NonNull::dangling());
-        (start as PhysAddr, pointer)
-    }
-
-    unsafe fn dma_dealloc(_: PhysAddr, start: NonNull<u8>, pages: usize) -> i32 {
-        // SAFETY: the caller passes what `dma_alloc` has returned for so many pages.
-        unsafe { dealloc(start.as_ptr(), Dma::layout(pages)) };
-        0
-    }
-
-    unsafe fn mmio_phys_to_virt(address: PhysAddr, _: usize) -> NonNull<u8> {
-        NonNull::new(address as *mut u8).expect("registers do not lie at 0")
-    }
-
-    unsafe fn share(buffer: NonNull<[u8]>, _: BufferDirection) -> PhysAddr {
-        buffer.as_ptr().cast::<u8>() as PhysAddr
-    }
-
-    unsafe fn unshare(_: PhysAddr, _: NonNull<[u8]>, _: BufferDirection) {}
 }

@@ -1,6 +1,8 @@
-//! Devices: who interrupts, the disk, the clock on the wall.
+//! Devices: who interrupts, the disk, the network card, the clock on the wall.
 pub(crate) mod calendar;
 pub(crate) mod disk;
+pub(crate) mod net;
 pub(crate) mod plic;
+mod virtio;
 
 pub(crate) use plic::serve as interrupt;

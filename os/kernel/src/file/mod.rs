@@ -6,6 +6,7 @@ pub(crate) mod stored;
 use crate::console;
 use crate::fs::Failure;
 use crate::memory::user::{BadAddress, UserBuffer};
+use crate::net::Socket;
 use crate::process::Process;
 use crate::ring::Unparked;
 use crate::wait::WaitMode;
@@ -30,6 +31,8 @@ pub(crate) enum File {
     PipeRead(ReadEnd),
     /// The end of a pipe that is written.
     PipeWrite(WriteEnd),
+    /// A socket.
+    Socket(Socket),
 }
 
 /// The file is not for this use, as rCore-Tutorial-v3 says it.
@@ -55,6 +58,7 @@ impl File {
             File::Stored(file) => file.read(process, *buffer).map(Ok),
             File::Disk(file) => file.clone().read(process, *buffer).await,
             File::PipeRead(end) => end.read(process, mode, buffer).await.map(Ok),
+            File::Socket(socket) => socket.read(process, mode, buffer).await,
             File::ConsoleOutput | File::PipeWrite(_) => Ok(Err(NOT_ALLOWED)),
         }
     }
@@ -74,6 +78,7 @@ impl File {
             File::ConsoleOutput => console::write(process, *buffer).map(Ok),
             File::Disk(file) => file.clone().write(process, *buffer).await,
             File::PipeWrite(end) => end.write(process, mode, buffer).await,
+            File::Socket(socket) => socket.write(process, mode, buffer).await,
             File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Ok(Err(NOT_ALLOWED)),
         }
     }
@@ -89,6 +94,7 @@ impl File {
                 .read_at_once(process, buffer)
                 .map(|result| result.map(Ok)),
             File::Stored(file) => Some(file.read(process, buffer).map(Ok)),
+            File::Socket(socket) => socket.read_at_once(process, buffer),
             File::ConsoleInput | File::Disk(_) => None,
             File::ConsoleOutput | File::PipeWrite(_) => Some(Ok(Err(NOT_ALLOWED))),
         }
@@ -108,6 +114,7 @@ impl File {
                 written
             }
             File::ConsoleOutput => Some(console::write(process, buffer).map(Ok)),
+            File::Socket(socket) => socket.write_at_once(process, buffer),
             File::Disk(_) => None,
             File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Some(Ok(Err(NOT_ALLOWED))),
         }

@@ -15,7 +15,7 @@ use crate::device::disk;
 use crate::file::disk::DiskFile;
 use crate::hart;
 use crate::memory::heap;
-use crate::process::priority;
+use crate::process::{current_level, priority};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -196,13 +196,6 @@ pub(crate) async fn shut_down() {
     if is_there() && perform(Operation::Sync).await.is_err() {
         crate::println!("corank: the file system could not be written to its end");
     }
-}
-
-fn current_level() -> u8 {
-    corank::current()
-        .and_then(|coroutine| hart::executor().priority(coroutine))
-        .unwrap_or_default()
-        .level()
 }
 
 impl Queue {

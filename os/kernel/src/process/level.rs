@@ -132,3 +132,11 @@ pub(crate) fn follow_levels() {
         upcall::notify_if_due(process, now);
     });
 }
+
+/// The live level of the coroutine of the kernel that calls this.
+pub(crate) fn current_level() -> u8 {
+    corank::current()
+        .and_then(|coroutine| hart::executor().priority(coroutine))
+        .unwrap_or_default()
+        .level()
+}

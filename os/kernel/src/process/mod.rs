@@ -10,7 +10,7 @@ mod life;
 mod records;
 mod table;
 
-pub(crate) use level::{Global, follow_levels, priority};
+pub(crate) use level::{Global, current_level, follow_levels, priority};
 pub(crate) use life::start_first;
 pub(crate) use records::records;
 pub(crate) use table::{count, find};

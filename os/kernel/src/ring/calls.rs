@@ -33,7 +33,8 @@ use slab::Slab;
 pub(super) struct Calls {
     calls: Slab<Call>,
     /// First call of each bucket, by a hash of the keys; the others follow by `Call::next`. As many as `calls` has room for, a
-    /// power of two. Keys are the program's: several calls may have the same.
+    /// power of two. Keys are the program's: several calls may have the same. Empty until a call is looked for: then all are put in, once,
+    /// so that processes that never cancel nor re-prioritise have no work with it.
     buckets: Vec<u32>,
     /// How many submissions that report back wait behind others.
     linked: usize,
@@ -235,7 +236,7 @@ impl Calls {
             rest: (!rest.is_empty()).then(|| Box::new(Linked(rest))),
             cancel: None,
         });
-        if self.calls.len() > self.buckets.len() {
+        if !self.buckets.is_empty() && self.calls.len() > self.buckets.len() {
             self.grow();
         } else {
             self.enter(number);
@@ -399,7 +400,10 @@ impl Calls {
         }
     }
 
-    fn find(&self, key: u64) -> Option<usize> {
+    fn find(&mut self, key: u64) -> Option<usize> {
+        if self.buckets.is_empty() {
+            self.grow();
+        }
         let mut number = *self.buckets.get(self.bucket(key))?;
         while let Some(call) = self.calls.get(number as usize) {
             if call.served.key == key && call.served.reports() {
@@ -431,6 +435,9 @@ impl Calls {
 
     /// Puts a call into its bucket.
     fn enter(&mut self, number: usize) {
+        if self.buckets.is_empty() {
+            return;
+        }
         let bucket = self.bucket(self.calls[number].served.key);
         self.calls[number].next = core::mem::replace(&mut self.buckets[bucket], number as u32);
     }
@@ -438,6 +445,9 @@ impl Calls {
     /// Takes a call out of its bucket; `None` if there is no such call.
     fn leave(&mut self, number: usize) -> Option<()> {
         let call = self.calls.get(number)?;
+        if self.buckets.is_empty() {
+            return Some(());
+        }
         let (next, bucket) = (call.next, self.bucket(call.served.key));
         if self.buckets[bucket] == number as u32 {
             self.buckets[bucket] = next;

@@ -5,6 +5,7 @@
 mod files;
 mod fs;
 mod information;
+mod net;
 mod process;
 mod sync;
 mod thread;
@@ -172,6 +173,9 @@ pub(crate) fn at_once(
         LINKAT => Ok(FAILED),
         PIPE => fs::pipe(process, first),
         KILL => Ok(process::kill(first, second)),
+        UDP_CONNECT | LISTEN | ACCEPT | TCP_LISTEN..=NETWORK_STATUS => {
+            return net::at_once(process, number, arguments);
+        }
         GET_TIME => Ok(clock::milliseconds() as isize),
         GETPID => Ok(process.pid as isize),
         WAITPID => process::wait_at_once(process, first, second).unwrap_or(Ok(STILL_RUNNING)),
@@ -206,6 +210,7 @@ pub(crate) fn can_be_dropped(process: &Process, number: usize, first: usize) -> 
     match number {
         READ | WRITE => !matches!(process.file(first), Some(File::Disk(_))),
         SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS | WAIT_THREAD => true,
+        ACCEPT | TCP_CONNECT => true,
         _ => false,
     }
 }
@@ -241,6 +246,7 @@ pub(crate) async fn wait(
         DIRECTORY_MAKE..=DIRECTORY_CHANGE | SPACE => {
             apart(files::serve(process, number, arguments)).await
         }
+        ACCEPT | TCP_CONNECT => Ok(apart(net::wait(process, mode, number, arguments)).await),
         _ => at_once(process, number, arguments).unwrap_or(Ok(FAILED)),
     }
 }

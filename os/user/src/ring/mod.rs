@@ -33,7 +33,7 @@ use alloc::vec::Vec;
 use corank_abi::call::PIPE;
 
 pub use call::{AsyncCall, Ended, NamedCall};
-pub use payload::{Code, Data, Fill, Payload, Plain, Signal, Undo};
+pub use payload::{Code, Data, Fill, Opened, Payload, Plain, Signal, Undo};
 pub use shared::ENTRIES;
 pub(crate) use shared::Ring;
 

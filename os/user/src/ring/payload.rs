@@ -1,7 +1,7 @@
 //! What a call works on, and what comes of it.
 use alloc::vec::Vec;
 
-use corank_abi::call::{CONDVAR_SIGNAL, MUTEX_UNLOCK};
+use corank_abi::call::{CLOSE, CONDVAR_SIGNAL, MUTEX_UNLOCK};
 
 use super::Transferred;
 use super::call::Ended;
@@ -55,6 +55,25 @@ unsafe impl<const CALL: usize, const ARGUMENT: usize> Payload for Undo<CALL, ARG
     fn undo(self, arguments: &[usize; 3], ended: Ended) {
         if matches!(ended, Ended::Completed(0..)) {
             let _ = number_call(CALL, [arguments[ARGUMENT], 0, 0]);
+        }
+    }
+}
+
+/// No memory, and a file that the call opens: it is closed if nobody sees the result.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened;
+
+// SAFETY: no memory is named.
+unsafe impl Payload for Opened {
+    type Output = Result<usize, Error>;
+
+    fn finish(self, result: isize) -> Self::Output {
+        check(result)
+    }
+
+    fn undo(self, _: &[usize; 3], ended: Ended) {
+        if let Ended::Completed(file @ 0..) = ended {
+            let _ = number_call(CLOSE, [file as usize, 0, 0]);
         }
     }
 }

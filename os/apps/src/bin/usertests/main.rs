@@ -23,6 +23,7 @@ mod image;
 mod inheritance;
 mod injected;
 mod memory;
+mod network;
 mod parked;
 mod pipes;
 mod preemption;
@@ -52,6 +53,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("synchronisation", synchronisation::TESTS),
     ("memory", memory::TESTS),
     ("files", files::TESTS),
+    ("network", network::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
     ("batches", batches::TESTS),

@@ -1,0 +1,82 @@
+// Comparing models: in one run, in turn, each result checked.
+#pragma once
+
+#include <corank/interleave.hpp>
+#include <corank/interleave/machine.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+// What is measured.
+struct point {
+  std::string algorithm;
+  std::string type;
+  std::string layout;
+  // The data that a pass looks at.
+  size_t bytes = 0;
+  // Bytes of a leaf, elements of a row; 0: it has none.
+  size_t leaf = 0;
+  size_t columns = 0;
+};
+
+// One side of a comparison: a pass over all the data.
+struct model {
+  std::string name;
+  std::function<void()> pass;
+  // How many strands; 0: it has none.
+  size_t width = 0;
+};
+
+struct options {
+  bool quick = false;
+  // Passes that are kept, after one that is not.
+  int runs = 10;
+  std::string compiler = "unknown";
+  // Only these, if any are named.
+  std::vector<std::string> algorithms;
+  std::vector<size_t> sizes;
+  std::vector<size_t> widths;
+  std::vector<std::string> types;
+};
+extern options chosen;
+
+// Whether to measure an algorithm, or a type; whether any was named.
+bool wanted(const std::vector<std::string>& names, const std::string& name);
+
+// Sizes of data, ascending: from a quarter of the first cache to eight times the last one, or what fits into a tenth of the machine's memory.
+std::vector<size_t> sizes();
+// Numbers of strands.
+std::vector<size_t> widths();
+
+// Runs each model as often, in turn, and prints a row for each time: nanoseconds of a pass. `result` says what came of the last pass, and wipes it. The first model is the
+// sequential one; if another one's result is not the same the program ends with an error.
+void compare(const point& at, const std::vector<model>& models, const std::function<uint64_t()>& result);
+
+// The same order for whatever is scattered: a permutation of `count` places.
+std::vector<uint32_t> scattered(size_t count);
+
+// Puts something into a sum so that its place counts.
+inline uint64_t mix(uint64_t sum, uint64_t value) { return (sum ^ value) * 0x9e3779b97f4a7c15 + (sum >> 29); }
+
+// A second thread that waits for work.
+class second_thread {
+ public:
+  second_thread();
+  ~second_thread();
+  // Runs one function here and the other one there, to their ends.
+  void both(const std::function<void()>& here, const std::function<void()>& there);
+
+ private:
+  struct state;
+  state* state_;
+};
+
+void tree_scan();
+void lookups();
+void rows();
+
+}  // namespace bench

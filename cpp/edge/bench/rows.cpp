@@ -1,0 +1,242 @@
+// The three algorithms over rows: support vector machine, normalisation, convolution (thesis, section 4.3.2).
+#include "measure.hpp"
+#include "protothread.hpp"
+#include "vectorised.hpp"
+
+#include <corank/interleave/rows.hpp>
+
+#include <memory>
+#include <numeric>
+
+#define CORANK_KERNELS bench::usual
+#include "kernels.hpp"
+
+namespace bench {
+namespace {
+
+template <class T>
+const char* name_of();
+template <>
+const char* name_of<int16_t>() { return "i16"; }
+template <>
+const char* name_of<int32_t>() { return "i32"; }
+template <>
+const char* name_of<float>() { return "f32"; }
+template <>
+const char* name_of<double>() { return "f64"; }
+
+// Small whole numbers of each type: sums of products are exact, in whatever order they are added up.
+template <class T>
+T element(size_t at) {
+  return static_cast<T>(static_cast<int>(mix(at, 7) >> 40 & 255) - 128);
+}
+
+// A matrix whose rows are in memory in order or scattered, and one of the same layout for what comes of it.
+template <class T>
+struct matrix {
+  matrix(size_t bytes, size_t row_columns, const std::string& layout, bool with_output)
+      : columns(row_columns), data(bytes / sizeof(T)), output(with_output ? bytes / sizeof(T) : 0) {
+    std::vector<T> pattern(1 << 16);
+    for (size_t at = 0; at < pattern.size(); ++at) pattern[at] = element<T>(at);
+    for (size_t at = 0; at < data.size(); ++at) data[at] = pattern[at % pattern.size()];
+    const size_t rows = data.size() / columns;
+    const std::vector<uint32_t> places = scattered(layout == "scattered" ? rows : 0);
+    for (size_t row = 0; row < rows; ++row) {
+      const size_t place = places.empty() ? row : places[row];
+      in.push_back(&data[place * columns]);
+      if (with_output) out.push_back(&output[place * columns]);
+    }
+  }
+  size_t columns;
+  std::vector<T> data, output;
+  std::vector<const T*> in;
+  std::vector<T*> out;
+};
+
+// An algorithm is `work(row)`, by the row's number, for rows from `first()` up to `behind()`; `ask(row)` names the memory that it reads and no row before it has read.
+// What it writes depends on the row alone, so the rows' order does not matter.
+template <class T>
+struct svm {
+  static constexpr const char* name = "svm";
+  static constexpr bool maps = false;
+  matrix<T>& of;
+  std::vector<T> weights;
+  std::vector<uint8_t> decided;
+
+  explicit svm(matrix<T>& matrix) : of(matrix), weights(matrix.columns), decided(matrix.in.size()) {
+    for (size_t at = 0; at < weights.size(); ++at) weights[at] = static_cast<T>(element<T>(at + 12345) / 2);
+  }
+  [[nodiscard]] size_t first() const { return 0; }
+  [[nodiscard]] size_t behind() const { return of.in.size(); }
+  [[nodiscard]] const T* ask(size_t row) const { return of.in[row]; }
+  [[gnu::always_inline]] void work(size_t row) { decided[row] = usual::svm(of.in[row], of.columns, weights.data()); }
+  void vectorised() { vectorised_svm(of.in.data(), of.in.size(), of.columns, weights.data(), decided.data()); }
+};
+
+template <class T>
+struct norm {
+  static constexpr const char* name = "norm";
+  static constexpr bool maps = true;
+  matrix<T>& of;
+
+  explicit norm(matrix<T>& matrix) : of(matrix) {}
+  [[nodiscard]] size_t first() const { return 0; }
+  [[nodiscard]] size_t behind() const { return of.in.size(); }
+  [[nodiscard]] const T* ask(size_t row) const { return of.in[row]; }
+  [[gnu::always_inline]] void work(size_t row) { usual::norm(of.in[row], of.columns, of.out[row]); }
+  void vectorised() { vectorised_norm(of.in.data(), of.in.size(), of.columns, of.out.data()); }
+};
+
+template <class T>
+struct cnn {
+  static constexpr const char* name = "cnn";
+  static constexpr bool maps = true;
+  matrix<T>& of;
+
+  explicit cnn(matrix<T>& matrix) : of(matrix) {}
+  [[nodiscard]] size_t first() const { return 1; }
+  [[nodiscard]] size_t behind() const { return of.in.size() - 1; }
+  [[nodiscard]] const T* ask(size_t row) const { return of.in[row + 1]; }
+  [[gnu::always_inline]] void work(size_t row) { usual::cnn(of.in[row - 1], of.in[row], of.in[row + 1], of.columns, of.out[row]); }
+  void vectorised() { vectorised_cnn(of.in.data(), of.in.size(), of.columns, of.out.data()); }
+};
+
+// Rows that one strand or protothread works on, one after the other: as many as for_each_row gives to one at most.
+constexpr size_t block = corank::detail::most_in_block;
+
+template <class Algorithm>
+struct models {
+  Algorithm& of;
+  size_t bytes;
+
+  void sequential(size_t from, size_t to) const {
+    for (size_t row = from; row < to; ++row) of.work(row);
+  }
+
+  void sequential_prefetch() const {
+    for (size_t row = of.first(); row < of.behind(); ++row) {
+      if (row + 2 < of.behind()) corank::prefetch_now(of.ask(row + 2), bytes);
+      of.work(row);
+    }
+  }
+
+  template <bool Prefetch>
+  static corank::strand<> rows_in_turn(corank::lane&, const models* self, size_t row) {
+    for (const size_t behind = std::min(row + block, self->of.behind()); row < behind; ++row) {
+      if constexpr (Prefetch) co_await corank::prefetch(self->of.ask(row), self->bytes);
+      else co_await corank::turn{};
+      self->of.work(row);
+    }
+  }
+  [[nodiscard]] auto blocks() const {
+    const size_t count = (of.behind() - of.first() + block - 1) / block;
+    return std::views::iota(size_t{0}, count) | std::views::transform([first = of.first()](size_t at) { return first + at * block; });
+  }
+  template <bool Prefetch>
+  void coroutine(size_t width) const {
+    corank::interleave(blocks(), [this](corank::lane& here, size_t row) { return rows_in_turn<Prefetch>(here, this, row); }, {.width = width});
+  }
+
+  void automatic(size_t all_bytes) const {
+    const auto plain = [this](size_t row) { sequential(row, std::min(row + block, of.behind())); };
+    const auto strand = [this](corank::lane& here, size_t row) { return rows_in_turn<true>(here, this, row); };
+    corank::interleave(blocks(), corank::either{strand, plain}, {.bytes = all_bytes});
+  }
+
+  struct thread {
+    int line;
+    size_t row, behind;
+  };
+  bool go_on(thread& self) const {
+    PT_BEGIN(self);
+    for (; self.row < self.behind; ++self.row) {
+      corank::prefetch_now(of.ask(self.row), bytes);
+      PT_YIELD(self);
+      of.work(self.row);
+    }
+    PT_END(self);
+  }
+  void protothreads(size_t width) const {
+    size_t next = of.first();
+    run_protothreads<thread>(
+        width,
+        [&](thread& self) {
+          if (next >= of.behind()) return false;
+          self = {0, next, std::min(next + block, of.behind())};
+          next += block;
+          return true;
+        },
+        [&](thread& self) { return go_on(self); });
+  }
+
+  // Asks for a group of rows, then works on them (group prefetching).
+  void by_hand(size_t width) const {
+    for (size_t from = of.first(); from < of.behind(); from += width) {
+      const size_t to = std::min(from + width, of.behind());
+      for (size_t row = from; row < to; ++row) corank::prefetch_now(of.ask(row), bytes);
+      for (size_t row = from; row < to; ++row) of.work(row);
+    }
+  }
+
+  void threads(second_thread& other) const {
+    const size_t middle = (of.first() + of.behind()) / 2;
+    other.both([&] { sequential(of.first(), middle); }, [&] { sequential(middle, of.behind()); });
+  }
+};
+
+// Something that depends on every result, which is wiped.
+template <class T>
+uint64_t result_of(std::vector<T>& results) {
+  uint64_t sum = 0;
+  for (T& each : results) sum = mix(sum, static_cast<uint64_t>(static_cast<int64_t>(std::exchange(each, T{}) * 1024)));
+  return sum;
+}
+
+template <template <class> class Algorithm, class T>
+void measure(size_t bytes, size_t columns, const std::string& layout) {
+  if (bytes / (columns * sizeof(T)) < block) return;
+  matrix<T> data(bytes, columns, layout, Algorithm<T>::maps);
+  Algorithm<T> of(data);
+  const models<Algorithm<T>> run{of, columns * sizeof(T)};
+  second_thread other;
+  std::vector<model> all{
+      {"sequential", [&] { run.sequential(of.first(), of.behind()); }},
+      {"sequential-prefetch", [&] { run.sequential_prefetch(); }},
+      {"vectorised", [&] { of.vectorised(); }},
+      {"auto", [&] { run.automatic(bytes); }},
+      {"threads-2", [&] { run.threads(other); }},
+  };
+  for (const size_t width : widths()) {
+    all.push_back({"coroutine", [&, width] { run.template coroutine<false>(width); }, width});
+    all.push_back({"coroutine-prefetch", [&, width] { run.template coroutine<true>(width); }, width});
+    all.push_back({"protothreads", [&, width] { run.protothreads(width); }, width});
+    all.push_back({"hand-interleaved", [&, width] { run.by_hand(width); }, width});
+  }
+  compare({Algorithm<T>::name, name_of<T>(), layout, bytes, 0, columns}, all, [&] {
+    if constexpr (Algorithm<T>::maps) return result_of(data.output);
+    else return result_of(of.decided);
+  });
+}
+
+template <template <class> class Algorithm>
+void all_types(size_t bytes, size_t columns) {
+  if (!wanted(chosen.algorithms, Algorithm<float>::name)) return;
+  for (const std::string layout : {"ordered", "scattered"}) {
+    if (wanted(chosen.types, "i16")) measure<Algorithm, int16_t>(bytes, columns, layout);
+    if (!chosen.quick && wanted(chosen.types, "i32")) measure<Algorithm, int32_t>(bytes, columns, layout);
+    if (wanted(chosen.types, "f32")) measure<Algorithm, float>(bytes, columns, layout);
+    if (!chosen.quick && wanted(chosen.types, "f64")) measure<Algorithm, double>(bytes, columns, layout);
+  }
+}
+
+}  // namespace
+
+void rows() {
+  for (const size_t bytes : sizes()) {
+    all_types<svm>(bytes, 256);
+    all_types<norm>(bytes, 256);
+    all_types<cnn>(bytes, 256);
+  }
+}
+
+}  // namespace bench

@@ -1,0 +1,256 @@
+// The tree, the table and the rows: the same as the standard library's, whatever the width.
+#include "allocations.hpp"
+
+#include <corank/interleave/btree.hpp>
+#include <corank/interleave/hash_table.hpp>
+#include <corank/interleave/rows.hpp>
+
+#include <gtest/gtest.h>
+
+#include <climits>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <random>
+#include <unordered_map>
+
+namespace {
+
+// Small nodes: many levels with few keys.
+using small_tree = corank::btree<int, int, 64, 64>;
+using usual_tree = corank::btree<uint64_t, uint64_t>;
+
+const std::vector<size_t> widths{corank::automatic, 1, 2, 7, 32};
+
+template <class Tree>
+std::vector<std::pair<int, int>> all_of(const Tree& tree) {
+  std::vector<std::pair<int, int>> pairs;
+  tree.scan(INT_MIN, INT_MAX, [&](int key, int value) { pairs.emplace_back(key, value); });
+  return pairs;
+}
+
+std::vector<std::pair<int, int>> all_of(const std::map<int, int>& map) { return {map.begin(), map.end()}; }
+
+}  // namespace
+
+TEST(btree, is_like_a_map) {
+  std::mt19937 chance(2);
+  for (const int range : {10, 300, 100'000}) {
+    small_tree tree;
+    std::map<int, int> map;
+    for (int time = 0; time < 20'000; ++time) {
+      const int key = static_cast<int>(chance() % static_cast<unsigned>(range)) - range / 2;
+      switch (chance() % 4) {
+        case 0:
+          EXPECT_EQ(tree.erase(key), map.erase(key) == 1);
+          break;
+        case 1: {
+          const int* const found = tree.find(key);
+          const auto expected = map.find(key);
+          ASSERT_EQ(found != nullptr, expected != map.end());
+          if (found != nullptr) {
+            EXPECT_EQ(*found, expected->second);
+          }
+          break;
+        }
+        default:
+          EXPECT_EQ(tree.insert(key, time), map.emplace(key, time).second);
+      }
+      ASSERT_EQ(tree.size(), map.size());
+    }
+    EXPECT_EQ(all_of(tree), all_of(map));
+    for (int time = 0; time < 200; ++time) {
+      const int from = static_cast<int>(chance() % 1000) - 500, to = from + static_cast<int>(chance() % 100);
+      std::vector<std::pair<int, int>> found;
+      tree.scan(from, to, [&](int key, int value) { found.emplace_back(key, value); });
+      EXPECT_EQ(found, (std::vector<std::pair<int, int>>(map.lower_bound(from), map.lower_bound(to))));
+    }
+  }
+}
+
+TEST(btree, batches_are_like_single_lookups) {
+  std::mt19937 chance(3);
+  for (const int count : {0, 1, 5, 100, 20'000}) {
+    small_tree tree;
+    for (int time = 0; time < count; ++time) tree.insert(static_cast<int>(chance() % 30'000), time);
+    std::vector<int> keys(5000);
+    for (int& key : keys) key = static_cast<int>(chance() % 30'000);
+    std::vector<const int*> expected;
+    for (const int key : keys) expected.push_back(tree.find(key));
+    for (const size_t width : widths) EXPECT_EQ(tree.multi_get(keys, {.width = width}), expected);
+  }
+}
+
+TEST(btree, range_scans_take_turns) {
+  std::mt19937 chance(4);
+  small_tree tree;
+  for (int time = 0; time < 20'000; ++time) tree.insert(static_cast<int>(chance() % 50'000), time);
+  std::vector<std::pair<int, int>> ranges;
+  for (int time = 0; time < 300; ++time) {
+    const int from = static_cast<int>(chance() % 50'000) - 100;
+    ranges.emplace_back(from, from + static_cast<int>(chance() % 300) - 20);
+  }
+  for (const size_t width : widths) {
+    std::vector<std::vector<std::pair<int, int>>> found(ranges.size()), expected(ranges.size());
+    EXPECT_EQ(tree.multi_scan(ranges, [&](size_t at, int key, int value) { found[at].emplace_back(key, value); }, {.width = width}), ranges.size());
+    for (size_t at = 0; at < ranges.size(); ++at)
+      tree.scan(ranges[at].first, ranges[at].second, [&](int key, int value) { expected[at].emplace_back(key, value); });
+    EXPECT_EQ(found, expected);
+  }
+}
+
+TEST(btree, a_fold_goes_through_all_in_order) {
+  for (const int count : {0, 1, 6, 7, 1000, 50'000}) {
+    small_tree tree;
+    for (int key = count; key > 0; --key) tree.insert(key, 2 * key);
+    for (const size_t width : widths) {
+      // Not the same from right to left: the last key of each part, and how often a key was not above the one before.
+      struct state {
+        int last, wrong;
+        long sum;
+      };
+      const state found = tree.fold(
+          state{0, 0, 0},
+          [](state at, int key, int value) { return state{key, at.wrong + (key > at.last ? 0 : 1), at.sum + value}; },
+          [](state left, state right) { return state{right.last, left.wrong + right.wrong + (right.last >= left.last ? 0 : 1), left.sum + right.sum}; },
+          {.width = width});
+      EXPECT_EQ(found.wrong, 0);
+      EXPECT_EQ(found.sum, long{count} * (count + 1));
+    }
+  }
+}
+
+TEST(btree, is_filled_in_any_order_of_memory) {
+  std::mt19937 chance(5);
+  for (const size_t count : {0, 1, 6, 7, 42, 43, 5000, 30'000}) {
+    std::vector<std::pair<int, int>> pairs;
+    for (size_t at = 0; at < count; ++at) pairs.emplace_back(static_cast<int>(3 * at), static_cast<int>(at));
+    std::vector<size_t> places(count / small_tree::keys_per_leaf() + 1);
+    std::iota(places.begin(), places.end(), size_t{0});
+    std::shuffle(places.begin(), places.end() - (count % small_tree::keys_per_leaf() == 0 ? 1 : 0), chance);
+    small_tree tree;
+    tree.fill(pairs, [&](size_t at) { return places[at]; });
+    EXPECT_EQ(tree.size(), count);
+    EXPECT_EQ(all_of(tree), pairs);
+    // And grows on.
+    std::map<int, int> map(pairs.begin(), pairs.end());
+    for (int time = 0; time < 3000; ++time) {
+      const int key = static_cast<int>(chance() % 100'000);
+      EXPECT_EQ(tree.insert(key, -1), map.emplace(key, -1).second);
+    }
+    EXPECT_EQ(all_of(tree), all_of(map));
+  }
+}
+
+TEST(btree, an_insertion_happens_as_a_whole_or_not_at_all) {
+  const size_t held = test::allocated;
+  {
+    small_tree tree;
+    int refused = 0;
+    for (int key = 0; key < 5000; ++key) {
+      test::succeeding = 0;
+      bool inserted = false;
+      try {
+        inserted = tree.insert(key * 7919 % 5000, key);
+      } catch (const std::bad_alloc&) {
+        test::succeeding = -1;
+        ++refused;
+        ASSERT_EQ(tree.size(), static_cast<size_t>(key));
+        ASSERT_EQ(tree.find(key * 7919 % 5000), nullptr);
+        inserted = tree.insert(key * 7919 % 5000, key);
+      }
+      test::succeeding = -1;
+      ASSERT_TRUE(inserted);
+    }
+    EXPECT_GT(refused, 0);
+    EXPECT_EQ(all_of(tree).size(), 5000u);
+  }
+  EXPECT_EQ(test::allocated, held);
+}
+
+TEST(hash_table, is_like_an_unordered_map) {
+  std::mt19937 chance(6);
+  for (const unsigned range : {10u, 300u, 100'000u}) {
+    corank::hash_table<unsigned, int> table;
+    std::unordered_map<unsigned, int> map;
+    for (int time = 0; time < 30'000; ++time) {
+      const unsigned key = chance() % range;
+      switch (chance() % 4) {
+        case 0:
+          EXPECT_EQ(table.erase(key), map.erase(key) == 1);
+          break;
+        case 1: {
+          const int* const found = table.find(key);
+          const auto expected = map.find(key);
+          ASSERT_EQ(found != nullptr, expected != map.end());
+          if (found != nullptr) {
+            EXPECT_EQ(*found, expected->second);
+          }
+          break;
+        }
+        default:
+          EXPECT_EQ(table.insert(key, time), map.emplace(key, time).second);
+      }
+      ASSERT_EQ(table.size(), map.size());
+    }
+    std::vector<unsigned> keys(5000);
+    for (unsigned& key : keys) key = chance() % (2 * range);
+    std::vector<const int*> expected;
+    for (const unsigned key : keys) expected.push_back(table.find(key));
+    for (const size_t width : widths) EXPECT_EQ(table.multi_find(keys, {.width = width}), expected);
+  }
+}
+
+namespace {
+// All keys that are equal modulo 4 collide, and probing goes around the end of the table.
+struct bad_hash {
+  size_t operator()(int key) const { return static_cast<size_t>(key % 4) - 2; }
+};
+}  // namespace
+
+TEST(hash_table, survives_collisions) {
+  std::mt19937 chance(7);
+  corank::hash_table<int, int, bad_hash> table;
+  std::map<int, int> map;
+  for (int time = 0; time < 20'000; ++time) {
+    const int key = static_cast<int>(chance() % 60);
+    if (chance() % 2 == 0) {
+      EXPECT_EQ(table.erase(key), map.erase(key) == 1);
+    } else {
+      EXPECT_EQ(table.insert(key, time), map.emplace(key, time).second);
+    }
+    for (int each = 0; each < 60; ++each) {
+      const int* const found = table.find(each);
+      ASSERT_EQ(found != nullptr, map.contains(each));
+      if (found != nullptr) {
+        ASSERT_EQ(*found, map[each]);
+      }
+    }
+  }
+}
+
+TEST(hash_table, an_empty_one_has_no_key) {
+  const corank::hash_table<int, int> table;
+  EXPECT_EQ(table.find(1), nullptr);
+  EXPECT_EQ(table.bytes(), 0u);
+  const std::vector<int> keys{1, 2};
+  for (const size_t width : widths) EXPECT_EQ(table.multi_find(keys, {.width = width}), (std::vector<const int*>{nullptr, nullptr}));
+}
+
+TEST(rows, each_is_worked_on_once) {
+  for (const size_t width : widths) {
+    std::vector<float> matrix(1000 * 64);
+    std::vector<float*> rows;
+    for (size_t row = 0; row < 1000; ++row) rows.push_back(&matrix[row * 377 % 1000 * 64]);
+    EXPECT_EQ(corank::for_each_row(rows, 64, [](float* row) { for (int column = 0; column < 64; ++column) row[column] += 1; }, {.width = width}), 1000u);
+    EXPECT_EQ(matrix, std::vector<float>(1000 * 64, 1));
+  }
+}
+
+TEST(rows, may_be_constant) {
+  const std::vector<int> matrix{1, 2, 3, 4, 5, 6};
+  const std::vector<const int*> rows{&matrix[3], &matrix[0]};
+  int sum = 0;
+  corank::for_each_row(rows, 3, [&](const int* row) { sum = 10 * sum + row[0]; });
+  EXPECT_EQ(sum, 41);
+}

@@ -1,0 +1,155 @@
+// A hash table whose batches of lookups hide the memory's latency.
+//
+//   corank::hash_table<uint64_t, uint64_t> table;
+//   table.insert(7, 49);
+//   std::vector<const uint64_t*> values = table.multi_find(keys);      null where a key is not there
+//
+// Open addressing with linear probing, at most 3/4 full; keys and values are small and plain. Not for several threads while one of them changes it.
+#pragma once
+
+#include "blocks.hpp"
+
+#include <memory>
+#include <type_traits>
+
+namespace corank {
+
+// Spreads whole numbers over all bits: `std::hash` leaves them as they are.
+struct mixed_hash {
+  template <class Key>
+    requires std::is_integral_v<Key>
+  size_t operator()(Key key) const noexcept {
+    // The finalizer of MurmurHash3 (public domain).
+    auto bits = static_cast<uint64_t>(key);
+    bits = (bits ^ (bits >> 33)) * 0xff51afd7ed558ccd;
+    bits = (bits ^ (bits >> 33)) * 0xc4ceb9fe1a85ec53;
+    return static_cast<size_t>(bits ^ (bits >> 33));
+  }
+};
+
+template <class Key, class Value, class Hash = mixed_hash>
+class hash_table {
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>, "corank: a hash_table's entries are copied as bytes");
+
+  struct entry {
+    Key key;
+    Value value;
+    bool used;
+  };
+
+ public:
+  hash_table() = default;
+
+  // How many keys there are.
+  [[nodiscard]] size_t size() const noexcept { return size_; }
+  // What the entries take.
+  [[nodiscard]] size_t bytes() const noexcept { return room() * sizeof(entry); }
+
+  // From now on `count` keys have room. Throws std::bad_alloc, and then nothing has changed.
+  void reserve(size_t count) {
+    size_t room = 16;
+    while (room * 3 / 4 < count) room *= 2;
+    if (entries_ != nullptr && room <= this->room()) return;
+    auto old = std::exchange(entries_, std::make_unique<entry[]>(room));
+    const size_t old_room = old != nullptr ? this->room() : 0;
+    mask_ = room - 1;
+    for (size_t at = 0; at < old_room; ++at)
+      if (old[at].used) entries_[place_of(old[at].key)] = old[at];
+  }
+
+  // Adds the key with this value, unless it is there: then nothing changes and the result is false. Throws as reserve.
+  bool insert(const Key& key, const Value& value) {
+    reserve(size_ + 1);
+    entry& in = entries_[place_of(key)];
+    if (in.used) return false;
+    in = {key, value, true};
+    ++size_;
+    return true;
+  }
+
+  // Removes the key; false: it was not there. Entries behind it move up, so that none is hidden behind a hole.
+  bool erase(const Key& key) {
+    if (size_ == 0) return false;
+    size_t hole = place_of(key);
+    if (!entries_[hole].used) return false;
+    for (size_t at = next(hole); entries_[at].used; at = next(at)) {
+      // How far the entry is from where it would like to be; it may go into the hole if that is no less far from there.
+      const size_t wanted = Hash{}(entries_[at].key) & mask_;
+      if (((at - wanted) & mask_) >= ((at - hole) & mask_)) {
+        entries_[hole] = entries_[at];
+        hole = at;
+      }
+    }
+    entries_[hole].used = false;
+    --size_;
+    return true;
+  }
+
+  // The value of the key, null if it is not there. Valid until the table changes.
+  [[nodiscard]] const Value* find(const Key& key) const {
+    if (size_ == 0) return nullptr;
+    return value_from(Hash{}(key) & mask_, key);
+  }
+
+  // As find, for a run of one's own. Entries that are looked at are neighbours: it gives way once.
+  strand<const Value*> find_in_turn(lane&, Key key) const {
+    if (size_ == 0) co_return nullptr;
+    const size_t first = Hash{}(key) & mask_;
+    co_await prefetch(&entries_[first], sizeof(entry));
+    co_return value_from(first, key);
+  }
+
+  // The values of many keys, in their order, null where a key is not there: written to out[0], out[1], … Returns how many, less than all only if a stop was requested.
+  template <std::ranges::random_access_range Keys, std::random_access_iterator Output>
+  size_t multi_find(Keys&& keys, Output out, interleave_options options = {}) const {
+    if (options.bytes == 0) options.bytes = bytes();
+    const auto first = std::ranges::begin(keys);
+    return detail::interleave_blocks(
+        static_cast<size_t>(std::ranges::distance(keys)), [&](lane& here, size_t from, size_t behind) { return find_block_in_turn(here, first, out, from, behind); },
+        // Copies: the compiler need not look at them again after each value that is written.
+        [this, first, out](size_t from, size_t behind) {
+          for (auto [keys, to] = std::pair(first, out); from < behind; ++from) to[from] = find(keys[from]);
+        },
+        options);
+  }
+  template <std::ranges::random_access_range Keys>
+  [[nodiscard]] std::vector<const Value*> multi_find(Keys&& keys, const interleave_options& options = {}) const {
+    std::vector<const Value*> values(static_cast<size_t>(std::ranges::distance(keys)));
+    values.resize(multi_find(keys, values.begin(), options));
+    return values;
+  }
+
+ private:
+  template <class First, class Output>
+  strand<> find_block_in_turn(lane&, First keys, Output out, size_t from, size_t behind) const {
+    for (size_t at = from; at < behind; ++at) {
+      if (size_ == 0) {
+        out[at] = nullptr;
+        continue;
+      }
+      const size_t place = Hash{}(keys[at]) & mask_;
+      co_await prefetch(&entries_[place], sizeof(entry));
+      out[at] = value_from(place, keys[at]);
+    }
+  }
+
+  [[nodiscard]] size_t room() const noexcept { return entries_ != nullptr ? mask_ + 1 : 0; }
+  [[nodiscard]] size_t next(size_t at) const noexcept { return (at + 1) & mask_; }
+
+  // Where the key is, or where it would go, looked for from here on.
+  [[nodiscard]] size_t place_from(size_t at, const Key& key) const {
+    while (entries_[at].used && !(entries_[at].key == key)) at = next(at);
+    return at;
+  }
+  [[nodiscard]] size_t place_of(const Key& key) const { return place_from(Hash{}(key) & mask_, key); }
+  [[nodiscard]] const Value* value_from(size_t first, const Key& key) const {
+    const entry& in = entries_[place_from(first, key)];
+    return in.used ? &in.value : nullptr;
+  }
+
+  std::unique_ptr<entry[]> entries_;
+  size_t mask_ = 0;
+  size_t size_ = 0;
+};
+
+}  // namespace corank

@@ -1,0 +1,68 @@
+// Memory for the nodes of a tree: large pieces, whole cache lines a node.
+#pragma once
+
+#include "../prefetch.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace corank::detail {
+
+// `Bytes` each, whatever a node's own size. They live until all of them go.
+template <class Node, size_t Bytes>
+class nodes {
+  static_assert(Bytes % cache_line == 0 && sizeof(Node) <= Bytes);
+  static constexpr size_t usual_piece = 64;
+  static constexpr size_t largest_piece = 16384;
+
+ public:
+  nodes() = default;
+  nodes(const nodes&) = delete;
+  nodes& operator=(const nodes&) = delete;
+  ~nodes() {
+    for (unsigned char* each : pieces_) ::operator delete(each, std::align_val_t{alignment});
+  }
+
+  // A copy of this one.
+  Node* take(const Node& node) {
+    reserve(1);
+    --left_;
+    return new (std::exchange(next_, next_ + Bytes)) Node(node);
+  }
+
+  // From now on that many can be taken without an allocation.
+  void reserve(size_t count) {
+    if (left_ >= count) return;
+    const size_t piece = std::max(count, std::clamp(total_, usual_piece, largest_piece));
+    next_ = allocate(piece);
+    left_ = piece;
+  }
+
+  // The first of `count` neighbours without a content.
+  Node* take_many(size_t count) { return reinterpret_cast<Node*>(allocate(count)); }
+  // One of them.
+  static Node* at(Node* first, size_t index) { return reinterpret_cast<Node*>(reinterpret_cast<unsigned char*>(first) + index * Bytes); }
+
+  [[nodiscard]] size_t bytes() const noexcept { return total_ * Bytes; }
+
+ private:
+  static constexpr size_t alignment = cache_line;
+
+  unsigned char* allocate(size_t count) {
+    pieces_.reserve(pieces_.size() + 1);
+    auto* const memory = static_cast<unsigned char*>(::operator new(count * Bytes, std::align_val_t{alignment}));
+    pieces_.push_back(memory);
+    total_ += count;
+    return memory;
+  }
+
+  std::vector<unsigned char*> pieces_;
+  unsigned char* next_ = nullptr;
+  size_t left_ = 0;
+  // Of all pieces.
+  size_t total_ = 0;
+};
+
+}  // namespace corank::detail

@@ -1,0 +1,226 @@
+//! What is asked of a server: when, how urgent, how long. The same schedule for every model.
+//!
+//! Requests arrive by a clock whatever the server does (an open loop), and a request's time runs from when it should have been
+//! sent. So a server that is late doesn't slow its clients down, and nothing is left out.
+
+use std::hint::black_box;
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of a request: its number.
+pub(crate) const REQUEST: usize = 4;
+/// Work after which a handler lets others run: short requests never do.
+pub(crate) const SLICE: Duration = Duration::from_micros(20);
+
+const SHORT: Duration = Duration::from_micros(10);
+const LONG: Duration = Duration::from_millis(5);
+/// One request in so many is a long one.
+const LONG_EVERY: u64 = 200;
+
+/// Which requests there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    TwoClass,
+    EightLevels,
+}
+
+impl Shape {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::TwoClass => "two-class",
+            Self::EightLevels => "eight-levels",
+        }
+    }
+
+    pub(crate) fn levels(self) -> usize {
+        match self {
+            Self::TwoClass => 2,
+            Self::EightLevels => 8,
+        }
+    }
+}
+
+/// Rounds of [`work`] in a microsecond.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace(f64);
+
+pub(crate) struct Request {
+    /// When it should be sent, from the beginning.
+    due: Duration,
+    pub(crate) level: usize,
+    /// Rounds of work.
+    pub(crate) rounds: u64,
+}
+
+pub(crate) struct Load {
+    pub(crate) shape: Shape,
+    pub(crate) percent: u32,
+    time: Duration,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) slice: u64,
+    start: OnceLock<Instant>,
+    begun: AtomicU64,
+    /// When each was finished, in nanoseconds from the beginning; 0 if it was not.
+    finished: Vec<AtomicU64>,
+}
+
+/// Numbers that look random: xorshift64*, seeded.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// Above 0, up to 1.
+    fn unit(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Computes for so many rounds.
+#[inline(never)]
+pub(crate) fn work(rounds: u64) {
+    for round in 0..rounds {
+        black_box(round);
+    }
+}
+
+/// How fast this processor works: the best of many tries, because others may use it.
+pub(crate) fn calibrate() -> Pace {
+    const ROUNDS: u64 = 200_000;
+    let times = (0..200).map(|_| {
+        let start = Instant::now();
+        work(ROUNDS);
+        start.elapsed()
+    });
+    let best = times.min().unwrap_or(Duration::from_micros(1));
+    Pace(ROUNDS as f64 / (best.as_secs_f64() * 1e6))
+}
+
+impl Load {
+    /// `percent` of what one worker can do.
+    pub(crate) fn new(shape: Shape, percent: u32, time: Duration, pace: Pace, seed: u64) -> Self {
+        let rounds = |time: Duration| (time.as_secs_f64() * 1e6 * pace.0) as u64;
+        let share = 1.0 / LONG_EVERY as f64;
+        let mean = SHORT.as_secs_f64() * (1.0 - share) + LONG.as_secs_f64() * share;
+        let rate = f64::from(percent) / 100.0 / mean;
+        let mut random = Random(0x9E37_79B9_7F4A_7C15 ^ (seed + 1));
+        let (mut due, mut requests) = (0.0, Vec::new());
+        loop {
+            due -= random.unit().ln() / rate;
+            if due >= time.as_secs_f64() {
+                break;
+            }
+            let is_long = random.next() >> 32 & 0xFFFF < 0x1_0000 / LONG_EVERY;
+            let level = match shape {
+                Shape::TwoClass => usize::from(is_long),
+                Shape::EightLevels => (random.next() >> 40) as usize % 8,
+            };
+            requests.push(Request {
+                due: Duration::from_secs_f64(due),
+                level,
+                rounds: rounds(if is_long { LONG } else { SHORT }),
+            });
+        }
+        let finished = requests.iter().map(|_| AtomicU64::new(0)).collect();
+        Self {
+            shape,
+            percent,
+            time,
+            requests,
+            slice: rounds(SLICE),
+            start: OnceLock::new(),
+            begun: AtomicU64::new(0),
+            finished,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        let elapsed = self.start.get_or_init(Instant::now).elapsed();
+        elapsed.as_nanos() as u64
+    }
+
+    pub(crate) fn reset(&self) {
+        for finished in &self.finished {
+            finished.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// A request has been served.
+    pub(crate) fn finish(&self, number: usize) {
+        let now = self.now() - self.begun.load(Ordering::Relaxed);
+        self.finished[number].store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// Sends all requests, each when it is due, on one connection for each level. What a full connection doesn't take is lost: its time
+    /// runs to the end.
+    pub(crate) fn send(&self, server: SocketAddr) {
+        let mut connections: Vec<TcpStream> = (0..self.shape.levels())
+            .map(|level| {
+                let mut connection = TcpStream::connect(server).expect("the server listens");
+                connection.set_nodelay(true).expect("a TCP socket");
+                // Says for which level it is.
+                connection
+                    .write_all(&(level as u32).to_le_bytes())
+                    .expect("the server reads");
+                connection.set_nonblocking(true).expect("a socket");
+                connection
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(20));
+        let begin = self.now();
+        self.begun.store(begin, Ordering::Relaxed);
+        for (number, request) in self.requests.iter().enumerate() {
+            let due = begin + request.due.as_nanos() as u64;
+            while self.now() < due {
+                std::hint::spin_loop();
+            }
+            let bytes = (number as u32).to_le_bytes();
+            match connections[request.level].write(&bytes) {
+                Ok(count) => assert_eq!(count, REQUEST, "a request was cut"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+        }
+        let end = begin + self.time.as_nanos() as u64;
+        while self.now() < end {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// How long each request of a level took, in microseconds; one that was not served, until the end.
+    pub(crate) fn latencies(&self, level: usize) -> Vec<f64> {
+        let end = self.time.as_nanos() as u64;
+        let of_level = self.requests.iter().zip(&self.finished);
+        of_level
+            .filter(|(request, _)| request.level == level)
+            .map(|(request, finished)| {
+                let finished = match finished.load(Ordering::Relaxed) {
+                    0 => end,
+                    finished => finished.min(end),
+                };
+                finished.saturating_sub(request.due.as_nanos() as u64) as f64 / 1e3
+            })
+            .collect()
+    }
+
+    /// Requests of a level that were served in time, per second.
+    pub(crate) fn throughput(&self, level: usize) -> f64 {
+        let end = self.time.as_nanos() as u64;
+        let served = self
+            .requests
+            .iter()
+            .zip(&self.finished)
+            .filter(|(request, finished)| {
+                let finished = finished.load(Ordering::Relaxed);
+                request.level == level && finished > 0 && finished <= end
+            });
+        served.count() as f64 / self.time.as_secs_f64()
+    }
+}

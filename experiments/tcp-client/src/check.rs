@@ -1,0 +1,267 @@
+//! Tests of the machine's network, against its program `echo-server`.
+
+use anyhow::{Context, Result, bail, ensure};
+use socket2::SockRef;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+/// Connections that are open at the same time.
+const AT_ONCE: usize = 400;
+/// Connections that come one after the other.
+const IN_SERIES: usize = 300;
+/// Connections that are broken off.
+const BROKEN_OFF: usize = 50;
+/// Bytes of a large transfer.
+const LARGE: usize = 4 << 20;
+/// Nothing that works takes so long: a read or write that does fails.
+const LIMIT: Duration = Duration::from_secs(60);
+
+type Test = fn(u16) -> Result<()>;
+
+const TESTS: &[(&str, Test)] = &[
+    ("connections_at_once", connections_at_once),
+    ("connections_in_series", connections_in_series),
+    ("a_large_transfer", a_large_transfer),
+    ("half_closed", half_closed),
+    ("broken_off_in_mid_stream", broken_off_in_mid_stream),
+    ("closed_with_answers_unread", closed_with_answers_unread),
+    ("a_slow_reader", a_slow_reader),
+];
+
+/// Runs all tests, and then lets the machine's program end.
+pub(crate) fn run(echo: u16, orders: u16) -> Result<bool> {
+    let mut failed = 0;
+    let mut judge = |name: &str, result: Result<()>| match result {
+        Ok(()) => println!("ok   {name}"),
+        Err(error) => {
+            println!("FAIL {name}: {error:#}");
+            failed += 1;
+        }
+    };
+    for (name, test) in TESTS {
+        judge(name, test(echo));
+    }
+    let mut orders = connect(orders)?;
+    judge("out_of_the_machine", out_of_the_machine(&mut orders));
+    judge(
+        "nobody_listens_outside",
+        nobody_listens_outside(&mut orders),
+    );
+    orders.write_all(b"end\n")?;
+    println!("{} passed, {failed} failed", TESTS.len() + 2 - failed);
+    Ok(failed == 0)
+}
+
+/// A connection that the server has answered on. QEMU lets no more than two wait to be passed on; Linux would try the third again after
+/// a second.
+fn connect_echo(port: u16) -> Result<TcpStream> {
+    let mut connection = connect(port)?;
+    exchange(&mut connection, 0, 1)?;
+    Ok(connection)
+}
+
+fn connect(port: u16) -> Result<TcpStream> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+        .with_context(|| format!("can't connect to port {port}"))?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.set_write_timeout(Some(LIMIT))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// What stands at a place of a stream; each stream is another one.
+fn byte(stream: usize, place: usize) -> u8 {
+    ((place + 77 * stream).wrapping_mul(2_654_435_761) >> 16) as u8
+}
+
+fn message(stream: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|place| byte(stream, place)).collect()
+}
+
+/// Sends a message and expects it back.
+fn exchange(connection: &mut TcpStream, stream: usize, length: usize) -> Result<()> {
+    let sent = message(stream, length);
+    connection.write_all(&sent).context("sending")?;
+    let mut received = vec![0; length];
+    connection.read_exact(&mut received).context("receiving")?;
+    ensure!(received == sent, "stream {stream}: other bytes came back");
+    Ok(())
+}
+
+fn expect_end(connection: &mut TcpStream) -> Result<()> {
+    let more = connection.read(&mut [0]).context("reading the end")?;
+    ensure!(more == 0, "bytes that were never sent came back");
+    Ok(())
+}
+
+fn connections_at_once(port: u16) -> Result<()> {
+    let mut open = Vec::new();
+    for number in 0..AT_ONCE {
+        open.push(connect_echo(port).with_context(|| format!("connection {number}"))?);
+    }
+    for round in 0..3 {
+        for (number, connection) in open.iter_mut().enumerate() {
+            exchange(connection, number, 100 + round)
+                .with_context(|| format!("connection {number} of {AT_ONCE}"))?;
+        }
+    }
+    for connection in &mut open {
+        connection.shutdown(Shutdown::Write)?;
+        expect_end(connection)?;
+    }
+    Ok(())
+}
+
+fn connections_in_series(port: u16) -> Result<()> {
+    for number in 0..IN_SERIES {
+        exchange(&mut connect_echo(port)?, number, 1 + number)
+            .with_context(|| format!("connection {number}"))?;
+    }
+    Ok(())
+}
+
+fn a_large_transfer(port: u16) -> Result<()> {
+    let connection = connect_echo(port)?;
+    let mut writer = connection.try_clone()?;
+    let sending = thread::spawn(move || -> Result<()> {
+        writer.write_all(&message(1, LARGE)).context("sending")?;
+        Ok(writer.shutdown(Shutdown::Write)?)
+    });
+    receive(connection, 1, LARGE)?;
+    sending.join().expect("the sender does not panic")
+}
+
+/// Reads to the end, and expects the whole message.
+fn receive(mut connection: TcpStream, stream: usize, length: usize) -> Result<()> {
+    let mut place = 0;
+    let mut buffer = [0; 20_000];
+    loop {
+        let count = connection
+            .read(&mut buffer)
+            .with_context(|| format!("after {place} bytes"))?;
+        if count == 0 {
+            break;
+        }
+        for found in &buffer[..count] {
+            ensure!(*found == byte(stream, place), "byte {place} is wrong");
+            place += 1;
+        }
+    }
+    ensure!(place == length, "{place} bytes came instead of {length}");
+    Ok(())
+}
+
+fn half_closed(port: u16) -> Result<()> {
+    for number in 0..20 {
+        let mut connection = connect_echo(port)?;
+        connection.write_all(&message(number, 3000))?;
+        connection.shutdown(Shutdown::Write)?;
+        receive(connection, number, 3000)?;
+    }
+    Ok(())
+}
+
+fn broken_off_in_mid_stream(port: u16) -> Result<()> {
+    for number in 0..BROKEN_OFF {
+        let mut connection = connect_echo(port)?;
+        connection.write_all(&message(number, 100 * number))?;
+        if number % 2 == 0 {
+            let mut some = vec![0; 50 * number];
+            connection.read_exact(&mut some)?;
+        }
+        // Closing then resets.
+        SockRef::from(&connection).set_linger(Some(Duration::ZERO))?;
+    }
+    // The server goes on.
+    exchange(&mut connect_echo(port)?, 0, 1000)
+}
+
+fn closed_with_answers_unread(port: u16) -> Result<()> {
+    for number in 0..BROKEN_OFF {
+        connect_echo(port)?.write_all(&message(number, 5000))?;
+    }
+    exchange(&mut connect_echo(port)?, 0, 1000)
+}
+
+/// Sends until nobody takes any more, because the answers are not read; then reads them.
+fn a_slow_reader(port: u16) -> Result<()> {
+    let mut connection = connect_echo(port)?;
+    connection.set_nonblocking(true)?;
+    let piece = message(0, 1 << 16);
+    let mut sent = 0;
+    let mut refusals = 0;
+    // The server can't take more than it can send back: what is on the way is bounded.
+    while refusals < 100 {
+        ensure!(sent < 1 << 30, "the machine takes bytes without end");
+        match connection.write(&piece[sent % piece.len()..]) {
+            Ok(count) => {
+                sent += count;
+                refusals = 0;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                refusals += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => bail!("after {sent} bytes: {error}"),
+        }
+    }
+    connection.set_nonblocking(false)?;
+    connection.shutdown(Shutdown::Write)?;
+    let mut place = 0;
+    let mut buffer = [0; 1 << 16];
+    loop {
+        let count = connection
+            .read(&mut buffer)
+            .with_context(|| format!("after {place} of {sent} bytes"))?;
+        if count == 0 {
+            break;
+        }
+        for found in &buffer[..count] {
+            ensure!(
+                *found == piece[place % piece.len()],
+                "byte {place} is wrong"
+            );
+            place += 1;
+        }
+    }
+    ensure!(place == sent, "{place} bytes came back of {sent}");
+    Ok(())
+}
+
+/// Gives the machine an order and returns its answer.
+fn order(orders: &mut TcpStream, order: &str) -> Result<String> {
+    orders.write_all(order.as_bytes())?;
+    let mut answer = String::new();
+    let mut byte = [0];
+    while orders.read(&mut byte)? == 1 && byte != *b"\n" {
+        answer.push(char::from(byte[0]));
+    }
+    Ok(answer)
+}
+
+fn out_of_the_machine(orders: &mut TcpStream) -> Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let port = listener.local_addr()?.port();
+    let serving = thread::spawn(move || -> Result<u64> {
+        let (mut reader, _) = listener.accept()?;
+        let mut writer = reader.try_clone()?;
+        let count = std::io::copy(&mut reader, &mut writer)?;
+        writer.shutdown(Shutdown::Write)?;
+        Ok(count)
+    });
+    let answer = order(orders, &format!("connect {port}\n"))?;
+    let expected = "524288 bytes came back";
+    ensure!(answer == expected, "`{answer}` instead of `{expected}`");
+    let count = serving.join().expect("the server does not panic")?;
+    ensure!(count == 524_288, "{count} bytes came");
+    Ok(())
+}
+
+fn nobody_listens_outside(orders: &mut TcpStream) -> Result<()> {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let answer = order(orders, &format!("connect {}\n", free.port()))?;
+    ensure!(answer.starts_with("failed: "), "`{answer}`");
+    Ok(())
+}

@@ -1,0 +1,336 @@
+//! Watching a domain without taking part in it: for `corank top` and the like.
+
+use crate::claim::{Claim, Nanoseconds, Standing};
+use crate::clock;
+use crate::crowd::Timing;
+use crate::domain::{Domain, JoinError, Mode};
+use crate::figures::Figures;
+use crate::greeting::{self, Introduced, Refusal};
+use crate::page::Page;
+use crate::place::{Name, Place};
+use corank::{Levels, Priority};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Sees all participants of a domain, and is seen by none: it publishes nothing and costs them a file descriptor.
+///
+/// ```no_run
+/// use corank_domain::Domain;
+///
+/// for process in Domain::named("default").watch()?.look() {
+///     println!("{} {}: {:?}", process.id, process.name, process.ready);
+/// }
+/// # Ok::<(), corank_domain::JoinError>(())
+/// ```
+pub struct Watcher {
+    place: Place,
+    links: Vec<Link>,
+}
+
+struct Link {
+    socket: OwnedFd,
+    door: u64,
+    process: u32,
+    stage: Stage,
+}
+
+enum Stage {
+    /// It has not said who it is yet.
+    Unknown,
+    Participant(Introduced),
+    /// It is not shown, and why.
+    Refused(String),
+}
+
+/// How long a process may take to say who it is, at each look; one that is stopped may do so at a later one.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+impl Domain {
+    /// Watches the domain instead of joining it. Of the settings, only name and root count.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join), but for threads.
+    pub fn watch(self) -> Result<Watcher, JoinError> {
+        let name = Name::new(&self.name).ok_or_else(|| JoinError::Name(self.name.clone()))?;
+        let root = self.root;
+        let place = Place { name, root };
+        place.folders().map_err(JoinError::Folder)?;
+        Ok(Watcher {
+            place,
+            links: Vec::new(),
+        })
+    }
+}
+
+impl Watcher {
+    /// What the participants show at this moment, by process. Takes up to 50 ms when there are new ones.
+    pub fn look(&mut self) -> Vec<Process> {
+        self.knock();
+        let deadline = clock::now() + PATIENCE.as_nanos() as Nanoseconds;
+        loop {
+            let now = clock::now();
+            let expected = (self.links.iter()).any(|link| matches!(link.stage, Stage::Unknown));
+            let patience = if expected {
+                Duration::from_nanos(deadline.saturating_sub(now))
+            } else {
+                Duration::ZERO
+            };
+            if !self.listen(patience) {
+                break;
+            }
+        }
+        let now = clock::now();
+        let mut processes: Vec<Process> = (self.links.iter())
+            .filter_map(|link| match &link.stage {
+                Stage::Participant(introduced) => Some(Process::read(introduced, now)),
+                _ => None,
+            })
+            .collect();
+        processes.sort_by_key(|process| process.id);
+        processes
+    }
+
+    /// Processes that take part in some way but were not understood at the last look, and why: another version of this crate, most of the time.
+    pub fn refused(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.links.iter().filter_map(|link| match &link.stage {
+            Stage::Refused(why) => Some((link.process, why.as_str())),
+            _ => None,
+        })
+    }
+
+    /// At the doors of all whom it does not know.
+    fn knock(&mut self) {
+        for folder in self.place.folders().unwrap_or_default() {
+            for door in folder.doors().unwrap_or_default() {
+                if self.links.iter().any(|link| link.door == door) {
+                    continue;
+                }
+                let Ok(Some(socket)) = folder.knock(door) else {
+                    continue;
+                };
+                let Ok(process) = greeting::process_of(&socket) else {
+                    continue;
+                };
+                if greeting::send(&socket, None).is_ok() {
+                    self.links.push(Link {
+                        socket,
+                        door,
+                        process,
+                        stage: Stage::Unknown,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes in what comes within this time; false if nothing does.
+    fn listen(&mut self, patience: Duration) -> bool {
+        let limit = Timespec {
+            tv_sec: patience.as_secs() as i64,
+            tv_nsec: patience.subsec_nanos().into(),
+        };
+        let mut fds: Vec<PollFd<'_>> = (self.links.iter())
+            .map(|link| PollFd::new(&link.socket, PollFlags::IN))
+            .collect();
+        if !poll(&mut fds, Some(&limit)).is_ok_and(|count| count > 0) {
+            return false;
+        }
+        let happened: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        let mut happened = happened.into_iter();
+        self.links.retain_mut(|link| {
+            if !happened.next().unwrap_or(false) {
+                return true;
+            }
+            // After the greeting nothing comes but the end.
+            if !matches!(link.stage, Stage::Unknown) {
+                return false;
+            }
+            link.stage = match greeting::receive(&link.socket, link.process) {
+                Ok(Some(introduced)) => Stage::Participant(introduced),
+                Ok(None) | Err(Refusal::Gone) => return false,
+                Err(refusal) => Stage::Refused(refusal.to_string()),
+            };
+            true
+        });
+        true
+    }
+}
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher")
+            .field("domain", &self.place.name)
+            .field("processes", &self.links.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a participant shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Process {
+    /// The number that Linux has given it.
+    pub id: u32,
+    /// What it calls itself. Without control characters.
+    pub name: String,
+    /// When its workers ask.
+    pub mode: Mode,
+    /// Levels with ready coroutines, those included that have arrived from outside and are not taken in yet.
+    pub ready: Levels,
+    /// Levels that its workers run.
+    pub running: Levels,
+    /// Its worker threads that have claimed a processor since they exist.
+    pub workers: Vec<WorkerState>,
+    /// How often a worker has stepped aside.
+    pub asides: u64,
+    /// How often something more urgent had been waiting for that.
+    pub inversions: u64,
+    /// How long it had been waiting, all together.
+    pub inverted: Duration,
+    /// How long it had been waiting at most.
+    pub longest_inversion: Duration,
+    /// Its coroutines, if it counts them.
+    pub coroutines: Option<Coroutines>,
+}
+
+/// What a worker thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerState {
+    /// The level of its work.
+    pub level: Priority,
+    /// How it stands towards the processors.
+    pub activity: Activity,
+}
+
+/// How a worker stands towards the processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Activity {
+    /// It runs, as far as Linux lets it.
+    Runs,
+    /// It sleeps for the sake of others.
+    Aside,
+    /// It has nothing to do; the level is that of its last work.
+    Idle,
+    /// It shows no sign of life: its process is stopped, or it has been in one poll for long. Nobody waits for it.
+    Silent,
+}
+
+/// Counts of coroutines, and times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Coroutines {
+    /// How many wait for something.
+    pub blocked: u64,
+    /// Levels that have had any, the most urgent first.
+    pub levels: Vec<LevelState>,
+}
+
+/// The coroutines of one level. A poll and the wait before it count for the level at which the poll began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LevelState {
+    /// Which level.
+    pub level: Priority,
+    /// How many are ready.
+    pub ready: u64,
+    /// How many are being polled.
+    pub running: u64,
+    /// How many polls there have been.
+    pub polls: u64,
+    /// Time in polls.
+    pub run: Duration,
+    /// Time from being ready to being polled.
+    pub wait: Duration,
+    /// The longest such time.
+    pub longest_wait: Duration,
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn time(counter: &AtomicU64) -> Duration {
+    Duration::from_nanos(load(counter))
+}
+
+impl Process {
+    fn read(introduced: &Introduced, now: Nanoseconds) -> Self {
+        let Introduced { identity, page, .. } = introduced;
+        let figures = &page.figures;
+        let mut ready = Levels::NONE;
+        let mut running = Levels::NONE;
+        for published in page.published() {
+            ready = ready.union(published.ready()).union(published.arriving());
+            running = running.union(published.running());
+        }
+        Self {
+            id: identity.process,
+            name: identity.name.clone(),
+            mode: if identity.strict {
+                Mode::Strict
+            } else {
+                Mode::Relaxed
+            },
+            ready,
+            running,
+            workers: (0..page.workers())
+                .filter_map(|worker| WorkerState::read(page, worker, now))
+                .collect(),
+            asides: load(&figures.asides),
+            inversions: load(&figures.inversions),
+            inverted: time(&figures.inverted),
+            longest_inversion: time(&figures.longest_inversion),
+            coroutines: (load(&figures.counting) > 0).then(|| Coroutines::read(figures)),
+        }
+    }
+}
+
+impl WorkerState {
+    fn read(page: &Page, worker: usize, now: Nanoseconds) -> Option<Self> {
+        let (word, beat) = page.slots[worker].words();
+        let claim = Claim::from_word(word).ok()??;
+        // The participants' own ticks are not known here.
+        let grace = Timing::of_tick(Duration::from_millis(20)).grace;
+        let is_silent = |seen: Nanoseconds| now.saturating_sub(seen) > grace;
+        let activity = match claim.standing {
+            Standing::Released => Activity::Idle,
+            Standing::Running if is_silent(beat) && is_silent(page.last_beat()) => Activity::Silent,
+            Standing::Running => Activity::Runs,
+            Standing::Aside if is_silent(page.last_beat()) => Activity::Silent,
+            Standing::Aside => Activity::Aside,
+        };
+        Some(Self {
+            level: claim.level,
+            activity,
+        })
+    }
+}
+
+impl Coroutines {
+    fn read(figures: &Figures) -> Self {
+        let levels = (0u8..)
+            .zip(&figures.levels.0)
+            .filter_map(|(level, counts)| {
+                let state = LevelState {
+                    level: Priority::new(level)?,
+                    ready: load(&counts.ready),
+                    running: load(&counts.running),
+                    polls: load(&counts.polls),
+                    run: time(&counts.run),
+                    wait: time(&counts.wait),
+                    longest_wait: time(&counts.longest_wait),
+                };
+                (state.ready + state.running + state.polls > 0).then_some(state)
+            });
+        Self {
+            blocked: load(&figures.blocked),
+            levels: levels.collect(),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! hyper's runtime traits (feature `hyper`).
+//!
+//! [`TcpStream`] and [`UnixStream`] are hyper's I/O themselves. [`Spawner`] is its executor, and [`Timer`] its timer.
+//!
+//! ```
+//! use corank_linux::{Priority, at, net::TcpListener, spawn};
+//! use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
+//!
+//! async fn serve(listener: TcpListener) -> std::io::Result<()> {
+//!     loop {
+//!         let (stream, _) = listener.accept().await?;
+//!         let answer = service_fn(|request: Request<Incoming>| {
+//!             // Reports take long; whatever else is asked for goes first.
+//!             let level = if request.uri().path().starts_with("/report") { 48 } else { 16 };
+//!             at(Priority::new(level).expect("below 64"), async move {
+//!                 Ok::<_, std::convert::Infallible>(Response::new(format!("hello, {}\n", request.uri())))
+//!             })
+//!         });
+//!         let connection = http1::Builder::new().serve_connection(stream, answer);
+//!         spawn(Priority::new(16).expect("below 64"), connection).map_err(std::io::Error::other)?;
+//!     }
+//! }
+//! ```
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use corank::Priority;
+use futures_io::AsyncWrite;
+use hyper::rt::{Executor, Read, ReadBufCursor, Write};
+
+use crate::net::{TcpStream, UnixStream};
+use crate::runtime::spawn;
+use crate::time;
+
+/// hyper's executor: spawns what a connection needs beside itself, on one level.
+#[derive(Clone, Copy, Debug)]
+pub struct Spawner(pub Priority);
+
+impl<F> Executor<F> for Spawner
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    /// # Panics
+    /// If nothing can be spawned: hyper has no way to say so.
+    fn execute(&self, future: F) {
+        drop(spawn(self.0, future).expect("hyper spawns in a runtime that has room"));
+    }
+}
+
+/// hyper's timer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timer;
+
+/// A sleep in hyper's hands.
+struct Sleep(time::Sleep);
+
+// SAFETY: with a shared reference to it, nothing can be done: polling and dropping need it alone.
+unsafe impl Sync for Sleep {}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: the sleep is pinned with its wrapper.
+        unsafe { self.map_unchecked_mut(|this| &mut this.0) }.poll(cx)
+    }
+}
+
+impl hyper::rt::Sleep for Sleep {}
+
+impl hyper::rt::Timer for Timer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(Sleep(time::sleep(duration)))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(Sleep(time::sleep_until(deadline)))
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+macro_rules! streams {
+    ($($stream:ty),*) => {$(
+        impl Read for $stream {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                mut buffer: ReadBufCursor<'_>,
+            ) -> Poll<io::Result<()>> {
+                // SAFETY: the kernel writes into it and reads nothing; nothing is made uninitialised.
+                let room = unsafe { buffer.as_mut() };
+                self.poll_read_into(cx, room).map_ok(|count| {
+                    // SAFETY: the kernel has written so many bytes at the beginning.
+                    unsafe { buffer.advance(count) }
+                })
+            }
+        }
+
+        impl Write for $stream {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                AsyncWrite::poll_write(self, cx, bytes)
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                AsyncWrite::poll_flush(self, cx)
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                AsyncWrite::poll_close(self, cx)
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buffers: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                AsyncWrite::poll_write_vectored(self, cx, buffers)
+            }
+        }
+    )*};
+}
+
+streams!(TcpStream, UnixStream);

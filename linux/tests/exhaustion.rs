@@ -1,0 +1,74 @@
+//! No descriptors are left: errors for who asked, nothing lost, and everything goes on when there are some again. One test, because the limit
+//! is the whole process's.
+
+#![cfg(not(loom))]
+
+use std::fs::File;
+use std::io;
+
+use corank_linux::net::{TcpListener, TcpStream, UnixStream};
+use corank_linux::{Builder, Priority, Runtime, pipe, spawn};
+use futures::{AsyncReadExt, AsyncWriteExt};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// Few enough to be used up at once.
+const LIMIT: u64 = 64;
+/// What the system says when there are none left.
+const NONE_LEFT: i32 = 24;
+
+/// Takes all descriptors that are left.
+fn take_all() -> Vec<File> {
+    let mut taken = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        taken.push(file);
+    }
+    taken
+}
+
+fn assert_none_left<T>(result: io::Result<T>) {
+    let error = result.err().expect("there is no descriptor");
+    assert_eq!(error.raw_os_error(), Some(NONE_LEFT), "{error}");
+}
+
+#[test]
+fn without_descriptors_there_are_errors_and_nothing_is_lost() {
+    let runtime = Builder::new().workers(2).build().unwrap();
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(LIMIT);
+    setrlimit(Resource::Nofile, limit).unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (mut one, mut other) = UnixStream::pair().unwrap();
+        let mut client = TcpStream::connect(address).await.unwrap();
+
+        let mut taken = take_all();
+        assert_none_left(Runtime::new());
+        assert_none_left(TcpStream::connect(address).await);
+        assert_none_left(TcpListener::bind("127.0.0.1:0").await);
+        assert_none_left(pipe::pipe());
+        // The connection waits for somebody to accept it; each call says why nobody does.
+        for _ in 0..3 {
+            assert_none_left(listener.accept().await);
+        }
+        // What is open goes on.
+        one.write_all(b"still").await.unwrap();
+        let mut word = [0; 5];
+        other.read_exact(&mut word).await.unwrap();
+        assert_eq!(&word, b"still");
+        let spawned = spawn(Priority::DEFAULT, async { 7 }).unwrap();
+        assert_eq!(spawned.await.unwrap(), 7);
+
+        taken.pop();
+        let (mut server, _) = listener.accept().await.unwrap();
+        client.write_all(b"there").await.unwrap();
+        server.read_exact(&mut word).await.unwrap();
+        assert_eq!(&word, b"there");
+        drop(server);
+
+        // Nothing leaked on the way: as many can be taken again as were given back.
+        let given_back = taken.len() + 1;
+        drop(taken);
+        assert_eq!(take_all().len(), given_back);
+    });
+}

@@ -1,0 +1,68 @@
+//! `corank top`: the processes of a domain, live.
+#![forbid(unsafe_code)]
+
+mod json;
+mod screen;
+mod view;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use corank_domain::Domain;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Looks at Corank's domains on this machine
+#[derive(Parser)]
+#[command(name = "corank", version)]
+struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Shows the processes of a domain: their levels, coroutines, times and inversions
+    Top(Top),
+}
+
+/// What `corank top` takes.
+#[derive(Args)]
+struct Top {
+    /// Which domain of this user
+    #[arg(long, default_value = "default")]
+    domain: String,
+    /// Where its processes meet, if not in this user's own folders
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
+    /// Print one JSON document per look, each in a line, instead of a screen
+    #[arg(long)]
+    json: bool,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    interval: f64,
+    /// How many looks; with --json 1 unless it is said, else until `q` is pressed
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("use a number from 0.05 to 3600".into()),
+    }
+}
+
+fn main() -> Result<()> {
+    let Action::Top(top) = Command::parse().action;
+    let mut domain = Domain::named(top.domain.clone());
+    if let Some(root) = &top.root {
+        domain = domain.root(root);
+    }
+    let mut watcher = domain.watch()?;
+    let interval = Duration::from_secs_f64(top.interval);
+    if top.json {
+        json::print(&mut watcher, &top.domain, interval, top.count.unwrap_or(1))
+    } else {
+        screen::run(&mut watcher, &top.domain, interval, top.count)
+    }
+}

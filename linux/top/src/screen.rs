@@ -1,0 +1,108 @@
+//! The screen: two tables, until `q` is pressed.
+
+use crate::view::{LEVEL_HEADER, Line, Looks, PROCESS_HEADER};
+use anyhow::Result;
+use corank_domain::Watcher;
+use ratatui::Frame;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Modifier, Style};
+use ratatui::widgets::{Block, Row, Table};
+use std::time::{Duration, Instant};
+
+/// Shows look after look. The terminal is as it was, however this ends.
+pub(crate) fn run(
+    watcher: &mut Watcher,
+    domain: &str,
+    interval: Duration,
+    count: Option<u64>,
+) -> Result<()> {
+    let mut looks = Looks::new();
+    let mut last = Instant::now();
+    let mut shown = 0;
+    ratatui::run(|terminal| -> Result<()> {
+        while count.is_none_or(|count| shown < count) {
+            let now = Instant::now();
+            looks.add(watcher.look(), now - last);
+            last = now;
+            let refused: Vec<String> = (watcher.refused())
+                .map(|(process, why)| format!(" process {process} is not shown: {why} "))
+                .collect();
+            terminal.draw(|frame| draw(frame, domain, &looks, &refused))?;
+            shown += 1;
+            if ends_within(interval)? {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Waits for the next look; true if the user has had enough.
+fn ends_within(interval: Duration) -> Result<bool> {
+    let began = Instant::now();
+    while let Some(left) = interval.checked_sub(began.elapsed()) {
+        if !event::poll(left)? {
+            break;
+        }
+        if let Event::Key(key) = event::read()? {
+            let interrupts =
+                key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL;
+            if interrupts || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn draw(frame: &mut Frame<'_>, domain: &str, looks: &Looks, refused: &[String]) {
+    let processes = looks.processes();
+    let rows = u16::try_from(processes.len()).unwrap_or(u16::MAX);
+    let [upper, lower] = Layout::vertical([
+        Constraint::Max(rows.saturating_add(3).max(5)),
+        Constraint::Min(3),
+    ])
+    .areas(frame.area());
+    let title = format!(" domain {domain}: {} processes; q quits ", processes.len());
+    let mut table_of_processes = table(title.clone(), &PROCESS_HEADER, &processes);
+    if let Some(first) = refused.first() {
+        let block = Block::bordered().title(title).title_bottom(first.clone());
+        table_of_processes = table_of_processes.block(block);
+    }
+    frame.render_widget(table_of_processes, upper);
+    let title = " levels of the processes that count their coroutines ".to_string();
+    frame.render_widget(table(title, &LEVEL_HEADER, &looks.levels()), lower);
+}
+
+fn table<'a>(title: String, header: &[&'a str], lines: &[Line]) -> Table<'a> {
+    let widths: Vec<Constraint> = (header.iter().enumerate())
+        .map(|(column, name)| {
+            let cells = lines.iter().map(|line| line[column].chars().count());
+            let widest = cells.chain([name.len()]).max().unwrap_or(0).min(24);
+            Constraint::Length(widest as u16)
+        })
+        .collect();
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    Table::new(lines.iter().map(|line| Row::new(line.clone())), widths)
+        .header(Row::new(header.to_vec()).style(bold))
+        .column_spacing(2)
+        .block(Block::bordered().title(title))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    #[test]
+    fn an_empty_domain_and_a_tiny_terminal_are_drawn() {
+        for (width, height) in [(100, 20), (3, 1), (1, 1)] {
+            let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+            terminal
+                .draw(|frame| draw(frame, "test", &Looks::new(), &["why".into()]))
+                .unwrap();
+        }
+    }
+}

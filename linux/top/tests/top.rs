@@ -1,0 +1,84 @@
+//! `corank top --json` beside a process that takes part.
+
+use corank::{Config, Executor, Priority, yield_now};
+use corank_domain::{Domain, Mix};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn corank(root: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_corank"))
+        .args(["top", "--domain", "test", "--root"])
+        .arg(root)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn private_folder() -> tempfile::TempDir {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    tempfile::Builder::new()
+        .permissions(mode)
+        .tempdir()
+        .unwrap()
+}
+
+#[test]
+fn json_tells_what_a_process_does() {
+    let root = private_folder();
+    let domain = Domain::named("test").root(root.path()).mix(Mix::Silent);
+    let participant = domain.process("counted").join().unwrap();
+    let config = Config::new()
+        .publish_to(participant.publish().unwrap())
+        .observer(participant.observer());
+    let executor = Executor::with(config);
+    let urgent = Priority::new(3).unwrap();
+    executor.spawn(urgent, yield_now()).unwrap();
+    executor.run_until_idle();
+    executor.spawn(Priority::LEAST_URGENT, yield_now()).unwrap();
+    let output = corank(root.path(), &["--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let look: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(look["domain"], "test");
+    let process = &look["processes"][0];
+    assert_eq!(process["pid"], std::process::id());
+    assert_eq!(process["name"], "counted");
+    assert_eq!(process["ready_levels"], json!([63]));
+    let levels = &process["coroutines"]["levels"];
+    assert_eq!(
+        (&levels[0]["level"], &levels[0]["polls"]),
+        (&json!(3), &json!(2))
+    );
+    assert_eq!(
+        (&levels[1]["level"], &levels[1]["ready"]),
+        (&json!(63), &json!(1))
+    );
+}
+
+#[test]
+fn an_empty_domain_has_no_processes() {
+    let root = private_folder();
+    let output = corank(
+        root.path(),
+        &["--json", "--count", "2", "--interval", "0.05"],
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), 2);
+    for line in text.lines() {
+        let look: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(look["processes"], json!([]));
+    }
+}
+
+#[test]
+fn bad_arguments_are_explained() {
+    let root = private_folder();
+    let output = corank(root.path(), &["--interval", "0"]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("from 0.05 to 3600"));
+    let output = Command::new(env!("CARGO_BIN_EXE_corank"))
+        .args(["top", "--json", "--domain", "a/b"])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no name for a domain"));
+}

@@ -1,0 +1,60 @@
+//! Sockets: their options, and what the kernel says of them.
+
+/// Connections that wait to be accepted where nothing else is asked for.
+pub const BACKLOG: usize = 128;
+
+/// Option of [`SOCKET_SET`](crate::call::SOCKET_SET): how many milliseconds a call on the socket may wait; 0, as at first: for ever. Then
+/// the call fails with [`TIMED_OUT`](crate::error::TIMED_OUT), and the socket is as before.
+pub const WAIT_LIMIT: usize = 0;
+/// Option: how many milliseconds the other side may leave what was sent without an answer before the connection is given up; at first
+/// a minute. 0 is for ever.
+pub const ANSWER_LIMIT: usize = 1;
+/// Option: 1 if closing ends the connection at once, with a reset; 0, as at first, in order.
+pub const CLOSE_BY_RESET: usize = 2;
+
+/// [`SocketStatus::kind`] of a listener.
+pub const LISTENER: u64 = 1;
+/// [`SocketStatus::kind`] of a TCP connection.
+pub const CONNECTION: u64 = 2;
+/// [`SocketStatus::kind`] of a UDP socket.
+pub const DATAGRAMS: u64 = 3;
+
+/// What is known of a socket. Addresses are IPv4, the first byte the most significant.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketStatus {
+    /// What it is.
+    pub kind: u64,
+    /// The port here.
+    pub local_port: u64,
+    /// The address there, 0 for a listener.
+    pub remote_address: u64,
+    /// The port there, 0 for a listener.
+    pub remote_port: u64,
+    /// The level at which the kernel sends for it: that of whoever waited on it last.
+    pub level: u64,
+    /// Connections that wait to be accepted, those whose handshake is under way included; bytes that wait to be read.
+    pub waiting: u64,
+}
+
+/// The network as a whole.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkStatus {
+    /// 1 if there is a network card, 0 if there is nothing but this machine itself.
+    pub card: u64,
+    /// Connections and UDP sockets that the kernel keeps, also those that no program has open any more.
+    pub sockets: u64,
+    /// Those of them that no program has open any more, and whose end the other side does not know of yet.
+    pub orphans: u64,
+    /// Those of them that are over, and only wait for old frames to die out (TIME-WAIT). They give way when there is no room.
+    pub fading: u64,
+    /// How many there can be.
+    pub most_sockets: u64,
+    /// Frames that have come.
+    pub received: u64,
+    /// Frames that have been sent.
+    pub sent: u64,
+    /// Times that the network's coroutine was polled.
+    pub polls: u64,
+}

@@ -1,0 +1,184 @@
+//! The network card: a virtio network device.
+//!
+//! Frames that have come lie in buffers of the device's receive queue until [`Card::receive`] takes them out; those that are sent
+//! belong to the device until it has read them. Its interrupt only wakes the network's coroutine, and does not come again until that
+//! one has found nothing more to do: see [`Card::listen`].
+use super::plic;
+use super::virtio::{self, Dma};
+use crate::boot::Machine;
+use crate::net;
+use alloc::vec::Vec;
+use spin::{Mutex, Once};
+use virtio_drivers::device::net::VirtIONetRaw;
+use virtio_drivers::transport::DeviceType;
+use virtio_drivers::transport::mmio::MmioTransport;
+
+/// Buffers of each queue. As many frames can have come before they are taken out; more are lost, as on any network.
+const BUFFERS: usize = 64;
+/// Bytes of a buffer: the device's header and the largest frame, in whole cache lines.
+const BUFFER_SIZE: usize = 1600;
+
+/// A network card.
+pub(crate) struct Card {
+    /// Its address on the network.
+    pub address: [u8; 6],
+    /// Bytes of the device's header in front of each frame.
+    header: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    device: VirtIONetRaw<Dma, MmioTransport<'static>, BUFFERS>,
+    /// The buffers in the receive queue, by their token.
+    receiving: [Option<Vec<u8>>; BUFFERS],
+    /// The frames in the transmit queue, by their token.
+    sending: [Option<Vec<u8>>; BUFFERS],
+    /// Buffers for frames that are to be sent.
+    spare: Vec<Vec<u8>>,
+}
+
+// SAFETY: the registers and queues are reached through this value alone, which its lock gives to one hart at a time.
+unsafe impl Send for State {}
+
+/// A frame that has come, with the device's header in front. To be given back by [`Card::recycle`].
+pub(crate) struct Received {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Received {
+    /// The frame.
+    pub(crate) fn frame(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+}
+
+static CARD: Once<Card> = Once::new();
+
+/// The network card, if the machine has one.
+pub(crate) fn get() -> Option<&'static Card> {
+    CARD.get()
+}
+
+/// Finds the first network card among the machine's virtio devices and switches its interrupt on.
+pub(crate) fn init(machine: &Machine) {
+    for (transport, interrupt) in virtio::devices(machine, DeviceType::Network) {
+        match Card::new(transport) {
+            Ok(card) => {
+                CARD.call_once(|| card);
+                plic::enable(interrupt, self::interrupt);
+                return;
+            }
+            Err(error) => crate::println!("corank: the network card cannot be used: {error}"),
+        }
+    }
+}
+
+/// Serves the card's interrupt.
+fn interrupt() {
+    if let Some(card) = CARD.get() {
+        let mut state = card.state.lock();
+        state.device.ack_interrupt();
+        state.device.disable_interrupts();
+        drop(state);
+        net::interrupt();
+    }
+}
+
+impl Card {
+    fn new(transport: MmioTransport<'static>) -> virtio_drivers::Result<Card> {
+        let device = VirtIONetRaw::new(transport)?;
+        let address = device.mac_address();
+        let mut buffer = alloc::vec![0; BUFFER_SIZE];
+        let header = device.fill_buffer_header(&mut buffer)?;
+        let mut state = State {
+            device,
+            receiving: [const { None }; BUFFERS],
+            sending: [const { None }; BUFFERS],
+            spare: Vec::new(),
+        };
+        for _ in 0..BUFFERS {
+            state.receive_into(alloc::vec![0; BUFFER_SIZE])?;
+        }
+        Ok(Card {
+            address,
+            header,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// The next frame that has come.
+    pub(crate) fn receive(&self) -> Option<Received> {
+        let mut state = self.state.lock();
+        let token = state.device.poll_receive()?;
+        let Some(mut buffer) = state.receiving[usize::from(token)].take() else {
+            panic!("the network card has filled a buffer that it was not given");
+        };
+        // SAFETY: this is the buffer that `receive_into` has added under this token.
+        let received = unsafe { state.device.receive_complete(token, &mut buffer) };
+        let (start, length) = received.expect("the buffer has just been found in the queue");
+        let end = (start + length).min(buffer.len());
+        Some(Received { buffer, start, end })
+    }
+
+    /// Lets the card fill a frame's buffer again.
+    pub(crate) fn recycle(&self, received: Received) {
+        let again = self.state.lock().receive_into(received.buffer);
+        again.expect("there is room for a buffer that was taken out");
+    }
+
+    /// Whether a frame can be sent. If not, the interrupt comes when one can.
+    pub(crate) fn can_send(&self) -> bool {
+        let mut state = self.state.lock();
+        state.reclaim();
+        state.device.can_send()
+    }
+
+    /// Sends a frame of `length` bytes that `fill` writes. It is lost if the queue is full.
+    pub(crate) fn send<T>(&self, length: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
+        let mut state = self.state.lock();
+        let mut buffer = state.spare.pop().unwrap_or_default();
+        drop(state);
+        buffer.resize(self.header + length, 0);
+        buffer[..self.header].fill(0);
+        let filled = fill(&mut buffer[self.header..]);
+        state = self.state.lock();
+        state.reclaim();
+        // SAFETY: the buffer stays in `sending`, untouched, until `reclaim` has taken it out of the queue.
+        match unsafe { state.device.transmit_begin(&buffer) } {
+            Ok(token) => state.sending[usize::from(token)] = Some(buffer),
+            Err(_) => state.spare.push(buffer),
+        }
+        filled
+    }
+
+    /// Switches the interrupt on, and says whether frames have come by then: the interrupt may not come for them.
+    pub(crate) fn listen(&self) -> bool {
+        let mut state = self.state.lock();
+        state.device.enable_interrupts();
+        state.device.poll_receive().is_some()
+    }
+}
+
+impl State {
+    fn receive_into(&mut self, mut buffer: Vec<u8>) -> virtio_drivers::Result {
+        // SAFETY: the buffer stays in `receiving`, untouched, until `receive` has taken it out of the queue.
+        let token = unsafe { self.device.receive_begin(&mut buffer) }?;
+        self.receiving[usize::from(token)] = Some(buffer);
+        Ok(())
+    }
+
+    /// Takes back what the device has sent.
+    fn reclaim(&mut self) {
+        while let Some(token) = self.device.poll_transmit() {
+            let Some(buffer) = self.sending[usize::from(token)].take() else {
+                panic!("the network card has sent a frame that it was not given");
+            };
+            // SAFETY: this is the buffer that `send` has added under this token.
+            let sent = unsafe { self.device.transmit_complete(token, &buffer) };
+            sent.expect("the frame has just been found in the queue");
+            self.spare.push(buffer);
+        }
+    }
+}

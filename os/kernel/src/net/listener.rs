@@ -1,0 +1,149 @@
+//! Listeners: ports at which connections are taken.
+use super::socket::within;
+use super::table::TABLE;
+use super::tcp::Connection;
+use crate::fs::Failure;
+use crate::process::current_level;
+use crate::wait::{WaitMode, WaitQueue, until};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use corank_abi::error::TIMED_OUT;
+use corank_abi::net::{LISTENER, SocketStatus, WAIT_LIMIT};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::task::Poll;
+use spin::Mutex;
+
+/// The file of a listener. When it is dropped, connections that nobody has accepted are reset.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    port: u16,
+    /// How many connections may wait to be accepted.
+    backlog: usize,
+    /// The level of the coroutine that waited on it last: that of connections that nobody has accepted yet.
+    level: AtomicU8,
+    wait_limit: AtomicU64,
+    queue: Mutex<Queue>,
+    acceptors: WaitQueue,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// Connections that wait to be accepted, oldest first.
+    ready: VecDeque<Arc<Connection>>,
+    /// How many handshakes are under way.
+    pending: usize,
+}
+
+/// Takes connections to a port, 0 for any that is free.
+///
+/// # Errors
+/// When another listener has the port, or there is no memory.
+pub(crate) fn listen(port: u16, backlog: usize) -> Result<Arc<Listener>, Failure> {
+    let level = current_level();
+    TABLE.lock().listen(port, |port| Listener {
+        port,
+        backlog: backlog.clamp(1, super::table::MOST),
+        level: AtomicU8::new(level),
+        wait_limit: AtomicU64::new(0),
+        queue: Mutex::default(),
+        acceptors: WaitQueue::new(),
+    })
+}
+
+impl Listener {
+    pub(super) fn level(&self) -> u8 {
+        self.level.load(Ordering::Relaxed)
+    }
+
+    /// Counts a handshake that begins; false if too many connections wait already.
+    pub(super) fn begin(&self) -> bool {
+        let mut queue = self.queue.lock();
+        let has_room = queue.ready.len() + queue.pending < self.backlog;
+        queue.pending += usize::from(has_room);
+        has_room
+    }
+
+    /// A handshake was broken off.
+    pub(super) fn lose(&self) {
+        self.queue.lock().pending -= 1;
+    }
+
+    /// A handshake is done.
+    pub(super) fn offer(&self, connection: Arc<Connection>) {
+        let mut queue = self.queue.lock();
+        queue.pending -= 1;
+        queue.ready.push_back(connection);
+        self.acceptors.wake_all();
+    }
+
+    /// Takes the oldest connection, for which `open` finds a place. Waits until there is one. Dropped early, it has taken none.
+    ///
+    /// # Errors
+    /// What `open` says; the connection stays. When it has waited as long as it may.
+    pub(crate) async fn accept(
+        &self,
+        mode: WaitMode,
+        mut open: impl FnMut(Arc<Connection>) -> Result<usize, Failure>,
+    ) -> Result<usize, Failure> {
+        self.level.store(current_level(), Ordering::Relaxed);
+        let accept = until(&self.acceptors, mode, |turn| {
+            let mut queue = self.queue.lock();
+            match Self::take(&mut queue, &mut open) {
+                Some(accepted) => Poll::Ready(accepted),
+                None => {
+                    turn.wait();
+                    Poll::Pending
+                }
+            }
+        });
+        within(self.wait_limit.load(Ordering::Relaxed), accept)
+            .await
+            .unwrap_or(Err(Failure(TIMED_OUT)))
+    }
+
+    /// [`Listener::accept`] if that need not wait.
+    pub(crate) fn accept_now(
+        &self,
+        mut open: impl FnMut(Arc<Connection>) -> Result<usize, Failure>,
+    ) -> Option<Result<usize, Failure>> {
+        Self::take(&mut self.queue.lock(), &mut open)
+    }
+
+    fn take(
+        queue: &mut Queue,
+        open: &mut impl FnMut(Arc<Connection>) -> Result<usize, Failure>,
+    ) -> Option<Result<usize, Failure>> {
+        let opened = open(queue.ready.front()?.clone());
+        if opened.is_ok() {
+            queue.ready.pop_front();
+        }
+        Some(opened)
+    }
+
+    pub(super) fn set(&self, option: usize, value: usize) -> bool {
+        if option == WAIT_LIMIT {
+            self.wait_limit.store(value as u64, Ordering::Relaxed);
+        }
+        option == WAIT_LIMIT
+    }
+
+    pub(super) fn status(&self) -> SocketStatus {
+        let queue = self.queue.lock();
+        SocketStatus {
+            kind: LISTENER,
+            local_port: self.port.into(),
+            level: self.level().into(),
+            waiting: (queue.ready.len() + queue.pending) as u64,
+            ..SocketStatus::default()
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        TABLE.lock().remove_listener(self.port);
+        for connection in self.queue.get_mut().ready.drain(..) {
+            connection.close_by_reset();
+        }
+    }
+}

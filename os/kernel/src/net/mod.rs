@@ -1,0 +1,155 @@
+//! The network: TCP and UDP over IPv4, between this machine's programs and, with a card, with others.
+//!
+//! One coroutine, the [`service`], owns the interfaces: the network card's and the one that leads back to this machine. The stack is
+//! smoltcp. Who has a socket shares its buffers with the service: bytes that are there are read, and bytes for which there is room are
+//! written, without waiting and without another coroutine. Only what needs the interface is left to the service: a socket that has
+//! something to say is marked, and stands in a queue by its level.
+//!
+//! ```text
+//!   the card's interrupt ─▶ service ─▶ the socket that the frame is for ─▶ wakes who reads, writes or accepts
+//!   write, close, connect ─▶ marks the socket ─▶ service ─▶ frames, the most urgent socket's first
+//! ```
+//! - `service`: the coroutine; when it runs, and how urgently;
+//! - `work`: what is left to it;
+//! - `link`: the interfaces as smoltcp sees them;
+//! - `classify`: which socket a frame is for;
+//! - `table`: all sockets, by what distinguishes their frames;
+//! - `socket`: one of them, and what is the same for TCP and UDP;
+//! - `tcp`, `listener`, `udp`: the three kinds of files.
+//!
+//! # Nobody searches
+//! smoltcp asks each socket of a set in turn whether a frame is for it, or whether it has something to send. Here each socket is a set of
+//! its own: the table finds the one that a frame is for, the queue the one that is to send, and the timers the one whose time has come.
+//! So the cost of a frame does not grow with the number of connections.
+//!
+//! # Urgency
+//! A socket is as urgent as the coroutine that last waited on it. The service sends for the most urgent socket first and runs at its level
+//! meanwhile; frames that have come are looked at first of all, because nobody knows before whom they are for. Only so much is done
+//! in one go ([`service::BURST`]) before the executor picks again.
+//!
+//! # Memory
+//! There are at most [`table::MOST`] sockets, each with two buffers of [`socket::BUFFER`] bytes in the kernel's heap. When there are so many,
+//! or the heap is nearly full, opening one fails, and who knocks at a listener is not answered and tries again; connections that only wait for
+//! old frames to die out (TIME-WAIT) give their place up first. A connection that no program has open any more is ended for good
+//! [`tcp::ORPHAN_LIMIT`] after it was closed.
+mod classify;
+mod link;
+mod listener;
+mod service;
+mod socket;
+mod table;
+mod tcp;
+mod udp;
+mod work;
+
+pub(crate) use service::{init, status};
+pub(crate) use work::interrupt;
+
+use crate::file::Transferred;
+use crate::fs::Failure;
+use crate::memory::user::UserBuffer;
+use crate::process::Process;
+use crate::wait::WaitMode;
+use alloc::sync::Arc;
+use corank_abi::error::{INVALID, NOT_CONNECTED};
+use corank_abi::net::SocketStatus;
+
+pub(crate) use listener::{Listener, listen};
+pub(crate) use tcp::{Connection, connect};
+pub(crate) use udp::{Datagrams, connect as connect_datagrams};
+
+/// An open socket. A clone is the same one; it is closed when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub(crate) enum Socket {
+    /// Takes connections.
+    Listener(Arc<Listener>),
+    /// A TCP connection.
+    Connection(Arc<Connection>),
+    /// A UDP socket.
+    Datagrams(Arc<Datagrams>),
+}
+
+impl Socket {
+    /// Reads what has come, at most up to the buffer's length; waits until something has. 0 bytes are the end.
+    ///
+    /// # Errors
+    /// As [`crate::file::File::read`].
+    pub(crate) async fn read(
+        &self,
+        process: &Process,
+        mode: WaitMode,
+        buffer: &mut UserBuffer,
+    ) -> Transferred {
+        match self {
+            Socket::Listener(_) => Ok(Err(Failure(NOT_CONNECTED))),
+            Socket::Connection(connection) => connection.read(process, mode, buffer).await,
+            Socket::Datagrams(datagrams) => datagrams.read(process, mode, buffer).await,
+        }
+    }
+
+    /// Writes the buffer; waits until there is room for all of it.
+    ///
+    /// # Errors
+    /// As [`crate::file::File::write`].
+    pub(crate) async fn write(
+        &self,
+        process: &Process,
+        mode: WaitMode,
+        buffer: &mut UserBuffer,
+    ) -> Transferred {
+        match self {
+            Socket::Listener(_) => Ok(Err(Failure(NOT_CONNECTED))),
+            Socket::Connection(connection) => connection.write(process, mode, buffer).await,
+            Socket::Datagrams(datagrams) => datagrams.write(process, mode, buffer).await,
+        }
+    }
+
+    /// [`Socket::read`] if that need not wait.
+    pub(crate) fn read_at_once(
+        &self,
+        process: &Process,
+        mut buffer: UserBuffer,
+    ) -> Option<Transferred> {
+        match self {
+            Socket::Listener(_) => Some(Ok(Err(Failure(NOT_CONNECTED)))),
+            Socket::Connection(connection) => connection.read_now(process, &mut buffer),
+            Socket::Datagrams(datagrams) => datagrams.read_now(process, &mut buffer),
+        }
+    }
+
+    /// [`Socket::write`] if that need not wait.
+    pub(crate) fn write_at_once(
+        &self,
+        process: &Process,
+        buffer: UserBuffer,
+    ) -> Option<Transferred> {
+        match self {
+            Socket::Listener(_) => Some(Ok(Err(Failure(NOT_CONNECTED)))),
+            Socket::Connection(connection) => connection.write_now(process, buffer),
+            Socket::Datagrams(datagrams) => datagrams.write_now(process, buffer),
+        }
+    }
+
+    /// Sets an option of [`corank_abi::net`].
+    ///
+    /// # Errors
+    /// For an option that this kind of socket does not have.
+    pub(crate) fn set(&self, option: usize, value: usize) -> Result<(), Failure> {
+        match self {
+            Socket::Listener(listener) => listener.set(option, value),
+            Socket::Connection(connection) => connection.set(option, value),
+            Socket::Datagrams(datagrams) => datagrams.set(option, value),
+        }
+        .then_some(())
+        .ok_or(Failure(INVALID))
+    }
+
+    /// What is known of it.
+    pub(crate) fn status(&self) -> SocketStatus {
+        match self {
+            Socket::Listener(listener) => listener.status(),
+            Socket::Connection(connection) => connection.status(),
+            Socket::Datagrams(datagrams) => datagrams.status(),
+        }
+    }
+}

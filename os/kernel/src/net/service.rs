@@ -1,0 +1,446 @@
+//! The coroutine that owns the interfaces.
+//!
+//! It is woken by the card's interrupt, by whoever marks a socket, and by the first of the sockets' timers. There is nothing that it looks
+//! at again and again.
+use super::classify::{Frame, classify};
+use super::link::{Link, Step};
+use super::listener::Listener;
+use super::socket::{Endpoint, Kind, State, Way};
+use super::table::{Key, MOST, TABLE};
+use super::work::WORK;
+use super::{tcp, udp};
+use crate::clock::{self, Sleep, sleep_until};
+use crate::device::net as card;
+use crate::hart;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use corank::Priority;
+use corank_abi::error::TIMED_OUT;
+use corank_abi::net::NetworkStatus;
+use core::future::poll_fn;
+use core::net::Ipv4Addr;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::task::{Context, Poll};
+use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
+use smoltcp::socket::tcp::State as Phase;
+use smoltcp::time::Instant;
+use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
+
+/// Frames that are looked at, and sockets that are served, before the executor picks again.
+pub(super) const BURST: usize = 16;
+/// Frames that one socket sends before the next one's turn.
+const IN_A_ROW: usize = 4;
+
+/// Our address in QEMU's user network, how many bits of it are the network's, and who knows the way to everyone else.
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
+const NETWORK_BITS: u8 = 24;
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+
+static RECEIVED: AtomicU64 = AtomicU64::new(0);
+static SENT: AtomicU64 = AtomicU64::new(0);
+static POLLS: AtomicU64 = AtomicU64::new(0);
+
+/// Why the service looks at a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A frame has come for it.
+    Frame,
+    /// It has something to send, or its time has come.
+    Time,
+}
+
+/// Starts the service.
+///
+/// # Panics
+/// When there is no memory for it.
+pub(crate) fn init() {
+    let stack = Stack::new();
+    let service = hart::executor()
+        .spawn(Priority::MOST_URGENT, serve(stack))
+        .expect("there is memory for the network");
+    WORK.lock().service = Some(service.remote());
+}
+
+/// Whether frames can be sent this way.
+pub(super) fn leads(way: Way) -> bool {
+    way == Way::Loopback || card::get().is_some()
+}
+
+/// What is known of the network.
+pub(crate) fn status() -> NetworkStatus {
+    let all = TABLE.lock().all();
+    let orphans = all.iter().filter(|socket| socket.state.lock().orphan);
+    let orphans = orphans.count() as u64;
+    let fading = all.iter().filter(|socket| tcp::is_fading(socket)).count() as u64;
+    NetworkStatus {
+        card: u64::from(card::get().is_some()),
+        orphans: orphans - fading,
+        fading,
+        sockets: all.len() as u64,
+        most_sockets: MOST as u64,
+        received: RECEIVED.load(Ordering::Relaxed),
+        sent: SENT.load(Ordering::Relaxed),
+        polls: POLLS.load(Ordering::Relaxed),
+    }
+}
+
+async fn serve(mut stack: Stack) {
+    poll_fn(|context| {
+        POLLS.fetch_add(1, Ordering::Relaxed);
+        stack.work();
+        if stack.has_more(context) {
+            // Whoever is more urgent goes first.
+            context.waker().wake_by_ref();
+        }
+        Poll::<()>::Pending
+    })
+    .await;
+}
+
+/// An interface, and where its frames go.
+struct Port {
+    interface: Interface,
+    link: Link,
+}
+
+struct Stack {
+    /// By [`Way`].
+    ports: [Option<Port>; 2],
+    /// Sockets by the microsecond in which they are looked at again.
+    timers: BTreeMap<(u64, u64), Arc<Endpoint>>,
+    /// Sockets that have something to send when the card has room.
+    stalled: Vec<Arc<Endpoint>>,
+    /// Until the first timer.
+    sleep: Option<(u64, Sleep)>,
+    /// Listeners that were told of a connection: dropped when no socket is locked.
+    used: Vec<Arc<Listener>>,
+}
+
+fn instant(microseconds: u64) -> Instant {
+    Instant::from_micros(microseconds as i64)
+}
+
+impl Port {
+    fn new(mut link: Link, address: HardwareAddress, network: IpCidr) -> Port {
+        let mut config = Config::new(address);
+        // The numbers that connections begin with need not be secret from the machine's own owner, but differ from boot to boot.
+        config.random_seed = clock::now() ^ crate::device::calendar::seconds().unwrap_or(0) << 32;
+        let mut step = Step {
+            link: &mut link,
+            arriving: None,
+            sent: &mut 0,
+        };
+        let mut interface = Interface::new(config, &mut step, instant(clock::microseconds()));
+        interface.update_ip_addrs(|addresses| {
+            addresses.push(network).expect("there is room for one");
+        });
+        Port { interface, link }
+    }
+
+    /// Gives a frame to the stack; `sockets` has the one that it is for, or none.
+    fn take_in(&mut self, now: u64, frame: &[u8], sockets: &mut SocketSet<'static>) {
+        let mut sent = 0;
+        let mut step = Step {
+            link: &mut self.link,
+            arriving: Some(frame),
+            sent: &mut sent,
+        };
+        self.interface
+            .poll_ingress_single(instant(now), &mut step, sockets);
+        SENT.fetch_add(sent, Ordering::Relaxed);
+    }
+
+    /// Sends what a socket has to send, up to [`IN_A_ROW`] frames.
+    fn send(&mut self, now: u64, sockets: &mut SocketSet<'static>) {
+        let mut sent = 0;
+        for _ in 0..IN_A_ROW {
+            let mut step = Step {
+                link: &mut self.link,
+                arriving: None,
+                sent: &mut sent,
+            };
+            let result = self.interface.poll_egress(instant(now), &mut step, sockets);
+            if result == PollResult::None {
+                break;
+            }
+        }
+        SENT.fetch_add(sent, Ordering::Relaxed);
+    }
+
+    /// The microsecond in which the stack wants to look at a socket again; one that is past: now.
+    fn due(&mut self, now: u64, sockets: &SocketSet<'static>) -> Option<u64> {
+        let due = self.interface.poll_at(instant(now), sockets)?;
+        Some(due.total_micros().max(0) as u64)
+    }
+}
+
+impl Stack {
+    fn new() -> Stack {
+        let out = card::get().map(|card| {
+            let address = HardwareAddress::Ethernet(EthernetAddress(card.address));
+            let network = IpCidr::new(ADDRESS.into(), NETWORK_BITS);
+            let mut port = Port::new(Link::Card(card), address, network);
+            port.interface
+                .routes_mut()
+                .add_default_ipv4_route(GATEWAY)
+                .expect("there is room for one");
+            port
+        });
+        let back = Port::new(
+            Link::Loopback(VecDeque::new()),
+            HardwareAddress::Ip,
+            IpCidr::new(Ipv4Addr::LOCALHOST.into(), 8),
+        );
+        Stack {
+            ports: [out, Some(back)],
+            timers: BTreeMap::new(),
+            stalled: Vec::new(),
+            sleep: None,
+            used: Vec::new(),
+        }
+    }
+
+    /// Does what there is to do, within bounds. Frames and sockets take turns, so that neither keeps the other waiting for ever.
+    fn work(&mut self) {
+        let now = clock::microseconds();
+        self.take_due(now);
+        if !self.stalled.is_empty() && card::get().is_none_or(card::Card::can_send) {
+            for socket in core::mem::take(&mut self.stalled) {
+                socket.mark(&mut socket.state.lock());
+            }
+        }
+        for _ in 0..BURST {
+            let had_frame = self.take_frame(now);
+            let marked = WORK.lock().pop();
+            let had_socket = marked.is_some();
+            if let Some(socket) = marked {
+                self.serve(now, &socket);
+            }
+            if !had_frame && !had_socket {
+                break;
+            }
+        }
+        self.used.clear();
+    }
+
+    /// Whether there is more to do now. If not, whoever has something to do wakes the service.
+    fn has_more(&mut self, context: &mut Context<'_>) -> bool {
+        let has_marked = WORK.lock().settle(context.waker());
+        let has_packets = self
+            .ports
+            .iter()
+            .flatten()
+            .any(|port| matches!(&port.link, Link::Loopback(queue) if !queue.is_empty()));
+        // After that: an interrupt from now on finds whom to wake.
+        let has_frames = card::get().is_some_and(card::Card::listen);
+        if has_frames {
+            super::interrupt();
+        }
+        let is_due = self.sleep_until_due(context);
+        has_marked || has_packets || has_frames || is_due
+    }
+
+    /// Waits for the first timer; whether its time has come.
+    fn sleep_until_due(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(&(first, _)) = self.timers.keys().next() else {
+            self.sleep = None;
+            return false;
+        };
+        if self.sleep.as_ref().is_none_or(|(until, _)| *until != first) {
+            self.sleep = Some((first, sleep_until(clock::at_microseconds(first))));
+        }
+        self.sleep
+            .as_mut()
+            .is_some_and(|(_, sleep)| Pin::new(sleep).poll(context).is_ready())
+    }
+
+    /// Marks the sockets whose time has come.
+    fn take_due(&mut self, now: u64) {
+        while let Some(first) = self.timers.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            let socket = first.remove();
+            let mut state = socket.state.lock();
+            state.timer = None;
+            socket.mark(&mut state);
+        }
+    }
+
+    /// Takes the next frame in, if there is one.
+    fn take_frame(&mut self, now: u64) -> bool {
+        if let Some(Port {
+            link: Link::Loopback(queue),
+            ..
+        }) = &mut self.ports[Way::Loopback as usize]
+            && let Some(packet) = queue.pop_front()
+        {
+            self.dispatch(now, Way::Loopback, &packet);
+            return true;
+        }
+        let Some(card) = card::get() else {
+            return false;
+        };
+        let Some(received) = card.receive() else {
+            return false;
+        };
+        self.dispatch(now, Way::Card, received.frame());
+        card.recycle(received);
+        true
+    }
+
+    /// Gives a frame to the socket that it is for.
+    fn dispatch(&mut self, now: u64, way: Way, frame: &[u8]) {
+        RECEIVED.fetch_add(1, Ordering::Relaxed);
+        let Some(port) = &mut self.ports[way as usize] else {
+            return;
+        };
+        let socket = match classify(port.link.medium(), frame) {
+            Frame::Tcp { key, opens } => match connection(way, key, opens) {
+                Ok(socket) => socket,
+                // It comes again.
+                Err(NoRoom) => return,
+            },
+            Frame::Udp(local) => TABLE.lock().datagrams(local),
+            Frame::Neighbour => {
+                port.take_in(now, frame, &mut SocketSet::new(Vec::new()));
+                // Some may have waited for this, and it is rare.
+                for socket in TABLE.lock().all() {
+                    socket.mark(&mut socket.state.lock());
+                }
+                return;
+            }
+            Frame::Other => None,
+        };
+        match socket {
+            Some(socket) if socket.way == way => {
+                let mut state = socket.state.lock();
+                let before = phase(&socket, &mut state);
+                port.take_in(now, frame, &mut state.sockets);
+                self.settle(now, &socket, &mut state, before, Cause::Frame);
+            }
+            // Nobody's: the stack answers it.
+            _ => port.take_in(now, frame, &mut SocketSet::new(Vec::new())),
+        }
+    }
+
+    /// Sends what a socket has to send.
+    fn serve(&mut self, now: u64, socket: &Arc<Endpoint>) {
+        let mut state = socket.state.lock();
+        state.marked = false;
+        let Some(port) = &mut self.ports[socket.way as usize] else {
+            return;
+        };
+        let before = phase(socket, &mut state);
+        if state.deadline.is_some_and(|deadline| deadline <= now) {
+            state.deadline = None;
+            state.failure.get_or_insert(TIMED_OUT);
+            state.tcp().abort();
+        }
+        if let Kind::Tcp { key, .. } = &socket.kind {
+            tcp::prepare(key, &mut state, port.interface.context());
+        }
+        if !port.link.can_send() {
+            match port.link {
+                Link::Card(_) => self.stalled.push(socket.clone()),
+                // This very burst makes room.
+                Link::Loopback(_) => socket.mark(&mut state),
+            }
+            return;
+        }
+        port.send(now, &mut state.sockets);
+        self.settle(now, socket, &mut state, before, Cause::Time);
+    }
+
+    /// Something has happened to a socket: tells those who wait for it, and sees to it that it is looked at again.
+    fn settle(
+        &mut self,
+        now: u64,
+        socket: &Arc<Endpoint>,
+        state: &mut State,
+        before: Phase,
+        cause: Cause,
+    ) {
+        let is_over = match &socket.kind {
+            Kind::Tcp { listener, .. } => {
+                let is_over = tcp::settle(
+                    socket,
+                    listener.as_ref(),
+                    state,
+                    before,
+                    cause,
+                    &mut self.used,
+                );
+                if is_over {
+                    socket.forget();
+                }
+                is_over
+            }
+            Kind::Udp => {
+                udp::settle(socket, state);
+                false
+            }
+        };
+        let due = match &mut self.ports[socket.way as usize] {
+            Some(port) if !is_over => {
+                let due = port.due(now, &state.sockets);
+                due.into_iter().chain(state.deadline).min()
+            }
+            _ => None,
+        };
+        let is_now = due.is_some_and(|due| due <= now);
+        let timer = due.filter(|_| !is_now);
+        if timer != state.timer {
+            if let Some(old) = state.timer {
+                self.timers.remove(&(old, socket.id));
+            }
+            if let Some(new) = timer {
+                self.timers.insert((new, socket.id), socket.clone());
+            }
+            state.timer = timer;
+        }
+        if is_now {
+            socket.mark(state);
+        }
+    }
+}
+
+/// There is no room for another connection.
+struct NoRoom;
+
+/// The socket of a connection; a new one if the frame begins one and somebody listens.
+fn connection(way: Way, key: Key, opens: bool) -> Result<Option<Arc<Endpoint>>, NoRoom> {
+    let (known, listener) = {
+        let table = TABLE.lock();
+        let listener = opens.then(|| table.listener(key.local_port)).flatten();
+        (table.connection(&key), listener)
+    };
+    let Some(listener) = listener else {
+        return Ok(known);
+    };
+    if let Some(known) = known {
+        if !tcp::is_fading(&known) {
+            return Ok(Some(known));
+        }
+        // The old connection is over: this is a new one between the same ports.
+        tcp::end_fading(&known);
+        known.forget();
+    }
+    tcp::make_room();
+    if !TABLE.lock().has_room() || !listener.begin() {
+        return Err(NoRoom);
+    }
+    let socket = tcp::answer(way, key, &listener);
+    TABLE.lock().add_connection(key, socket.clone());
+    Ok(Some(socket))
+}
+
+/// The phase of a connection; anything for another socket.
+fn phase(socket: &Endpoint, state: &mut State) -> Phase {
+    match socket.kind {
+        Kind::Tcp { .. } => state.tcp().state(),
+        Kind::Udp => Phase::Closed,
+    }
+}

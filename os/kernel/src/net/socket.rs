@@ -1,0 +1,201 @@
+//! A socket as the service and its file share it.
+use super::listener::Listener;
+use super::table::{Key, TABLE};
+use super::work::WORK;
+use crate::clock;
+use crate::process::current_level;
+use crate::wait::WaitQueue;
+use alloc::sync::{Arc, Weak};
+use core::fmt;
+use core::future::poll_fn;
+use core::net::Ipv4Addr;
+use core::pin::pin;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::task::Poll;
+use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
+use smoltcp::socket::{AnySocket, tcp, udp};
+use spin::Mutex;
+
+/// Bytes that a socket keeps of what has come, and as many of what is to be sent.
+pub(super) const BUFFER: usize = 8 << 10;
+
+/// The interface that a socket's frames go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Out of the machine.
+    Card = 0,
+    /// Back to it.
+    Loopback = 1,
+}
+
+impl Way {
+    /// The way to an address.
+    pub(super) fn to(address: Ipv4Addr) -> Way {
+        if address.is_loopback() {
+            Way::Loopback
+        } else {
+            Way::Card
+        }
+    }
+}
+
+/// What kind of socket it is, and what its frames are known by.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// One end of a connection; with whom it was made for, if that side did not begin it.
+    Tcp {
+        key: Key,
+        listener: Option<Weak<Listener>>,
+    },
+    /// A UDP socket.
+    Udp,
+}
+
+/// A socket.
+pub(super) struct Endpoint {
+    /// Tells it from all others.
+    pub id: u64,
+    pub way: Way,
+    pub kind: Kind,
+    /// The level of the coroutine that waited on it last.
+    level: AtomicU8,
+    pub state: Mutex<State>,
+    /// Woken when there is something to read, or never will be.
+    pub readers: WaitQueue,
+    /// Woken when there is room to write, or never will be.
+    pub writers: WaitQueue,
+}
+
+/// What its lock guards. Whoever holds it may take the locks of a listener, the table and the work, in this order.
+pub(super) struct State {
+    /// The socket of the stack, alone.
+    pub sockets: SocketSet<'static>,
+    handle: SocketHandle,
+    /// It stands in the service's queue.
+    pub marked: bool,
+    /// When the service looks at it again, in microseconds.
+    pub timer: Option<u64>,
+    /// Why nothing comes and goes any more: a number of [`corank_abi::error`].
+    pub failure: Option<isize>,
+    /// The connection is to be begun.
+    pub opening: bool,
+    /// Its handshake is not finished, and its listener counts it.
+    pub pending: bool,
+    /// No program has it open.
+    pub orphan: bool,
+    /// When it is given up, in microseconds.
+    pub deadline: Option<u64>,
+    /// [`corank_abi::net::WAIT_LIMIT`]
+    pub wait_limit: u64,
+    /// [`corank_abi::net::ANSWER_LIMIT`]
+    pub answer_limit: u64,
+    /// [`corank_abi::net::CLOSE_BY_RESET`]
+    pub closes_by_reset: bool,
+}
+
+impl Endpoint {
+    pub(super) fn new(
+        way: Way,
+        kind: Kind,
+        level: u8,
+        socket: impl AnySocket<'static>,
+    ) -> Arc<Endpoint> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let mut sockets = SocketSet::new(alloc::vec![SocketStorage::EMPTY]);
+        let handle = sockets.add(socket);
+        Arc::new(Endpoint {
+            id: LAST.fetch_add(1, Ordering::Relaxed),
+            way,
+            kind,
+            level: AtomicU8::new(level),
+            state: Mutex::new(State {
+                sockets,
+                handle,
+                marked: false,
+                timer: None,
+                failure: None,
+                opening: false,
+                pending: false,
+                orphan: false,
+                deadline: None,
+                wait_limit: 0,
+                answer_limit: super::tcp::ANSWER_LIMIT,
+                closes_by_reset: false,
+            }),
+            readers: WaitQueue::new(),
+            writers: WaitQueue::new(),
+        })
+    }
+
+    /// The level at which the service sends for it.
+    pub(super) fn level(&self) -> u8 {
+        self.level.load(Ordering::Relaxed)
+    }
+
+    /// The coroutine that calls this is about to wait on it.
+    pub(super) fn follow(&self) {
+        self.level.store(current_level(), Ordering::Relaxed);
+    }
+
+    /// Frames of its connection are not its own any more. The table is not locked.
+    pub(super) fn forget(self: &Arc<Endpoint>) {
+        let Kind::Tcp { key, .. } = &self.kind else {
+            return;
+        };
+        let mut table = TABLE.lock();
+        // Its place may be another's by now.
+        let is_own = |known: &Arc<Endpoint>| Arc::ptr_eq(known, self);
+        if table.connection(key).as_ref().is_some_and(is_own) {
+            table.remove_connection(key);
+        }
+    }
+
+    /// Leaves it to the service. Its lock is held.
+    pub(super) fn mark(self: &Arc<Endpoint>, state: &mut State) {
+        if !core::mem::replace(&mut state.marked, true) {
+            WORK.lock().push(self.level(), self.clone());
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("id", &self.id)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// The TCP socket.
+    ///
+    /// # Panics
+    /// If it is another one.
+    pub(super) fn tcp(&mut self) -> &mut tcp::Socket<'static> {
+        self.sockets.get_mut(self.handle)
+    }
+
+    /// The UDP socket.
+    ///
+    /// # Panics
+    /// If it is another one.
+    pub(super) fn udp(&mut self) -> &mut udp::Socket<'static> {
+        self.sockets.get_mut(self.handle)
+    }
+}
+
+/// Waits for `call`, but no longer than so many milliseconds, if that is not 0; `None` if that was not enough.
+pub(super) async fn within<T>(milliseconds: u64, call: impl Future<Output = T>) -> Option<T> {
+    let deadline = match milliseconds {
+        0 => u64::MAX,
+        limit => clock::after(limit),
+    };
+    let mut call = pin!(call);
+    let mut sleep = pin!(clock::sleep_until(deadline));
+    poll_fn(|context| match call.as_mut().poll(context) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => sleep.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}

@@ -1,0 +1,164 @@
+//! All sockets, by what distinguishes their frames.
+use super::listener::Listener;
+use super::socket::Endpoint;
+use crate::fs::Failure;
+use crate::memory::heap;
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use corank_abi::error::{NO_SOCKETS, PORT_IN_USE};
+use core::net::Ipv4Addr;
+use spin::Mutex;
+
+/// How many connections and UDP sockets there can be.
+pub(super) const MOST: usize = 1024;
+
+/// Ports that are given to those who don't ask for one.
+const FREE_PORTS: core::ops::RangeInclusive<u16> = 49152..=65535;
+
+/// What distinguishes the frames of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub local_port: u16,
+    pub remote: Ipv4Addr,
+    pub remote_port: u16,
+}
+
+#[derive(Debug)]
+pub(super) struct Table {
+    connections: BTreeMap<Key, Arc<Endpoint>>,
+    datagrams: BTreeMap<u16, Arc<Endpoint>>,
+    listeners: BTreeMap<u16, Weak<Listener>>,
+    next_port: u16,
+}
+
+pub(super) static TABLE: Mutex<Table> = Mutex::new(Table {
+    connections: BTreeMap::new(),
+    datagrams: BTreeMap::new(),
+    listeners: BTreeMap::new(),
+    next_port: *FREE_PORTS.start(),
+});
+
+impl Table {
+    /// How many sockets there are, listeners not counted.
+    pub(super) fn length(&self) -> usize {
+        self.connections.len() + self.datagrams.len()
+    }
+
+    /// Whether there is room for another socket.
+    pub(super) fn has_room(&self) -> bool {
+        self.length() < MOST && heap::has_room()
+    }
+
+    /// All sockets.
+    pub(super) fn all(&self) -> Vec<Arc<Endpoint>> {
+        let all = self.connections.values().chain(self.datagrams.values());
+        all.cloned().collect()
+    }
+
+    /// The socket of a connection.
+    pub(super) fn connection(&self, key: &Key) -> Option<Arc<Endpoint>> {
+        self.connections.get(key).cloned()
+    }
+
+    /// The UDP socket at a port.
+    pub(super) fn datagrams(&self, port: u16) -> Option<Arc<Endpoint>> {
+        self.datagrams.get(&port).cloned()
+    }
+
+    /// Who listens at a port.
+    pub(super) fn listener(&self, port: u16) -> Option<Arc<Listener>> {
+        self.listeners.get(&port)?.upgrade()
+    }
+
+    /// Enters a connection; there must be none with its key.
+    pub(super) fn add_connection(&mut self, key: Key, socket: Arc<Endpoint>) {
+        self.connections.insert(key, socket);
+    }
+
+    /// Forgets a connection.
+    pub(super) fn remove_connection(&mut self, key: &Key) -> Option<Arc<Endpoint>> {
+        self.connections.remove(key)
+    }
+
+    /// A key for a connection from here.
+    ///
+    /// # Errors
+    /// If there are too many sockets.
+    pub(super) fn free_key(&mut self, remote: Ipv4Addr, remote_port: u16) -> Result<Key, Failure> {
+        if !self.has_room() {
+            return Err(Failure(NO_SOCKETS));
+        }
+        let key = |local_port| Key {
+            local_port,
+            remote,
+            remote_port,
+        };
+        let port = self.free_port(|table, port| {
+            !table.connections.contains_key(&key(port)) && !table.listeners.contains_key(&port)
+        })?;
+        Ok(key(port))
+    }
+
+    /// Enters a UDP socket.
+    ///
+    /// # Errors
+    /// If another one has the port, or there are too many.
+    pub(super) fn add_datagrams(
+        &mut self,
+        port: u16,
+        make: impl FnOnce() -> Arc<Endpoint>,
+    ) -> Result<Arc<Endpoint>, Failure> {
+        if !self.has_room() {
+            return Err(Failure(NO_SOCKETS));
+        }
+        match self.datagrams.entry(port) {
+            Entry::Occupied(_) => Err(Failure(PORT_IN_USE)),
+            Entry::Vacant(place) => Ok(place.insert(make()).clone()),
+        }
+    }
+
+    /// Forgets a UDP socket.
+    pub(super) fn remove_datagrams(&mut self, port: u16) -> Option<Arc<Endpoint>> {
+        self.datagrams.remove(&port)
+    }
+
+    /// Enters a listener that `make` makes for its port; a port of 0 is any that is free.
+    ///
+    /// # Errors
+    /// If another one has the port.
+    pub(super) fn listen(
+        &mut self,
+        port: u16,
+        make: impl FnOnce(u16) -> Listener,
+    ) -> Result<Arc<Listener>, Failure> {
+        if !heap::has_room() {
+            return Err(Failure(NO_SOCKETS));
+        }
+        let port = match port {
+            0 => self.free_port(|table, port| !table.listeners.contains_key(&port))?,
+            port if self.listeners.contains_key(&port) => return Err(Failure(PORT_IN_USE)),
+            port => port,
+        };
+        let listener = Arc::new(make(port));
+        self.listeners.insert(port, Arc::downgrade(&listener));
+        Ok(listener)
+    }
+
+    /// Forgets a listener.
+    pub(super) fn remove_listener(&mut self, port: u16) {
+        self.listeners.remove(&port);
+    }
+
+    fn free_port(&mut self, is_free: impl Fn(&Table, u16) -> bool) -> Result<u16, Failure> {
+        for _ in FREE_PORTS {
+            let port = self.next_port;
+            self.next_port = port.checked_add(1).unwrap_or(*FREE_PORTS.start());
+            if is_free(self, port) {
+                return Ok(port);
+            }
+        }
+        Err(Failure(PORT_IN_USE))
+    }
+}

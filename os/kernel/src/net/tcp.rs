@@ -1,0 +1,452 @@
+//! TCP connections.
+use super::listener::Listener;
+use super::service::{self, Cause};
+use super::socket::{BUFFER, Endpoint, Kind, State, Way, within};
+use super::table::{Key, TABLE};
+use crate::clock;
+use crate::file::Transferred;
+use crate::fs::Failure;
+use crate::memory::user::{BadAddress, UserBuffer};
+use crate::process::{Process, current_level};
+use crate::wait::{WaitMode, until};
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use corank_abi::error::{REFUSED, RESET, SHUT_DOWN, TIMED_OUT, UNREACHABLE};
+use corank_abi::net::{
+    ANSWER_LIMIT as ANSWER, CLOSE_BY_RESET, CONNECTION, SocketStatus, WAIT_LIMIT,
+};
+use core::net::Ipv4Addr;
+use core::task::Poll;
+use smoltcp::iface::Context;
+use smoltcp::socket::tcp;
+use smoltcp::socket::tcp::State as Phase;
+use smoltcp::time::Duration;
+use smoltcp::wire::IpEndpoint;
+
+/// Milliseconds that the other side may leave what was sent without an answer, if nothing else was asked for.
+pub(super) const ANSWER_LIMIT: u64 = 60_000;
+/// Microseconds that a handshake may take.
+pub(super) const HANDSHAKE_LIMIT: u64 = 20_000_000;
+/// Microseconds that a connection may go on that no program has open any more.
+pub(super) const ORPHAN_LIMIT: u64 = 60_000_000;
+
+/// The file of a connection. When it is dropped, the connection is closed: in order, or with a reset if something that came was not
+/// read, so that the other side does not believe that it was.
+#[derive(Debug)]
+pub(crate) struct Connection(Arc<Endpoint>);
+
+fn new_socket() -> tcp::Socket<'static> {
+    let buffer = || tcp::SocketBuffer::new(alloc::vec![0; BUFFER]);
+    let mut socket = tcp::Socket::new(buffer(), buffer());
+    // Programs write whole messages: nothing is gained by waiting for more.
+    socket.set_nagle_enabled(false);
+    socket
+}
+
+/// Makes a connection from here.
+///
+/// # Errors
+/// When there is no way to the address, nobody listens there or answers, or there are too many sockets.
+pub(crate) async fn connect(
+    mode: WaitMode,
+    remote: Ipv4Addr,
+    remote_port: u16,
+) -> Result<Arc<Connection>, Failure> {
+    let way = Way::to(remote);
+    if !service::leads(way) || remote_port == 0 || remote.is_unspecified() {
+        return Err(Failure(UNREACHABLE));
+    }
+    make_room();
+    let connection = {
+        let mut table = TABLE.lock();
+        let key = table.free_key(remote, remote_port)?;
+        let kind = Kind::Tcp {
+            key,
+            listener: None,
+        };
+        let socket = Endpoint::new(way, kind, current_level(), new_socket());
+        table.add_connection(key, socket.clone());
+        Arc::new(Connection(socket))
+    };
+    let socket = &connection.0;
+    {
+        let mut state = socket.state.lock();
+        state.opening = true;
+        state.deadline = Some(clock::microseconds() + HANDSHAKE_LIMIT);
+        socket.mark(&mut state);
+    }
+    until(&socket.writers, mode, |turn| {
+        let mut state = socket.state.lock();
+        if let Some(failure) = state.failure {
+            return Poll::Ready(Err(Failure(failure)));
+        }
+        match state.tcp().state() {
+            _ if state.opening => {}
+            Phase::SynSent | Phase::SynReceived => {}
+            _ => return Poll::Ready(Ok(())),
+        }
+        turn.wait();
+        Poll::Pending
+    })
+    .await?;
+    Ok(connection)
+}
+
+/// Somebody knocks at a listener: the socket that answers. It stands in the table already.
+pub(super) fn answer(way: Way, key: Key, listener: &Arc<Listener>) -> Arc<Endpoint> {
+    let mut tcp = new_socket();
+    tcp.listen(key.local_port)
+        .expect("a new socket can listen at a port that is not 0");
+    let kind = Kind::Tcp {
+        key,
+        listener: Some(Arc::downgrade(listener)),
+    };
+    let socket = Endpoint::new(way, kind, listener.level(), tcp);
+    let mut state = socket.state.lock();
+    state.pending = true;
+    state.deadline = Some(clock::microseconds() + HANDSHAKE_LIMIT);
+    drop(state);
+    socket
+}
+
+/// The service is about to look at the socket: begins its connection if that is due, and tells the stack how long the other side may be
+/// silent.
+pub(super) fn prepare(key: &Key, state: &mut State, context: &mut Context) {
+    if core::mem::take(&mut state.opening) {
+        let remote = IpEndpoint::new(key.remote.into(), key.remote_port);
+        if state
+            .tcp()
+            .connect(context, remote, key.local_port)
+            .is_err()
+        {
+            state.failure = Some(UNREACHABLE);
+        }
+    }
+    let limit = state.answer_limit;
+    let tcp = state.tcp();
+    // With nothing under way, silence means nothing.
+    let is_due = tcp.send_queue() > 0 && limit > 0;
+    tcp.set_timeout(is_due.then(|| Duration::from_millis(limit)));
+}
+
+/// Something has happened to the socket that was in the phase `before`. Returns whether it is over, and has nothing more to say. A listener
+/// that is told goes into `used`, to be dropped without the socket's lock: its own destructor takes that.
+pub(super) fn settle(
+    socket: &Arc<Endpoint>,
+    listener: Option<&Weak<Listener>>,
+    state: &mut State,
+    before: Phase,
+    cause: Cause,
+    used: &mut Vec<Arc<Listener>>,
+) -> bool {
+    let phase = state.tcp().state();
+    if phase == Phase::Closed && before != Phase::Closed && state.failure.is_none() {
+        state.failure = match (cause, before) {
+            (_, Phase::LastAck | Phase::Closing | Phase::TimeWait) => None,
+            (Cause::Frame, Phase::SynSent) => Some(REFUSED),
+            (Cause::Frame, _) => Some(RESET),
+            (Cause::Time, _) => Some(TIMED_OUT),
+        };
+    }
+    let fin_is_under_way = matches!(phase, Phase::FinWait1 | Phase::Closing | Phase::LastAck);
+    let handshake = matches!(phase, Phase::Listen | Phase::SynSent | Phase::SynReceived);
+    if !state.orphan && !handshake && !fin_is_under_way && !state.opening {
+        state.deadline = None;
+    }
+    if state.pending && phase != Phase::SynReceived {
+        state.pending = false;
+        match listener.and_then(Weak::upgrade) {
+            // The handshake was broken off.
+            Some(listener) if matches!(phase, Phase::Closed | Phase::Listen) => {
+                state.tcp().abort();
+                listener.lose();
+                used.push(listener);
+            }
+            Some(listener) => {
+                listener.offer(Arc::new(Connection(socket.clone())));
+                used.push(listener);
+            }
+            None => {
+                state.orphan = true;
+                state.tcp().abort();
+            }
+        }
+    }
+    if state.orphan && state.tcp().can_recv() {
+        // Nobody will read it, and the other side must not believe that somebody has.
+        state.tcp().abort();
+    }
+    if state.failure.is_some() || !state.tcp().may_recv() || state.tcp().can_recv() {
+        socket.readers.wake_all();
+    }
+    if state.failure.is_some() || !state.tcp().may_send() || state.tcp().can_send() {
+        socket.writers.wake_all();
+    }
+    let tcp = state.tcp();
+    // After a reset of ours has been sent, the stack forgets the other side.
+    tcp.state() == Phase::Closed && tcp.remote_endpoint().is_none() && !state.opening
+}
+
+/// Whether nobody has the socket open, and it only waits for old frames to die out (TIME-WAIT).
+pub(super) fn is_fading(socket: &Endpoint) -> bool {
+    let mut state = socket.state.lock();
+    let is_tcp = matches!(socket.kind, Kind::Tcp { .. });
+    is_tcp && state.orphan && state.tcp().state() == Phase::TimeWait
+}
+
+/// Sees to it that there is room for another socket, if something gives way.
+pub(super) fn make_room() {
+    let all = {
+        let table = TABLE.lock();
+        if table.has_room() {
+            return;
+        }
+        table.all()
+    };
+    if let Some(fading) = all.iter().find(|socket| is_fading(socket)) {
+        end_fading(fading);
+        fading.forget();
+    }
+}
+
+/// Ends such a socket without a word to the other side.
+pub(super) fn end_fading(socket: &Arc<Endpoint>) {
+    let mut state = socket.state.lock();
+    let tcp = state.tcp();
+    tcp.abort();
+    // The stack forgets the other side when a socket is used again.
+    let _ = tcp.listen(u16::MAX);
+    tcp.abort();
+    socket.mark(&mut state);
+}
+
+impl Connection {
+    /// As [`Socket::read`](super::Socket::read). Dropped early, it has read nothing.
+    pub(super) async fn read(
+        &self,
+        process: &Process,
+        mode: WaitMode,
+        buffer: &mut UserBuffer,
+    ) -> Transferred {
+        self.0.follow();
+        let limit = self.0.state.lock().wait_limit;
+        let read = until(&self.0.readers, mode, |turn| {
+            let mut state = self.0.state.lock();
+            match self.try_read(&mut state, process, buffer) {
+                Some(read) => Poll::Ready(read),
+                None => {
+                    turn.wait();
+                    Poll::Pending
+                }
+            }
+        });
+        within(limit, read)
+            .await
+            .unwrap_or(Ok(Err(Failure(TIMED_OUT))))
+    }
+
+    /// As [`Socket::read_at_once`](super::Socket::read_at_once).
+    pub(super) fn read_now(
+        &self,
+        process: &Process,
+        buffer: &mut UserBuffer,
+    ) -> Option<Transferred> {
+        self.try_read(&mut self.0.state.lock(), process, buffer)
+    }
+
+    fn try_read(
+        &self,
+        state: &mut State,
+        process: &Process,
+        buffer: &mut UserBuffer,
+    ) -> Option<Transferred> {
+        let failure = state.failure;
+        let tcp = state.tcp();
+        if buffer.length == 0 {
+            return Some(Ok(Ok(0)));
+        }
+        if !tcp.can_recv() {
+            return match failure {
+                Some(failure) => Some(Ok(Err(Failure(failure)))),
+                None if tcp.may_recv() => None,
+                None => Some(Ok(Ok(0))),
+            };
+        }
+        let was_full = tcp.recv_queue() >= BUFFER / 2;
+        let wanted = buffer.length;
+        // The bytes lie in up to two pieces.
+        while buffer.length > 0 && tcp.can_recv() {
+            let moved = tcp.recv(|bytes| {
+                let count = bytes.len().min(buffer.length);
+                let bytes = &bytes[..count];
+                match process.with_memory(|space| space.write(buffer.address, bytes), Ok(())) {
+                    Ok(()) => (count, Ok(count)),
+                    Err(bad) => (0, Err(bad)),
+                }
+            });
+            match moved {
+                Ok(Ok(count)) => buffer.advance(count),
+                Ok(Err(bad)) => return Some(Err(bad)),
+                Err(_) => break,
+            }
+        }
+        if was_full {
+            // The other side may be waiting for room. Otherwise it learns of it with the next frame.
+            self.0.mark(state);
+        }
+        Some(Ok(Ok(wanted - buffer.length)))
+    }
+
+    /// As [`Socket::write`](super::Socket::write). Dropped early, it leaves the buffer as far advanced as bytes have been taken.
+    pub(super) async fn write(
+        &self,
+        process: &Process,
+        mode: WaitMode,
+        buffer: &mut UserBuffer,
+    ) -> Transferred {
+        self.0.follow();
+        let limit = self.0.state.lock().wait_limit;
+        let wanted = buffer.length;
+        let write = until(&self.0.writers, mode, |turn| {
+            let mut state = self.0.state.lock();
+            if let Err(failure) = can_write(&mut state) {
+                return Poll::Ready(Ok(Err(failure)));
+            }
+            self.put(&mut state, process, buffer)?;
+            if buffer.length > 0 {
+                turn.wait();
+                return Poll::Pending;
+            }
+            Poll::Ready(Ok(Ok(())))
+        });
+        let written = within(limit, write)
+            .await
+            .unwrap_or(Ok(Err(Failure(TIMED_OUT))))?;
+        Ok(match written {
+            Err(failure) if buffer.length == wanted => Err(failure),
+            _ => Ok(wanted - buffer.length),
+        })
+    }
+
+    /// As [`Socket::write_at_once`](super::Socket::write_at_once).
+    pub(super) fn write_now(
+        &self,
+        process: &Process,
+        mut buffer: UserBuffer,
+    ) -> Option<Transferred> {
+        let mut state = self.0.state.lock();
+        if let Err(failure) = can_write(&mut state) {
+            return Some(Ok(Err(failure)));
+        }
+        let wanted = buffer.length;
+        let tcp = state.tcp();
+        if tcp.send_capacity() - tcp.send_queue() < wanted {
+            return None;
+        }
+        let put = self.put(&mut state, process, &mut buffer);
+        Some(put.map(|()| Ok(wanted)))
+    }
+
+    /// Moves as much as there is room for from the program to the socket. Advances the buffer.
+    fn put(
+        &self,
+        state: &mut State,
+        process: &Process,
+        buffer: &mut UserBuffer,
+    ) -> Result<(), BadAddress> {
+        let before = buffer.length;
+        // The room lies in up to two pieces.
+        while buffer.length > 0 && state.tcp().can_send() {
+            let moved = state.tcp().send(|room| {
+                let count = room.len().min(buffer.length);
+                let room = &mut room[..count];
+                match process.with_memory(|space| space.read(buffer.address, room), Ok(())) {
+                    Ok(()) => (count, Ok(count)),
+                    Err(bad) => (0, Err(bad)),
+                }
+            });
+            match moved {
+                Ok(Ok(count)) => buffer.advance(count),
+                Ok(Err(bad)) => return Err(bad),
+                Err(_) => break,
+            }
+        }
+        if buffer.length < before {
+            self.0.mark(state);
+        }
+        Ok(())
+    }
+
+    /// Ends the direction from here to there.
+    ///
+    /// # Errors
+    /// If the connection is over, or this was done before.
+    pub(crate) fn shut_down(&self) -> Result<(), Failure> {
+        let mut state = self.0.state.lock();
+        can_write(&mut state)?;
+        state.tcp().close();
+        if state.answer_limit > 0 {
+            state.deadline = Some(clock::microseconds() + 1000 * state.answer_limit);
+        }
+        self.0.mark(&mut state);
+        Ok(())
+    }
+
+    /// From now on closing ends it with a reset.
+    pub(super) fn close_by_reset(&self) {
+        self.0.state.lock().closes_by_reset = true;
+    }
+
+    pub(super) fn set(&self, option: usize, value: usize) -> bool {
+        let mut state = self.0.state.lock();
+        match option {
+            WAIT_LIMIT => state.wait_limit = value as u64,
+            ANSWER => state.answer_limit = (value as u64).min(u64::from(u32::MAX)),
+            CLOSE_BY_RESET if value < 2 => state.closes_by_reset = value == 1,
+            _ => return false,
+        }
+        true
+    }
+
+    pub(super) fn status(&self) -> SocketStatus {
+        let mut state = self.0.state.lock();
+        let Kind::Tcp { key, .. } = &self.0.kind else {
+            return SocketStatus::default();
+        };
+        SocketStatus {
+            kind: CONNECTION,
+            local_port: key.local_port.into(),
+            remote_address: u32::from(key.remote).into(),
+            remote_port: key.remote_port.into(),
+            level: self.0.level().into(),
+            waiting: state.tcp().recv_queue() as u64,
+        }
+    }
+}
+
+fn can_write(state: &mut State) -> Result<(), Failure> {
+    if let Some(failure) = state.failure {
+        return Err(Failure(failure));
+    }
+    if !state.tcp().may_send() {
+        return Err(Failure(SHUT_DOWN));
+    }
+    Ok(())
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.orphan = true;
+        state.deadline = Some(clock::microseconds() + ORPHAN_LIMIT);
+        let by_reset = state.closes_by_reset || core::mem::take(&mut state.opening);
+        let tcp = state.tcp();
+        let is_opening = matches!(tcp.state(), Phase::SynSent | Phase::SynReceived);
+        if by_reset || is_opening || tcp.can_recv() {
+            tcp.abort();
+        } else {
+            tcp.close();
+        }
+        self.0.mark(&mut state);
+    }
+}

@@ -1,0 +1,228 @@
+//! UDP sockets: from a port here to a port there.
+use super::service;
+use super::socket::{BUFFER, Endpoint, Kind, State, Way, within};
+use super::table::TABLE;
+use super::tcp;
+use crate::file::Transferred;
+use crate::fs::Failure;
+use crate::memory::user::{BadAddress, UserBuffer};
+use crate::process::{Process, current_level};
+use crate::wait::{WaitMode, until};
+use alloc::sync::Arc;
+use corank_abi::error::{INVALID, TIMED_OUT, UNREACHABLE};
+use corank_abi::net::{DATAGRAMS, SocketStatus, WAIT_LIMIT};
+use core::net::Ipv4Addr;
+use core::task::Poll;
+use smoltcp::socket::udp;
+use smoltcp::wire::IpEndpoint;
+
+/// Datagrams that a socket keeps, and as many that are to be sent.
+const DATAGRAMS_KEPT: usize = 16;
+/// Bytes of the largest datagram: one that fits into a frame.
+const LARGEST: usize = 1472;
+
+/// The file of a UDP socket.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    socket: Arc<Endpoint>,
+    port: u16,
+    remote: Ipv4Addr,
+    remote_port: u16,
+}
+
+/// A socket between a port here, which must not be 0, and one there.
+///
+/// # Errors
+/// When another socket has the port, there are too many, or no way to the address.
+pub(crate) fn connect(
+    remote: Ipv4Addr,
+    port: u16,
+    remote_port: u16,
+) -> Result<Arc<Datagrams>, Failure> {
+    let way = Way::to(remote);
+    if !service::leads(way) {
+        return Err(Failure(UNREACHABLE));
+    }
+    let buffer = || {
+        udp::PacketBuffer::new(
+            alloc::vec![udp::PacketMetadata::EMPTY; DATAGRAMS_KEPT],
+            alloc::vec![0; BUFFER],
+        )
+    };
+    let level = current_level();
+    tcp::make_room();
+    let socket = TABLE.lock().add_datagrams(port, || {
+        let socket = udp::Socket::new(buffer(), buffer());
+        Endpoint::new(way, Kind::Udp, level, socket)
+    })?;
+    // From here on it is closed when this is dropped.
+    let datagrams = Datagrams {
+        socket,
+        port,
+        remote,
+        remote_port,
+    };
+    let bound = datagrams.socket.state.lock().udp().bind(port);
+    bound.map_err(|_| Failure(INVALID))?;
+    Ok(Arc::new(datagrams))
+}
+
+/// A frame has come for the socket, or its time has come.
+pub(super) fn settle(socket: &Endpoint, state: &mut State) {
+    if state.udp().can_recv() {
+        socket.readers.wake_all();
+    }
+    if state.udp().can_send() {
+        socket.writers.wake_all();
+    }
+}
+
+impl Datagrams {
+    /// As [`Socket::read`](super::Socket::read): one datagram; what does not fit into the buffer is lost.
+    pub(super) async fn read(
+        &self,
+        process: &Process,
+        mode: WaitMode,
+        buffer: &mut UserBuffer,
+    ) -> Transferred {
+        self.socket.follow();
+        let limit = self.socket.state.lock().wait_limit;
+        let read = until(&self.socket.readers, mode, |turn| {
+            let mut state = self.socket.state.lock();
+            match self.try_read(&mut state, process, buffer) {
+                Some(read) => Poll::Ready(read),
+                None => {
+                    turn.wait();
+                    Poll::Pending
+                }
+            }
+        });
+        within(limit, read)
+            .await
+            .unwrap_or(Ok(Err(Failure(TIMED_OUT))))
+    }
+
+    /// As [`Socket::read_at_once`](super::Socket::read_at_once).
+    pub(super) fn read_now(
+        &self,
+        process: &Process,
+        buffer: &mut UserBuffer,
+    ) -> Option<Transferred> {
+        self.try_read(&mut self.socket.state.lock(), process, buffer)
+    }
+
+    fn try_read(
+        &self,
+        state: &mut State,
+        process: &Process,
+        buffer: &mut UserBuffer,
+    ) -> Option<Transferred> {
+        let remote = self.remote();
+        loop {
+            let (data, from) = state.udp().recv().ok()?;
+            if from.endpoint != remote {
+                continue;
+            }
+            let count = data.len().min(buffer.length);
+            let data = &data[..count];
+            let written = process.with_memory(|space| space.write(buffer.address, data), Ok(()));
+            return Some(written.map(|()| {
+                buffer.advance(count);
+                Ok(count)
+            }));
+        }
+    }
+
+    /// As [`Socket::write`](super::Socket::write): one datagram.
+    pub(super) async fn write(
+        &self,
+        process: &Process,
+        mode: WaitMode,
+        buffer: &mut UserBuffer,
+    ) -> Transferred {
+        self.socket.follow();
+        let limit = self.socket.state.lock().wait_limit;
+        let wanted = *buffer;
+        let write = until(&self.socket.writers, mode, |turn| {
+            let mut state = self.socket.state.lock();
+            match self.try_write(&mut state, process, wanted) {
+                Some(written) => Poll::Ready(written),
+                None => {
+                    turn.wait();
+                    Poll::Pending
+                }
+            }
+        });
+        let written = within(limit, write)
+            .await
+            .unwrap_or(Ok(Err(Failure(TIMED_OUT))))?;
+        if let Ok(count) = written {
+            buffer.advance(count);
+        }
+        Ok(written)
+    }
+
+    /// As [`Socket::write_at_once`](super::Socket::write_at_once).
+    pub(super) fn write_now(&self, process: &Process, buffer: UserBuffer) -> Option<Transferred> {
+        self.try_write(&mut self.socket.state.lock(), process, buffer)
+    }
+
+    fn try_write(
+        &self,
+        state: &mut State,
+        process: &Process,
+        buffer: UserBuffer,
+    ) -> Option<Transferred> {
+        if buffer.length > LARGEST {
+            return Some(Ok(Err(Failure(INVALID))));
+        }
+        let mut data = [0; LARGEST];
+        let data = &mut data[..buffer.length];
+        let read: Result<(), BadAddress> =
+            process.with_memory(|space| space.read(buffer.address, data), Ok(()));
+        if let Err(bad) = read {
+            return Some(Err(bad));
+        }
+        match state.udp().send_slice(data, self.remote()) {
+            Ok(()) => {
+                self.socket.mark(state);
+                Some(Ok(Ok(buffer.length)))
+            }
+            Err(udp::SendError::BufferFull) => None,
+            Err(udp::SendError::Unaddressable) => Some(Ok(Err(Failure(UNREACHABLE)))),
+        }
+    }
+
+    fn remote(&self) -> IpEndpoint {
+        IpEndpoint::new(self.remote.into(), self.remote_port)
+    }
+
+    pub(super) fn set(&self, option: usize, value: usize) -> bool {
+        if option == WAIT_LIMIT {
+            self.socket.state.lock().wait_limit = value as u64;
+        }
+        option == WAIT_LIMIT
+    }
+
+    pub(super) fn status(&self) -> SocketStatus {
+        SocketStatus {
+            kind: DATAGRAMS,
+            local_port: self.port.into(),
+            remote_address: u32::from(self.remote).into(),
+            remote_port: self.remote_port.into(),
+            level: self.socket.level().into(),
+            waiting: self.socket.state.lock().udp().recv_queue() as u64,
+        }
+    }
+}
+
+impl Drop for Datagrams {
+    fn drop(&mut self) {
+        // What was written is still sent: the service has its share of the socket until then.
+        let removed = TABLE.lock().remove_datagrams(self.port);
+        drop(removed);
+        let mut state = self.socket.state.lock();
+        state.orphan = true;
+        self.socket.mark(&mut state);
+    }
+}

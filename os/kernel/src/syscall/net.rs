@@ -1,0 +1,126 @@
+//! Calls on sockets. Those of rCore-Tutorial-v3 that make one say only that they failed; ours say why.
+use super::Result;
+use super::information::write;
+use crate::file::File;
+use crate::fs::Failure;
+use crate::net::{self, Connection, Listener, Socket};
+use crate::process::Process;
+use crate::wait::WaitMode;
+use alloc::sync::Arc;
+use corank_abi::call::{
+    ACCEPT, FAILED, LISTEN, NETWORK_STATUS, NOT_IMPLEMENTED, SHUTDOWN, SOCKET_SET, SOCKET_STATUS,
+    TCP_CONNECT, TCP_LISTEN, UDP_CONNECT,
+};
+use corank_abi::error::{BAD_DESCRIPTOR, INVALID, NOT_CONNECTED, TOO_MANY_FILES};
+use corank_abi::net::BACKLOG;
+use core::net::Ipv4Addr;
+
+type Made = core::result::Result<usize, Failure>;
+
+/// Serves a call if that is done without waiting; `None` if [`wait`] has to.
+#[inline(never)]
+pub(super) fn at_once(process: &Process, number: usize, arguments: [usize; 3]) -> Option<Result> {
+    let [first, second, third] = arguments;
+    Some(match number {
+        UDP_CONNECT => Ok(udp(process, first, second, third).map_or(FAILED, |made| made as isize)),
+        LISTEN => Ok(listen(process, first, BACKLOG).map_or(FAILED, |made| made as isize)),
+        TCP_LISTEN => Ok(code(listen(process, first, second))),
+        ACCEPT => match listener(process, first) {
+            Ok(listener) => {
+                let accepted = listener.accept_now(|connection| open(process, connection));
+                return accepted.map(|made| Ok(code(made)));
+            }
+            Err(failure) => Ok(failure.0),
+        },
+        TCP_CONNECT => return None,
+        SHUTDOWN => Ok(code(shut_down(process, first))),
+        SOCKET_SET => Ok(code(
+            socket(process, first).and_then(|socket| socket.set(second, third).map(|()| 0)),
+        )),
+        SOCKET_STATUS => match socket(process, first) {
+            Ok(socket) => write(process, second, &socket.status()),
+            Err(failure) => Ok(failure.0),
+        },
+        NETWORK_STATUS => write(process, first, &net::status()),
+        _ => Ok(NOT_IMPLEMENTED),
+    })
+}
+
+/// Serves a call that has to wait.
+pub(super) async fn wait(
+    process: &Process,
+    mode: WaitMode,
+    number: usize,
+    arguments: [usize; 3],
+) -> isize {
+    let [first, second, _] = arguments;
+    code(match number {
+        ACCEPT => match listener(process, first) {
+            Ok(listener) => {
+                let accept = listener.accept(mode, |connection| open(process, connection));
+                accept.await
+            }
+            Err(failure) => Err(failure),
+        },
+        TCP_CONNECT => match (address(first), port(second)) {
+            (Ok(address), Ok(port)) => net::connect(mode, address, port)
+                .await
+                .and_then(|connection| open(process, connection)),
+            _ => Err(Failure(INVALID)),
+        },
+        _ => return NOT_IMPLEMENTED,
+    })
+}
+
+fn code(made: Made) -> isize {
+    made.map_or_else(|failure| failure.0, |value| value as isize)
+}
+
+fn port(number: usize) -> core::result::Result<u16, Failure> {
+    u16::try_from(number).map_err(|_| Failure(INVALID))
+}
+
+fn address(number: usize) -> core::result::Result<Ipv4Addr, Failure> {
+    let bits = u32::try_from(number).map_err(|_| Failure(INVALID))?;
+    Ok(Ipv4Addr::from_bits(bits))
+}
+
+fn socket(process: &Process, descriptor: usize) -> core::result::Result<Socket, Failure> {
+    match process.file(descriptor) {
+        Some(File::Socket(socket)) => Ok(socket),
+        _ => Err(Failure(BAD_DESCRIPTOR)),
+    }
+}
+
+fn listener(process: &Process, descriptor: usize) -> core::result::Result<Arc<Listener>, Failure> {
+    match socket(process, descriptor)? {
+        Socket::Listener(listener) => Ok(listener),
+        _ => Err(Failure(INVALID)),
+    }
+}
+
+fn open(process: &Process, connection: Arc<Connection>) -> Made {
+    let file = File::Socket(Socket::Connection(connection));
+    process.open(file).ok_or(Failure(TOO_MANY_FILES))
+}
+
+fn listen(process: &Process, number: usize, backlog: usize) -> Made {
+    let listener = net::listen(port(number)?, backlog)?;
+    let file = File::Socket(Socket::Listener(listener));
+    process.open(file).ok_or(Failure(TOO_MANY_FILES))
+}
+
+fn udp(process: &Process, remote: usize, local: usize, remote_port: usize) -> Made {
+    // Numbers as rCore-Tutorial-v3's programs pass them: the upper bits of a register don't count.
+    let remote = Ipv4Addr::from_bits(remote as u32);
+    let datagrams = net::connect_datagrams(remote, local as u16, remote_port as u16)?;
+    let file = File::Socket(Socket::Datagrams(datagrams));
+    process.open(file).ok_or(Failure(TOO_MANY_FILES))
+}
+
+fn shut_down(process: &Process, descriptor: usize) -> Made {
+    match socket(process, descriptor)? {
+        Socket::Connection(connection) => connection.shut_down().map(|()| 0),
+        _ => Err(Failure(NOT_CONNECTED)),
+    }
+}

@@ -1,0 +1,333 @@
+//! The network: TCP and UDP over IPv4.
+//!
+//! What may wait is a future, which suspends its coroutine alone; what ends in `_blocking` blocks the thread. A connection is an open
+//! file: calls on [descriptors](crate::io::Fd) work on it as well.
+//!
+//! ```no_run
+//! # use corank_user::{net::TcpListener, Error, spawn, Priority};
+//! # async fn example() -> Result<(), Error> {
+//! let listener = TcpListener::bind(7)?;
+//! loop {
+//!     let stream = listener.accept().await?;
+//!     spawn(Priority::DEFAULT, async move {
+//!         let mut buffer = Vec::with_capacity(1024);
+//!         loop {
+//!             let (count, data) = stream.read(buffer).await;
+//!             if count? == 0 {
+//!                 return Ok::<(), Error>(()); // the other side has sent all
+//!             }
+//!             buffer = stream.write_all(data).await?;
+//!         }
+//!     }).unwrap();
+//! }
+//! # }
+//! ```
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use core::ops::Deref;
+use core::time::Duration;
+
+use corank_abi::call;
+use corank_abi::error::INVALID;
+use corank_abi::net::{ANSWER_LIMIT, BACKLOG, CLOSE_BY_RESET, WAIT_LIMIT};
+pub use corank_abi::net::{NetworkStatus, SocketStatus};
+
+use crate::calls;
+use crate::io::{Fd, OwnedFd};
+use crate::raw::{self, Error, check, number_call};
+use crate::ring::{self, Transferred};
+
+/// Where connections to a port are taken. Closed when it is dropped: connections that nobody has accepted are reset.
+#[derive(Debug)]
+pub struct TcpListener(OwnedFd);
+
+impl TcpListener {
+    /// Takes connections to a port, 0 for any that is free: see [`local_port`](Self::local_port).
+    ///
+    /// # Errors
+    /// Another listener has the port.
+    pub fn bind(port: u16) -> Result<Self, Error> {
+        Self::with_backlog(port, BACKLOG)
+    }
+
+    /// [`bind`](Self::bind) with another number of connections that may wait to be accepted.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn with_backlog(port: u16, backlog: usize) -> Result<Self, Error> {
+        let number = number_call(call::TCP_LISTEN, [port.into(), backlog, 0])?;
+        Ok(Self(OwnedFd::from_number(number)))
+    }
+
+    /// Waits for a connection. Dropped early, it has taken none.
+    ///
+    /// # Errors
+    /// The process has too many files open; the connection waits for another call.
+    pub async fn accept(&self) -> Result<TcpStream, Error> {
+        let number = calls::accept_async(self.0.number()).await?;
+        Ok(TcpStream(OwnedFd::from_number(number)))
+    }
+
+    /// Waits for a connection, and blocks the thread.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub fn accept_blocking(&self) -> Result<TcpStream, Error> {
+        let number = calls::accept(self.0.number())?;
+        Ok(TcpStream(OwnedFd::from_number(number)))
+    }
+
+    /// The port.
+    ///
+    /// # Errors
+    /// None: a listener has one.
+    pub fn local_port(&self) -> Result<u16, Error> {
+        Ok(status_of(*self.0)?.local_port as u16)
+    }
+}
+
+impl Deref for TcpListener {
+    type Target = OwnedFd;
+
+    fn deref(&self) -> &OwnedFd {
+        &self.0
+    }
+}
+
+/// A TCP connection. Closed when it is dropped: in order, but with a reset if something that came was not read.
+#[derive(Debug)]
+pub struct TcpStream(OwnedFd);
+
+impl TcpStream {
+    /// Connects. Dropped early, it leaves no connection behind.
+    ///
+    /// # Errors
+    /// Nobody listens or answers there, there is no way to the address, or the kernel has no room for another socket.
+    pub async fn connect(to: SocketAddrV4) -> Result<Self, Error> {
+        let number = calls::tcp_connect_async(bits(*to.ip()), to.port().into()).await?;
+        Ok(Self(OwnedFd::from_number(number)))
+    }
+
+    /// Connects, and blocks the thread.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_blocking(to: SocketAddrV4) -> Result<Self, Error> {
+        let number = calls::tcp_connect(bits(*to.ip()), to.port().into())?;
+        Ok(Self(OwnedFd::from_number(number)))
+    }
+
+    /// The connection behind a descriptor, which nobody else closes.
+    #[must_use]
+    pub fn from_descriptor(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+
+    /// Waits until something has come, and reads at most up to the buffer's capacity; 0 bytes are the end. Dropped early, it has read
+    /// nothing.
+    ///
+    /// # Errors
+    /// The connection was broken off.
+    pub fn read(&self, buffer: Vec<u8>) -> impl Future<Output = Transferred> {
+        ring::read(&self.0, buffer)
+    }
+
+    /// Waits until something has come, reads at most up to the buffer's length, and blocks the thread. 0 bytes are the end.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_blocking(&self, buffer: &mut [u8]) -> Result<usize, Error> {
+        Fd::read(*self.0, buffer)
+    }
+
+    /// Reads until `buffer` has `length` bytes or the end has come.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_exact(&self, mut buffer: Vec<u8>, length: usize) -> Transferred {
+        let mut whole = Vec::new();
+        buffer.clear();
+        if buffer.capacity() < length {
+            buffer.reserve_exact(length);
+        }
+        loop {
+            // Most messages come in one piece, and then nothing is copied.
+            let missing = length - whole.len();
+            let piece = if whole.is_empty() {
+                core::mem::take(&mut buffer)
+            } else {
+                Vec::with_capacity(missing)
+            };
+            let (count, data) = self.read_at_most(piece, missing).await;
+            match count {
+                Err(error) => return (Err(error), data),
+                Ok(count) if whole.is_empty() && (count == length || count == 0) => {
+                    return (Ok(count), data);
+                }
+                Ok(count) => {
+                    whole.extend_from_slice(&data);
+                    if whole.len() == length || count == 0 {
+                        return (Ok(whole.len()), whole);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until something has come, and reads at most `limit` bytes. The buffer's capacity is `limit` then.
+    fn read_at_most(&self, mut buffer: Vec<u8>, limit: usize) -> impl Future<Output = Transferred> {
+        if buffer.capacity() != limit {
+            buffer = Vec::with_capacity(limit);
+        }
+        ring::read(&self.0, buffer)
+    }
+
+    /// Writes `data`; waits until the kernel has taken all of it. Dropped early, a part may have been written.
+    ///
+    /// # Errors
+    /// The connection was broken off, or [`shutdown`](Self::shutdown) was called.
+    pub fn write(&self, data: Vec<u8>) -> impl Future<Output = Transferred> {
+        ring::write(&self.0, data)
+    }
+
+    /// Writes `data`, and blocks the thread until the kernel has taken all of it.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_blocking(&self, data: &[u8]) -> Result<usize, Error> {
+        Fd::write(*self.0, data)
+    }
+
+    /// [`write`](Self::write) that fails if not all of `data` could be written. Gives the buffer back.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_all(&self, data: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let (count, data) = self.write(data).await;
+        if count? < data.len() {
+            return Err(Error::new(corank_abi::error::RESET));
+        }
+        Ok(data)
+    }
+
+    /// Ends the direction from here to there: the other side reads what was written, then the end. Never waits.
+    ///
+    /// # Errors
+    /// The connection was broken off, or this was done before.
+    pub fn shutdown(&self) -> Result<(), Error> {
+        number_call(call::SHUTDOWN, [self.0.number(), 0, 0]).map(|_| ())
+    }
+
+    /// Closes it the next time that the kernel is entered.
+    pub fn close(self) {
+        ring::close(self.0);
+    }
+
+    /// Ends it at once, with a reset: what is under way is lost.
+    pub fn reset(self) {
+        let _ = number_call(call::SOCKET_SET, [self.0.number(), CLOSE_BY_RESET, 1]);
+    }
+
+    /// Gives up when the other side leaves what was sent without an answer for so long, in whole milliseconds; `None`: never.
+    ///
+    /// # Errors
+    /// None: a connection has this option.
+    pub fn set_answer_limit(&self, limit: Option<Duration>) -> Result<(), Error> {
+        set(*self.0, ANSWER_LIMIT, limit)
+    }
+
+    /// Who is at the other side.
+    ///
+    /// # Errors
+    /// None: a connection has one.
+    pub fn peer(&self) -> Result<SocketAddrV4, Error> {
+        let status = status_of(*self.0)?;
+        let address = Ipv4Addr::from_bits(status.remote_address as u32);
+        Ok(SocketAddrV4::new(address, status.remote_port as u16))
+    }
+}
+
+impl Deref for TcpStream {
+    type Target = OwnedFd;
+
+    fn deref(&self) -> &OwnedFd {
+        &self.0
+    }
+}
+
+/// A UDP socket, between a port here and one there. Each read gives one datagram, and each write sends one.
+#[derive(Debug)]
+pub struct UdpSocket(OwnedFd);
+
+impl UdpSocket {
+    /// A socket at `port`, for datagrams to and from `to`.
+    ///
+    /// # Errors
+    /// Another socket has the port, or there is no way to the address: always [`FAILED`](call::FAILED).
+    pub fn connect(port: u16, to: SocketAddrV4) -> Result<Self, Error> {
+        let arguments = [bits(*to.ip()), port.into(), to.port().into()];
+        let number = number_call(call::UDP_CONNECT, arguments)?;
+        Ok(Self(OwnedFd::from_number(number)))
+    }
+}
+
+impl Deref for UdpSocket {
+    type Target = OwnedFd;
+
+    fn deref(&self) -> &OwnedFd {
+        &self.0
+    }
+}
+
+/// Lets calls on a socket that block the thread, and accepting, wait at most so long, in whole milliseconds; `None`: for ever. A future is
+/// dropped instead.
+///
+/// # Errors
+/// The descriptor is not a socket.
+pub fn set_wait_limit(socket: Fd, limit: Option<Duration>) -> Result<(), Error> {
+    set(socket, WAIT_LIMIT, limit)
+}
+
+fn set(socket: Fd, option: usize, limit: Option<Duration>) -> Result<(), Error> {
+    let milliseconds = match limit {
+        None => 0,
+        // 0 would be for ever.
+        Some(limit) => usize::try_from(limit.as_millis())
+            .map_err(|_| Error::new(INVALID))?
+            .max(1),
+    };
+    number_call(call::SOCKET_SET, [socket.number(), option, milliseconds]).map(|_| ())
+}
+
+/// What is known of a socket.
+///
+/// # Errors
+/// The descriptor is not a socket.
+pub fn status_of(socket: Fd) -> Result<SocketStatus, Error> {
+    let mut status = MaybeUninit::<SocketStatus>::uninit();
+    let address = status.as_mut_ptr().expose_provenance();
+    // SAFETY: the kernel writes a `SocketStatus` there, or fails.
+    check(unsafe { raw::system_call(call::SOCKET_STATUS, [socket.number(), address, 0]) })?;
+    // SAFETY: the call says that it has written one.
+    Ok(unsafe { status.assume_init() })
+}
+
+/// What is known of the network.
+///
+/// # Panics
+/// Never: the call cannot fail.
+#[must_use]
+pub fn status() -> NetworkStatus {
+    let mut status = MaybeUninit::<NetworkStatus>::uninit();
+    let address = status.as_mut_ptr().expose_provenance();
+    // SAFETY: the kernel writes a `NetworkStatus` there.
+    let result = unsafe { raw::system_call(call::NETWORK_STATUS, [address, 0, 0]) };
+    assert_eq!(result, 0, "the kernel knows its network");
+    // SAFETY: the call has written one.
+    unsafe { status.assume_init() }
+}
+
+fn bits(address: Ipv4Addr) -> usize {
+    address.to_bits() as usize
+}

@@ -1,0 +1,137 @@
+//! A machine with a server in it, and the client of it on this computer: `corank-tcp-client`.
+
+use super::boot::{Boot, DEFAULT_MEMORY, Ended, Input};
+use super::build::Image;
+use super::network::{Forward, Network};
+use crate::progress::Progress;
+use crate::toolchain::host_cargo;
+use crate::{process, repository};
+use anyhow::{Context, Result, bail, ensure};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// What a server prints when it can be reached.
+const LISTENING: &str = "listening";
+/// How many times the machine is started because another program took a port that had been free.
+const ATTEMPTS: u32 = 3;
+
+/// A server, and what its client is to do.
+pub(crate) struct Meeting<'a> {
+    pub(crate) smp: u32,
+    pub(crate) limit: Duration,
+    /// The server's program, and its arguments.
+    pub(crate) server: Vec<String>,
+    /// How many lines it prints with [`LISTENING`] before its client is started.
+    pub(crate) listeners: usize,
+    /// The ports at which it listens.
+    pub(crate) ports: &'a [u16],
+    /// The client's arguments, from the ports of this computer that lead there.
+    pub(crate) client: &'a dyn Fn(&[u16]) -> Vec<String>,
+}
+
+/// What came of it.
+pub(crate) struct Met {
+    /// How the machine ended.
+    pub(crate) server: Result<Ended>,
+    /// What the server printed.
+    pub(crate) printed: String,
+    /// How the client ended, and what it printed.
+    pub(crate) client: Output,
+}
+
+/// Builds the client.
+///
+/// # Errors
+/// When it does not compile.
+pub(crate) fn build(progress: &mut Progress) -> Result<PathBuf> {
+    let mut command = host_cargo();
+    command.args(["build", "--release", "--package", "corank-tcp-client"]);
+    command.current_dir(repository::root());
+    let finished = process::capture(&command, Duration::from_secs(600), |line| {
+        progress.say(line);
+    })?;
+    ensure!(
+        finished.success(),
+        "the client does not compile:\n{}",
+        finished.tail(20)
+    );
+    Ok(repository::path("target/release/corank-tcp-client"))
+}
+
+impl Meeting<'_> {
+    /// Boots the machine, and starts the client as soon as the server listens.
+    ///
+    /// # Errors
+    /// When the server never listens, or the client can't be started.
+    pub(crate) fn run(&self, image: &Image, client: &PathBuf) -> Result<Met> {
+        for _ in 1..ATTEMPTS {
+            match self.attempt(image, client) {
+                Err(error) if format!("{error:#}").contains("host forwarding rule") => {}
+                result => return result,
+            }
+        }
+        self.attempt(image, client)
+    }
+
+    fn attempt(&self, image: &Image, client: &PathBuf) -> Result<Met> {
+        let forwards: Vec<Forward> = self
+            .ports
+            .iter()
+            .map(|&guest| Forward { host: 0, guest })
+            .collect();
+        let network = Network::with(&forwards)?;
+        let ports: Vec<u16> = self
+            .ports
+            .iter()
+            .filter_map(|port| network.host_port(*port))
+            .collect();
+        let mut command = Command::new(client);
+        command.args((self.client)(&ports));
+        let boot = Boot {
+            smp: self.smp,
+            memory: DEFAULT_MEMORY.to_string(),
+            limit: Some(self.limit),
+            disk: None,
+            network: Some(network),
+            input: Input::None,
+            count: None,
+            command: self.server.clone(),
+        };
+        let mut printed = Vec::new();
+        let mut running = None;
+        let server = boot.run(image, |bytes| {
+            printed.extend_from_slice(bytes);
+            let text = String::from_utf8_lossy(&printed);
+            if running.is_none() && text.matches(LISTENING).count() >= self.listeners {
+                running = Some(start(&command, self.limit));
+            }
+        });
+        let printed = String::from_utf8_lossy(&printed).replace('\r', "");
+        let Some(running) = running else {
+            let why = server
+                .err()
+                .map_or("it ended".to_string(), |error| format!("{error:#}"));
+            bail!(
+                "`{}` did not listen: {why}; it printed:\n{printed}",
+                self.server.join(" ")
+            );
+        };
+        let client = running?.join().expect("reading does not panic")?;
+        Ok(Met {
+            server,
+            printed,
+            client,
+        })
+    }
+}
+
+/// Starts the client; the thread has what it printed when it has ended.
+fn start(command: &Command, limit: Duration) -> Result<JoinHandle<std::io::Result<Output>>> {
+    let mut command = process::limited(command, limit, false)?;
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().context("can't start the client")?;
+    Ok(thread::spawn(|| child.wait_with_output()))
+}

@@ -1,0 +1,106 @@
+//! The machine's network: QEMU's user network, with ports of this computer that lead into the machine.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::net::{Ipv4Addr, TcpListener};
+use std::str::FromStr;
+
+/// A port of this computer that leads to one of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forward {
+    /// Here; 0 is any that is free.
+    pub(crate) host: u16,
+    /// There.
+    pub(crate) guest: u16,
+}
+
+impl FromStr for Forward {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (host, guest) = text
+            .split_once(':')
+            .context("two ports with a colon between them are expected, like 8080:80")?;
+        let port = |text: &str| text.parse().with_context(|| format!("`{text}` is no port"));
+        let forward = Self {
+            host: port(host)?,
+            guest: port(guest)?,
+        };
+        ensure!(forward.guest > 0, "0 is no port of the machine");
+        Ok(forward)
+    }
+}
+
+/// The network of one run of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Network(Vec<Forward>);
+
+impl Network {
+    /// A network with these ports. Where one is to be any that is free, it is chosen now: see [`Network::host_port`].
+    ///
+    /// # Errors
+    /// When no port is free, or two of the forwards have the same.
+    pub(crate) fn with(forwards: &[Forward]) -> Result<Self> {
+        // All are held until all are chosen, so that they differ.
+        let mut held = Vec::new();
+        let mut chosen: Vec<Forward> = Vec::new();
+        for forward in forwards {
+            let mut forward = *forward;
+            if forward.host == 0 {
+                let holder = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+                    .context("no port of this computer is free")?;
+                forward.host = holder.local_addr()?.port();
+                held.push(holder);
+            }
+            if chosen.iter().any(|other| other.host == forward.host) {
+                bail!("port {} of this computer is forwarded twice", forward.host);
+            }
+            chosen.push(forward);
+        }
+        Ok(Self(chosen))
+    }
+
+    /// The port here that leads to this one there.
+    pub(crate) fn host_port(&self, guest: u16) -> Option<u16> {
+        let found = self.0.iter().find(|forward| forward.guest == guest);
+        found.map(|forward| forward.host)
+    }
+
+    /// The arguments of QEMU that attach it. Only programs of this computer reach the machine.
+    pub(super) fn arguments(&self) -> [String; 4] {
+        let mut device = "user,id=net".to_string();
+        for Forward { host, guest } in &self.0 {
+            device.push_str(&format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}"));
+        }
+        [
+            "-netdev".to_string(),
+            device,
+            "-device".to_string(),
+            "virtio-net-device,netdev=net".to_string(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forwards_are_two_ports() {
+        let forward: Forward = "8080:80".parse().unwrap();
+        assert_eq!((forward.host, forward.guest), (8080, 80));
+        for wrong in ["80", "a:80", "80:", "1:0", "70000:1"] {
+            assert!(wrong.parse::<Forward>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn free_ports_are_chosen() {
+        let forward = |host, guest| Forward { host, guest };
+        let network = Network::with(&[forward(0, 7), forward(0, 9)]).unwrap();
+        let [first, second] = [7, 9].map(|guest| network.host_port(guest).unwrap());
+        assert!(first != 0 && second != 0 && first != second);
+        assert_eq!(network.host_port(8), None);
+        assert!(network.arguments()[1].contains(&format!("hostfwd=tcp:127.0.0.1:{first}-:7")));
+        assert!(Network::with(&[forward(5000, 1), forward(5000, 2)]).is_err());
+    }
+}

@@ -1,0 +1,26 @@
+//! Whether what is executed most lies in few pages: the linker scripts name it, and names go stale.
+
+use super::Context;
+use super::outcome::Outcome;
+use crate::os::layout;
+use anyhow::Result;
+
+/// Where the layout is asked for.
+pub(super) const SCRIPT: &str = "os/kernel/kernel.ld";
+
+pub(super) fn test(context: &mut Context) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for part in layout::touched(&mut context.progress)? {
+        outcome.add(if part.pages <= part.most {
+            Outcome::passed()
+        } else {
+            context.show(&format!(
+                "a step of experiment B touches {} pages of code of the {}, {} at most; `cargo xtask os-layout` shows what \
+                 its linker script should name, in this order:\n{}",
+                part.pages, part.name, part.most, part.functions
+            ));
+            Outcome::failed()
+        });
+    }
+    Ok(outcome)
+}

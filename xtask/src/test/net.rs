@@ -1,0 +1,53 @@
+//! The operating system's network, with an ordinary program of this computer at the other end.
+
+use super::Context;
+use super::machine::tail;
+use super::outcome::Outcome;
+use crate::os::build;
+use crate::os::client::{self, Meeting};
+use anyhow::Result;
+
+/// Ports of `echo-server`: what comes goes back, and what it is told to do.
+const ECHO: u16 = 7;
+const ORDERS: u16 = 9;
+
+/// Boots `echo-server`, and runs the client's tests against it. Then nothing must be left of all the connections: that is one more test.
+pub(super) fn test(context: &mut Context) -> Result<Outcome> {
+    let client = client::build(&mut context.progress)?;
+    let image = build::build(&[], None, &mut context.progress)?;
+    context.progress.say("echo-server and its client");
+    let met = Meeting {
+        smp: 1,
+        limit: context.limit,
+        server: vec!["echo-server".to_string()],
+        listeners: 1,
+        ports: &[ECHO, ORDERS],
+        client: &|ports| {
+            let ports = ports.iter().map(u16::to_string);
+            ["check".to_string()].into_iter().chain(ports).collect()
+        },
+    }
+    .run(&image, &client)?;
+    let said = String::from_utf8_lossy(&met.client.stdout);
+    let mut outcome = Outcome::of_last_line(&said, met.client.status.success());
+    if !met.client.status.success() {
+        let complaints = String::from_utf8_lossy(&met.client.stderr);
+        context.show(&format!("the client said:\n{said}{complaints}"));
+    }
+    let complaint = match met.server {
+        Ok(ended) if ended.code == 0 => return Ok(with(outcome, Outcome::passed())),
+        Ok(ended) => format!("ended with code {}", ended.code),
+        Err(error) => format!("{error:#}"),
+    };
+    context.show(&format!(
+        "echo-server: {complaint}; it printed:\n{}",
+        tail(&met.printed)
+    ));
+    outcome.add(Outcome::failed());
+    Ok(outcome)
+}
+
+fn with(mut all: Outcome, one: Outcome) -> Outcome {
+    all.add(one);
+    all
+}
