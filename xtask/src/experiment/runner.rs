@@ -10,7 +10,7 @@ use crate::process;
 use crate::progress::Progress;
 use crate::repository;
 use crate::toolchain::host_cargo;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use corank_report::document::Document;
 use corank_report::row::{self, Sample};
 use serde_json::{Map, Value, json};

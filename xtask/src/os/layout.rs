@@ -192,6 +192,7 @@ fn step(image: &Image) -> Result<Step> {
         memory: DEFAULT_MEMORY.to_string(),
         limit: None,
         disk: None,
+        network: None,
         input: Input::None,
         count: Some(0),
         command: [
