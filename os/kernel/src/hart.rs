@@ -258,7 +258,12 @@ unsafe extern "C" {
 
 /// Starts all other harts of the machine, one after the other. One that OpenSBI cannot start is left out, with all behind it.
 pub(crate) fn start_others(machine: &Machine) {
-    for (index, &id) in machine.harts().iter().enumerate().skip(1) {
+    let harts = if cfg!(feature = "several-harts") {
+        machine.harts()
+    } else {
+        &machine.harts()[..1]
+    };
+    for (index, &id) in harts.iter().enumerate().skip(1) {
         let start = Start {
             satp: kernel_space::satp(),
             stack: kernel_space::hart_stack(index),

@@ -294,11 +294,13 @@ impl ReadEnd {
         let wanted = buffer.length;
         until(&self.0.readers, mode, |turn| {
             let mut state = self.0.state.lock();
-            if state.bytes.length() >= buffer.length.min(CAPACITY) || !self.0.is_written() {
+            // Asked once: the last write end may go at any moment, also between two looks. Then it wakes whoever waits.
+            let is_written = self.0.is_written();
+            if state.bytes.length() >= buffer.length.min(CAPACITY) || !is_written {
                 state.bytes.take(process, buffer)?;
                 self.0.writers.wake_all();
             }
-            if buffer.length > 0 && self.0.is_written() {
+            if buffer.length > 0 && is_written {
                 turn.wait();
                 return Poll::Pending;
             }

@@ -26,6 +26,7 @@ tests![
     floating_point_follows_its_thread,
     pipes_across_harts,
     pipes_carry_everything_in_order,
+    the_end_of_a_pipe_comes_behind_its_bytes,
     kill_ends_threads_on_every_hart,
     kill_during_everything,
     fork_storm,
@@ -302,6 +303,21 @@ fn pipes_carry_everything_in_order() {
     assert_eq!(counts, [EACH * SIZE; 3]);
     for pid in writers {
         assert_eq!(process::wait(pid).expect("the child").code, 0);
+    }
+}
+
+/// A read that looks just when the writer goes, on another hart, finds what was written.
+fn the_end_of_a_pipe_comes_behind_its_bytes() {
+    const ROUNDS: u16 = 1000;
+    for round in 0..ROUNDS {
+        let (reader, writer) = pipe();
+        let other = thread::spawn(move || {
+            writer.write(&[1]).expect("room");
+            drop(writer);
+        });
+        let mut bytes = [0; 2];
+        assert_eq!(reader.read(&mut bytes), Ok(1), "round {round}");
+        other.expect("a thread").join().expect("it ends");
     }
 }
 
