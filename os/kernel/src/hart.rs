@@ -365,10 +365,16 @@ pub(crate) fn interrupt_elsewhere(satp: usize) {
     }
 }
 
-/// Returns when what was being polled or dropped on any hart when this was called is over, and nothing is kept of it.
+/// Returns when what was being polled, cancelled or dropped on any hart when this was called is over, and nothing is kept of it.
 pub(crate) async fn settle() {
-    if count() > 1 {
+    // What ends on one hart may cancel what runs on another: it is over when a whole round has ended nothing more.
+    let mut live = executor().live();
+    while count() > 1 {
         all_come_back().await;
+        let before = core::mem::replace(&mut live, executor().live());
+        if live == before {
+            break;
+        }
     }
     executor().trim();
 }
