@@ -244,19 +244,29 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
     RUNNING.store(index + 1, Ordering::Release);
 }
 
-/// What a hart that is started by another one finds, at the address that OpenSBI hands to it. `start.s` knows this layout.
+/// What the hart that is being started by another one finds. `start.s` knows its name and layout.
 #[repr(C)]
 struct Start {
-    satp: usize,
-    stack: usize,
-    index: usize,
+    satp: AtomicUsize,
+    stack: AtomicUsize,
+    index: AtomicUsize,
 }
+
+#[unsafe(no_mangle)]
+static START: Start = Start {
+    satp: AtomicUsize::new(0),
+    stack: AtomicUsize::new(0),
+    index: AtomicUsize::new(0),
+};
 
 unsafe extern "C" {
     fn start_other();
 }
 
 /// Starts all other harts of the machine, one after the other. One that OpenSBI cannot start is left out, with all behind it.
+///
+/// A hart may come to the kernel's first instruction instead: OpenSBI 1.1, for one, says that a hart shall start and only then where, and one
+/// that looks in between goes where the first hart went. So what it needs lies at a fixed place, and that entry leads there, too, from the second time on.
 pub(crate) fn start_others(machine: &Machine) {
     let harts = if cfg!(feature = "several-harts") {
         machine.harts()
@@ -264,13 +274,13 @@ pub(crate) fn start_others(machine: &Machine) {
         &machine.harts()[..1]
     };
     for (index, &id) in harts.iter().enumerate().skip(1) {
-        let start = Start {
-            satp: kernel_space::satp(),
-            stack: kernel_space::hart_stack(index),
-            index,
-        };
+        START.satp.store(kernel_space::satp(), Ordering::Relaxed);
+        START
+            .stack
+            .store(kernel_space::hart_stack(index), Ordering::Relaxed);
+        START.index.store(index, Ordering::Release);
         let address = start_other as *const () as usize;
-        let started = sbi_rt::hart_start(id, address, &raw const start as usize);
+        let started = sbi_rt::hart_start(id, address, 0);
         if started.is_err() {
             println!("corank: hart {id} cannot be started: {:?}", started.error);
             return;
@@ -283,9 +293,10 @@ pub(crate) fn start_others(machine: &Machine) {
 
 /// The first function of a hart that another one has started. It runs on its own stack, in the kernel's address space.
 #[unsafe(no_mangle)]
-extern "C" fn boot_other(id: usize, start: &Start) {
+extern "C" fn boot_other(id: usize) {
+    let index = START.index.load(Ordering::Acquire);
     // SAFETY: each hart comes here once, in order: the next one is started when this one is counted.
-    unsafe { self::start(start.index, id) };
+    unsafe { self::start(index, id) };
     clock::start();
 }
 
@@ -365,10 +376,16 @@ pub(crate) fn interrupt_elsewhere(satp: usize) {
     }
 }
 
-/// Returns when what was being polled or dropped on any hart when this was called is over, and nothing is kept of it.
+/// Returns when what was being polled, cancelled or dropped on any hart when this was called is over, and nothing is kept of it.
 pub(crate) async fn settle() {
-    if count() > 1 {
+    // What ends on one hart may cancel what runs on another: it is over when a whole round has ended nothing more.
+    let mut live = executor().live();
+    while count() > 1 {
         all_come_back().await;
+        let before = core::mem::replace(&mut live, executor().live());
+        if live == before {
+            break;
+        }
     }
     executor().trim();
 }

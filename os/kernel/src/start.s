@@ -2,6 +2,11 @@
     .section .text.start
     .globl _start
 _start:
+    # Once only: see `start_others` in hart.rs.
+    la      t0, entered
+    li      t1, 1
+    amoswap.w.aqrl t1, t1, (t0)
+    bnez    t1, start_other
     la      t0, bss_start
     la      t1, bss_end
 1:  bgeu    t0, t1, 2f
@@ -15,10 +20,10 @@ _start:
     la      sp, stack_top
     call    run
 
-# OpenSBI enters here on every other hart, with its number in a0 and the address of a `Start` (see hart.rs) in a1; paging
-# is off.
+# OpenSBI enters here on every other hart, with its number in a0; paging is off.
     .globl start_other
 start_other:
+    la      a1, START
     ld      t0, 0(a1)
     ld      sp, 8(a1)
     csrw    satp, t0
@@ -28,3 +33,9 @@ start_other:
     call    boot_other
     mv      sp, s0
     call    run
+
+# Not among what is cleared.
+    .section .data.entered, "aw"
+    .balign 4
+entered:
+    .word   0

@@ -271,9 +271,12 @@ pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
     Ok(counted)
 }
 
+/// The end of what a program printed, and before that what failed in it.
 pub(super) fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
-    lines[lines.len().saturating_sub(40)..].join("\n")
+    let (earlier, last) = lines.split_at(lines.len().saturating_sub(40));
+    let failures = earlier.iter().filter(|line| line.starts_with("FAIL"));
+    failures.chain(last).copied().collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
