@@ -13,7 +13,7 @@ use corank_user::net::{self, TcpListener, TcpStream, UdpSocket};
 use corank_user::{Error, Priority, block_on, calls, information, process, ring, spawn};
 
 use crate::injected::at_every_step_by;
-use crate::support::{call, kill_and_wait, pipe, tests};
+use crate::support::{call, kill_and_wait, pipe, settled, tests};
 
 tests![
     bytes_go_both_ways,
@@ -447,7 +447,7 @@ fn a_killed_process_leaves_no_socket() {
 /// What must be the same before and after a fault, once the sockets that it has left have come to their end.
 fn footprint() -> [u64; 4] {
     until_sockets(0);
-    let system = information::system().expect("it is there");
+    let system = settled(information::system).expect("it is there");
     [system.coroutines, system.stacks, system.frames_free, 0]
 }
 
