@@ -169,18 +169,24 @@ impl Bytes {
     }
 
     /// Moves as much as there is room for from the program into the pipe. Advances the buffer. Returns false when no frame is
-    /// free.
+    /// free; the first byte of an empty pipe may take one of the reserve.
     fn put(&mut self, process: &Process, buffer: &mut UserBuffer) -> Result<bool, BadAddress> {
         process.with_memory(
             |space| {
                 while buffer.length > 0 && self.room() > 0 {
                     let offset = self.written % PAGE_SIZE;
                     let count = buffer.length.min(self.room()).min(PAGE_SIZE - offset);
+                    let is_empty = self.length() == 0;
                     let Some(place) = self.make_place(self.written) else {
                         return Ok(false);
                     };
                     if place.is_none() {
-                        let Ok(frame) = Frame::uninitialised() else {
+                        let frame = if is_empty {
+                            Frame::of_reserve()
+                        } else {
+                            Frame::uninitialised()
+                        };
+                        let Ok(frame) = frame else {
                             return Ok(false);
                         };
                         *place = Some(frame);

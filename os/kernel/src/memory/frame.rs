@@ -12,6 +12,10 @@ use spin::Mutex;
 /// Ranges of memory that boot can hand over: what the kernel, the archive and the device tree leave of the machine's memory.
 const MAX_RANGES: usize = 8;
 
+/// How many frames stay out of the reach of programs' memory: what carries messages, the first frame of a pipe, still gets one when
+/// programs have taken all others. So a program that is told that there is no more memory can pass that on.
+pub(crate) const RESERVE: usize = 64;
+
 struct Allocator {
     /// Memory that was never used.
     fresh: [Range<usize>; MAX_RANGES],
@@ -70,12 +74,28 @@ impl Frame {
     /// A frame with arbitrary contents.
     ///
     /// # Errors
-    /// When no frame is free.
+    /// When no frame is free but the [`RESERVE`].
     pub(crate) fn uninitialised() -> Result<Frame, OutOfMemory> {
+        Frame::take(RESERVE)
+    }
+
+    /// A frame with arbitrary contents, from the [`RESERVE`] if no other is free.
+    ///
+    /// # Errors
+    /// When no frame is free.
+    pub(crate) fn of_reserve() -> Result<Frame, OutOfMemory> {
+        Frame::take(0)
+    }
+
+    /// A frame, unless no more than these are free.
+    fn take(kept: usize) -> Result<Frame, OutOfMemory> {
         if fault::fails_allocation() {
             return Err(OutOfMemory);
         }
         let mut frames = FRAMES.lock();
+        if frames.free <= kept {
+            return Err(OutOfMemory);
+        }
         if frames.returned != 0 {
             let address = frames.returned;
             // SAFETY: frames on the list belong to the allocator, and each begins with the address of the next.
@@ -97,7 +117,7 @@ impl Frame {
     /// A frame full of zeros.
     ///
     /// # Errors
-    /// When no frame is free.
+    /// When no frame is free but the [`RESERVE`].
     pub(crate) fn zeroed() -> Result<Frame, OutOfMemory> {
         let mut frame = Frame::uninitialised()?;
         bulk::clear(frame.lines_mut());

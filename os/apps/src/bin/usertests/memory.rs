@@ -5,7 +5,7 @@ use corank_abi::call::{FAILED, SBRK};
 use corank_user::page::PAGE_SIZE;
 use corank_user::process;
 
-use crate::support::{BAD_ADDRESS, call, exit_code, expect_end, frames_free, tests};
+use crate::support::{BAD_ADDRESS, call, exit_code, expect_end, frames_free, pipe, tests};
 
 tests![
     the_heap_grows_and_shrinks,
@@ -17,6 +17,7 @@ tests![
     large_and_small,
     memory_is_exhausted_and_comes_back,
     exec_gives_memory_back,
+    a_message_gets_through_without_memory,
 ];
 
 fn sbrk(bytes: isize) -> isize {
@@ -145,4 +146,24 @@ fn exec_gives_memory_back() {
     });
     assert_eq!(code, 0);
     assert_eq!(frames_free(), before);
+}
+
+/// Whoever learns that memory has ended can say so: pipes have a reserve of frames that no program's memory gets.
+fn a_message_gets_through_without_memory() {
+    const PAGE: isize = PAGE_SIZE as isize;
+    let (reader, writer) = pipe();
+    let (_other_reader, other_writer) = pipe();
+    let code = exit_code(|| {
+        // Else the pages that a write touches would be copied when there is no frame for that.
+        assert_eq!(other_writer.write(&[1]), Ok(1));
+        // Large steps first: each page by itself takes a call.
+        for step in [1024, 32, 1] {
+            while sbrk(step * PAGE) != FAILED {}
+        }
+        (writer.write(&[2]) != Ok(1)).into()
+    });
+    assert_eq!(code, 0);
+    let mut byte = [0];
+    assert_eq!(reader.read(&mut byte), Ok(1));
+    assert_eq!(byte, [2]);
 }
