@@ -60,7 +60,15 @@ fn run() -> Result<bool> {
             measure::end(&settings)?;
             Ok(true)
         }
-        ["load", connections, rows, period, window, seconds, ref models @ ..] => {
+        [
+            "load",
+            connections,
+            rows,
+            period,
+            window,
+            seconds,
+            ref models @ ..,
+        ] => {
             let number = |text: &str| -> Result<u64> {
                 text.parse()
                     .with_context(|| format!("`{text}` is not a number"))
