@@ -1,5 +1,5 @@
 //! Files and directories: as those of [`std::fs`], on threads for blocking calls, the most urgent caller first (see
-//! [`spawn_blocking`](crate::spawn_blocking)).
+//! [`spawn_blocking`]).
 //!
 //! ```
 //! # let runtime = corank_linux::Runtime::new()?;
