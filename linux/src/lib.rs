@@ -46,6 +46,7 @@
 //! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`at`] for a stretch on another level;
 //!   [`spawn_blocking`] for what blocks.
 //! - [`time`]: sleeping and time limits. [`sync`]: locks that lend urgency, semaphores, events, channels.
+//! - [`process`]: child processes. [`signal`]: Ctrl-C and its like.
 //! - [`net`], [`pipe`], and [`Async`] for any other descriptor. Streams implement the traits of `futures`.
 //!
 //! Needs Linux 5.11 or later, and no privileges.
@@ -63,9 +64,11 @@ mod idle;
 pub mod net;
 mod outside;
 pub mod pipe;
+pub mod process;
 mod reactor;
 mod readiness;
 mod runtime;
+pub mod signal;
 mod stream;
 pub mod time;
 mod worker;

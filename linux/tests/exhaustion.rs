@@ -7,9 +7,11 @@ use std::fs::File;
 use std::io;
 
 use corank_linux::net::{TcpListener, TcpStream, UnixStream};
+use corank_linux::process::{Command, Stdio};
+use corank_linux::signal::{Signal, Signals};
 use corank_linux::{Builder, Priority, Runtime, pipe, spawn};
 use futures::{AsyncReadExt, AsyncWriteExt};
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
 
 /// Few enough to be used up at once.
 const LIMIT: u64 = 64;
@@ -28,6 +30,23 @@ fn take_all() -> Vec<File> {
 fn assert_none_left<T>(result: io::Result<T>) {
     let error = result.err().expect("there is no descriptor");
     assert_eq!(error.raw_os_error(), Some(NONE_LEFT), "{error}");
+}
+
+/// Gives `make` one descriptor more each time until it succeeds. Every failure says what is missing, and leaves as many as there were.
+async fn with_ever_more(make: impl AsyncFn() -> io::Result<()>) {
+    let mut taken = take_all();
+    for given_back in 0.. {
+        let result = make().await;
+        let left = take_all();
+        assert_eq!(left.len(), given_back, "descriptors leaked");
+        drop(left);
+        if result.is_ok() {
+            assert!(given_back > 0);
+            return;
+        }
+        assert_none_left(result);
+        taken.pop();
+    }
 }
 
 #[test]
@@ -70,5 +89,28 @@ fn without_descriptors_there_are_errors_and_nothing_is_lost() {
         let given_back = taken.len() + 1;
         drop(taken);
         assert_eq!(take_all().len(), given_back);
+        drop((one, other, client, listener));
+    });
+    runtime.block_on(async {
+        with_ever_more(async || Signals::new([Signal::USR1, Signal::USR2]).map(drop)).await;
+        // What serves all children of the process is there before.
+        Command::new("true").status().await.unwrap();
+        with_ever_more(async || {
+            let mut command = Command::new("cat");
+            let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let status = command.stderr(Stdio::piped()).spawn()?.wait().await?;
+            assert!(status.success());
+            Ok(())
+        })
+        .await;
+        with_ever_more(async || {
+            let status = Command::new("true").status().await?;
+            assert!(status.success());
+            Ok(())
+        })
+        .await;
+        // Children that were begun when there was no descriptor to watch them with are gone as well.
+        let any = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        assert_eq!(any.unwrap_err(), rustix::io::Errno::CHILD);
     });
 }
