@@ -29,6 +29,8 @@ pub struct Builder {
     policy: Policy,
     capacity: usize,
     name: String,
+    #[cfg(feature = "tracing")]
+    pub(crate) long_poll: std::time::Duration,
     #[cfg(feature = "domain")]
     domain: Option<corank_domain::Domain>,
 }
@@ -41,6 +43,8 @@ impl Builder {
             policy: Policy::Strict,
             capacity: usize::MAX,
             name: "corank".to_string(),
+            #[cfg(feature = "tracing")]
+            long_poll: crate::trace::LONG_POLL,
             #[cfg(feature = "domain")]
             domain: None,
         }
@@ -79,6 +83,13 @@ impl Builder {
             "a thread's name must not have a zero byte"
         );
         self.name = name;
+        self
+    }
+
+    /// A poll that takes so long, or longer, is told to `tracing`; otherwise 10 ms. See [`trace`](crate::trace).
+    #[cfg(feature = "tracing")]
+    pub fn long_poll(mut self, limit: std::time::Duration) -> Self {
+        self.long_poll = limit;
         self
     }
 
