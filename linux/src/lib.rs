@@ -43,6 +43,8 @@
 //! # Features
 //! - `macros` (default): [`main`] and [`test`].
 //! - `hyper`: hyper's runtime traits.
+//! - `tower`: a layer that runs each request on a level of its own.
+//! - `tracing`: spans of coroutines, and events of polls that take long.
 //! - `domain`: priorities that processes share; see [`Builder::domain`].
 //!
 //! # Where to find what
@@ -77,6 +79,10 @@ mod runtime;
 pub mod signal;
 mod stream;
 pub mod time;
+#[cfg(feature = "tower")]
+pub mod tower;
+#[cfg(feature = "tracing")]
+pub mod trace;
 mod worker;
 
 /// What coroutines of a runtime share; any of their workers may poll who uses it. Made by `new_in` for [`Here`](sync::Shared::here), the
