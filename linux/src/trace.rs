@@ -77,6 +77,15 @@ pin_project! {
     }
 }
 
+/// The name of the type inside of what [`coroutine`] makes, as far as it can be told from the name of the whole.
+pub(crate) fn name_within(name: &'static str) -> &'static str {
+    let timed = name.strip_prefix("tracing::instrument::Instrumented<");
+    let inner = timed.and_then(|timed| timed.strip_prefix("corank_linux::trace::Timed<"));
+    inner
+        .and_then(|inner| inner.strip_suffix(">>"))
+        .unwrap_or(name)
+}
+
 /// A coroutine that has no name of its own.
 pub(crate) fn unnamed<F: Future>(
     priority: Priority,
