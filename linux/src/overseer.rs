@@ -138,12 +138,16 @@ fn name(shared: &Shared, post: &Post, polls: u64, lasted: u64) -> Option<Blocked
     let polling = shared.executor.polling(post.worker)?;
     let published = shared.executor.published();
     let waiting = published.ready().union(published.arriving()).most_urgent();
+    #[cfg(not(feature = "tracing"))]
+    let future = polling.future;
+    #[cfg(feature = "tracing")]
+    let future = crate::trace::name_within(polling.future);
     // Asked after the coroutine: a poll that has begun since would have been counted.
     (place.polls() == polls).then(|| Blocked {
         worker: place.name().to_string(),
         coroutine: polling.id,
         priority: polling.priority,
-        future: polling.future,
+        future,
         time: Duration::from_nanos(lasted),
         waiting: waiting.filter(|waiting| waiting.is_more_urgent_than(polling.priority)),
     })
