@@ -268,12 +268,7 @@ unsafe extern "C" {
 /// A hart may come to the kernel's first instruction instead: OpenSBI 1.1, for one, says that a hart shall start and only then where, and one
 /// that looks in between goes where the first hart went. So what it needs lies at a fixed place, and that entry leads there, too, from the second time on.
 pub(crate) fn start_others(machine: &Machine) {
-    let harts = if cfg!(feature = "several-harts") {
-        machine.harts()
-    } else {
-        &machine.harts()[..1]
-    };
-    for (index, &id) in harts.iter().enumerate().skip(1) {
+    for (index, &id) in machine.harts().iter().enumerate().skip(1) {
         START.satp.store(kernel_space::satp(), Ordering::Relaxed);
         START
             .stack
@@ -378,14 +373,14 @@ pub(crate) fn interrupt_elsewhere(satp: usize) {
 
 /// Returns when what was being polled, cancelled or dropped on any hart when this was called is over, and nothing is kept of it.
 pub(crate) async fn settle() {
-    // What ends on one hart may cancel what runs on another: it is over when a whole round has ended nothing more.
+    // What ends on one hart may cancel what another hart polls, and that ends only in the round behind: so it is over when two rounds in a
+    // row have ended nothing.
     let mut live = executor().live();
-    while count() > 1 {
+    let mut quiet = 0;
+    while count() > 1 && quiet < 2 {
         all_come_back().await;
         let before = core::mem::replace(&mut live, executor().live());
-        if live == before {
-            break;
-        }
+        quiet = if live == before { quiet + 1 } else { 0 };
     }
     executor().trim();
 }
