@@ -21,7 +21,9 @@ pub(super) const DISK_SIZE: u64 = 64 << 20;
 const USERTESTS: &str = "usertests";
 
 /// Harts of the machine: one run of all tests for each.
-pub(super) const HARTS: [u32; 3] = [1, 2, 4];
+const HARTS: [u32; 3] = [1, 2, MOST_HARTS];
+/// Harts of the largest machine that is tested: what a stage tests on one hart and on several, it tests on so many.
+pub(super) const MOST_HARTS: u32 = 4;
 
 /// `usertests`, each time with a new disk, which must be whole afterwards.
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
@@ -122,20 +124,21 @@ impl ProgramTest {
         self
     }
 
-    /// Runs it; says so if it does not do what is expected.
+    /// Runs it on so many harts; says so if it does not do what is expected.
     pub(super) fn judge(
         &self,
+        smp: u32,
         image: &Image,
         disk: Option<Disk>,
         context: &mut Context,
     ) -> Result<Outcome> {
         context.progress.say(&self.run);
-        let (output, code) = self.boot(1, image, disk)?;
+        let (output, code) = self.boot(smp, image, disk)?;
         Ok(match self.complaint(&output, code) {
             None => Outcome::passed(),
             Some(complaint) => {
                 context.show(&format!(
-                    "`{}` {complaint}; it printed:\n{}",
+                    "`{}` on {smp} harts {complaint}; it printed:\n{}",
                     self.run,
                     tail(&output)
                 ));
