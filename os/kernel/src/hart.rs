@@ -17,7 +17,7 @@ use corank::{Levels, Priority, SharedExecutor, Step, SystemView, Worker};
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use core::task::{RawWaker, RawWakerVTable, Waker};
 use sbi_rt::HartMask;
 use spin::Once;
@@ -385,18 +385,36 @@ pub(crate) async fn settle() {
     executor().trim();
 }
 
+/// Harts that sleep until another one begins a round of its main loop, bit by index. Whoever begins one takes them out and wakes them.
+static AWAIT_A_ROUND: AtomicUsize = AtomicUsize::new(0);
+
 /// Waits until every hart has come back to its main loop.
 async fn all_come_back() {
     // What was asked for from outside, like the end of a call, is taken in before the next poll, by this hart or another one.
     corank::yield_now().await;
     let rounds = || all().map(|page| page.rounds.load(Ordering::Acquire));
     let before: heapless::Vec<u64, MAX_HARTS> = rounds().collect();
-    for page in all() {
-        // Whatever it does, it comes back for a call: polls end early, user mode and sleep end at once.
-        sbi_rt::send_ipi(HartMask::from_mask_base(1, page.id));
-    }
-    while rounds().zip(&before).any(|(now, before)| now == *before) {
+    // Whatever a hart does, it comes back for a call: polls end early, user mode and sleep end at once.
+    call_all(usize::MAX);
+    let is_waiting = || rounds().zip(&before).any(|(now, before)| now == *before);
+    while is_waiting() {
+        // It stays ready, so that nothing less urgent comes first. But unless it is itself to come back its hart sleeps rather than spins: the
+        // host may need the processor for the others. Said before the look: whoever begins a round after it wakes this hart, as any
+        // interrupt does.
+        AWAIT_A_ROUND.fetch_or(1 << index(), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let own = this().rounds.load(Ordering::Relaxed);
+        if before.get(index()) != Some(&own) && is_waiting() {
+            riscv::asm::wfi();
+        }
         corank::yield_now().await;
+    }
+}
+
+/// Calls the harts whose bit is set.
+fn call_all(harts: usize) {
+    for page in all().filter(|page| harts >> page.index & 1 != 0) {
+        sbi_rt::send_ipi(HartMask::from_mask_base(1, page.id));
     }
 }
 
@@ -488,6 +506,11 @@ fn go_round() -> bool {
     let rounds = page.rounds.load(Ordering::Relaxed) + 1;
     // Release: what was done in the round before is over for whoever sees this one begin.
     page.rounds.store(rounds, Ordering::Release);
+    // Between the store and the look: whoever is about to sleep sees the one, or is seen by the other.
+    fence(Ordering::SeqCst);
+    if AWAIT_A_ROUND.load(Ordering::Relaxed) != 0 {
+        call_all(AWAIT_A_ROUND.swap(0, Ordering::SeqCst) & !(1 << page.index));
+    }
     page.index < LIMIT.load(Ordering::Acquire)
 }
 
