@@ -12,6 +12,7 @@ use super::{tcp, udp};
 use crate::clock::{self, Sleep, sleep_until};
 use crate::device::net as card;
 use crate::hart;
+use crate::ring::Unparked;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -116,6 +117,8 @@ struct Stack {
     sleep: Option<(u64, Sleep)>,
     /// Listeners that were told of a connection: dropped when no socket is locked.
     used: Vec<Arc<Listener>>,
+    /// Parked reads that have ended: settled when no socket is locked.
+    served: Vec<Unparked>,
 }
 
 fn instant(microseconds: u64) -> Instant {
@@ -162,7 +165,8 @@ impl Port {
                 sent: &mut sent,
             };
             let result = self.interface.poll_egress(instant(now), &mut step, sockets);
-            if result == PollResult::None {
+            // To ask costs less than to try in vain.
+            if result == PollResult::None || self.due(now, sockets).is_none_or(|due| due > now) {
                 break;
             }
         }
@@ -199,6 +203,8 @@ impl Stack {
             stalled: Vec::new(),
             sleep: None,
             used: Vec::new(),
+            // A frame and a marked socket at a time.
+            served: Vec::with_capacity(2),
         }
     }
 
@@ -217,6 +223,9 @@ impl Stack {
             let had_socket = marked.is_some();
             if let Some(socket) = marked {
                 self.serve(now, &socket);
+            }
+            for read in self.served.drain(..) {
+                Unparked::settle(Some(read));
             }
             if !had_frame && !had_socket {
                 break;
@@ -265,8 +274,25 @@ impl Stack {
             let socket = first.remove();
             let mut state = socket.state.lock();
             state.timer = None;
-            socket.mark(&mut state);
+            match state.due {
+                Some(due) if due > now => self.set_timer(&socket, &mut state),
+                Some(_) => socket.mark(&mut state),
+                None => {}
+            }
         }
+    }
+
+    /// Sees to it that a socket's timer is there when its time comes. Nearly every frame puts that time off, so a timer that is too
+    /// early stays, and is set again when it is due.
+    fn set_timer(&mut self, socket: &Arc<Endpoint>, state: &mut State) {
+        let Some(due) = state.due else { return };
+        if state.timer.is_some_and(|timer| timer <= due) {
+            return;
+        }
+        if let Some(late) = state.timer.replace(due) {
+            self.timers.remove(&(late, socket.id));
+        }
+        self.timers.insert((due, socket.id), socket.clone());
     }
 
     /// Takes the next frame in, if there is one.
@@ -372,6 +398,7 @@ impl Stack {
                     before,
                     cause,
                     &mut self.used,
+                    &mut self.served,
                 );
                 if is_over {
                     socket.forget();
@@ -391,15 +418,10 @@ impl Stack {
             _ => None,
         };
         let is_now = due.is_some_and(|due| due <= now);
-        let timer = due.filter(|_| !is_now);
-        if timer != state.timer {
-            if let Some(old) = state.timer {
-                self.timers.remove(&(old, socket.id));
-            }
-            if let Some(new) = timer {
-                self.timers.insert((new, socket.id), socket.clone());
-            }
-            state.timer = timer;
+        state.due = due.filter(|_| !is_now);
+        self.set_timer(socket, state);
+        if is_over && let Some(timer) = state.timer.take() {
+            self.timers.remove(&(timer, socket.id));
         }
         if is_now {
             socket.mark(state);

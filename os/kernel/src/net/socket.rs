@@ -4,6 +4,7 @@ use super::table::{Key, TABLE};
 use super::work::WORK;
 use crate::clock;
 use crate::process::current_level;
+use crate::ring::Parked;
 use crate::wait::WaitQueue;
 use alloc::sync::{Arc, Weak};
 use core::fmt;
@@ -73,7 +74,11 @@ pub(super) struct State {
     handle: SocketHandle,
     /// It stands in the service's queue.
     pub marked: bool,
-    /// When the service looks at it again, in microseconds.
+    /// A read that waits without a coroutine.
+    pub parked: Option<Parked>,
+    /// When the service is to look at it again, in microseconds.
+    pub due: Option<u64>,
+    /// When the service's timer for it goes off: then or before.
     pub timer: Option<u64>,
     /// Why nothing comes and goes any more: a number of [`corank_abi::error`].
     pub failure: Option<isize>,
@@ -112,6 +117,8 @@ impl Endpoint {
                 sockets,
                 handle,
                 marked: false,
+                parked: None,
+                due: None,
                 timer: None,
                 failure: None,
                 opening: false,
@@ -134,7 +141,12 @@ impl Endpoint {
 
     /// The coroutine that calls this is about to wait on it.
     pub(super) fn follow(&self) {
-        self.level.store(current_level(), Ordering::Relaxed);
+        self.set_level(current_level());
+    }
+
+    /// Somebody of this level waits on it.
+    pub(super) fn set_level(&self, level: u8) {
+        self.level.store(level, Ordering::Relaxed);
     }
 
     /// Frames of its connection are not its own any more. The table is not locked.
