@@ -162,8 +162,10 @@ async fn receive<M: Model>(input: Arc<TcpStream>, requests: Arc<Buffer<M::Signal
 }
 
 async fn work<S: Signal>(requests: Arc<Buffer<S>>, answers: Arc<Buffer<S>>, rows: usize) {
-    while let Some(request) = requests.take().await {
-        answers.put(square(&request, rows)).await;
+    let mut matrix = Vec::with_capacity(rows * rows);
+    while let Some(mut message) = requests.take().await {
+        square(&mut message, rows, &mut matrix);
+        answers.put(message).await;
     }
     answers.close();
 }
@@ -175,26 +177,21 @@ async fn send<M: Model>(answers: Arc<Buffer<M::Signal>>, output: Arc<TcpStream>)
     }
 }
 
-/// The answer to a request.
-fn square(request: &[u8], rows: usize) -> Vec<u8> {
-    let (number, matrix) = request.split_at(8);
-    let matrix: Vec<u32> = matrix
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|bytes| u32::from_le_bytes(*bytes))
-        .collect();
-    let mut answer = Vec::with_capacity(request.len());
-    answer.extend_from_slice(number);
-    for row in matrix.chunks_exact(rows.max(1)) {
-        for column in 0..rows {
-            let sum = (0..rows).fold(0_u32, |sum, at| {
-                sum.wrapping_add(row[at].wrapping_mul(matrix[at * rows + column]))
+/// Makes a request its answer. `matrix` is room to work in.
+fn square(message: &mut [u8], rows: usize, matrix: &mut Vec<u32>) {
+    let cells = message[8..].as_chunks_mut::<4>().0;
+    matrix.clear();
+    matrix.extend(cells.iter().map(|bytes| u32::from_le_bytes(*bytes)));
+    let rows = rows.max(1);
+    for (row, product) in matrix.chunks_exact(rows).zip(cells.chunks_exact_mut(rows)) {
+        for (column, cell) in product.iter_mut().enumerate() {
+            let down = matrix[column..].iter().step_by(rows);
+            let sum = row.iter().zip(down).fold(0_u32, |sum, (left, right)| {
+                sum.wrapping_add(left.wrapping_mul(*right))
             });
-            answer.extend_from_slice(&sum.to_le_bytes());
+            *cell = sum.to_le_bytes();
         }
     }
-    answer
 }
 
 /// Messages between two tasks, oldest first: one puts, one takes.

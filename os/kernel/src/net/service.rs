@@ -24,15 +24,13 @@ use core::net::Ipv4Addr;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll};
-use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
+use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::socket::tcp::State as Phase;
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
 
 /// Frames that are looked at, and sockets that are served, before the executor picks again.
 pub(super) const BURST: usize = 16;
-/// Frames that one socket sends before the next one's turn.
-const IN_A_ROW: usize = 4;
 
 /// Our address in QEMU's user network, how many bits of it are the network's, and who knows the way to everyone else.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
@@ -155,21 +153,15 @@ impl Port {
         SENT.fetch_add(sent, Ordering::Relaxed);
     }
 
-    /// Sends what a socket has to send, up to [`IN_A_ROW`] frames.
+    /// Sends one frame of a socket that has something to send.
     fn send(&mut self, now: u64, sockets: &mut SocketSet<'static>) {
         let mut sent = 0;
-        for _ in 0..IN_A_ROW {
-            let mut step = Step {
-                link: &mut self.link,
-                arriving: None,
-                sent: &mut sent,
-            };
-            let result = self.interface.poll_egress(instant(now), &mut step, sockets);
-            // To ask costs less than to try in vain.
-            if result == PollResult::None || self.due(now, sockets).is_none_or(|due| due > now) {
-                break;
-            }
-        }
+        let mut step = Step {
+            link: &mut self.link,
+            arriving: None,
+            sent: &mut sent,
+        };
+        self.interface.poll_egress(instant(now), &mut step, sockets);
         SENT.fetch_add(sent, Ordering::Relaxed);
     }
 
@@ -208,7 +200,8 @@ impl Stack {
         }
     }
 
-    /// Does what there is to do, within bounds. Frames and sockets take turns, so that neither keeps the other waiting for ever.
+    /// Does what there is to do, within bounds. Frames and sockets take turns, so that neither keeps the other waiting for ever. Of the
+    /// sockets those have their turn that are as urgent as the service is, and at the end one more.
     fn work(&mut self) {
         let now = clock::microseconds();
         self.take_due(now);
@@ -219,19 +212,28 @@ impl Stack {
         }
         for _ in 0..BURST {
             let had_frame = self.take_frame(now);
-            let marked = WORK.lock().pop();
+            let marked = WORK.lock().pop_urgent();
             let had_socket = marked.is_some();
             if let Some(socket) = marked {
                 self.serve(now, &socket);
             }
-            for read in self.served.drain(..) {
-                Unparked::settle(Some(read));
-            }
+            self.settle_served();
             if !had_frame && !had_socket {
                 break;
             }
         }
+        let reserved = WORK.lock().pop_reserved();
+        if let Some(socket) = reserved {
+            self.serve(now, &socket);
+            self.settle_served();
+        }
         self.used.clear();
+    }
+
+    fn settle_served(&mut self) {
+        for read in self.served.drain(..) {
+            Unparked::settle(Some(read));
+        }
     }
 
     /// Whether there is more to do now. If not, whoever has something to do wakes the service.
@@ -352,7 +354,7 @@ impl Stack {
         }
     }
 
-    /// Sends what a socket has to send.
+    /// Sends a frame of a socket that has something to send. If it has more, its next turn comes behind those of its level.
     fn serve(&mut self, now: u64, socket: &Arc<Endpoint>) {
         let mut state = socket.state.lock();
         state.marked = false;

@@ -16,6 +16,8 @@ pub(super) struct Work {
     marked: [VecDeque<Arc<Endpoint>>; LEVELS],
     /// The levels that have any, a bit each.
     levels: u64,
+    /// Where the next reserved turn begins to look.
+    cursor: u8,
     /// The service.
     pub(super) service: Option<Remote>,
     /// The level that the service has.
@@ -27,10 +29,16 @@ pub(super) struct Work {
 pub(super) static WORK: Mutex<Work> = Mutex::new(Work {
     marked: [const { VecDeque::new() }; LEVELS],
     levels: 0,
+    cursor: 0,
     service: None,
     level: 0,
     idle: None,
 });
+
+/// Whether the service has something to send, and waits for its turn.
+pub(crate) fn has_something_to_send() -> bool {
+    WORK.lock().is_waiting()
+}
 
 /// Frames have come, or some have been sent.
 pub(crate) fn interrupt() {
@@ -48,9 +56,32 @@ impl Work {
         self.wake();
     }
 
-    /// The most urgent socket.
-    pub(super) fn pop(&mut self) -> Option<Arc<Endpoint>> {
-        let level = self.most_urgent()?;
+    /// The most urgent socket, if it is as urgent as the service is now. For others the service gives way to whatever is more urgent
+    /// than they are.
+    pub(super) fn pop_urgent(&mut self) -> Option<Arc<Endpoint>> {
+        let level = self.most_urgent().filter(|level| *level <= self.level)?;
+        self.pop(level)
+    }
+
+    /// A socket of the next level in turn that has one. So what was written is sent some time, whatever the more urgent ones do: each turn of
+    /// the service brings the first of a level forward that waits behind at most 63 others.
+    pub(super) fn pop_reserved(&mut self) -> Option<Arc<Endpoint>> {
+        let behind = self.levels & (u64::MAX << self.cursor);
+        let levels = if behind == 0 { self.levels } else { behind };
+        if levels == 0 {
+            return None;
+        }
+        let level = levels.trailing_zeros() as u8;
+        self.cursor = (level + 1) % LEVELS as u8;
+        self.pop(level)
+    }
+
+    /// Whether a socket waits for its turn.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.levels != 0
+    }
+
+    fn pop(&mut self, level: u8) -> Option<Arc<Endpoint>> {
         let queue = &mut self.marked[usize::from(level)];
         let socket = queue.pop_front();
         if queue.is_empty() {

@@ -19,6 +19,7 @@ pub(crate) use parked::{Parked, Source, Unparked};
 use crate::clock;
 use crate::memory::OutOfMemory;
 use crate::memory::user::BadAddress;
+use crate::net;
 use crate::process::{Process, priority};
 use crate::thread::Thread;
 use crate::wait::{WaitMode, WaitQueue, until};
@@ -109,8 +110,8 @@ impl Ring {
         }
         process.follow_level();
         // What was just served may have woken other calls of this process. Let them go first: so their completions come with
-        // the same kernel entry.
-        if !self.state.lock().calls.all_parked() {
+        // the same kernel entry. And what was written to a connection is sent before this process goes on computing at the same level.
+        if !self.state.lock().calls.all_parked() || net::has_something_to_send() {
             corank::yield_now().await;
         }
         let wanted = u32::try_from(wait_for)
