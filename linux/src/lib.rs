@@ -46,6 +46,8 @@
 //! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`at`] for a stretch on another level;
 //!   [`spawn_blocking`] for what blocks.
 //! - [`time`]: sleeping and time limits. [`sync`]: locks that lend urgency, semaphores, events, channels.
+//! - [`process`]: child processes. [`signal`]: Ctrl-C and its like.
+//! - [`fs`]: files and directories.
 //! - [`net`], [`pipe`], and [`Async`] for any other descriptor. Streams implement the traits of `futures`.
 //!
 //! Needs Linux 5.11 or later, and no privileges.
@@ -57,15 +59,18 @@ mod at;
 mod blocking;
 mod budget;
 mod builder;
+pub mod fs;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod idle;
 pub mod net;
 mod outside;
 pub mod pipe;
+pub mod process;
 mod reactor;
 mod readiness;
 mod runtime;
+pub mod signal;
 mod stream;
 pub mod time;
 mod worker;
@@ -79,7 +84,7 @@ pub mod sync {
 
 pub use async_fd::Async;
 pub use at::{At, at};
-pub use blocking::{Blocking, spawn_blocking};
+pub use blocking::{Blocking, limit_blocking_threads, spawn_blocking};
 pub use budget::OPERATIONS_IN_A_ROW;
 pub use builder::Builder;
 pub use corank::{

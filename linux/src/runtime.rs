@@ -380,6 +380,15 @@ where
         .unwrap_or(Err(SpawnError::NotRunning))
 }
 
+/// The effective level of the coroutine that runs here.
+pub(crate) fn own_priority() -> Option<Priority> {
+    let me = corank::current()?;
+    CURRENT
+        .try_with(|current| current.borrow().as_ref()?.priority(me))
+        .ok()
+        .flatten()
+}
+
 /// The reactor of the runtime that runs here.
 pub(crate) fn reactor() -> io::Result<Arc<Reactor>> {
     let reactor = CURRENT.try_with(|current| {

@@ -85,19 +85,18 @@ impl Home {
         let place = Arc::new(Place::here());
         self.places.lock().unwrap().push(place.clone());
         while !self.stopping.load(Ordering::Acquire) {
-            let mut event = false;
-            let hand_on = || {
-                let places = self.places.lock().unwrap();
-                let _ = places.iter().any(|place| place.wake_sleeper());
-            };
-            self.watch
-                .rest(&place, || event = self.kernel.wait(), hand_on);
-            if event {
+            if self.rest(&place) {
                 // Whoever takes the event is the last: it tells the others to leave.
                 self.events.fetch_add(1, Ordering::Relaxed);
                 self.stop();
             }
         }
+    }
+
+    /// A thread that serves it.
+    fn start_worker(home: &Arc<Self>) -> thread::JoinHandle<()> {
+        let home = home.clone();
+        thread::spawn(move || home.serve())
     }
 
     fn stop(&self) {
@@ -110,40 +109,39 @@ impl Home {
     }
 }
 
-/// However they go to sleep, one of the workers takes the event, and each leaves when it is told to. Nobody sleeps for ever.
-#[test]
-fn an_event_is_taken_and_all_leave() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
+/// Two workers, for whom `happens` does something; each leaves in the end.
+fn two_workers(happens: impl Fn(&Home) + Send + Sync + 'static, events: usize) {
+    explore(move || {
         let home = Home::new();
-        let workers: Vec<_> = (0..2)
-            .map(|_| {
-                let home = home.clone();
-                thread::spawn(move || home.serve())
-            })
-            .collect();
-        home.kernel.set(|pending| pending.event = true);
+        let workers = [Home::start_worker(&home), Home::start_worker(&home)];
+        happens(&home);
         for worker in workers {
             worker.join().unwrap();
         }
-        assert_eq!(home.events.load(Ordering::Relaxed), 1);
+        assert_eq!(home.events.load(Ordering::Relaxed), events);
     });
+}
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// However they go to sleep, one of the workers takes the event, and each leaves when it is told to. Nobody sleeps for ever.
+#[test]
+fn an_event_is_taken_and_all_leave() {
+    two_workers(|home| home.kernel.set(|pending| pending.event = true), 1);
 }
 
 /// Whoever is called while it watches, or goes to, is inside a poll after that and takes nothing. Then the other worker watches.
 #[test]
 fn somebody_watches_while_another_is_busy() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
+    explore(|| {
         let home = Home::new();
         let called = Arc::new(Place::here());
         home.places.lock().unwrap().push(called.clone());
-        let other = {
-            let home = home.clone();
-            thread::spawn(move || home.serve())
-        };
+        let other = Home::start_worker(&home);
         let caller = {
             let (home, called) = (home.clone(), called.clone());
             thread::spawn(move || {
@@ -163,21 +161,7 @@ fn somebody_watches_while_another_is_busy() {
 /// Workers that are told to leave while they go to sleep, or one of them hands on to the other.
 #[test]
 fn a_call_ends_every_sleep() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
-        let home = Home::new();
-        let workers: Vec<_> = (0..2)
-            .map(|_| {
-                let home = home.clone();
-                thread::spawn(move || home.serve())
-            })
-            .collect();
-        home.stop();
-        for worker in workers {
-            worker.join().unwrap();
-        }
-    });
+    two_workers(Home::stop, 0);
 }
 
 /// Counts, and lets one thread wait for the count.

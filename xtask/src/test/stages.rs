@@ -1,7 +1,9 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, cpp, domain, edge, image, layout, machine, model, net, outside, storage};
+use super::{
+    Context, cpp, domain, edge, gateway, image, layout, machine, model, net, outside, storage,
+};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -143,6 +145,13 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path("cpp/edge/tests"),
         limit: minutes(2),
         run: edge::tests,
+    },
+    Stage {
+        name: "gateway",
+        about: "the sensor gateway: both compilers under sanitizers, any bytes as datagrams",
+        home: Home::Path(gateway::HOME),
+        limit: minutes(2),
+        run: gateway::tests,
     },
     Stage {
         name: "cpp-package",
