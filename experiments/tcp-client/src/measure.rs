@@ -1,6 +1,6 @@
 //! Which loads are run, and what is printed of them.
 
-use crate::load::{self, Connection, Kind, Load, Outcome};
+use crate::load::{self, Connection, DEFAULT_LEVEL, Kind, Load, Open, Outcome};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ pub(crate) struct Settings {
     /// Harts of the machine, for the rows.
     pub(crate) harts: u32,
     pub(crate) quick: bool,
+    /// Memory of the machine, for the rows.
+    pub(crate) memory: String,
     /// The models and the ports of this computer that lead to them.
     pub(crate) servers: Vec<(String, u16)>,
 }
@@ -147,6 +149,43 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
+/// How many connections one server takes before one is refused or not answered; and what each of them takes in futures.
+pub(crate) fn fill(settings: &Settings) -> Result<()> {
+    /// From here to there kernel coroutines are counted: by then all tables are as large as they will get.
+    const COUNTED: (usize, usize) = (100, 200);
+    const MOST: usize = 4000;
+    const LIMIT: Duration = Duration::from_secs(3);
+    for (model, port) in &settings.servers {
+        let mut open = Open::default();
+        let mut coroutines = Vec::new();
+        while open.count() < MOST && open.another(*port, LIMIT) {
+            if [COUNTED.0, COUNTED.1].contains(&open.count()) {
+                coroutines.push(load::state(*port)?);
+            }
+        }
+        let harts = settings.harts;
+        let point = format!(
+            r#""experiment":"tcp-models","model":"{model}","memory":"{}","harts":{harts}"#,
+            settings.memory
+        );
+        row(
+            &point,
+            "max-connections",
+            "connections",
+            open.count() as f64,
+        );
+        let [before, after] = coroutines[..] else {
+            continue;
+        };
+        // Where the kernel has a coroutine for each connection, its futures are not known here.
+        if after.coroutines == before.coroutines && after.futures > 0 {
+            let bytes = after.futures + after.waiting_read;
+            row(&point, "futures-per-connection", "bytes", bytes as f64);
+        }
+    }
+    Ok(())
+}
+
 /// Lets the servers end.
 pub(crate) fn end(settings: &Settings) -> Result<()> {
     settings
@@ -154,9 +193,6 @@ pub(crate) fn end(settings: &Settings) -> Result<()> {
         .iter()
         .try_for_each(|(_, port)| load::end(*port))
 }
-
-/// The level of connections that nobody says anything of.
-const DEFAULT_LEVEL: u8 = 32;
 
 fn row(point: &str, metric: &str, unit: &str, value: f64) {
     println!(r#"@row {{{point},"metric":"{metric}","unit":"{unit}","value":{value}}}"#);

@@ -30,7 +30,7 @@ use core::time::Duration;
 
 use corank_abi::call;
 use corank_abi::error::INVALID;
-use corank_abi::net::{ANSWER_LIMIT, BACKLOG, CLOSE_BY_RESET, WAIT_LIMIT};
+use corank_abi::net::{ANSWER_LIMIT, BACKLOG, BUFFER, CLOSE_BY_RESET, WAIT_LIMIT};
 pub use corank_abi::net::{NetworkStatus, SocketStatus};
 
 use crate::calls;
@@ -76,6 +76,16 @@ impl TcpListener {
     pub fn accept_blocking(&self) -> Result<TcpStream, Error> {
         let number = calls::accept(self.0.number())?;
         Ok(TcpStream(OwnedFd::from_number(number)))
+    }
+
+    /// Each connection from now on keeps so many bytes of what has come, and as many of what is to be sent: from
+    /// [`BUFFER_LEAST`](corank_abi::net::BUFFER_LEAST) to [`BUFFER_MOST`](corank_abi::net::BUFFER_MOST), at first 8 KiB. A server with many
+    /// connections and short messages needs less.
+    ///
+    /// # Errors
+    /// The number is not one of these.
+    pub fn set_buffer(&self, bytes: usize) -> Result<(), Error> {
+        number_call(call::SOCKET_SET, [self.0.number(), BUFFER, bytes]).map(|_| ())
     }
 
     /// The port.

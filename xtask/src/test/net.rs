@@ -3,6 +3,7 @@
 use super::Context;
 use super::machine::tail;
 use super::outcome::Outcome;
+use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build;
 use crate::os::client::{self, Meeting};
 use anyhow::Result;
@@ -18,6 +19,7 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     context.progress.say("echo-server and its client");
     let met = Meeting {
         smp: 1,
+        memory: DEFAULT_MEMORY,
         limit: context.limit,
         server: vec!["echo-server".to_string()],
         listeners: 1,

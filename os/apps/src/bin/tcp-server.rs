@@ -24,7 +24,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::pin::pin;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 
 use atomic_waker::AtomicWaker;
@@ -41,6 +41,10 @@ corank_user::main!(main);
 const MESSAGES: usize = 4;
 /// Connections that may wait to be accepted.
 const BACKLOG: usize = 256;
+/// Bytes of each of a connection's two buffers in the kernel: more than the longest message.
+const SOCKET_BUFFER: usize = 2 << 10;
+/// Frames of memory that are kept free: connections for which there would be fewer are refused.
+const RESERVE: u64 = 256;
 
 /// The models, and their ports.
 const MODELS: [(&str, u16, usize); 5] = [
@@ -80,6 +84,7 @@ fn serve(name: &str, port: u16, service: usize) -> i32 {
     // SAFETY: the arguments are numbers.
     unsafe { raw::system_call(SERVICE_MODEL, [service, 0, 0]) };
     let listener = TcpListener::with_backlog(port, BACKLOG).expect("the port is free");
+    listener.set_buffer(SOCKET_BUFFER).expect("it is in range");
     println!("{name} listening");
     match name {
         "KCUT" | "KTUT" => at_once(accept::<Threads>(listener)),
@@ -105,17 +110,19 @@ async fn accept<M: Model>(listener: TcpListener) -> i32 {
             continue;
         };
         match greeting[1] {
+            // Who is refused learns of it by the end of the stream.
+            0 if is_nearly_full() => {}
             0 => connect::<M>(&stream, &Greeting::new(&greeting)),
             1 => {
-                let _ = M::send(&stream, memory().to_le_bytes().to_vec()).await;
+                let _ = M::send(&stream, state()).await;
             }
             _ => return 0,
         }
     }
 }
 
-/// What a connection begins with: the level of its tasks, what it is for (0: requests, 1: to ask how many bytes of memory are in use, as
-/// eight bytes, 2: to end the server), and the number of rows of its matrices, in two bytes.
+/// What a connection begins with: the level of its tasks, what it is for (0: requests, 1: to ask for the server's [`state`], 2: to end
+/// it), and the number of rows of its matrices, in two bytes.
 struct Greeting {
     level: Priority,
     rows: usize,
@@ -135,23 +142,45 @@ impl Greeting {
     }
 }
 
-/// Bytes of memory that are in use: frames of programs, and the kernel's heap.
-fn memory() -> u64 {
+/// Four numbers of eight bytes: bytes of memory that are in use, in frames of programs and the kernel's heap; coroutines of the kernel; bytes
+/// of the futures of the last connection's tasks, 0 if they are threads; bytes that the kernel keeps of a read that waits without a
+/// coroutine.
+fn state() -> Vec<u8> {
     let system = information::system().expect("it is there");
-    (system.frames - system.frames_free) * 4096 + system.heap_used
+    let memory = (system.frames - system.frames_free) * 4096 + system.heap_used;
+    let futures = FUTURES.load(Ordering::Relaxed) as u64;
+    [memory, system.coroutines, futures, system.waiting_read]
+        .into_iter()
+        .flat_map(u64::to_le_bytes)
+        .collect()
 }
 
-/// Starts the three tasks of a connection. They end with it.
+/// Bytes of the futures of the last connection's tasks.
+static FUTURES: AtomicUsize = AtomicUsize::new(0);
+
+fn is_nearly_full() -> bool {
+    !information::system().is_ok_and(|system| system.frames_free >= RESERVE)
+}
+
+/// Starts the three tasks of a connection. They end with it. Without memory for one of them the connection ends at once.
 fn connect<M: Model>(stream: &Arc<TcpStream>, greeting: &Greeting) {
+    FUTURES.store(0, Ordering::Relaxed);
     let (level, rows, length) = (greeting.level, greeting.rows, greeting.message());
-    let requests = Arc::new(Buffer::<M::Signal>::new());
-    let answers = Arc::new(Buffer::<M::Signal>::new());
+    let (Some(requests), Some(answers)) = (Buffer::new(), Buffer::new()) else {
+        return;
+    };
+    let (requests, answers) = (Arc::new(requests), Arc::new(answers));
     let (input, to_worker) = (stream.clone(), requests.clone());
-    M::spawn(level, move || receive::<M>(input, to_worker, length));
-    let to_sender = answers.clone();
-    M::spawn(level, move || work(requests, to_sender, rows));
-    let output = stream.clone();
-    M::spawn(level, move || send::<M>(answers, output));
+    let (from_receiver, to_sender) = (requests.clone(), answers.clone());
+    let (from_worker, output) = (answers.clone(), stream.clone());
+    let are_started = M::spawn(level, move || receive::<M>(input, to_worker, length))
+        && M::spawn(level, move || work(from_receiver, to_sender, rows))
+        && M::spawn(level, move || send::<M>(from_worker, output));
+    if !are_started {
+        requests.close();
+        answers.close();
+        let _ = stream.shutdown();
+    }
 }
 
 async fn receive<M: Model>(input: Arc<TcpStream>, requests: Arc<Buffer<M::Signal>>, length: usize) {
@@ -205,13 +234,14 @@ struct Buffer<S> {
 }
 
 impl<S: Signal> Buffer<S> {
-    fn new() -> Self {
-        Self {
+    /// `None` without memory for its signals.
+    fn new() -> Option<Self> {
+        Some(Self {
             messages: ArrayQueue::new(MESSAGES),
             closed: AtomicBool::new(false),
-            filled: S::new(),
-            room: S::new(),
-        }
+            filled: S::new()?,
+            room: S::new()?,
+        })
     }
 
     async fn put(&self, message: Vec<u8>) {
@@ -250,8 +280,9 @@ impl<S: Signal> Buffer<S> {
 }
 
 /// What one task sleeps on until another one tells it to look again.
-trait Signal: Send + Sync + 'static {
-    fn new() -> Self;
+trait Signal: Send + Sync + Sized + 'static {
+    /// `None` without memory for it.
+    fn new() -> Option<Self>;
 
     /// Tries `attempt` until it has a result: at once, and after each time that the signal is given.
     fn wait<T>(&self, attempt: impl FnMut() -> Option<T>) -> impl Future<Output = T>;
@@ -260,8 +291,8 @@ trait Signal: Send + Sync + 'static {
 }
 
 impl Signal for AtomicWaker {
-    fn new() -> Self {
-        Self::new()
+    fn new() -> Option<Self> {
+        Some(Self::new())
     }
 
     async fn wait<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
@@ -289,11 +320,11 @@ struct Sleep {
 }
 
 impl Signal for Sleep {
-    fn new() -> Self {
-        Self {
-            semaphore: Semaphore::new(0).expect("memory for a semaphore"),
+    fn new() -> Option<Self> {
+        Some(Self {
+            semaphore: Semaphore::new(0).ok()?,
             waits: AtomicBool::new(false),
-        }
+        })
     }
 
     async fn wait<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
@@ -321,11 +352,11 @@ impl Signal for Sleep {
 trait Model: 'static {
     type Signal: Signal;
 
-    /// Starts a task that runs the future that `make` makes.
+    /// Starts a task that runs the future that `make` makes; false without memory for it.
     fn spawn<F: Future<Output = ()> + 'static>(
         level: Priority,
         make: impl FnOnce() -> F + Send + 'static,
-    );
+    ) -> bool;
 
     /// Waits for a connection.
     fn accept(listener: &TcpListener) -> impl Future<Output = Option<TcpStream>>;
@@ -350,8 +381,9 @@ impl Model for Coroutines {
     fn spawn<F: Future<Output = ()> + 'static>(
         level: Priority,
         make: impl FnOnce() -> F + Send + 'static,
-    ) {
-        drop(spawn_with(level, make).expect("memory for a coroutine"));
+    ) -> bool {
+        FUTURES.fetch_add(size_of::<F>(), Ordering::Relaxed);
+        spawn_with(level, make).is_ok()
     }
 
     async fn accept(listener: &TcpListener) -> Option<TcpStream> {
@@ -385,10 +417,9 @@ impl Model for Threads {
     fn spawn<F: Future<Output = ()> + 'static>(
         _: Priority,
         make: impl FnOnce() -> F + Send + 'static,
-    ) {
+    ) -> bool {
         // Threads have no level of their own.
-        let started = thread::spawn(move || at_once(make()));
-        drop(started.expect("memory for a thread"));
+        thread::spawn(move || at_once(make())).is_ok()
     }
 
     async fn accept(listener: &TcpListener) -> Option<TcpStream> {

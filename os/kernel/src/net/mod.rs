@@ -29,7 +29,7 @@
 //! after level: no socket waits for ever.
 //!
 //! # Memory
-//! There are at most [`table::MOST`] sockets, each with two buffers of [`socket::BUFFER`] bytes in the kernel's heap. When there are so many,
+//! There are at most [`table::MOST`] sockets, each with two buffers of [`socket::BUFFER`] bytes, or as many as its listener was told, in the kernel's heap. When there are so many,
 //! or the heap is nearly full, opening one fails, and who knocks at a listener is not answered and tries again; connections that only wait for
 //! old frames to die out (TIME-WAIT) give their place up first. A connection that no program has open any more is ended for good
 //! [`tcp::ORPHAN_LIMIT`] after it was closed.

@@ -17,7 +17,7 @@ use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::{AnySocket, tcp, udp};
 use spin::Mutex;
 
-/// Bytes that a socket keeps of what has come, and as many of what is to be sent.
+/// Bytes that a socket keeps of what has come, and as many of what is to be sent, if nothing else was asked for.
 pub(super) const BUFFER: usize = 8 << 10;
 
 /// The interface that a socket's frames go through.

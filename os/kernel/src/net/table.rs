@@ -12,7 +12,7 @@ use core::net::Ipv4Addr;
 use spin::Mutex;
 
 /// How many connections and UDP sockets there can be.
-pub(super) const MOST: usize = 1024;
+pub(super) const MOST: usize = 4096;
 
 /// Ports that are given to those who don't ask for one.
 const FREE_PORTS: core::ops::RangeInclusive<u16> = 49152..=65535;

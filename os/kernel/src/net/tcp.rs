@@ -36,8 +36,8 @@ pub(super) const ORPHAN_LIMIT: u64 = 60_000_000;
 #[derive(Debug)]
 pub(crate) struct Connection(Arc<Endpoint>);
 
-fn new_socket() -> tcp::Socket<'static> {
-    let buffer = || tcp::SocketBuffer::new(alloc::vec![0; BUFFER]);
+fn new_socket(buffer: usize) -> tcp::Socket<'static> {
+    let buffer = || tcp::SocketBuffer::new(alloc::vec![0; buffer]);
     let mut socket = tcp::Socket::new(buffer(), buffer());
     // Programs write whole messages: nothing is gained by waiting for more.
     socket.set_nagle_enabled(false);
@@ -65,7 +65,7 @@ pub(crate) async fn connect(
             key,
             listener: None,
         };
-        let socket = Endpoint::new(way, kind, current_level(), new_socket());
+        let socket = Endpoint::new(way, kind, current_level(), new_socket(BUFFER));
         table.add_connection(key, socket.clone());
         Arc::new(Connection(socket))
     };
@@ -95,7 +95,7 @@ pub(crate) async fn connect(
 
 /// Somebody knocks at a listener: the socket that answers. It stands in the table already.
 pub(super) fn answer(way: Way, key: Key, listener: &Arc<Listener>) -> Arc<Endpoint> {
-    let mut tcp = new_socket();
+    let mut tcp = new_socket(listener.buffer());
     tcp.listen(key.local_port)
         .expect("a new socket can listen at a port that is not 0");
     let kind = Kind::Tcp {
@@ -260,7 +260,7 @@ fn try_read(
             None => Some(Ok(Ok(0))),
         };
     }
-    let was_full = tcp.recv_queue() >= BUFFER / 2;
+    let was_full = tcp.recv_queue() >= tcp.recv_capacity() / 2;
     let wanted = buffer.length;
     // The bytes lie in up to two pieces.
     while buffer.length > 0 && tcp.can_recv() {
