@@ -134,8 +134,17 @@ pub(crate) fn run(load: &Load) -> Result<Outcome> {
 }
 
 /// Lets the server end.
+///
+/// # Errors
+/// When it does not answer, even if it is asked again: a machine that is full of connections that are being closed may not.
 pub(crate) fn end(port: u16) -> Result<()> {
-    greet(port, 0, END, 0).map(|_| ())
+    let ask = || -> Result<()> {
+        let mut answer = [0];
+        greet(port, 0, END, 0)?.read_exact(&mut answer)?;
+        ensure!(answer == [END], "the server misunderstood the wish to end");
+        Ok(())
+    };
+    ask().or_else(|_| ask())
 }
 
 /// What the server says of itself and its machine.

@@ -26,13 +26,18 @@ use core::future::poll_fn;
 use core::pin::pin;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 
 use atomic_waker::AtomicWaker;
 use corank_abi::call::{BY_COROUTINE, BY_THREAD, SERVICE_MODEL};
+use corank_user::corank::time;
 use corank_user::net::{self, TcpListener, TcpStream};
+use corank_user::ring::Transferred;
 use corank_user::runtime::{self, Global};
 use corank_user::sync::Semaphore;
-use corank_user::{Policy, Priority, information, println, process, raw, spawn_with, thread};
+use corank_user::{
+    Policy, Priority, calls, information, println, process, raw, spawn_with, thread,
+};
 use crossbeam_queue::ArrayQueue;
 
 corank_user::main!(main);
@@ -43,6 +48,10 @@ const MESSAGES: usize = 4;
 const BACKLOG: usize = 256;
 /// Bytes of each of a connection's two buffers in the kernel: more than the longest message.
 const SOCKET_BUFFER: usize = 2 << 10;
+/// How long a server that has no memory for a connection waits.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The answer to the wish that the server ends.
+const END: u8 = 2;
 /// Frames of memory that are kept free: connections for which there would be fewer are refused.
 const RESERVE: u64 = 256;
 
@@ -103,10 +112,12 @@ fn run(policy: Policy, listener: TcpListener) -> i32 {
 async fn accept<M: Model>(listener: TcpListener) -> i32 {
     loop {
         let Some(stream) = M::accept(&listener).await else {
-            return 1;
+            // For want of memory: until connections have ended.
+            M::pause().await;
+            continue;
         };
         let stream = Arc::new(stream);
-        let Some(greeting) = M::receive(&stream, Vec::with_capacity(4), 4).await else {
+        let (Ok(4), greeting) = M::receive(&stream, 4).await else {
             continue;
         };
         match greeting[1] {
@@ -116,7 +127,12 @@ async fn accept<M: Model>(listener: TcpListener) -> i32 {
             1 => {
                 let _ = M::send(&stream, state()).await;
             }
-            _ => return 0,
+            _ => {
+                // So that whoever asked for it knows that it was heard: the machine may be off a moment later.
+                let _ = M::send(&stream, alloc::vec![END]).await;
+                let _ = M::receive(&stream, 1).await;
+                return 0;
+            }
         }
     }
 }
@@ -183,26 +199,56 @@ fn connect<M: Model>(stream: &Arc<TcpStream>, greeting: &Greeting) {
     }
 }
 
-async fn receive<M: Model>(input: Arc<TcpStream>, requests: Arc<Buffer<M::Signal>>, length: usize) {
-    while let Some(request) = M::receive(&input, Vec::with_capacity(length), length).await {
-        requests.put(request).await;
+// The tasks are small: blocks that take over what they are given, where an `async fn` would keep its arguments twice, and `let` rather than
+// `while let`, which would keep what it looks at as long as its body waits.
+
+fn receive<M: Model>(
+    input: Arc<TcpStream>,
+    requests: Arc<Buffer<M::Signal>>,
+    length: usize,
+) -> impl Future<Output = ()> {
+    async move {
+        loop {
+            let (count, request) = M::receive(&input, length).await;
+            if count != Ok(length) {
+                break;
+            }
+            requests.put(request).await;
+        }
+        requests.close();
     }
-    requests.close();
 }
 
-async fn work<S: Signal>(requests: Arc<Buffer<S>>, answers: Arc<Buffer<S>>, rows: usize) {
-    let mut matrix = Vec::with_capacity(rows * rows);
-    while let Some(mut message) = requests.take().await {
-        square(&mut message, rows, &mut matrix);
-        answers.put(message).await;
+fn work<S: Signal>(
+    requests: Arc<Buffer<S>>,
+    answers: Arc<Buffer<S>>,
+    rows: usize,
+) -> impl Future<Output = ()> {
+    async move {
+        let mut matrix = Vec::with_capacity(rows * rows);
+        loop {
+            let Some(mut message) = requests.take().await else {
+                break;
+            };
+            square(&mut message, rows, &mut matrix);
+            answers.put(message).await;
+        }
+        answers.close();
     }
-    answers.close();
 }
 
-async fn send<M: Model>(answers: Arc<Buffer<M::Signal>>, output: Arc<TcpStream>) {
-    while let Some(answer) = answers.take().await {
-        // What can't be sent is taken all the same, so that the others come to their end.
-        let _ = M::send(&output, answer).await;
+fn send<M: Model>(
+    answers: Arc<Buffer<M::Signal>>,
+    output: Arc<TcpStream>,
+) -> impl Future<Output = ()> {
+    async move {
+        loop {
+            let Some(answer) = answers.take().await else {
+                break;
+            };
+            // What can't be sent is taken all the same, so that the others come to their end.
+            let _ = M::send(&output, answer).await;
+        }
     }
 }
 
@@ -244,33 +290,25 @@ impl<S: Signal> Buffer<S> {
         })
     }
 
-    async fn put(&self, message: Vec<u8>) {
+    fn put(&self, message: Vec<u8>) -> impl Future<Output = ()> {
         let mut message = Some(message);
-        self.room
-            .wait(|| {
-                let result = self.messages.push(message.take()?);
-                message = result.err();
-                message.is_none().then_some(())
-            })
-            .await;
-        self.filled.give();
+        self.room.wait(move || {
+            message = self.messages.push(message.take()?).err();
+            message.is_none().then(|| self.filled.give())
+        })
     }
 
     /// The next message; `None` when there will be none any more.
-    async fn take(&self) -> Option<Vec<u8>> {
-        let message = self
-            .filled
-            .wait(|| {
-                // In this order: what was put before it was closed is found.
-                let closed = self.closed.load(Ordering::Acquire);
-                match self.messages.pop() {
-                    Some(message) => Some(Some(message)),
-                    None => closed.then_some(None),
-                }
-            })
-            .await;
-        self.room.give();
-        message
+    fn take(&self) -> impl Future<Output = Option<Vec<u8>>> {
+        self.filled.wait(|| {
+            // In this order: what was put before it was closed is found.
+            let closed = self.closed.load(Ordering::Acquire);
+            let message = self.messages.pop();
+            if message.is_some() {
+                self.room.give();
+            }
+            (message.is_some() || closed).then_some(message)
+        })
     }
 
     fn close(&self) {
@@ -295,8 +333,8 @@ impl Signal for AtomicWaker {
         Some(Self::new())
     }
 
-    async fn wait<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
-        poll_fn(|context| {
+    fn wait<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> impl Future<Output = T> {
+        poll_fn(move |context| {
             if let Some(result) = attempt() {
                 return Poll::Ready(result);
             }
@@ -304,7 +342,6 @@ impl Signal for AtomicWaker {
             // It may have been given between the two.
             attempt().map_or(Poll::Pending, Poll::Ready)
         })
-        .await
     }
 
     fn give(&self) {
@@ -361,15 +398,14 @@ trait Model: 'static {
     /// Waits for a connection.
     fn accept(listener: &TcpListener) -> impl Future<Output = Option<TcpStream>>;
 
-    /// Reads exactly so many bytes; `None` at the end, or when the connection was broken off.
-    fn receive(
-        stream: &TcpStream,
-        buffer: Vec<u8>,
-        length: usize,
-    ) -> impl Future<Output = Option<Vec<u8>>>;
+    /// Lets some time pass.
+    fn pause() -> impl Future<Output = ()>;
 
-    /// Writes all of it; false if the connection was broken off.
-    fn send(stream: &TcpStream, data: Vec<u8>) -> impl Future<Output = bool>;
+    /// Reads so many bytes; fewer at the end.
+    fn receive(stream: &TcpStream, length: usize) -> impl Future<Output = Transferred>;
+
+    /// Writes all of it; an error if the connection was broken off.
+    fn send(stream: &TcpStream, data: Vec<u8>) -> impl Future<Output = Transferred>;
 }
 
 /// Coroutines of one thread.
@@ -390,13 +426,16 @@ impl Model for Coroutines {
         listener.accept().await.ok()
     }
 
-    async fn receive(stream: &TcpStream, buffer: Vec<u8>, length: usize) -> Option<Vec<u8>> {
-        let (count, data) = stream.read_exact(buffer, length).await;
-        (count == Ok(length)).then_some(data)
+    fn pause() -> impl Future<Output = ()> {
+        time::sleep(PAUSE)
     }
 
-    async fn send(stream: &TcpStream, data: Vec<u8>) -> bool {
-        stream.write_all(data).await.is_ok()
+    fn receive(stream: &TcpStream, length: usize) -> impl Future<Output = Transferred> {
+        stream.read_exact(Vec::with_capacity(length), length)
+    }
+
+    fn send(stream: &TcpStream, data: Vec<u8>) -> impl Future<Output = Transferred> {
+        stream.write(data)
     }
 }
 
@@ -426,19 +465,24 @@ impl Model for Threads {
         listener.accept_blocking().ok()
     }
 
-    async fn receive(stream: &TcpStream, mut buffer: Vec<u8>, length: usize) -> Option<Vec<u8>> {
-        buffer.resize(length, 0);
+    async fn pause() {
+        let _ = calls::sleep(PAUSE.as_millis() as usize);
+    }
+
+    async fn receive(stream: &TcpStream, length: usize) -> Transferred {
+        let mut buffer = alloc::vec![0; length];
         let mut count = 0;
         while count < length {
             match stream.read_blocking(&mut buffer[count..]) {
-                Ok(more @ 1..) => count += more,
-                _ => return None,
+                Ok(0) => break,
+                Ok(more) => count += more,
+                Err(error) => return (Err(error), buffer),
             }
         }
-        Some(buffer)
+        (Ok(count), buffer)
     }
 
-    async fn send(stream: &TcpStream, data: Vec<u8>) -> bool {
-        stream.write_blocking(&data) == Ok(data.len())
+    async fn send(stream: &TcpStream, data: Vec<u8>) -> Transferred {
+        (stream.write_blocking(&data), data)
     }
 }
