@@ -48,6 +48,11 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
+    #[cfg(feature = "tracing")]
+    let work = {
+        let span = tracing::Span::current();
+        move || span.in_scope(work)
+    };
     // Caught there: it is the caller's. The job is over when it has run once, so nothing schedules it again.
     let work = async { catch_unwind(AssertUnwindSafe(work)) };
     let (job, task) = async_task::spawn(work, drop);

@@ -226,7 +226,8 @@ pub(super) const STAGES: &[Stage] = &[
 ];
 
 /// What is optional in the Linux home is tested with the rest.
-const OPTIONAL: &str = "--features=corank-linux/domain,corank-linux/hyper";
+const OPTIONAL: &str =
+    "--features=corank-linux/domain,corank-linux/hyper,corank-linux/tower,corank-linux/tracing";
 
 /// The workspaces of the repository; each is formatted by itself.
 const WORKSPACES: [&str; 3] = [".", "os", "core/mcu"];
