@@ -99,22 +99,25 @@ pub(crate) fn one(load: &One, servers: &[(String, u16)]) -> Result<()> {
 }
 
 /// Seed 002, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone; all,
-/// with those of the other levels as fast as they are answered; and the same with all at one level.
+/// with those of the other levels asking without a pause; and the same with all at one level.
 pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     const LEVELS: u8 = 8;
     const EACH: usize = 16;
     const PERIOD: u64 = 50;
     let (seconds, runs) = if settings.quick { (2, 1) } else { (5, 3) };
     // The paced ones stay so: what is asked is how they fare beside those that take all that they can get.
-    let load = |level: fn(u8) -> u8, period: fn(u8) -> u64| -> Vec<Kind> {
-        (0..LEVELS)
-            .flat_map(|own| [Kind::new(level(own), period(own), 1); EACH])
-            .collect()
+    let load = |level: fn(u8) -> u8, pace: fn(u8) -> (u64, usize)| -> Vec<Kind> {
+        let kind = |own: u8| {
+            let (period, window) = pace(own);
+            Kind::new(level(own), period, window)
+        };
+        (0..LEVELS).flat_map(|own| [kind(own); EACH]).collect()
     };
-    let greedy = |level: u8| if level == 0 { PERIOD } else { 0 };
+    // Two requests under way: one is there while the other is answered.
+    let greedy = |level: u8| if level == 0 { (PERIOD, 1) } else { (0, 2) };
     let loads = [
         ("level-0-alone", vec![Kind::new(0, PERIOD, 1); EACH]),
-        ("full", load(|level| level, |_| PERIOD)),
+        ("full", load(|level| level, |_| (PERIOD, 1))),
         ("overload", load(|level| level, greedy)),
         ("overload-one-level", load(|_| LEVELS / 2, greedy)),
     ];

@@ -156,6 +156,10 @@ impl TcpStream {
     ///
     /// # Errors
     /// As [`read`](Self::read).
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` would keep its arguments twice"
+    )]
     pub fn read_exact(&self, buffer: Vec<u8>, length: usize) -> impl Future<Output = Transferred> {
         async move {
             let (count, data) = self.read_at_most(buffer, length).await;

@@ -38,8 +38,10 @@ const POLICIES: &[Model] = &[
 ];
 /// No run takes longer.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Harts of the machine.
-const SMP: u32 = 1;
+/// Harts of the machines of a whole run of `tcp-priority`: as in seed 002.
+const HARTS: [u32; 4] = [1, 2, 3, 4];
+/// Harts of the machine in which a whole run of `tcp-models` measures the points of a quick run once more: as seed 002 has them.
+const MANY_HARTS: u32 = 4;
 
 /// Memory of the machine in which is counted how many connections fit: little, but the archive of all programs has to fit.
 const LITTLE_MEMORY: &str = "96M";
@@ -55,24 +57,32 @@ pub(super) fn measure(
         Name::TcpModels => ("models", MODELS),
         _ => ("priority", POLICIES),
     };
-    let machine = Machine {
+    let mut machine = Machine {
         client: client::build(&mut listener.progress)?,
         image: build::build(&[], None, &mut listener.progress)?,
     };
-    let quick_only: &[&str] = if quick { &["--quick"] } else { &[] };
-    let task: Vec<&str> = [&[task], quick_only].concat();
-    let command = machine.run(&task, models, DEFAULT_MEMORY, listener)?;
+    let quickly = [task, "--quick"];
+    let task = if quick { &quickly[..] } else { &[task] };
+    let command = machine.run(task, models, 1, DEFAULT_MEMORY, listener)?;
+    let mut harts = 1;
     if name == Name::TcpModels {
         for model in models {
-            machine.run(
-                &["fill"],
-                std::slice::from_ref(model),
-                LITTLE_MEMORY,
-                listener,
-            )?;
+            let model = std::slice::from_ref(model);
+            machine.run(&["fill"], model, 1, LITTLE_MEMORY, listener)?;
+        }
+        if !quick {
+            machine.image.kernel = build::kernel_with("several-harts", &mut listener.progress)?;
+            harts = MANY_HARTS;
+            machine.run(&quickly, models, harts, DEFAULT_MEMORY, listener)?;
+        }
+    } else if !quick {
+        machine.image.kernel = build::kernel_with("several-harts", &mut listener.progress)?;
+        for more in &HARTS[1..] {
+            harts = *more;
+            machine.run(task, models, harts, DEFAULT_MEMORY, listener)?;
         }
     }
-    Ok(settings(quick, &command, &[("smp", json!(SMP))]))
+    Ok(settings(quick, &command, &[("smp", json!(harts))]))
 }
 
 /// What is needed for a run.
@@ -87,6 +97,7 @@ impl Machine {
         &self,
         task: &[&str],
         models: &[Model],
+        harts: u32,
         memory: &str,
         listener: &mut Listener,
     ) -> Result<Vec<String>> {
@@ -98,7 +109,7 @@ impl Machine {
             .collect();
         let ports: Vec<u16> = models.iter().map(|model| model.port).collect();
         let met = Meeting {
-            smp: SMP,
+            smp: harts,
             memory,
             limit: LIMIT,
             server: server.clone(),
@@ -106,7 +117,7 @@ impl Machine {
             ports: &ports,
             client: &|ports| {
                 let mut arguments: Vec<String> = task.iter().map(|word| word.to_string()).collect();
-                arguments.push(SMP.to_string());
+                arguments.push(harts.to_string());
                 if task == ["fill"] {
                     arguments.push(memory.to_string());
                 }

@@ -3,10 +3,13 @@ use super::listener::Listener;
 use super::table::{Key, TABLE};
 use super::work::WORK;
 use crate::clock;
+use crate::file::Transferred;
+use crate::fs::Failure;
 use crate::process::current_level;
 use crate::ring::Parked;
-use crate::wait::WaitQueue;
+use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::sync::{Arc, Weak};
+use corank_abi::error::TIMED_OUT;
 use core::fmt;
 use core::future::poll_fn;
 use core::net::Ipv4Addr;
@@ -160,6 +163,29 @@ impl Endpoint {
         if table.connection(key).as_ref().is_some_and(is_own) {
             table.remove_connection(key);
         }
+    }
+
+    /// Reads as soon as `attempt` finds something, or until the socket's time limit for calls. Dropped early, it has read nothing.
+    pub(super) async fn read_with(
+        &self,
+        mode: WaitMode,
+        mut attempt: impl FnMut(&mut State) -> Option<Transferred>,
+    ) -> Transferred {
+        self.follow();
+        let limit = self.state.lock().wait_limit;
+        let read = until(&self.readers, mode, |turn| {
+            let mut state = self.state.lock();
+            match attempt(&mut state) {
+                Some(read) => Poll::Ready(read),
+                None => {
+                    turn.wait();
+                    Poll::Pending
+                }
+            }
+        });
+        within(limit, read)
+            .await
+            .unwrap_or(Ok(Err(Failure(TIMED_OUT))))
     }
 
     /// Leaves it to the service. Its lock is held.

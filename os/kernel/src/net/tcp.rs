@@ -293,21 +293,9 @@ impl Connection {
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
-        self.0.follow();
-        let limit = self.0.state.lock().wait_limit;
-        let read = until(&self.0.readers, mode, |turn| {
-            let mut state = self.0.state.lock();
-            match try_read(&self.0, &mut state, process, buffer) {
-                Some(read) => Poll::Ready(read),
-                None => {
-                    turn.wait();
-                    Poll::Pending
-                }
-            }
-        });
-        within(limit, read)
+        self.0
+            .read_with(mode, |state| try_read(&self.0, state, process, buffer))
             .await
-            .unwrap_or(Ok(Err(Failure(TIMED_OUT))))
     }
 
     /// As [`Socket::read_at_once`](super::Socket::read_at_once).
