@@ -233,9 +233,9 @@ fn buffers_of_a_listener() {
             assert!(written.is_ok());
         });
     }
-    // Two buffers.
+    // Two buffers. What else is allocated, for timers, say, comes to little.
     let more = taken[2] - taken[1];
-    assert!(more >= 2 * ((64 << 10) - 512), "{taken:?}");
+    assert!(more.abs_diff(2 * ((64 << 10) - 512)) < 4096, "{taken:?}");
 }
 
 /// A connection from its beginning on, in both forms of the calls; -1 if one of them fails. Each step waits for the one before, so that none
