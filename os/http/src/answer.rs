@@ -83,13 +83,16 @@ impl<'a> Head<'a> {
         self
     }
 
-    /// Whether the connection goes on, and the end. `length` is the length of the body; `None` where an answer has no body at all.
-    pub fn end(mut self, length: Option<u64>, keep_alive: bool) {
+    /// Whether the connection goes on, and the end. `length` is the length of the body; `None` where an answer has no body at all. The body
+    /// goes behind what is in the result.
+    pub fn end(mut self, length: Option<u64>, keep_alive: bool) -> &'a mut Vec<u8> {
         if let Some(length) = length {
             self = self.field("Content-Length", length);
         }
         let connection = if keep_alive { "keep-alive" } else { "close" };
-        self.field("Connection", connection).0.extend(b"\r\n");
+        let bytes = self.field("Connection", connection).0;
+        bytes.extend(b"\r\n");
+        bytes
     }
 
     fn line(&mut self, text: fmt::Arguments<'_>) {

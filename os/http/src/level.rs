@@ -6,13 +6,30 @@ use core::fmt;
 /// The least urgent level.
 const LAST: u8 = 63;
 
-/// Rules that give levels to paths. The longest prefix counts; a prefix ends where a part of the path does. Upper and lower case are alike,
-/// as in the file system.
+/// Rules that give levels to paths. The longest prefix counts, in whole parts of the path. Upper and lower case are alike, and empty parts
+/// are none, as in the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
-    /// Prefixes without a `/` at their end.
     rules: Vec<(String, u8)>,
     other: u8,
+}
+
+/// The parts of a path.
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
+}
+
+/// How many parts a prefix has, if `path` begins with them all.
+fn matched(prefix: &str, path: &str) -> Option<usize> {
+    let mut path = parts(path);
+    let mut count = 0;
+    for part in parts(prefix) {
+        if !path.next()?.eq_ignore_ascii_case(part) {
+            return None;
+        }
+        count += 1;
+    }
+    Some(count)
 }
 
 /// A rule that is none.
@@ -41,6 +58,11 @@ impl Levels {
         }
     }
 
+    /// Gives another level to paths without a rule; what is more than 63 counts as 63.
+    pub fn set_other(&mut self, other: u8) {
+        self.other = other.min(LAST);
+    }
+
     /// Adds a rule, `PREFIX=LEVEL`. One for the same prefix gives way.
     ///
     /// # Errors
@@ -53,9 +75,9 @@ impl Levels {
         if !prefix.starts_with('/') || level > LAST {
             return Err(bad());
         }
-        let prefix = prefix.trim_end_matches('/');
-        self.rules
-            .retain(|(other, _)| !other.eq_ignore_ascii_case(prefix));
+        let is_same =
+            |other: &str| matched(prefix, other).is_some() && matched(other, prefix).is_some();
+        self.rules.retain(|(other, _)| !is_same(other));
         self.rules.push((prefix.to_string(), level));
         Ok(())
     }
@@ -74,16 +96,11 @@ impl Levels {
     /// The level of a path. O(rules).
     #[must_use]
     pub fn of(&self, path: &str) -> u8 {
-        let matching = self.rules.iter().filter(|(prefix, _)| {
-            let (prefix, path) = (prefix.as_bytes(), path.as_bytes());
-            let begins = path
-                .get(..prefix.len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(prefix));
-            begins && matches!(path.get(prefix.len()), None | Some(b'/'))
-        });
+        let matching = (self.rules.iter())
+            .filter_map(|(prefix, level)| Some((matched(prefix, path)?, *level)));
         matching
-            .max_by_key(|(prefix, _)| prefix.len())
-            .map_or(self.other, |(_, level)| *level)
+            .max_by_key(|(parts, _)| *parts)
+            .map_or(self.other, |(_, level)| level)
     }
 
     /// The most urgent level that a path may have.
@@ -108,6 +125,7 @@ mod tests {
             ("/", 32),
             ("/urgent", 4),
             ("/URGENT/x", 4),
+            ("//urgent//x", 4),
             ("/urgently", 32),
             ("/bulk/x/y", 60),
             ("/bulk/index.html", 10),
