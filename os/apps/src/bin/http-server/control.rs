@@ -48,6 +48,7 @@ async fn obey(server: &Server, stream: &TcpStream) -> Result<(), Error> {
 fn order(server: &Server, order: &str) -> String {
     let words: Vec<&str> = order.split_whitespace().collect();
     match words[..] {
+        ["hello"] => String::from("hello"),
         ["status"] => status(server),
         ["stop"] => {
             server.stop();
