@@ -9,8 +9,6 @@ use std::time::{Duration, Instant};
 
 /// Clients that ask for large files without a pause.
 const LOAD: usize = 24;
-/// Requests of which the times are taken, of each kind.
-const REQUESTS: usize = 200;
 
 /// How long one request takes.
 fn time(connection: &mut Connection, path: &str, content: &[u8]) -> Result<Duration> {
@@ -26,15 +24,15 @@ fn quantile(times: &mut [Duration], share: f64) -> u128 {
     times[place].as_micros()
 }
 
-/// Prints what it finds. Fails if an urgent request takes as long as the same file under a path that is not urgent: both are asked for in
+/// Prints what it finds of so many requests of each kind. Fails if an urgent request takes as long as the same file under a path that is not urgent: both are asked for in
 /// turn, so that the computer's other work does not count.
-pub(crate) fn run(server: &Server) -> Result<bool> {
+pub(crate) fn run(server: &Server, requests: usize) -> Result<bool> {
     let kinds = [("urgent", URGENT), ("bulk", BULK)];
     let contents = kinds.map(|(_, path)| site::content(path));
     let measure = |about: &str| -> Result<[u128; 2]> {
         let mut connections = [server.connect()?, server.connect()?];
         let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..REQUESTS {
+        for _ in 0..requests {
             for kind in 0..2 {
                 times[kind].push(time(
                     &mut connections[kind],

@@ -49,7 +49,7 @@ pub(super) fn measure(
         Name::TcpModels => ("models", MODELS),
         _ => ("priority", POLICIES),
     };
-    let client = client::build(&mut listener.progress)?;
+    let client = client::build(client::TCP_CLIENT, &mut listener.progress)?;
     let image = build::build(&[], None, &mut listener.progress)?;
     listener.progress.say("the server and its client");
     let names = models.iter().map(|model| model.server.to_string());
@@ -61,6 +61,7 @@ pub(super) fn measure(
     let met = Meeting {
         smp: SMP,
         limit: LIMIT,
+        disk: None,
         server: server.clone(),
         listeners: models.len(),
         ports: &ports,

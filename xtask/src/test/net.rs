@@ -13,12 +13,13 @@ const ORDERS: u16 = 9;
 
 /// Boots `echo-server`, and runs the client's tests against it. Then nothing must be left of all the connections: that is one more test.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
-    let client = client::build(&mut context.progress)?;
+    let client = client::build(client::TCP_CLIENT, &mut context.progress)?;
     let image = build::build(&[], None, &mut context.progress)?;
     context.progress.say("echo-server and its client");
     let met = Meeting {
         smp: 1,
         limit: context.limit,
+        disk: None,
         server: vec!["echo-server".to_string()],
         listeners: 1,
         ports: &[ECHO, ORDERS],

@@ -13,6 +13,8 @@ use corank_user::{Error, information, process, raw};
 
 use crate::server::{PAUSE, Server};
 
+/// The order that ends the server.
+const STOP: &str = "stop";
 /// The longest order.
 const LONGEST: usize = 100;
 
@@ -39,9 +41,13 @@ async fn obey(server: &Server, stream: &TcpStream) -> Result<(), Error> {
             continue;
         }
         let mut answer = order(server, line.trim());
-        line.clear();
         answer.push('\n');
         stream.write_all(answer.into_bytes()).await?;
+        // After the answer, which it may not live to send.
+        if line.trim() == STOP {
+            server.stop();
+        }
+        line.clear();
     }
 }
 
@@ -50,10 +56,7 @@ fn order(server: &Server, order: &str) -> String {
     match words[..] {
         ["hello"] => String::from("hello"),
         ["status"] => status(server),
-        ["stop"] => {
-            server.stop();
-            String::from("stops")
-        }
+        [STOP] => String::from("stops"),
         ["fault", kind @ ("memory" | "end"), step] => match step.parse() {
             Ok(step) => format!("left {}", fault(kind, step)),
             Err(_) => format!("`{step}` is no number"),
