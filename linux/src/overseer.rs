@@ -18,9 +18,9 @@ use crate::{time, worker};
 
 /// While any worker is busy, what its polls keep it from is looked for so often: an idle worker goes to watch for events within twice
 /// this time, should the busy one that was to look for them be held up.
-pub const OVERSIGHT: Duration = Duration::from_millis(1);
+pub const OVERSIGHT: Duration = Duration::from_millis(2);
 /// After so many ticks in which every worker was idle, nothing ticks until one is busy again: who is idle for a moment costs no call.
-const QUIET_TICKS: u32 = 50;
+const QUIET_TICKS: u32 = 25;
 
 /// A worker that is held up inside one poll; see [`Builder::on_blocked`](crate::Builder::on_blocked).
 #[derive(Clone, Debug)]
@@ -138,12 +138,16 @@ fn name(shared: &Shared, post: &Post, polls: u64, lasted: u64) -> Option<Blocked
     let polling = shared.executor.polling(post.worker)?;
     let published = shared.executor.published();
     let waiting = published.ready().union(published.arriving()).most_urgent();
+    #[cfg(not(feature = "tracing"))]
+    let future = polling.future;
+    #[cfg(feature = "tracing")]
+    let future = crate::trace::name_within(polling.future);
     // Asked after the coroutine: a poll that has begun since would have been counted.
     (place.polls() == polls).then(|| Blocked {
         worker: place.name().to_string(),
         coroutine: polling.id,
         priority: polling.priority,
-        future: polling.future,
+        future,
         time: Duration::from_nanos(lasted),
         waiting: waiting.filter(|waiting| waiting.is_more_urgent_than(polling.priority)),
     })

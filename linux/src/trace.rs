@@ -4,6 +4,7 @@
 //!   [`spawn_named`], else the type of the future, which says from which function it is), `level` (when it was spawned) and `id`. It is entered for each poll, and closed when the coroutine is over.
 //! - A poll that takes as long as [`Builder::long_poll`](crate::Builder::long_poll) says is an event, level `WARN`, in the coroutine's span: its
 //!   worker had no turn for anything more urgent meanwhile.
+//! - [`blocked`] tells of a poll that has not ended yet, if [`Builder::on_blocked`](crate::Builder::on_blocked) is given it.
 //! - [`spawn_blocking`](crate::spawn_blocking) runs its work in the span in which it is called.
 //!
 //! Spans of other crates live across polls as they do with other runtimes: use `tracing::Instrument` rather than a guard that is held across an
@@ -19,6 +20,7 @@ use pin_project_lite::pin_project;
 use tracing::instrument::{Instrument, Instrumented};
 use tracing::{Level, Span, debug_span, enabled, event, field};
 
+use crate::overseer::Blocked;
 use crate::runtime::{Handle, JoinHandle};
 
 /// How long a poll may take, unless the builder says otherwise.
@@ -41,6 +43,30 @@ where
     runtime.0.executor.spawn(priority, future)
 }
 
+/// An event of a worker that is held up inside one poll, level `WARN`. It is outside of all spans, for another thread tells of it; its fields are
+/// those of [`Blocked`].
+///
+/// ```
+/// use std::time::Duration;
+/// use corank_linux::{Builder, trace};
+///
+/// let runtime = Builder::new().on_blocked(Duration::from_millis(50), trace::blocked).build()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn blocked(blocked: &Blocked) {
+    event!(
+        target: "corank",
+        Level::WARN,
+        worker = blocked.worker,
+        coroutine = field::debug(blocked.coroutine),
+        level = blocked.priority.level(),
+        future = blocked.future,
+        time_us = blocked.time.as_micros() as u64,
+        waiting = blocked.waiting.map(|waiting| waiting.level()),
+        "{blocked}"
+    );
+}
+
 pin_project! {
     /// A coroutine whose polls are timed.
     pub(crate) struct Timed<F> {
@@ -49,6 +75,15 @@ pin_project! {
         #[pin]
         future: F,
     }
+}
+
+/// The name of the type inside of what [`coroutine`] makes, as far as it can be told from the name of the whole.
+pub(crate) fn name_within(name: &'static str) -> &'static str {
+    let timed = name.strip_prefix("tracing::instrument::Instrumented<");
+    let inner = timed.and_then(|timed| timed.strip_prefix("corank_linux::trace::Timed<"));
+    inner
+        .and_then(|inner| inner.strip_suffix(">>"))
+        .unwrap_or(name)
 }
 
 /// A coroutine that has no name of its own.

@@ -4,7 +4,7 @@
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use corank_linux::trace::spawn_named;
 use corank_linux::{Builder, Priority, spawn, spawn_blocking, yield_now};
@@ -13,6 +13,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Instrument, Level, Subscriber, debug, info_span};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
+
+/// Long enough for any machine: only a failing test waits so long.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Writes down each event, with the spans around it from outside in; and each span that is closed.
 #[derive(Clone, Default)]
@@ -157,4 +160,36 @@ fn coroutines_have_spans_and_names() {
     log.0.lock().unwrap().clear();
     runtime.block_on(async { yield_now().await });
     assert_eq!(warnings(&log.lines()), 0);
+
+    // A poll that doesn't end is told of meanwhile.
+    log.0.lock().unwrap().clear();
+    let hook = corank_linux::trace::blocked;
+    let named = Builder::new()
+        .workers(1)
+        .name("held")
+        .long_poll(Duration::MAX);
+    let held = named
+        .on_blocked(Duration::from_millis(2), hook)
+        .build()
+        .unwrap();
+    let seen = log.clone();
+    let line = held.block_on(async move {
+        let began = Instant::now();
+        loop {
+            let lines = seen.lines();
+            let told = lines.iter().find(|line| line.contains("WARN"));
+            if let Some(line) = told {
+                return line.clone();
+            }
+            assert!(began.elapsed() < LONG, "{lines:#?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    for field in [
+        "worker=\"held-0\"",
+        "level=32",
+        "message=held-0 has been inside one poll",
+    ] {
+        assert!(line.contains(field), "{line}");
+    }
 }
