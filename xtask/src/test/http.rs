@@ -7,16 +7,19 @@ use super::outcome::Outcome;
 use crate::os::build::{self, Image};
 use crate::os::client::{self, Meeting};
 use crate::repository;
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 /// The client's package.
 const CLIENT: &str = "corank-http-client";
 /// The server's ports: of its clients, and of its orders.
 const PORTS: [u16; 2] = [80, 81];
 /// How many requests are counted, if nothing else is asked for.
-const REQUESTS: &str = "2000";
+const REQUESTS: u32 = 2000;
+/// How long one of them may take, beside everything else.
+const PER_REQUEST: Duration = Duration::from_millis(10);
 /// Names another number.
 const REQUESTS_VARIABLE: &str = "CORANK_HTTP_REQUESTS";
 /// What the server says when nothing is left of it.
@@ -48,6 +51,12 @@ struct Tests<'c> {
 
 /// Runs all tests.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
+    let requests = match std::env::var(REQUESTS_VARIABLE) {
+        Ok(number) => number
+            .parse()
+            .with_context(|| format!("{REQUESTS_VARIABLE} is `{number}`, which is no number"))?,
+        Err(_) => REQUESTS,
+    };
     let client = client::build(CLIENT, &mut context.progress)?;
     let image = build::build(&[], None, &mut context.progress)?;
     let disk = TestDisk::new("http", DISK_SIZE)?;
@@ -67,9 +76,8 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
         disk,
         context,
     };
-    let requests = std::env::var(REQUESTS_VARIABLE).unwrap_or_else(|_| REQUESTS.to_string());
-    let mut outcome = tests.run("check", Some(&requests), &[])?;
-    outcome.add(tests.run("levels", Some("60"), &[])?);
+    let mut outcome = tests.run("check", Some(requests), &[])?;
+    outcome.add(tests.run("levels", Some(60), &[])?);
     // The process is killed, and the system goes on.
     outcome.add(tests.run("kill", None, &["http-server: killed"])?);
     outcome.add(tests.disk.check(tests.context)?);
@@ -78,11 +86,11 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
 
 impl Tests<'_> {
     /// Lets the client do one task. That the server ends then, prints `expected`, and leaves nothing behind is one more test.
-    fn run(&mut self, task: &str, argument: Option<&str>, expected: &[&str]) -> Result<Outcome> {
+    fn run(&mut self, task: &str, requests: Option<u32>, expected: &[&str]) -> Result<Outcome> {
         self.context.progress.say(&format!("http-server: {task}"));
         let met = Meeting {
             smp: 1,
-            limit: self.context.limit,
+            limit: self.context.limit + PER_REQUEST * requests.unwrap_or(0),
             disk: Some(self.disk.attached()),
             server: SERVER.iter().map(|word| word.to_string()).collect(),
             listeners: 1,
@@ -91,7 +99,7 @@ impl Tests<'_> {
                 let ports = ports.iter().map(u16::to_string);
                 std::iter::once(task.to_string())
                     .chain(ports)
-                    .chain(argument.map(str::to_string))
+                    .chain(requests.map(|requests| requests.to_string()))
                     .collect()
             },
         }
