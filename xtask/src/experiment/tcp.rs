@@ -58,7 +58,7 @@ pub(super) fn measure(
         _ => ("priority", POLICIES),
     };
     let machine = Machine {
-        client: client::build(&mut listener.progress)?,
+        client: client::build(client::TCP_CLIENT, &mut listener.progress)?,
         image: build::build(&[], None, &mut listener.progress)?,
     };
     let quickly = [task, "--quick"];
@@ -108,6 +108,7 @@ impl Machine {
         let ports: Vec<u16> = models.iter().map(|model| model.port).collect();
         let met = Meeting {
             smp: harts,
+            disk: None,
             memory,
             limit: LIMIT,
             server: server.clone(),

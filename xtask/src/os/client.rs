@@ -1,7 +1,8 @@
-//! A machine with a server in it, and the client of it on this computer: `corank-tcp-client`.
+//! A machine with a server in it, and the client of it on this computer.
 
 use super::boot::{Boot, Ended, Input};
 use super::build::Image;
+use super::disk::Disk;
 use super::network::{Forward, Network};
 use crate::progress::Progress;
 use crate::toolchain::host_cargo;
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+/// The client of the servers that test and measure the network.
+pub(crate) const TCP_CLIENT: &str = "corank-tcp-client";
 
 /// What a server prints when it can be reached.
 const LISTENING: &str = "listening";
@@ -22,6 +26,7 @@ pub(crate) struct Meeting<'a> {
     pub(crate) smp: u32,
     pub(crate) memory: &'a str,
     pub(crate) limit: Duration,
+    pub(crate) disk: Option<Disk>,
     /// The server's program, and its arguments.
     pub(crate) server: Vec<String>,
     /// How many lines it prints with [`LISTENING`] before its client is started.
@@ -42,13 +47,13 @@ pub(crate) struct Met {
     pub(crate) client: Output,
 }
 
-/// Builds the client.
+/// Builds a client: the package, and program, of this name.
 ///
 /// # Errors
 /// When it does not compile.
-pub(crate) fn build(progress: &mut Progress) -> Result<PathBuf> {
+pub(crate) fn build(name: &str, progress: &mut Progress) -> Result<PathBuf> {
     let mut command = host_cargo();
-    command.args(["build", "--release", "--package", "corank-tcp-client"]);
+    command.args(["build", "--release", "--package", name]);
     command.current_dir(repository::root());
     let finished = process::capture(&command, Duration::from_secs(600), |line| {
         progress.say(line);
@@ -58,7 +63,7 @@ pub(crate) fn build(progress: &mut Progress) -> Result<PathBuf> {
         "the client does not compile:\n{}",
         finished.tail(20)
     );
-    Ok(repository::path("target/release/corank-tcp-client"))
+    Ok(repository::path("target/release").join(name))
 }
 
 impl Meeting<'_> {
@@ -94,7 +99,7 @@ impl Meeting<'_> {
             smp: self.smp,
             memory: self.memory.to_string(),
             limit: Some(self.limit),
-            disk: None,
+            disk: self.disk.clone(),
             network: Some(network),
             input: Input::None,
             count: None,
