@@ -98,6 +98,12 @@ pub(crate) fn start() {
     tick();
 }
 
+/// Sleeps until the next interrupt, a millisecond at most. The clock's interrupt may be pending afterwards, and [`tick`] serves it.
+pub(crate) fn nap() {
+    sbi_rt::set_timer(after(1));
+    riscv::asm::wfi();
+}
+
 /// Serves the clock's interrupt: wakes whoever slept long enough and, when a tick is due, looks at the priorities.
 pub(crate) fn tick() {
     let now = now();

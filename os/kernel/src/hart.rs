@@ -281,7 +281,8 @@ pub(crate) fn start_others(machine: &Machine) {
             return;
         }
         while RUNNING.load(Ordering::Acquire) == index {
-            core::hint::spin_loop();
+            // In a machine that counts instructions harts take turns, and one that spins keeps its turn.
+            clock::nap();
         }
     }
 }
