@@ -14,7 +14,7 @@ mod parked;
 mod serve;
 
 pub(crate) use calls::Place;
-pub(crate) use parked::{Parked, Source, Unparked};
+pub(crate) use parked::{Parked, Slot, Source, Unparked};
 
 use crate::clock;
 use crate::memory::OutOfMemory;
