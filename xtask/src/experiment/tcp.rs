@@ -57,7 +57,7 @@ pub(super) fn measure(
         Name::TcpModels => ("models", MODELS),
         _ => ("priority", POLICIES),
     };
-    let mut machine = Machine {
+    let machine = Machine {
         client: client::build(&mut listener.progress)?,
         image: build::build(&[], None, &mut listener.progress)?,
     };
@@ -71,12 +71,10 @@ pub(super) fn measure(
             machine.run(&["fill"], model, 1, LITTLE_MEMORY, listener)?;
         }
         if !quick {
-            machine.image.kernel = build::kernel_with("several-harts", &mut listener.progress)?;
             harts = MANY_HARTS;
             machine.run(&quickly, models, harts, DEFAULT_MEMORY, listener)?;
         }
     } else if !quick {
-        machine.image.kernel = build::kernel_with("several-harts", &mut listener.progress)?;
         for more in &HARTS[1..] {
             harts = *more;
             machine.run(task, models, harts, DEFAULT_MEMORY, listener)?;
