@@ -13,7 +13,6 @@ mod memory;
 mod parked;
 mod serve;
 
-pub(crate) use calls::Place;
 pub(crate) use parked::{Parked, Slot, Source, Unparked};
 
 use crate::clock;
