@@ -113,13 +113,14 @@ fn beside(document: &Document, row: &Row, model: &str) -> Option<f64> {
 }
 
 fn place(row: &Row) -> String {
-    let name = |parameter| row.number(parameter).unwrap_or_default();
-    let harts = match name("harts") {
-        1.0 => String::new(),
-        harts => format!(", harts {harts}"),
-    };
-    let (connections, matrix) = (name("connections"), name("matrix"));
-    format!("connections {connections}, matrix {matrix}{harts}")
+    let parameters = ["connections", "matrix", "harts"].into_iter();
+    let known = parameters.filter_map(|name| Some((name, row.number(name)?)));
+    // One hart goes without saying.
+    known
+        .filter(|found| *found != ("harts", 1.0))
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The largest of the values that `of` gives for our rows, and where it was found.

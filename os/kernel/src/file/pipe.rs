@@ -12,7 +12,7 @@ use crate::memory::frame::Frame;
 use crate::memory::heap;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
-use crate::ring::{Parked, Place, Unparked};
+use crate::ring::{Parked, Slot, Unparked};
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -42,8 +42,8 @@ struct Bytes {
 #[derive(Debug)]
 struct State {
     bytes: Bytes,
-    /// A read that waits. Whoever takes it out says what becomes of it.
-    parked: Option<Parked>,
+    /// A read that waits.
+    parked: Slot,
 }
 
 #[derive(Debug)]
@@ -78,7 +78,7 @@ pub(crate) fn pipe() -> (ReadEnd, WriteEnd) {
     let pipe = Arc::new(Pipe {
         state: Mutex::new(State {
             bytes: Bytes::none(),
-            parked: None,
+            parked: Slot::new(),
         }),
         read_ends: AtomicUsize::new(1),
         write_ends: AtomicUsize::new(1),
@@ -211,7 +211,7 @@ impl State {
     /// waits for. Served right here if it is at least as urgent as whoever brings that, who is of the level `by`; else, and if nobody
     /// knows, it goes on in a coroutine at its own level (rule I9).
     fn unpark(&mut self, by: Option<u8>, is_end: bool) -> Option<Unparked> {
-        let parked = self.parked.as_ref()?;
+        let parked = self.parked.parked()?;
         if self.bytes.length() < parked.buffer.length && !is_end {
             return None;
         }
@@ -238,7 +238,7 @@ impl State {
         by: Option<u8>,
         is_end: bool,
     ) -> Option<Result<(), BadAddress>> {
-        let parked = self.parked.as_ref()?;
+        let parked = self.parked.parked()?;
         let room = parked.buffer.length;
         let is_complete = data.length == room || is_end && data.length < room;
         if !is_complete
@@ -261,29 +261,16 @@ impl ReadEnd {
     pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
         let mut state = self.0.state.lock();
         let waits = state.bytes.length() < parked.buffer.length && self.0.is_written();
-        if !waits || state.parked.is_some() || !self.0.readers.is_empty() {
+        if !waits || state.parked.parked().is_some() || !self.0.readers.is_empty() {
             return Some(parked);
         }
-        state.parked = Some(parked);
+        state.parked.put(parked);
         None
     }
 
-    /// Takes out the read that is parked for the call at `place` of `process`, if it still is.
-    pub(crate) fn take_parked(&self, process: &Process, place: Place) -> Option<Parked> {
-        let mut state = self.0.state.lock();
-        state.parked.take_if(|parked| parked.is(process, place))
-    }
-
-    /// Sets the level of the read that is parked for the call at `place` of `process`, if it still is.
-    pub(crate) fn set_parked_level(&self, process: &Process, place: Place, level: u8) {
-        let mut state = self.0.state.lock();
-        if let Some(parked) = state
-            .parked
-            .as_mut()
-            .filter(|parked| parked.is(process, place))
-        {
-            parked.level = level;
-        }
+    /// Where a read is parked, for whoever cancels it or sets its level.
+    pub(crate) fn with_slot<T>(&self, use_it: impl FnOnce(&mut Slot) -> T) -> T {
+        use_it(&mut self.0.state.lock().parked)
     }
 
     /// Fills the buffer; returns earlier, with fewer bytes, only when nobody can write any more. Takes bytes when it has as many

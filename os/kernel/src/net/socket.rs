@@ -6,7 +6,7 @@ use crate::clock;
 use crate::file::Transferred;
 use crate::fs::Failure;
 use crate::process::current_level;
-use crate::ring::Parked;
+use crate::ring::Slot;
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::sync::{Arc, Weak};
 use corank_abi::error::TIMED_OUT;
@@ -78,7 +78,7 @@ pub(super) struct State {
     /// It stands in the service's queue.
     pub marked: bool,
     /// A read that waits without a coroutine.
-    pub parked: Option<Parked>,
+    pub parked: Slot,
     /// When the service is to look at it again, in microseconds.
     pub due: Option<u64>,
     /// When the service's timer for it goes off: then or before.
@@ -120,7 +120,7 @@ impl Endpoint {
                 sockets,
                 handle,
                 marked: false,
-                parked: None,
+                parked: Slot::new(),
                 due: None,
                 timer: None,
                 failure: None,

@@ -8,7 +8,7 @@ use crate::file::Transferred;
 use crate::fs::Failure;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, current_level};
-use crate::ring::{Parked, Place, Unparked};
+use crate::ring::{Parked, Slot, Unparked};
 use crate::wait::{WaitMode, until};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -237,7 +237,7 @@ fn unpark(socket: &Arc<Endpoint>, state: &mut State, served: &mut Vec<Unparked>)
     let process = parked.process.clone();
     match try_read(socket, state, &process, &mut parked.buffer) {
         Some(read) => served.push(parked.done(read)),
-        None => state.parked = Some(parked),
+        None => state.parked.put(parked),
     }
 }
 
@@ -311,31 +311,22 @@ impl Connection {
     pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
         let mut state = self.0.state.lock();
         let waits = !is_readable(&mut state) && parked.buffer.length > 0 && state.wait_limit == 0;
-        if !waits || state.parked.is_some() || !self.0.readers.is_empty() {
+        if !waits || state.parked.parked().is_some() || !self.0.readers.is_empty() {
             return Some(parked);
         }
         self.0.set_level(parked.allowed_level());
-        state.parked = Some(parked);
+        state.parked.put(parked);
         None
     }
 
-    /// Takes out the read that is parked for the call at `place` of `process`, if it still is.
-    pub(crate) fn take_parked(&self, process: &Process, place: Place) -> Option<Parked> {
+    /// Where a read is parked, for whoever cancels it or sets its level: the socket's follows.
+    pub(crate) fn with_slot<T>(&self, use_it: impl FnOnce(&mut Slot) -> T) -> T {
         let mut state = self.0.state.lock();
-        state.parked.take_if(|parked| parked.is(process, place))
-    }
-
-    /// Sets the level of the read that is parked for the call at `place` of `process`, if it still is.
-    pub(crate) fn set_parked_level(&self, process: &Process, place: Place, level: u8) {
-        let mut state = self.0.state.lock();
-        if let Some(parked) = state
-            .parked
-            .as_mut()
-            .filter(|parked| parked.is(process, place))
-        {
-            parked.level = level;
+        let result = use_it(&mut state.parked);
+        if let Some(parked) = state.parked.parked() {
             self.0.set_level(parked.allowed_level());
         }
+        result
     }
 
     /// As [`Socket::write`](super::Socket::write). Dropped early, it leaves the buffer as far advanced as bytes have been taken.

@@ -13,8 +13,7 @@ mod memory;
 mod parked;
 mod serve;
 
-pub(crate) use calls::Place;
-pub(crate) use parked::{Parked, Source, Unparked};
+pub(crate) use parked::{Parked, Slot, Source, Unparked};
 
 use crate::clock;
 use crate::memory::OutOfMemory;

@@ -55,17 +55,24 @@ impl Source {
 
     /// Takes out the read that is parked for the call at `place` of `process`, if it still is.
     pub(super) fn take_parked(&self, process: &Process, place: Place) -> Option<Parked> {
-        match self {
-            Source::Pipe(end) => end.take_parked(process, place),
-            Source::Connection(connection) => connection.take_parked(process, place),
-        }
+        let take = |slot: &mut Slot| slot.0.take_if(|parked| parked.is(process, place));
+        self.with_slot(take)
     }
 
     /// Sets the level of the read that is parked for the call at `place` of `process`, if it still is.
     pub(super) fn set_parked_level(&self, process: &Process, place: Place, level: u8) {
+        self.with_slot(|slot| {
+            let parked = slot.0.as_mut();
+            if let Some(parked) = parked.filter(|parked| parked.is(process, place)) {
+                parked.level = level;
+            }
+        });
+    }
+
+    fn with_slot<T>(&self, use_it: impl FnOnce(&mut Slot) -> T) -> T {
         match self {
-            Source::Pipe(end) => end.set_parked_level(process, place, level),
-            Source::Connection(connection) => connection.set_parked_level(process, place, level),
+            Source::Pipe(end) => end.with_slot(use_it),
+            Source::Connection(connection) => connection.with_slot(use_it),
         }
     }
 
@@ -99,6 +106,34 @@ pub(crate) struct Parked {
     pub(crate) level: u8,
     /// Where the bytes go; none has come yet.
     pub(crate) buffer: UserBuffer,
+}
+
+/// Where a read is parked: a part of what it waits for, under the same lock.
+#[derive(Debug)]
+pub(crate) struct Slot(Option<Parked>);
+
+impl Slot {
+    /// Without a read.
+    pub(crate) const fn new() -> Slot {
+        Slot(None)
+    }
+
+    /// The read, if one is parked.
+    #[inline]
+    pub(crate) fn parked(&self) -> Option<&Parked> {
+        self.0.as_ref()
+    }
+
+    /// Takes the read out. Whoever does says what becomes of it.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Parked> {
+        self.0.take()
+    }
+
+    /// Parks a read; there is none.
+    pub(crate) fn put(&mut self, parked: Parked) {
+        self.0 = Some(parked);
+    }
 }
 
 /// A read that was parked until now. Whoever has it [settles](Self::settle) it when it holds no lock.
