@@ -101,15 +101,13 @@ struct cnn {
   void vectorised() { vectorised_cnn(of.in.data(), of.in.size(), of.columns, of.out.data()); }
 };
 
-// Rows that one strand or protothread works on, one after the other: as many as for_each_row gives to one at most.
-constexpr size_t block = corank::detail::most_in_block;
-
 template <class Algorithm>
 struct models {
   Algorithm& of;
   size_t bytes;
 
-  void sequential(size_t from, size_t to) const {
+  // One piece of machine code for all who work on rows in order: else where the compiler puts each loop decides between them.
+  [[gnu::noinline]] void sequential(size_t from, size_t to) const {
     for (size_t row = from; row < to; ++row) of.work(row);
   }
 
@@ -120,40 +118,32 @@ struct models {
     }
   }
 
+  // As for_each_row of the library has it, but by the row's number.
   template <bool Prefetch>
-  static corank::strand<> rows_in_turn(corank::lane&, const models* self, size_t row) {
-    for (const size_t behind = std::min(row + block, self->of.behind()); row < behind; ++row) {
+  static corank::strand<> rows_in_turn(corank::lane&, const models* self, corank::detail::supply& left, size_t count) {
+    for (; count > 0; --count) {
+      const size_t row = self->of.first() + left.take(1);
       if constexpr (Prefetch) co_await corank::prefetch(self->of.ask(row), self->bytes);
       else co_await corank::turn{};
       self->of.work(row);
     }
   }
-  [[nodiscard]] auto blocks() const {
-    const size_t count = (of.behind() - of.first() + block - 1) / block;
-    return std::views::iota(size_t{0}, count) | std::views::transform([first = of.first()](size_t at) { return first + at * block; });
-  }
   template <bool Prefetch>
-  void coroutine(size_t width) const {
-    corank::interleave(blocks(), [this](corank::lane& here, size_t row) { return rows_in_turn<Prefetch>(here, this, row); }, {.width = width});
-  }
-
-  void automatic(size_t all_bytes) const {
-    const auto plain = [this](size_t row) { sequential(row, std::min(row + block, of.behind())); };
-    const auto strand = [this](corank::lane& here, size_t row) { return rows_in_turn<true>(here, this, row); };
-    corank::interleave(blocks(), corank::either{strand, plain}, {.bytes = all_bytes});
+  void coroutine(const corank::interleave_options& options) const {
+    corank::detail::interleave_blocks(
+        of.behind() - of.first(), [this](corank::lane& here, corank::detail::supply& left, size_t count) { return rows_in_turn<Prefetch>(here, this, left, count); },
+        [this](size_t from, size_t behind) { sequential(of.first() + from, of.first() + behind); }, options);
   }
 
   struct thread {
     int line;
-    size_t row, behind;
+    size_t row;
   };
   bool go_on(thread& self) const {
     PT_BEGIN(self);
-    for (; self.row < self.behind; ++self.row) {
-      corank::prefetch_now(of.ask(self.row), bytes);
-      PT_YIELD(self);
-      of.work(self.row);
-    }
+    corank::prefetch_now(of.ask(self.row), bytes);
+    PT_YIELD(self);
+    of.work(self.row);
     PT_END(self);
   }
   void protothreads(size_t width) const {
@@ -162,8 +152,7 @@ struct models {
         width,
         [&](thread& self) {
           if (next >= of.behind()) return false;
-          self = {0, next, std::min(next + block, of.behind())};
-          next += block;
+          self = {0, next++};
           return true;
         },
         [&](thread& self) { return go_on(self); });
@@ -194,21 +183,22 @@ uint64_t result_of(std::vector<T>& results) {
 
 template <template <class> class Algorithm, class T>
 void measure(size_t bytes, size_t columns, const std::string& layout) {
-  if (bytes / (columns * sizeof(T)) < block) return;
+  // A convolution needs three rows.
+  if (bytes / (columns * sizeof(T)) < 3) return;
   matrix<T> data(bytes, columns, layout, Algorithm<T>::maps);
   Algorithm<T> of(data);
   const models<Algorithm<T>> run{of, columns * sizeof(T)};
   second_thread other;
   std::vector<model> all{
       {"sequential", [&] { run.sequential(of.first(), of.behind()); }},
+      {"auto", [&] { run.template coroutine<true>({.bytes = bytes}); }},
       {"sequential-prefetch", [&] { run.sequential_prefetch(); }},
       {"vectorised", [&] { of.vectorised(); }},
-      {"auto", [&] { run.automatic(bytes); }},
       {"threads-2", [&] { run.threads(other); }},
   };
   for (const size_t width : widths()) {
-    all.push_back({"coroutine", [&, width] { run.template coroutine<false>(width); }, width});
-    all.push_back({"coroutine-prefetch", [&, width] { run.template coroutine<true>(width); }, width});
+    all.push_back({"coroutine", [&, width] { run.template coroutine<false>({.width = width}); }, width});
+    all.push_back({"coroutine-prefetch", [&, width] { run.template coroutine<true>({.width = width}); }, width});
     all.push_back({"protothreads", [&, width] { run.protothreads(width); }, width});
     all.push_back({"hand-interleaved", [&, width] { run.by_hand(width); }, width});
   }

@@ -7,8 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <climits>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <random>
@@ -33,31 +35,41 @@ std::vector<std::pair<int, int>> all_of(const std::map<int, int>& map) { return 
 
 }  // namespace
 
+namespace {
+
+// Inserts, removes and looks up keys by chance, `key()` each, in a container and in one of the standard library's: both must say the same each time.
+template <class Container, class Standard, class Key>
+void change_both(Container& container, Standard& standard, int times, std::mt19937& chance, Key key) {
+  for (int time = 0; time < times; ++time) {
+    const auto wanted = key();
+    switch (chance() % 4) {
+      case 0:
+        ASSERT_EQ(container.erase(wanted), standard.erase(wanted) == 1);
+        break;
+      case 1: {
+        const int* const found = container.find(wanted);
+        const auto expected = standard.find(wanted);
+        ASSERT_EQ(found != nullptr, expected != standard.end());
+        if (found != nullptr) {
+          ASSERT_EQ(*found, expected->second);
+        }
+        break;
+      }
+      default:
+        ASSERT_EQ(container.insert(wanted, time), standard.emplace(wanted, time).second);
+    }
+    ASSERT_EQ(container.size(), standard.size());
+  }
+}
+
+}  // namespace
+
 TEST(btree, is_like_a_map) {
   std::mt19937 chance(2);
   for (const int range : {10, 300, 100'000}) {
     small_tree tree;
     std::map<int, int> map;
-    for (int time = 0; time < 20'000; ++time) {
-      const int key = static_cast<int>(chance() % static_cast<unsigned>(range)) - range / 2;
-      switch (chance() % 4) {
-        case 0:
-          EXPECT_EQ(tree.erase(key), map.erase(key) == 1);
-          break;
-        case 1: {
-          const int* const found = tree.find(key);
-          const auto expected = map.find(key);
-          ASSERT_EQ(found != nullptr, expected != map.end());
-          if (found != nullptr) {
-            EXPECT_EQ(*found, expected->second);
-          }
-          break;
-        }
-        default:
-          EXPECT_EQ(tree.insert(key, time), map.emplace(key, time).second);
-      }
-      ASSERT_EQ(tree.size(), map.size());
-    }
+    change_both(tree, map, 20'000, chance, [&] { return static_cast<int>(chance() % static_cast<unsigned>(range)) - range / 2; });
     EXPECT_EQ(all_of(tree), all_of(map));
     for (int time = 0; time < 200; ++time) {
       const int from = static_cast<int>(chance() % 1000) - 500, to = from + static_cast<int>(chance() % 100);
@@ -66,6 +78,38 @@ TEST(btree, is_like_a_map) {
       EXPECT_EQ(found, (std::vector<std::pair<int, int>>(map.lower_bound(from), map.lower_bound(to))));
     }
   }
+}
+
+namespace {
+
+// Keys at both ends of what the type holds: what pads a node's keys must not be taken for one.
+template <class Key, size_t Bytes>
+void is_like_a_map_at_the_ends() {
+  std::mt19937 chance(8);
+  corank::btree<Key, int, Bytes, Bytes> tree;
+  std::map<Key, int> map;
+  const auto key = [&] {
+    const auto step = static_cast<Key>(chance() % 100);
+    return static_cast<Key>(chance() % 2 == 0 ? std::numeric_limits<Key>::max() - step : std::numeric_limits<Key>::lowest() + step);
+  };
+  change_both(tree, map, 10'000, chance, key);
+  std::vector<Key> keys(1000);
+  std::generate(keys.begin(), keys.end(), key);
+  std::vector<const int*> expected;
+  for (const Key each : keys) expected.push_back(tree.find(each));
+  for (const size_t width : widths) EXPECT_EQ(tree.multi_get(keys, {.width = width}), expected);
+}
+
+}  // namespace
+
+TEST(btree, holds_the_least_and_the_greatest_key) {
+  is_like_a_map_at_the_ends<uint64_t, 256>();
+  is_like_a_map_at_the_ends<int64_t, 64>();
+  is_like_a_map_at_the_ends<uint32_t, 64>();
+  is_like_a_map_at_the_ends<int8_t, 64>();
+  // More keys in a node than are compared at once; and no whole numbers.
+  is_like_a_map_at_the_ends<uint16_t, 512>();
+  is_like_a_map_at_the_ends<double, 128>();
 }
 
 TEST(btree, batches_are_like_single_lookups) {
@@ -173,26 +217,7 @@ TEST(hash_table, is_like_an_unordered_map) {
   for (const unsigned range : {10u, 300u, 100'000u}) {
     corank::hash_table<unsigned, int> table;
     std::unordered_map<unsigned, int> map;
-    for (int time = 0; time < 30'000; ++time) {
-      const unsigned key = chance() % range;
-      switch (chance() % 4) {
-        case 0:
-          EXPECT_EQ(table.erase(key), map.erase(key) == 1);
-          break;
-        case 1: {
-          const int* const found = table.find(key);
-          const auto expected = map.find(key);
-          ASSERT_EQ(found != nullptr, expected != map.end());
-          if (found != nullptr) {
-            EXPECT_EQ(*found, expected->second);
-          }
-          break;
-        }
-        default:
-          EXPECT_EQ(table.insert(key, time), map.emplace(key, time).second);
-      }
-      ASSERT_EQ(table.size(), map.size());
-    }
+    change_both(table, map, 30'000, chance, [&] { return static_cast<unsigned>(chance() % range); });
     std::vector<unsigned> keys(5000);
     for (unsigned& key : keys) key = chance() % (2 * range);
     std::vector<const int*> expected;

@@ -43,14 +43,20 @@ struct trial {
   }
 };
 
+// As many strands as the machine has loads under way.
+inline size_t enough_strands(const interleave_options& options) {
+  const size_t at_once = std::max(options.at_once, size_t{1});
+  return (machine_memory().parallel + at_once - 1) / at_once;
+}
+
 template <class Turns>
 void choose_width(Turns& run, const interleave_options& options) {
   constexpr size_t all = ~size_t{0};
   if constexpr (!Turns::has_plain_form) {
-    run.interleave(machine_memory().parallel, all);
+    run.interleave(enough_strands(options), all);
   } else {
     if (stays_plain(options)) return run.plain(all);
-    const size_t width = machine_memory().parallel;
+    const size_t width = enough_strands(options);
     while (run.more()) {
       trial plain, interleaved;
       for (size_t time = 0; time < trial_rounds && run.more(); ++time) {
