@@ -33,6 +33,14 @@ impl Receiver {
     pub fn from_fd(end: impl Into<OwnedFd>) -> io::Result<Self> {
         Async::new(File::from(end.into())).map(Self)
     }
+
+    /// The end as a blocking one: for a child's input, say.
+    ///
+    /// # Errors
+    /// Those of the system call.
+    pub fn into_blocking(self) -> io::Result<OwnedFd> {
+        blocking(self.0)
+    }
 }
 
 impl Sender {
@@ -43,6 +51,20 @@ impl Sender {
     pub fn from_fd(end: impl Into<OwnedFd>) -> io::Result<Self> {
         Async::new(File::from(end.into())).map(Self)
     }
+
+    /// The end as a blocking one: for a child's output, say.
+    ///
+    /// # Errors
+    /// Those of the system call.
+    pub fn into_blocking(self) -> io::Result<OwnedFd> {
+        blocking(self.0)
+    }
+}
+
+fn blocking(end: Async<File>) -> io::Result<OwnedFd> {
+    let end = end.into_inner();
+    rustix::io::ioctl_fionbio(&end, false)?;
+    Ok(end.into())
 }
 
 crate::stream::read_by_attempts!(Receiver);

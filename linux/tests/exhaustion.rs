@@ -1,4 +1,4 @@
-//! No descriptors are left: errors for who asked, nothing lost, and everything goes on when there are some again. One test, because the limit
+//! No descriptors are left, or no thread can be started: errors for who asked, nothing lost, and everything goes on when there are some again. One test, because the limit
 //! is the whole process's.
 
 #![cfg(not(loom))]
@@ -7,9 +7,11 @@ use std::fs::File;
 use std::io;
 
 use corank_linux::net::{TcpListener, TcpStream, UnixStream};
-use corank_linux::{Builder, Priority, Runtime, pipe, spawn};
+use corank_linux::process::{Command, Stdio};
+use corank_linux::signal::{Signal, Signals};
+use corank_linux::{Builder, Priority, Runtime, fs, pipe, spawn, spawn_blocking};
 use futures::{AsyncReadExt, AsyncWriteExt};
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
 
 /// Few enough to be used up at once.
 const LIMIT: u64 = 64;
@@ -30,9 +32,51 @@ fn assert_none_left<T>(result: io::Result<T>) {
     assert_eq!(error.raw_os_error(), Some(NONE_LEFT), "{error}");
 }
 
+/// Gives `make` one descriptor more each time until it succeeds. Every failure says what is missing, and leaves as many as there were.
+async fn with_ever_more(make: impl AsyncFn() -> io::Result<()>) {
+    let mut taken = take_all();
+    for given_back in 0.. {
+        let result = make().await;
+        let left = take_all();
+        assert_eq!(left.len(), given_back, "descriptors leaked");
+        drop(left);
+        if result.is_ok() {
+            assert!(given_back > 0);
+            return;
+        }
+        assert_none_left(result);
+        taken.pop();
+    }
+}
+
+/// Limits the address space so that another thread's stack has no room, but everything else has.
+fn leave_no_room_for_a_stack() {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    let mut limit = getrlimit(Resource::As);
+    limit.current = Some(pages * 4096 + (1 << 20));
+    setrlimit(Resource::As, limit).unwrap();
+}
+
 #[test]
-fn without_descriptors_there_are_errors_and_nothing_is_lost() {
+fn without_resources_there_are_errors_and_nothing_is_lost() {
     let runtime = Builder::new().workers(2).build().unwrap();
+    // Before there is any thread for blocking calls.
+    let room = getrlimit(Resource::As);
+    leave_no_room_for_a_stack();
+    let refused = runtime.block_on(async { spawn_blocking(|| 1).await.unwrap_err().to_string() });
+    let refused_too = runtime.block_on(fs::read("/proc/self/status")).unwrap_err();
+    setrlimit(Resource::As, room).unwrap();
+    for refused in [refused, refused_too.to_string()] {
+        assert!(
+            refused.contains("no thread for blocking calls"),
+            "{refused}"
+        );
+    }
+    assert_eq!(
+        runtime.block_on(async { spawn_blocking(|| 1).await.unwrap() }),
+        1
+    );
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = Some(LIMIT);
     setrlimit(Resource::Nofile, limit).unwrap();
@@ -70,5 +114,35 @@ fn without_descriptors_there_are_errors_and_nothing_is_lost() {
         let given_back = taken.len() + 1;
         drop(taken);
         assert_eq!(take_all().len(), given_back);
+        drop((one, other, client, listener));
+    });
+    runtime.block_on(async {
+        with_ever_more(async || Signals::new([Signal::USR1, Signal::USR2]).map(drop)).await;
+        with_ever_more(async || {
+            let mut entries = fs::read_dir("/proc/self").await?;
+            let first = entries.next_entry().await?.expect("there are some");
+            fs::metadata(first.path()).await?;
+            fs::File::open("/dev/null").await.map(drop)
+        })
+        .await;
+        // What serves all children of the process is there before.
+        Command::new("true").status().await.unwrap();
+        with_ever_more(async || {
+            let mut command = Command::new("cat");
+            let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let status = command.stderr(Stdio::piped()).spawn()?.wait().await?;
+            assert!(status.success());
+            Ok(())
+        })
+        .await;
+        with_ever_more(async || {
+            let status = Command::new("true").status().await?;
+            assert!(status.success());
+            Ok(())
+        })
+        .await;
+        // Children that were begun when there was no descriptor to watch them with are gone as well.
+        let any = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        assert_eq!(any.unwrap_err(), rustix::io::Errno::CHILD);
     });
 }

@@ -100,6 +100,11 @@ const TOOLS: &[Tool] = &[
         package: "wrk",
         purpose: "asks a web server for more than it can do",
     },
+    Tool {
+        program: "pkg-config",
+        package: "pkg-config",
+        purpose: "finds the libraries of the sensor gateway",
+    },
     // spin hands its model to the C preprocessor under this name.
     Tool {
         program: "cpp",
@@ -129,6 +134,26 @@ const FILES: &[(&str, &str, &str)] = &[
         "/usr/include/absl/container/btree_map.h",
         "libabsl-dev",
         "a B-tree that the interleaver's lookups are compared with",
+    ),
+    (
+        "/usr/include/sodium.h",
+        "libsodium-dev",
+        "the gateway's authenticated datagrams",
+    ),
+    (
+        "/usr/include/nlohmann/json.hpp",
+        "nlohmann-json3-dev",
+        "the gateway's weights and reports",
+    ),
+    (
+        "/usr/include/kissfft/kiss_fftr.h",
+        "libkissfft-dev",
+        "the spectra of the gateway's sensors",
+    ),
+    (
+        "/usr/include/CLI/CLI.hpp",
+        "libcli11-dev",
+        "the command lines of the gateway and its sensors",
     ),
     (
         "/usr/include/newlib/stdint.h",

@@ -3,6 +3,7 @@
 //! Text stays text. What belongs to the frame (text, axes, grid) has the colour of the surrounding text; the lines' colours are
 //! taken from Okabe and Ito's palette, which colour-blind readers can tell apart, and each line has a mark of its own.
 
+use crate::row::Row;
 use crate::table::figure;
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -41,6 +42,23 @@ pub struct Dot {
     pub low: f64,
     /// The largest of the runs.
     pub high: f64,
+}
+
+/// The rows' dots over the parameter `x`, from left to right. Rows without it have none.
+pub(crate) fn dots<'a>(rows: impl Iterator<Item = &'a Row>, x: &str) -> Vec<Dot> {
+    let mut dots: Vec<Dot> = rows
+        .filter_map(|row| {
+            let (low, high) = row.range();
+            Some(Dot {
+                x: row.number(x)?,
+                y: row.median,
+                low,
+                high,
+            })
+        })
+        .collect();
+    dots.sort_by(|one, other| one.x.total_cmp(&other.x));
+    dots
 }
 
 /// One line of a chart.

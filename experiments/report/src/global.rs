@@ -1,6 +1,6 @@
 //! Experiment `global`: relaxed and strict global priority, in the operating system.
 
-use crate::chart::{Axis, Chart, Dot, Series};
+use crate::chart::{self, Axis, Chart, Dot, Series};
 use crate::document::Document;
 use crate::row::Row;
 use crate::verdict::Verdict;
@@ -129,24 +129,10 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
 }
 
 fn dots(document: &Document, metric: &str, wake: &str, model: &str) -> Vec<Dot> {
-    let mut dots: Vec<Dot> = rows(document, metric)
-        .filter(|row| {
-            row.model == model
-                && row.text("wake") == Some(wake)
-                && row.number("processes") == Some(4.0)
-        })
-        .filter_map(|row| {
-            let (low, high) = row.range();
-            Some(Dot {
-                x: row.number("harts")?,
-                y: row.median,
-                low,
-                high,
-            })
-        })
-        .collect();
-    dots.sort_by(|one, other| one.x.total_cmp(&other.x));
-    dots
+    let rows = rows(document, metric).filter(|row| {
+        row.model == model && row.text("wake") == Some(wake) && row.number("processes") == Some(4.0)
+    });
+    chart::dots(rows, "harts")
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@ use crate::edge;
 use crate::firmware;
 use crate::global;
 use crate::latency;
+use crate::levels;
 use crate::machine;
 use crate::scheduler;
+use crate::server;
 use crate::table::{Table, escape, figure};
 use crate::verdict::{self, Verdict};
 use anyhow::Result;
@@ -50,7 +52,7 @@ fn targets(verdicts: &[Verdict]) -> String {
             "<tr class=\"{class}\"><td>{mark} {}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td>{}</td></tr>\n",
             verdict.word(),
             escape(&verdict.claim),
-            verdict.limit,
+            verdict.limit(),
             verdict.measured.map(figure).unwrap_or_default(),
             escape(&verdict.at)
         )
@@ -79,6 +81,8 @@ pub fn figures(document: &Document) -> Result<Vec<(String, String)>> {
         "core" => figures = scheduler::figures(document)?,
         "edge" => figures = edge::figures(document)?,
         "global" => figures = global::figures(document)?,
+        "tcp-models" => figures = server::figures(document)?,
+        "tcp-priority" => figures = levels::figures(document)?,
         _ => {}
     }
     Ok(figures)
@@ -102,6 +106,8 @@ fn section(document: &Document) -> Result<String> {
         "core" => ("The scheduler alone, on the host", ABOUT_CORE),
         "linux-latency" => ("Urgent requests in one Linux process", latency::ABOUT),
         "global" => ("Relaxed and strict global priority", global::ABOUT),
+        "tcp-models" => ("A TCP server: coroutines and threads", server::ABOUT),
+        "tcp-priority" => ("A TCP server: priorities under overload", levels::ABOUT),
         "linux-machine" => ("An urgent Linux process beside bulk ones", machine::ABOUT),
         "mcu-switch" => ("A switch on a Cortex-M4", ABOUT_MCU_SWITCH),
         "mcu-size" => ("Code and RAM on a Cortex-M4", ABOUT_MCU_SIZE),
@@ -115,6 +121,7 @@ fn section(document: &Document) -> Result<String> {
             .collect(),
         "core" => scheduler::tables(document),
         "edge" => edge::tables(document),
+        "tcp-models" => server::tables(document),
         "mcu-switch" => vec![plain_table(document), firmware::exception_model()],
         _ => vec![plain_table(document)],
     };

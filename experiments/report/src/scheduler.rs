@@ -1,6 +1,6 @@
 //! Experiment `core`: the scheduler alone, on the host, beside other executors.
 
-use crate::chart::{Axis, Chart, Dot, Series};
+use crate::chart::{self, Axis, Chart, Series};
 use crate::document::Document;
 use crate::row::Row;
 use crate::table::{Table, figure};
@@ -94,23 +94,12 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     for operation in operations(document) {
         let mut series = Vec::new();
         for (style, model) in MODELS.into_iter().enumerate() {
-            let mut dots: Vec<Dot> = rows(document, &operation)
-                .filter(|row| {
-                    row.model == model
-                        && row.metric == "time"
-                        && row.number("levels").is_none_or(|levels| levels == 1.0)
-                })
-                .filter_map(|row| {
-                    let (low, high) = row.range();
-                    Some(Dot {
-                        x: row.number("n")?,
-                        y: row.median,
-                        low,
-                        high,
-                    })
-                })
-                .collect();
-            dots.sort_by(|one, other| one.x.total_cmp(&other.x));
+            let rows = rows(document, &operation).filter(|row| {
+                row.model == model
+                    && row.metric == "time"
+                    && row.number("levels").is_none_or(|levels| levels == 1.0)
+            });
+            let dots = chart::dots(rows, "n");
             if dots.len() > 1 {
                 series.push(Series {
                     name: model.to_string(),

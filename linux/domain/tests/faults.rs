@@ -27,15 +27,24 @@ fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// The process that is killed or stopped: as many urgent workers as there are processors, which now and then are idle, and whose level
-/// changes. Run by the others, as a program of its own.
+/// The process that is killed or stopped is this test as a program of its own, which the variable tells from the test.
 #[test]
-#[ignore = "a program for the other tests"]
-fn victim() {
-    let Some(root) = std::env::var_os(ROOT) else {
-        return;
-    };
-    let participant = join(Path::new(&root));
+fn an_urgent_process_ends_with_its_input() {
+    if let Some(root) = std::env::var_os(ROOT) {
+        be_urgent(Path::new(&root));
+    }
+    beside_bulk(|root, participant, bulk, _| {
+        let mut victim = Victim::start(root);
+        bulk.goes_on("a process that lives");
+        drop(victim.child.stdin.take());
+        assert!(victim.child.wait().unwrap().success());
+        nobody_is_left(participant);
+    });
+}
+
+/// As many urgent workers as there are processors, which now and then are idle, and whose level changes; until the input ends.
+fn be_urgent(root: &Path) -> ! {
+    let participant = join(root);
     let began = Instant::now();
     while participant.others() == 0 && began.elapsed() < LONG {
         thread::sleep(Duration::from_micros(100));
@@ -88,7 +97,11 @@ struct Victim {
 impl Victim {
     fn start(root: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "victim", "--ignored", "--nocapture"])
+            .args([
+                "--exact",
+                "an_urgent_process_ends_with_its_input",
+                "--nocapture",
+            ])
             .env(ROOT, root)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -7,6 +7,7 @@ mod cpp;
 mod disk;
 mod domain;
 mod edge;
+mod gateway;
 mod image;
 mod layout;
 mod machine;

@@ -1,7 +1,9 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::{Context, cpp, domain, edge, image, layout, machine, model, net, outside, storage};
+use super::{
+    Context, cpp, domain, edge, gateway, image, layout, machine, model, net, outside, storage,
+};
 use crate::process;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
@@ -145,6 +147,13 @@ pub(super) const STAGES: &[Stage] = &[
         run: edge::tests,
     },
     Stage {
+        name: "gateway",
+        about: "the sensor gateway: both compilers under sanitizers, any bytes as datagrams",
+        home: Home::Path(gateway::HOME),
+        limit: minutes(2),
+        run: gateway::tests,
+    },
+    Stage {
         name: "cpp-package",
         about: "the C++ library in projects outside the repository: installed, fetched, by the template",
         home: Home::Path("cpp/tests/package"),
@@ -217,7 +226,8 @@ pub(super) const STAGES: &[Stage] = &[
 ];
 
 /// What is optional in the Linux home is tested with the rest.
-const OPTIONAL: &str = "--features=corank-linux/domain,corank-linux/hyper";
+const OPTIONAL: &str =
+    "--features=corank-linux/domain,corank-linux/hyper,corank-linux/tower,corank-linux/tracing";
 
 /// The workspaces of the repository; each is formatted by itself.
 const WORKSPACES: [&str; 3] = [".", "os", "core/mcu"];

@@ -1,0 +1,31 @@
+// Classifying measurements: one after the other, or as coroutines that ask for a row and let others work until it has come (thesis, section 5.3.3).
+#pragma once
+
+#include "table.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace gateway {
+
+// A spectrum, wherever it lies, and its sensor's place in the table.
+struct measurement {
+  const int16_t* bins;
+  size_t machine;
+};
+
+enum class model : uint8_t {
+  sequential,
+  coroutine,
+};
+
+// `sequential` or `coroutine`. Throws std::runtime_error.
+model model_of_name(std::string_view name);
+std::string_view name_of(model of);
+
+// decided[i] becomes 1 if measurement i is that of a damaged bearing, else 0; the same in both models. `decided` has as many elements. The coroutine model allocates once.
+void classify(model by, const sensor_table& table, std::span<const measurement> measurements, uint8_t* decided);
+
+}  // namespace gateway

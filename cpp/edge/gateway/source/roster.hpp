@@ -1,0 +1,162 @@
+// The gateway without its sockets: takes datagrams, counts what is wrong with them, classifies windows of measurements, and notices who has fallen silent.
+//
+//   datagram ──accept──▶ window of its sensor ──full──▶ due ──evaluate──▶ report: sound or damaged
+//                 └────▶ counted, and thrown away                check_silence ──▶ report: silent
+//
+// Nothing here asks for the time or reads a file, so that tests decide on both.
+#pragma once
+
+#include "classify.hpp"
+#include "sequence.hpp"
+#include "slots.hpp"
+#include "table.hpp"
+#include "wire.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace gateway {
+
+using instant = std::chrono::steady_clock::time_point;
+
+// What became of a datagram. Each has one of these.
+enum class fate : uint8_t {
+  accepted,
+  // Accepted too, though a later one came first.
+  late,
+  // Came too late to tell it from one that was seen; or belongs to an earlier session.
+  stale,
+  duplicated,
+  truncated,
+  // Longer than it says, or than the gateway's sensors have bins.
+  oversized,
+  malformed,
+  // Of a sensor that the table does not know.
+  unknown,
+  // Whoever sent it does not have the sensor's key.
+  forged,
+  // Authentic, but with fewer bins than the sensor has weights.
+  mismatched,
+};
+inline constexpr size_t fates = 10;
+std::string_view name_of(fate of);
+
+// How a roster works; may change while it does.
+struct rules {
+  model by = model::coroutine;
+  // Measurements of a sensor that are judged together (the thesis's M).
+  size_t window = 10;
+  // So many damaged ones of them make the sensor's status `damaged`. The thesis: any.
+  size_t alarm_after = 1;
+  // A sensor that sends nothing acceptable for so long is silent.
+  std::chrono::milliseconds silent_after{5000};
+};
+
+enum class condition : uint8_t {
+  // Nothing has come yet.
+  waiting,
+  sound,
+  damaged,
+  silent,
+};
+inline constexpr size_t conditions = 4;
+std::string_view name_of(condition of);
+
+// The one value that goes out for a window of a sensor's measurements, or for its silence.
+struct report {
+  uint32_t sensor = 0;
+  condition status = condition::waiting;
+  // How many measurements were judged, and how many of them as damaged. Of a silent sensor: those that wait for the window's rest.
+  size_t measurements = 0;
+  size_t damaged = 0;
+  // Of the last measurement that came, by the sensor's clock, in microseconds since 1970; 0: none did.
+  uint64_t time = 0;
+  // Datagrams since the gateway's start.
+  uint64_t received = 0;
+  uint64_t lost = 0;
+  uint64_t late = 0;
+  uint64_t duplicated = 0;
+};
+
+// What the gateway has counted since its start.
+struct totals {
+  std::array<uint64_t, fates> datagrams{};
+  // Never came, and never will; and the ones that may still come late.
+  uint64_t lost = 0;
+  uint64_t missing = 0;
+  uint64_t measurements = 0;
+  uint64_t damaged = 0;
+  std::array<uint64_t, conditions> sensors{};
+
+  [[nodiscard]] uint64_t of(fate which) const { return datagrams[static_cast<size_t>(which)]; }
+  [[nodiscard]] uint64_t of(condition which) const { return sensors[static_cast<size_t>(which)]; }
+};
+
+class roster {
+ public:
+  // From `now` on each sensor is waited for.
+  roster(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by, instant now);
+  roster(const roster&) = delete;
+  roster& operator=(const roster&) = delete;
+
+  // Memory for a datagram. It lies there until it has been classified, or was thrown away.
+  std::byte* take_slot() { return slots_.take(); }
+  [[nodiscard]] size_t room() const { return slots_.room(); }
+  void give_back_slot(std::byte* slot) noexcept { slots_.give_back(slot); }
+
+  // Takes what has arrived in a slot, and the slot. `bytes` is how many the sender sent, which may be more than the slot has room for.
+  fate accept(std::byte* slot, size_t bytes, instant now);
+
+  // Judges all windows that are full, in one batch; one report each, in the order in which they became full.
+  std::vector<report> evaluate();
+  [[nodiscard]] bool due() const { return !due_.empty(); }
+
+  // Reports each sensor that has fallen silent since the last call, once.
+  std::vector<report> check_silence(instant now);
+
+  // Goes on with other weights, keys and rules. Sensors that stay keep their counts, and their windows unless these have another size now. Changes nothing if it throws.
+  // All slots that were taken must have been handed over or given back.
+  void reload(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by, instant now);
+
+  [[nodiscard]] totals count() const;
+  [[nodiscard]] const sensor_table& table() const { return *table_; }
+
+ private:
+  struct sensor {
+    key secret;
+    uint64_t session = 0;
+    sequence_window numbers;
+    // Lost in sessions that have ended.
+    uint64_t lost_before = 0;
+    uint64_t time = 0;
+    instant heard;
+    condition status = condition::waiting;
+    uint64_t received = 0, late = 0, duplicated = 0;
+    std::vector<std::byte*> window;
+  };
+
+  sensor make_sensor(const key& of_gateway, uint32_t number, instant now) const;
+  fate judge(std::span<const std::byte> datagram, size_t bytes, header& head, size_t& place) const;
+  fate place_in_session(sensor& of, const header& head);
+  report report_of(size_t place, condition status) const;
+  void discard_window(sensor& of);
+
+  std::shared_ptr<const sensor_table> table_;
+  rules rules_;
+  slots slots_;
+  std::vector<sensor> sensors_;
+  // Places of sensors whose windows are full.
+  std::vector<size_t> due_;
+  std::array<uint64_t, fates> datagrams_{};
+  uint64_t lost_of_removed_ = 0;
+  uint64_t measurements_ = 0, damaged_ = 0;
+  // Used again by each batch.
+  std::vector<measurement> batch_;
+  std::vector<uint8_t> decided_;
+};
+
+}  // namespace gateway

@@ -1,0 +1,71 @@
+// What a sensor's sequence numbers say: which datagrams are lost, late or there twice.
+#pragma once
+
+#include <cstdint>
+
+namespace gateway {
+
+enum class arrival : uint8_t {
+  // Behind all that were seen.
+  in_order,
+  // Overtaken by a later one, but not long ago: as good as any.
+  late,
+  // Seen already.
+  duplicate,
+  // Overtaken so long ago that nobody knows any more whether it was seen, or from before the first that was seen.
+  stale,
+};
+
+// The numbers of one session, with a memory of the last 64 (as the window against replays in RFC 4303, section 3.4.3). Constant time.
+class sequence_window {
+ public:
+  static constexpr uint32_t memory = 64;
+
+  arrival see(uint32_t number) {
+    if (!begun_) {
+      begun_ = true;
+      first_ = last_ = number;
+      seen_ = 1;
+      return arrival::in_order;
+    }
+    if (number > last_) {
+      advance(number - last_);
+      return arrival::in_order;
+    }
+    const uint32_t behind = last_ - number;
+    if (number < first_ || behind >= memory) return arrival::stale;
+    const uint64_t bit = uint64_t{1} << behind;
+    if (seen_ & bit) return arrival::duplicate;
+    seen_ |= bit;
+    return arrival::late;
+  }
+
+  // How many numbers between the first and the last are not seen, and will not be any more.
+  [[nodiscard]] uint64_t lost() const { return lost_; }
+
+  // How many of the last 64 are not seen yet.
+  [[nodiscard]] uint32_t missing() const {
+    if (!begun_) return 0;
+    const uint64_t known = last_ - first_ >= memory - 1 ? memory : uint64_t{last_ - first_} + 1;
+    return static_cast<uint32_t>(known) - static_cast<uint32_t>(__builtin_popcountll(seen_));
+  }
+
+ private:
+  // The last number becomes `by` greater; what falls out of the memory unseen is lost.
+  void advance(uint32_t by) {
+    const uint32_t missing_before = missing();
+    last_ += by;
+    seen_ = by < memory ? seen_ << by | 1 : 1;
+    // All numbers in between are either still remembered as missing, or lost.
+    lost_ += missing_before + (by - 1) - missing();
+  }
+
+  bool begun_ = false;
+  uint32_t first_ = 0;
+  uint32_t last_ = 0;
+  // Bit i: whether last - i was seen.
+  uint64_t seen_ = 0;
+  uint64_t lost_ = 0;
+};
+
+}  // namespace gateway

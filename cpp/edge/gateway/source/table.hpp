@@ -1,0 +1,50 @@
+// What the gateway knows of its sensors before any datagram comes: a support vector machine for each, trained for its bearing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace gateway {
+
+// One sensor's machine: a spectrum is that of a damaged bearing if the sum of its products with the weights is greater than the threshold (thesis, algorithm 1, line 12).
+struct machine {
+  uint32_t sensor = 0;
+  int32_t threshold = 0;
+  std::vector<int16_t> weights;
+};
+
+// Sums of products are 32 bits wide. With weights whose absolute values add up to this at most, no spectrum makes one overflow; and which side of the plane a
+// spectrum is on does not depend on the weights' scale.
+inline constexpr int32_t most_weight = 65535;
+
+// Never changes; a reload makes another one.
+class sensor_table {
+ public:
+  // Throws std::runtime_error: no sensor, one twice, weights of different or impossible number, or too large.
+  explicit sensor_table(std::vector<machine> machines);
+
+  // From a file of training/train.py: {"format": 1, "sensors": [{"sensor": 1, "threshold": -12, "weights": [3, …]}, …]}. Throws std::runtime_error with the file's name.
+  static sensor_table read(const std::string& file);
+
+  [[nodiscard]] size_t size() const { return machines_.size(); }
+  // How many weights each sensor has.
+  [[nodiscard]] size_t features() const { return features_; }
+  [[nodiscard]] uint32_t sensor(size_t at) const { return machines_[at].sensor; }
+  [[nodiscard]] int32_t threshold(size_t at) const { return machines_[at].threshold; }
+  [[nodiscard]] const int16_t* weights(size_t at) const { return machines_[at].weights.data(); }
+  // A sensor's place in the table.
+  [[nodiscard]] std::optional<size_t> find(uint32_t sensor) const;
+
+ private:
+  std::vector<machine> machines_;
+  std::unordered_map<uint32_t, size_t> places_;
+  size_t features_;
+};
+
+}  // namespace gateway

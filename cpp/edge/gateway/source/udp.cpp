@@ -1,0 +1,119 @@
+#include "udp.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+
+#include <netdb.h>
+#include <sys/socket.h>
+
+namespace gateway {
+namespace {
+
+struct freed {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using addresses = std::unique_ptr<addrinfo, freed>;
+
+addresses resolve(const std::string& text, bool to_listen) {
+  const size_t mark = text.rfind(':');
+  if (mark == text.npos) throw std::runtime_error("`" + text + "` is no address; write HOST:PORT");
+  std::string host = text.substr(0, mark);
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_DGRAM;
+  wanted.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), text.substr(mark + 1).c_str(), &wanted, &found);
+  if (error != 0) throw std::runtime_error("`" + text + "`: " + gai_strerror(error));
+  return addresses(found);
+}
+
+template <class Use>
+descriptor first_that_works(const std::string& text, bool to_listen, Use use) {
+  const addresses all = resolve(text, to_listen);
+  int error = 0;
+  for (const addrinfo* each = all.get(); each != nullptr; each = each->ai_next) {
+    descriptor socket(::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol));
+    if (socket.get() >= 0 && use(socket.get(), each) == 0) return socket;
+    error = errno;
+  }
+  throw std::runtime_error("`" + text + "`: " + std::strerror(error));
+}
+
+}  // namespace
+
+udp_sender::udp_sender(const std::string& to)
+    : socket_(first_that_works(to, false, [](int socket, const addrinfo* at) { return ::connect(socket, at->ai_addr, at->ai_addrlen); })) {}
+
+bool udp_sender::send(std::span<const std::byte> datagram) const {
+  ssize_t sent;
+  do sent = ::send(socket_.get(), datagram.data(), datagram.size(), 0);
+  while (sent < 0 && errno == EINTR);
+  // That nobody listens is told by the datagram after the one that found it out.
+  if (sent < 0 && errno == ECONNREFUSED) sent = ::send(socket_.get(), datagram.data(), datagram.size(), 0);
+  return sent >= 0;
+}
+
+udp_receiver::udp_receiver(const std::string& listen, size_t buffer)
+    : socket_(first_that_works(listen, true, [](int socket, const addrinfo* at) { return ::bind(socket, at->ai_addr, at->ai_addrlen); })) {
+  const int on = 1, wanted = static_cast<int>(std::min<size_t>(buffer, 1 << 30));
+  checked(setsockopt(socket_.get(), SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on)), "asking for the number of dropped datagrams");
+  // Beyond the system's limit only with CAP_NET_ADMIN; without it as much as the system allows.
+  if (setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof(wanted)) != 0)
+    checked(setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &wanted, sizeof(wanted)), "setting the size of the receive buffer");
+}
+
+std::string udp_receiver::address() const {
+  sockaddr_storage bound{};
+  socklen_t length = sizeof(bound);
+  checked(getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&bound), &length), "asking where a socket listens");
+  char host[NI_MAXHOST], port[NI_MAXSERV];
+  if (getnameinfo(reinterpret_cast<sockaddr*>(&bound), length, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0) return "?";
+  const bool is_v6 = bound.ss_family == AF_INET6;
+  return (is_v6 ? "[" : "") + std::string(host) + (is_v6 ? "]:" : ":") + port;
+}
+
+size_t udp_receiver::buffer() const {
+  int granted = 0;
+  socklen_t length = sizeof(granted);
+  checked(getsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &granted, &length), "asking for the size of the receive buffer");
+  return static_cast<size_t>(granted);
+}
+
+size_t udp_receiver::receive(std::span<std::byte* const> into, size_t room, std::span<size_t> sizes) {
+  mmsghdr messages[at_a_time]{};
+  iovec parts[at_a_time];
+  alignas(cmsghdr) unsigned char control[at_a_time][CMSG_SPACE(sizeof(uint32_t))];
+  const size_t count = std::min(into.size(), at_a_time);
+  for (size_t at = 0; at < count; ++at) {
+    parts[at] = {into[at], room};
+    msghdr& message = messages[at].msg_hdr;
+    message.msg_iov = &parts[at];
+    message.msg_iovlen = 1;
+    message.msg_control = control[at];
+    message.msg_controllen = sizeof(control[at]);
+  }
+  // MSG_TRUNC: a length is that of the datagram, not of what there was room for.
+  const int came = recvmmsg(socket_.get(), messages, static_cast<unsigned>(count), MSG_DONTWAIT | MSG_TRUNC, nullptr);
+  if (came < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return 0;
+    checked(came, "receiving datagrams");
+  }
+  for (int at = 0; at < came; ++at) {
+    sizes[static_cast<size_t>(at)] = messages[at].msg_len;
+    msghdr& message = messages[at].msg_hdr;
+    for (cmsghdr* told = CMSG_FIRSTHDR(&message); told != nullptr; told = CMSG_NXTHDR(&message, told)) {
+      if (told->cmsg_level != SOL_SOCKET || told->cmsg_type != SO_RXQ_OVFL) continue;
+      uint32_t all;
+      std::memcpy(&all, CMSG_DATA(told), sizeof(all));
+      // The kernel's counter goes round.
+      dropped_ += all - last_dropped_;
+      last_dropped_ = all;
+    }
+  }
+  return static_cast<size_t>(came);
+}
+
+}  // namespace gateway

@@ -1,0 +1,53 @@
+// Sockets for datagrams. Addresses are `HOST:PORT`, or `[HOST]:PORT` for one of IPv6.
+#pragma once
+
+#include "descriptor.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gateway {
+
+class udp_sender {
+ public:
+  // Throws std::runtime_error.
+  explicit udp_sender(const std::string& to);
+
+  // Waits while the socket is full. False: nobody listens there just now, or the datagram was refused; it is gone.
+  bool send(std::span<const std::byte> datagram) const;
+
+ private:
+  descriptor socket_;
+};
+
+// Receives many datagrams with one call.
+class udp_receiver {
+ public:
+  static constexpr size_t at_a_time = 64;
+
+  // `buffer` is how many bytes the kernel should keep while nobody receives; it may grant less. Throws std::runtime_error.
+  udp_receiver(const std::string& listen, size_t buffer);
+
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  // Where it listens, with the port that was chosen if the wanted one was 0.
+  [[nodiscard]] std::string address() const;
+  // How many bytes the kernel does keep.
+  [[nodiscard]] size_t buffer() const;
+
+  // Datagrams are put where `into` points, `room` bytes each at most; `sizes` says how long they were when they were sent. Returns how many came, 0 if none is there.
+  size_t receive(std::span<std::byte* const> into, size_t room, std::span<size_t> sizes);
+
+  // How many datagrams the kernel has thrown away because its buffer was full, as far as those that came later have told.
+  [[nodiscard]] uint64_t dropped() const { return dropped_; }
+
+ private:
+  descriptor socket_;
+  uint64_t dropped_ = 0;
+  uint32_t last_dropped_ = 0;
+};
+
+}  // namespace gateway

@@ -1,0 +1,44 @@
+//! Tests of the sensor gateway in `cpp/edge/gateway`, under sanitizers.
+
+use super::Context;
+use super::outcome::Outcome;
+use crate::cpp;
+use crate::repository;
+use anyhow::Result;
+use std::process::Command;
+
+pub(super) const HOME: &str = "cpp/edge/gateway";
+
+/// Datagrams for the fuzz target to begin with.
+const CORPUS: &str = "cpp/edge/gateway/tests/corpus";
+/// How many it tries; always the same ones.
+const FUZZED: [&str; 3] = ["-runs=100000", "-max_len=1024", "-seed=1"];
+
+/// Both compilers: what needs no sockets, then any bytes as datagrams.
+pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for preset in ["gcc", "clang"] {
+        let folder = cpp::build(preset, "gateway-checks", &mut context.progress)?;
+        let programs = folder.join("edge/gateway/tests");
+        outcome.add(Outcome::of_googletest(
+            &context.command(&Command::new(programs.join("gateway-tests")))?,
+        ));
+        outcome.add(fuzz(context, Command::new(programs.join("gateway-fuzz")))?);
+    }
+    Ok(outcome)
+}
+
+/// What the fuzzer finds it keeps in the first of its folders, which is empty at first: so it does the same each time.
+fn fuzz(context: &mut Context, mut program: Command) -> Result<Outcome> {
+    let found = repository::path("target/gateway-fuzz");
+    if found.exists() {
+        std::fs::remove_dir_all(&found)?;
+    }
+    std::fs::create_dir_all(&found)?;
+    program
+        .args(FUZZED)
+        .arg(&found)
+        .arg(repository::path(CORPUS))
+        .current_dir(&found);
+    Ok(Outcome::of_command(&context.command(&program)?))
+}
