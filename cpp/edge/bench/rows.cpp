@@ -31,6 +31,18 @@ T element(size_t at) {
   return static_cast<T>(static_cast<int>(mix(at, 7) >> 40 & 255) - 128);
 }
 
+// So that a row of whole lines begins with one, wherever the heap has room.
+template <class T>
+struct in_whole_lines {
+  using value_type = T;
+  in_whole_lines() = default;
+  template <class Other>
+  in_whole_lines(const in_whole_lines<Other>&) {}
+  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{corank::cache_line})); }
+  void deallocate(T* memory, size_t) { ::operator delete(memory, std::align_val_t{corank::cache_line}); }
+  bool operator==(const in_whole_lines&) const = default;
+};
+
 // A matrix whose rows are in memory in order or scattered, and one of the same layout for what comes of it.
 template <class T>
 struct matrix {
@@ -48,7 +60,7 @@ struct matrix {
     }
   }
   size_t columns;
-  std::vector<T> data, output;
+  std::vector<T, in_whole_lines<T>> data, output;
   std::vector<const T*> in;
   std::vector<T*> out;
 };
@@ -106,8 +118,7 @@ struct models {
   Algorithm& of;
   size_t bytes;
 
-  // One piece of machine code for all who work on rows in order: else where the compiler puts each loop decides between them.
-  [[gnu::noinline]] void sequential(size_t from, size_t to) const {
+  void sequential(size_t from, size_t to) const {
     for (size_t row = from; row < to; ++row) of.work(row);
   }
 
@@ -174,10 +185,10 @@ struct models {
 };
 
 // Something that depends on every result, which is wiped.
-template <class T>
-uint64_t result_of(std::vector<T>& results) {
+template <class Results>
+uint64_t result_of(Results& results) {
   uint64_t sum = 0;
-  for (T& each : results) sum = mix(sum, static_cast<uint64_t>(static_cast<int64_t>(std::exchange(each, T{}) * 1024)));
+  for (auto& each : results) sum = mix(sum, static_cast<uint64_t>(static_cast<int64_t>(std::exchange(each, {}) * 1024)));
   return sum;
 }
 
