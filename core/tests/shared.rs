@@ -74,7 +74,10 @@ fn a_poll_is_told_to_others() {
             let ask = || executor.polling(busy_id);
             let seen = thread::scope(|scope| scope.spawn(ask).join()).unwrap();
             let seen = seen.expect("the worker polls this");
-            assert_eq!((Some(seen.id), seen.priority), (corank::current(), level(9)));
+            assert_eq!(
+                (Some(seen.id), seen.priority),
+                (corank::current(), level(9))
+            );
             assert!(seen.future.contains("shared::named"), "{}", seen.future);
             assert_eq!(executor.polling(idle_id), None);
             executor.reprioritize(seen.id, level(4));

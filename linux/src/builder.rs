@@ -91,8 +91,8 @@ impl Builder {
         self
     }
 
-    /// Tells of each worker that is held up inside one poll for `after` or longer, and again whenever the time has doubled; to the
-    /// millisecond or so. `tell` runs on a thread of its own, so it may block, but meanwhile nobody else is told of.
+    /// Tells of each worker that is held up inside one poll for `after` or longer, and again whenever the time has doubled; a few
+    /// milliseconds late ([`OVERSIGHT`](crate::OVERSIGHT)). `tell` runs on a thread of its own, so it may block, but meanwhile nobody else is told of.
     ///
     /// ```
     /// use std::time::Duration;

@@ -18,9 +18,9 @@ use crate::{time, worker};
 
 /// While any worker is busy, what its polls keep it from is looked for so often: an idle worker goes to watch for events within twice
 /// this time, should the busy one that was to look for them be held up.
-pub const OVERSIGHT: Duration = Duration::from_millis(1);
+pub const OVERSIGHT: Duration = Duration::from_millis(2);
 /// After so many ticks in which every worker was idle, nothing ticks until one is busy again: who is idle for a moment costs no call.
-const QUIET_TICKS: u32 = 50;
+const QUIET_TICKS: u32 = 25;
 
 /// A worker that is held up inside one poll; see [`Builder::on_blocked`](crate::Builder::on_blocked).
 #[derive(Clone, Debug)]

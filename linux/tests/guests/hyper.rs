@@ -44,11 +44,13 @@ async fn exchange(client: impl Socket, server: impl Socket) {
         let request = Request::post("/echo")
             .body(Full::new(body.clone()))
             .unwrap();
+        send.ready().await.unwrap();
         let answer = send.send_request(request).await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK);
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), body);
     }
     let request = Request::get("/nothing").body(Full::default()).unwrap();
+    send.ready().await.unwrap();
     let answer = send.send_request(request).await.unwrap();
     assert_eq!(answer.status(), StatusCode::NOT_FOUND);
     drop(answer.into_body());
@@ -85,6 +87,7 @@ fn services_that_cannot_fail_fit() {
         let (mut send, connection) = client::conn::http1::handshake(client).await.unwrap();
         let connection = start(4, async move { connection.await.unwrap() });
         let request = Request::get("/").body(Full::<Bytes>::default()).unwrap();
+        send.ready().await.unwrap();
         let answer = send.send_request(request).await.unwrap();
         assert_eq!(
             answer.into_body().collect().await.unwrap().to_bytes(),

@@ -176,7 +176,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "usertests",
-        about: "the operating system from inside, in QEMU, on one hart and on two",
+        about: "the operating system from inside, in QEMU, on one, two and four harts",
         home: Home::Path("os/apps/src/bin/usertests"),
         limit: minutes(4),
         run: machine::usertests,
