@@ -14,6 +14,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <ranges>
 #include <unordered_map>
 
 namespace {
@@ -208,6 +209,62 @@ TEST(btree, an_insertion_happens_as_a_whole_or_not_at_all) {
     }
     EXPECT_GT(refused, 0);
     EXPECT_EQ(all_of(tree).size(), 5000u);
+  }
+  EXPECT_EQ(test::allocated, held);
+}
+
+TEST(btree, a_batch_that_is_stopped_has_looked_up_the_first_keys) {
+  usual_tree tree;
+  for (uint64_t key = 0; key < 5000; ++key) tree.insert(key, 2 * key);
+  for (const size_t width : widths)
+    for (const uint64_t last : {0u, 1u, 100u, 2999u}) {
+      std::stop_source source;
+      auto keys = std::views::iota(uint64_t{0}, uint64_t{3000}) | std::views::transform([&](uint64_t key) {
+                    if (key == last) source.request_stop();
+                    return key;
+                  });
+      std::vector<const uint64_t*> found(3000);
+      const size_t count = tree.multi_get(keys, found.begin(), {.width = width, .stop = source.get_token()});
+      EXPECT_GT(count, last);
+      for (uint64_t key = 0; key < 3000; ++key) ASSERT_EQ(found[key], key < count ? tree.find(key) : nullptr) << "width " << width << ", stopped at " << last;
+    }
+}
+
+TEST(btree, a_batch_without_memory_leaks_nothing) {
+  usual_tree tree;
+  for (uint64_t key = 0; key < 5000; ++key) tree.insert(key, 2 * key);
+  const std::vector<uint64_t> keys{1, 7, 4000, 9000};
+  std::vector<const uint64_t*> found(keys.size());
+  const size_t held = test::allocated;
+  test::succeeding = 0;
+  EXPECT_THROW(tree.multi_get(keys, found.begin(), {.width = 8}), std::bad_alloc);
+  test::succeeding = -1;
+  EXPECT_EQ(test::allocated, held);
+  EXPECT_EQ(tree.multi_get(keys, found.begin(), {.width = 8}), keys.size());
+  EXPECT_EQ(*found[2], 8000u);
+  EXPECT_EQ(found[3], nullptr);
+}
+
+TEST(hash_table, an_insertion_happens_as_a_whole_or_not_at_all) {
+  const size_t held = test::allocated;
+  {
+    corank::hash_table<int, int> table;
+    int refused = 0;
+    for (int key = 0; key < 1000; ++key) {
+      test::succeeding = 0;
+      try {
+        table.insert(key, key);
+      } catch (const std::bad_alloc&) {
+        test::succeeding = -1;
+        ++refused;
+        ASSERT_EQ(table.size(), static_cast<size_t>(key));
+        ASSERT_EQ(table.find(key), nullptr);
+        ASSERT_TRUE(table.insert(key, key));
+      }
+      test::succeeding = -1;
+    }
+    EXPECT_GT(refused, 0);
+    for (int key = 0; key < 1000; ++key) ASSERT_EQ(*table.find(key), key);
   }
   EXPECT_EQ(test::allocated, held);
 }
