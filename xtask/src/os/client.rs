@@ -1,6 +1,6 @@
 //! A machine with a server in it, and the client of it on this computer: `corank-tcp-client`.
 
-use super::boot::{Boot, DEFAULT_MEMORY, Ended, Input};
+use super::boot::{Boot, Ended, Input};
 use super::build::Image;
 use super::network::{Forward, Network};
 use crate::progress::Progress;
@@ -20,6 +20,7 @@ const ATTEMPTS: u32 = 3;
 /// A server, and what its client is to do.
 pub(crate) struct Meeting<'a> {
     pub(crate) smp: u32,
+    pub(crate) memory: &'a str,
     pub(crate) limit: Duration,
     /// The server's program, and its arguments.
     pub(crate) server: Vec<String>,
@@ -91,7 +92,7 @@ impl Meeting<'_> {
         command.args((self.client)(&ports));
         let boot = Boot {
             smp: self.smp,
-            memory: DEFAULT_MEMORY.to_string(),
+            memory: self.memory.to_string(),
             limit: Some(self.limit),
             disk: None,
             network: Some(network),
