@@ -41,9 +41,11 @@ constexpr T scaled(typename number<T>::sum product) {
   else return product;
 }
 
+// Not inlined: all models run the same machine code for a row, or what the compiler makes of each copy would decide between them.
+
 // Support vector machine: on which side of the plane the row is.
 template <class T>
-inline bool svm(const T* row, size_t columns, const T* weights) {
+[[gnu::noinline]] bool svm(const T* row, size_t columns, const T* weights) {
   typename number<T>::sum total = 0;
   for (size_t column = 0; column < columns; ++column) total += static_cast<typename number<T>::sum>(row[column]) * weights[column];
   return total >= 0;
@@ -51,7 +53,7 @@ inline bool svm(const T* row, size_t columns, const T* weights) {
 
 // Normalisation to ImageNet's mean and standard deviation (of the red channel: 0.485 and 0.229, rounded so that floating point is exact in any order).
 template <class T>
-inline void norm(const T* row, size_t columns, T* __restrict out) {
+[[gnu::noinline]] void norm(const T* row, size_t columns, T* __restrict out) {
   // The largest factor that i16 holds is below 1 / 0.229.
   constexpr T mean = constant<T>(31.0 / 64), factor = constant<T>(is_fixed<T> && sizeof(T) == 2 ? 3.99 : 4.375);
   for (size_t column = 0; column < columns; ++column) out[column] = scaled<T>(static_cast<typename number<T>::sum>(row[column] - mean) * factor);
@@ -59,7 +61,7 @@ inline void norm(const T* row, size_t columns, T* __restrict out) {
 
 // A 3x3 kernel over a row and its neighbours; the outermost columns are left as they are.
 template <class T>
-inline void cnn(const T* above, const T* row, const T* below, size_t columns, T* __restrict out) {
+[[gnu::noinline]] void cnn(const T* above, const T* row, const T* below, size_t columns, T* __restrict out) {
   using sum = typename number<T>::sum;
   constexpr T corner = constant<T>(0.0625), edge = constant<T>(0.125), middle = constant<T>(0.25);
   for (size_t column = 1; column + 1 < columns; ++column) {

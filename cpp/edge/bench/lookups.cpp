@@ -118,6 +118,7 @@ void tree_lookups(size_t bytes) {
   const size_t cold = in.cold_levels();
   std::vector<model> models{
       {"sequential", [&] { all.each(find); }},
+      {"auto", [&] { in.multi_get(all.keys, all.values.begin()); }},
       {"sequential-prefetch",
        [&] {
          all.each([&](uint64_t key) {
@@ -126,7 +127,6 @@ void tree_lookups(size_t bytes) {
            return at.value();
          });
        }},
-      {"auto", [&] { in.multi_get(all.keys, all.values.begin()); }},
       {"threads-2", [&] { all.halves(other, find); }},
       {"absl",
        [&] {

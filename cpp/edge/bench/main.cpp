@@ -22,7 +22,7 @@ std::vector<size_t> numbers(const char* list) {
 
 int usage() {
   std::fprintf(stderr,
-               "edge-bench [--quick] [--runs N] [--compiler NAME] [--algorithms A,…] [--types T,…] [--bytes N,…] [--widths N,…]\n"
+               "edge-bench [--quick] [--runs N] [--seconds N] [--compiler NAME] [--algorithms A,…] [--types T,…] [--bytes N,…] [--widths N,…]\n"
                "algorithms: btree-scan, btree-lookup, hash-lookup, svm, norm, cnn; types: i16, i32, f32, f64\n");
   return 2;
 }
@@ -42,6 +42,7 @@ int main(int count, char** arguments) {
     const char* const value = arguments[++at];
     try {
       if (name == "--runs") chosen.runs = std::stoi(value);
+      else if (name == "--seconds") chosen.seconds = std::stod(value);
       else if (name == "--compiler") chosen.compiler = value;
       else if (name == "--algorithms") chosen.algorithms = words(value);
       else if (name == "--types") chosen.types = words(value);

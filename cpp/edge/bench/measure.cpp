@@ -15,6 +15,10 @@ namespace bench {
 
 options chosen;
 
+namespace {
+constexpr int least_runs = 3;
+}  // namespace
+
 bool wanted(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -71,15 +75,18 @@ void compare(const point& at, const std::vector<model>& models, const std::funct
   const uint64_t expected = result();
   const double once = nanoseconds(models[0], 1);
   const auto repeated = static_cast<size_t>(std::clamp(shortest / once, 1.0, 1e5));
+  // What one run of all models takes.
+  double round = 0;
   for (const model& each : models) {
-    each.pass();
+    round += static_cast<double>(repeated) * nanoseconds(each, 1);
     if (result() != expected) {
       std::fprintf(stderr, "%s %s %s %zu: the result of `%s` (%zu) is wrong\n", at.algorithm.c_str(), at.type.c_str(), at.layout.c_str(), at.bytes, each.name.c_str(),
                    each.width);
       std::exit(1);
     }
   }
-  for (int run = 0; run < chosen.runs; ++run)
+  const int runs = std::clamp(static_cast<int>(chosen.seconds * 1e9 / round), std::min(least_runs, chosen.runs), chosen.runs);
+  for (int run = 0; run < runs; ++run)
     for (const model& each : models) {
       const double time = nanoseconds(each, repeated);
       print(at, each, time / static_cast<double>(repeated), run);

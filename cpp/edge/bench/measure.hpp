@@ -33,8 +33,9 @@ struct model {
 
 struct options {
   bool quick = false;
-  // Passes that are kept, after one that is not.
+  // Passes that are kept, after one that is not; fewer, but three at least, where all models at a point take longer than so many seconds.
   int runs = 10;
+  double seconds = 3;
   std::string compiler = "unknown";
   // Only these, if any are named.
   std::vector<std::string> algorithms;

@@ -31,6 +31,18 @@ T element(size_t at) {
   return static_cast<T>(static_cast<int>(mix(at, 7) >> 40 & 255) - 128);
 }
 
+// So that a row of whole lines begins with one, wherever the heap has room.
+template <class T>
+struct in_whole_lines {
+  using value_type = T;
+  in_whole_lines() = default;
+  template <class Other>
+  in_whole_lines(const in_whole_lines<Other>&) {}
+  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{corank::cache_line})); }
+  void deallocate(T* memory, size_t) { ::operator delete(memory, std::align_val_t{corank::cache_line}); }
+  bool operator==(const in_whole_lines&) const = default;
+};
+
 // A matrix whose rows are in memory in order or scattered, and one of the same layout for what comes of it.
 template <class T>
 struct matrix {
@@ -48,7 +60,7 @@ struct matrix {
     }
   }
   size_t columns;
-  std::vector<T> data, output;
+  std::vector<T, in_whole_lines<T>> data, output;
   std::vector<const T*> in;
   std::vector<T*> out;
 };
@@ -101,9 +113,6 @@ struct cnn {
   void vectorised() { vectorised_cnn(of.in.data(), of.in.size(), of.columns, of.out.data()); }
 };
 
-// Rows that one strand or protothread works on, one after the other: as many as for_each_row gives to one at most.
-constexpr size_t block = corank::detail::most_in_block;
-
 template <class Algorithm>
 struct models {
   Algorithm& of;
@@ -120,40 +129,32 @@ struct models {
     }
   }
 
+  // As for_each_row of the library has it, but by the row's number.
   template <bool Prefetch>
-  static corank::strand<> rows_in_turn(corank::lane&, const models* self, size_t row) {
-    for (const size_t behind = std::min(row + block, self->of.behind()); row < behind; ++row) {
+  static corank::strand<> rows_in_turn(corank::lane&, const models* self, corank::detail::supply& left, size_t count) {
+    for (; count > 0; --count) {
+      const size_t row = self->of.first() + left.take(1);
       if constexpr (Prefetch) co_await corank::prefetch(self->of.ask(row), self->bytes);
       else co_await corank::turn{};
       self->of.work(row);
     }
   }
-  [[nodiscard]] auto blocks() const {
-    const size_t count = (of.behind() - of.first() + block - 1) / block;
-    return std::views::iota(size_t{0}, count) | std::views::transform([first = of.first()](size_t at) { return first + at * block; });
-  }
   template <bool Prefetch>
-  void coroutine(size_t width) const {
-    corank::interleave(blocks(), [this](corank::lane& here, size_t row) { return rows_in_turn<Prefetch>(here, this, row); }, {.width = width});
-  }
-
-  void automatic(size_t all_bytes) const {
-    const auto plain = [this](size_t row) { sequential(row, std::min(row + block, of.behind())); };
-    const auto strand = [this](corank::lane& here, size_t row) { return rows_in_turn<true>(here, this, row); };
-    corank::interleave(blocks(), corank::either{strand, plain}, {.bytes = all_bytes});
+  void coroutine(const corank::interleave_options& options) const {
+    corank::detail::interleave_blocks(
+        of.behind() - of.first(), [this](corank::lane& here, corank::detail::supply& left, size_t count) { return rows_in_turn<Prefetch>(here, this, left, count); },
+        [this](size_t from, size_t behind) { sequential(of.first() + from, of.first() + behind); }, options);
   }
 
   struct thread {
     int line;
-    size_t row, behind;
+    size_t row;
   };
   bool go_on(thread& self) const {
     PT_BEGIN(self);
-    for (; self.row < self.behind; ++self.row) {
-      corank::prefetch_now(of.ask(self.row), bytes);
-      PT_YIELD(self);
-      of.work(self.row);
-    }
+    corank::prefetch_now(of.ask(self.row), bytes);
+    PT_YIELD(self);
+    of.work(self.row);
     PT_END(self);
   }
   void protothreads(size_t width) const {
@@ -162,8 +163,7 @@ struct models {
         width,
         [&](thread& self) {
           if (next >= of.behind()) return false;
-          self = {0, next, std::min(next + block, of.behind())};
-          next += block;
+          self = {0, next++};
           return true;
         },
         [&](thread& self) { return go_on(self); });
@@ -185,30 +185,31 @@ struct models {
 };
 
 // Something that depends on every result, which is wiped.
-template <class T>
-uint64_t result_of(std::vector<T>& results) {
+template <class Results>
+uint64_t result_of(Results& results) {
   uint64_t sum = 0;
-  for (T& each : results) sum = mix(sum, static_cast<uint64_t>(static_cast<int64_t>(std::exchange(each, T{}) * 1024)));
+  for (auto& each : results) sum = mix(sum, static_cast<uint64_t>(static_cast<int64_t>(std::exchange(each, {}) * 1024)));
   return sum;
 }
 
 template <template <class> class Algorithm, class T>
 void measure(size_t bytes, size_t columns, const std::string& layout) {
-  if (bytes / (columns * sizeof(T)) < block) return;
+  // A convolution needs three rows.
+  if (bytes / (columns * sizeof(T)) < 3) return;
   matrix<T> data(bytes, columns, layout, Algorithm<T>::maps);
   Algorithm<T> of(data);
   const models<Algorithm<T>> run{of, columns * sizeof(T)};
   second_thread other;
   std::vector<model> all{
       {"sequential", [&] { run.sequential(of.first(), of.behind()); }},
+      {"auto", [&] { run.template coroutine<true>({.bytes = bytes}); }},
       {"sequential-prefetch", [&] { run.sequential_prefetch(); }},
       {"vectorised", [&] { of.vectorised(); }},
-      {"auto", [&] { run.automatic(bytes); }},
       {"threads-2", [&] { run.threads(other); }},
   };
   for (const size_t width : widths()) {
-    all.push_back({"coroutine", [&, width] { run.template coroutine<false>(width); }, width});
-    all.push_back({"coroutine-prefetch", [&, width] { run.template coroutine<true>(width); }, width});
+    all.push_back({"coroutine", [&, width] { run.template coroutine<false>({.width = width}); }, width});
+    all.push_back({"coroutine-prefetch", [&, width] { run.template coroutine<true>({.width = width}); }, width});
     all.push_back({"protothreads", [&, width] { run.protothreads(width); }, width});
     all.push_back({"hand-interleaved", [&, width] { run.by_hand(width); }, width});
   }

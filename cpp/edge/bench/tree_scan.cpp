@@ -145,9 +145,9 @@ void scan(size_t bytes, const std::string& layout) {
   uint64_t sum = 0;
   std::vector<model> all{
       {"sequential", [&] { sum = run.sequential(run.whole()); }},
+      {"auto", [&] { sum = run.automatic(); }},
       {"sequential-prefetch", [&] { sum = run.sequential_prefetch(); }},
       {"vectorised", [&] { sum = vectorised_scan<LeafBytes>(run.whole().first); }},
-      {"auto", [&] { sum = run.automatic(); }},
       {"threads-2", [&] { sum = run.threads(other); }},
   };
   for (const size_t width : widths()) {

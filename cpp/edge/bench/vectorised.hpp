@@ -10,9 +10,9 @@ namespace bench {
 template <size_t LeafBytes>
 struct raw_leaf {
   static constexpr size_t room = (LeafBytes - 2 * sizeof(void*)) / 8;
-  const raw_leaf* next;
   uint32_t count;
   uint32_t keys[room];
+  const raw_leaf* next;
   uint32_t values[room];
 };
 template <size_t LeafBytes>

@@ -7,11 +7,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <climits>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <random>
+#include <ranges>
 #include <unordered_map>
 
 namespace {
@@ -33,31 +36,41 @@ std::vector<std::pair<int, int>> all_of(const std::map<int, int>& map) { return 
 
 }  // namespace
 
+namespace {
+
+// Inserts, removes and looks up keys by chance, `key()` each, in a container and in one of the standard library's: both must say the same each time.
+template <class Container, class Standard, class Key>
+void change_both(Container& container, Standard& standard, int times, std::mt19937& chance, Key key) {
+  for (int time = 0; time < times; ++time) {
+    const auto wanted = key();
+    switch (chance() % 4) {
+      case 0:
+        ASSERT_EQ(container.erase(wanted), standard.erase(wanted) == 1);
+        break;
+      case 1: {
+        const int* const found = container.find(wanted);
+        const auto expected = standard.find(wanted);
+        ASSERT_EQ(found != nullptr, expected != standard.end());
+        if (found != nullptr) {
+          ASSERT_EQ(*found, expected->second);
+        }
+        break;
+      }
+      default:
+        ASSERT_EQ(container.insert(wanted, time), standard.emplace(wanted, time).second);
+    }
+    ASSERT_EQ(container.size(), standard.size());
+  }
+}
+
+}  // namespace
+
 TEST(btree, is_like_a_map) {
   std::mt19937 chance(2);
   for (const int range : {10, 300, 100'000}) {
     small_tree tree;
     std::map<int, int> map;
-    for (int time = 0; time < 20'000; ++time) {
-      const int key = static_cast<int>(chance() % static_cast<unsigned>(range)) - range / 2;
-      switch (chance() % 4) {
-        case 0:
-          EXPECT_EQ(tree.erase(key), map.erase(key) == 1);
-          break;
-        case 1: {
-          const int* const found = tree.find(key);
-          const auto expected = map.find(key);
-          ASSERT_EQ(found != nullptr, expected != map.end());
-          if (found != nullptr) {
-            EXPECT_EQ(*found, expected->second);
-          }
-          break;
-        }
-        default:
-          EXPECT_EQ(tree.insert(key, time), map.emplace(key, time).second);
-      }
-      ASSERT_EQ(tree.size(), map.size());
-    }
+    change_both(tree, map, 20'000, chance, [&] { return static_cast<int>(chance() % static_cast<unsigned>(range)) - range / 2; });
     EXPECT_EQ(all_of(tree), all_of(map));
     for (int time = 0; time < 200; ++time) {
       const int from = static_cast<int>(chance() % 1000) - 500, to = from + static_cast<int>(chance() % 100);
@@ -66,6 +79,38 @@ TEST(btree, is_like_a_map) {
       EXPECT_EQ(found, (std::vector<std::pair<int, int>>(map.lower_bound(from), map.lower_bound(to))));
     }
   }
+}
+
+namespace {
+
+// Keys at both ends of what the type holds: what pads a node's keys must not be taken for one.
+template <class Key, size_t Bytes>
+void is_like_a_map_at_the_ends() {
+  std::mt19937 chance(8);
+  corank::btree<Key, int, Bytes, Bytes> tree;
+  std::map<Key, int> map;
+  const auto key = [&] {
+    const auto step = static_cast<Key>(chance() % 100);
+    return static_cast<Key>(chance() % 2 == 0 ? std::numeric_limits<Key>::max() - step : std::numeric_limits<Key>::lowest() + step);
+  };
+  change_both(tree, map, 10'000, chance, key);
+  std::vector<Key> keys(1000);
+  std::generate(keys.begin(), keys.end(), key);
+  std::vector<const int*> expected;
+  for (const Key each : keys) expected.push_back(tree.find(each));
+  for (const size_t width : widths) EXPECT_EQ(tree.multi_get(keys, {.width = width}), expected);
+}
+
+}  // namespace
+
+TEST(btree, holds_the_least_and_the_greatest_key) {
+  is_like_a_map_at_the_ends<uint64_t, 256>();
+  is_like_a_map_at_the_ends<int64_t, 64>();
+  is_like_a_map_at_the_ends<uint32_t, 64>();
+  is_like_a_map_at_the_ends<int8_t, 64>();
+  // More keys in a node than are compared at once; and no whole numbers.
+  is_like_a_map_at_the_ends<uint16_t, 512>();
+  is_like_a_map_at_the_ends<double, 128>();
 }
 
 TEST(btree, batches_are_like_single_lookups) {
@@ -168,31 +213,68 @@ TEST(btree, an_insertion_happens_as_a_whole_or_not_at_all) {
   EXPECT_EQ(test::allocated, held);
 }
 
+TEST(btree, a_batch_that_is_stopped_has_looked_up_the_first_keys) {
+  usual_tree tree;
+  for (uint64_t key = 0; key < 5000; ++key) tree.insert(key, 2 * key);
+  for (const size_t width : widths)
+    for (const uint64_t last : {0u, 1u, 100u, 2999u}) {
+      std::stop_source source;
+      auto keys = std::views::iota(uint64_t{0}, uint64_t{3000}) | std::views::transform([&](uint64_t key) {
+                    if (key == last) source.request_stop();
+                    return key;
+                  });
+      std::vector<const uint64_t*> found(3000);
+      const size_t count = tree.multi_get(keys, found.begin(), {.width = width, .stop = source.get_token()});
+      EXPECT_GT(count, last);
+      for (uint64_t key = 0; key < 3000; ++key) ASSERT_EQ(found[key], key < count ? tree.find(key) : nullptr) << "width " << width << ", stopped at " << last;
+    }
+}
+
+TEST(btree, a_batch_without_memory_leaks_nothing) {
+  usual_tree tree;
+  for (uint64_t key = 0; key < 5000; ++key) tree.insert(key, 2 * key);
+  const std::vector<uint64_t> keys{1, 7, 4000, 9000};
+  std::vector<const uint64_t*> found(keys.size());
+  const size_t held = test::allocated;
+  test::succeeding = 0;
+  EXPECT_THROW(tree.multi_get(keys, found.begin(), {.width = 8}), std::bad_alloc);
+  test::succeeding = -1;
+  EXPECT_EQ(test::allocated, held);
+  EXPECT_EQ(tree.multi_get(keys, found.begin(), {.width = 8}), keys.size());
+  EXPECT_EQ(*found[2], 8000u);
+  EXPECT_EQ(found[3], nullptr);
+}
+
+TEST(hash_table, an_insertion_happens_as_a_whole_or_not_at_all) {
+  const size_t held = test::allocated;
+  {
+    corank::hash_table<int, int> table;
+    int refused = 0;
+    for (int key = 0; key < 1000; ++key) {
+      test::succeeding = 0;
+      try {
+        table.insert(key, key);
+      } catch (const std::bad_alloc&) {
+        test::succeeding = -1;
+        ++refused;
+        ASSERT_EQ(table.size(), static_cast<size_t>(key));
+        ASSERT_EQ(table.find(key), nullptr);
+        ASSERT_TRUE(table.insert(key, key));
+      }
+      test::succeeding = -1;
+    }
+    EXPECT_GT(refused, 0);
+    for (int key = 0; key < 1000; ++key) ASSERT_EQ(*table.find(key), key);
+  }
+  EXPECT_EQ(test::allocated, held);
+}
+
 TEST(hash_table, is_like_an_unordered_map) {
   std::mt19937 chance(6);
   for (const unsigned range : {10u, 300u, 100'000u}) {
     corank::hash_table<unsigned, int> table;
     std::unordered_map<unsigned, int> map;
-    for (int time = 0; time < 30'000; ++time) {
-      const unsigned key = chance() % range;
-      switch (chance() % 4) {
-        case 0:
-          EXPECT_EQ(table.erase(key), map.erase(key) == 1);
-          break;
-        case 1: {
-          const int* const found = table.find(key);
-          const auto expected = map.find(key);
-          ASSERT_EQ(found != nullptr, expected != map.end());
-          if (found != nullptr) {
-            EXPECT_EQ(*found, expected->second);
-          }
-          break;
-        }
-        default:
-          EXPECT_EQ(table.insert(key, time), map.emplace(key, time).second);
-      }
-      ASSERT_EQ(table.size(), map.size());
-    }
+    change_both(table, map, 30'000, chance, [&] { return static_cast<unsigned>(chance() % range); });
     std::vector<unsigned> keys(5000);
     for (unsigned& key : keys) key = chance() % (2 * range);
     std::vector<const int*> expected;

@@ -272,6 +272,53 @@ TEST(interleave, the_first_item_that_throws_decides) {
   }
 }
 
+// Wherever a strand, or one that it calls, throws or stops: before its first wait, between two, or behind the last.
+TEST(interleave, any_step_may_throw_or_stop) {
+  constexpr int items = 5, waits = 3;
+  for (const bool throws : {true, false})
+    for (int which = 0; which < items; ++which)
+      for (int step = 0; step <= 2 * waits; ++step)
+        for (const size_t width : {1, 2, 3, 8}) {
+          int alive = 0;
+          const auto act = [&](lane& here, int n, int now) {
+            if (n != which || now != step) return;
+            if (throws) throw n;
+            here.stop();
+          };
+          const auto inner = [&](lane& here, int n) -> strand<int> {
+            const std::shared_ptr<void> counted(&alive, [](void* count) { --*static_cast<int*>(count); });
+            ++alive;
+            for (int wait = 0; wait < waits; ++wait) {
+              act(here, n, waits + wait);
+              co_await prefetch(&n);
+            }
+            co_return n;
+          };
+          const auto outer = [&](lane& here, int n) -> strand<int> {
+            const std::shared_ptr<void> counted(&alive, [](void* count) { --*static_cast<int*>(count); });
+            ++alive;
+            for (int wait = 0; wait < waits; ++wait) {
+              act(here, n, wait);
+              co_await prefetch(&n);
+            }
+            const int inside = co_await inner(here, n);
+            act(here, n, 2 * waits);
+            co_return n + inside;
+          };
+          std::vector<int> out(items, -1);
+          int thrown = -1;
+          try {
+            EXPECT_EQ(interleave(numbers(items), outer, out.begin(), {.width = width}), static_cast<size_t>(which) + 1);
+          } catch (int what) {
+            thrown = what;
+          }
+          EXPECT_EQ(thrown, throws ? which : -1);
+          EXPECT_EQ(alive, 0);
+          const int done = throws ? which : which + 1;
+          for (int n = 0; n < items; ++n) EXPECT_EQ(out[static_cast<size_t>(n)], n < done ? 2 * n : -1);
+        }
+}
+
 TEST(interleave, stop_ends_after_the_item_like_a_break) {
   for (const size_t width : widths) {
     auto work = [](lane& here, int n) -> strand<int> {

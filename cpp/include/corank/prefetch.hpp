@@ -21,11 +21,12 @@ inline constexpr size_t most_lines = 16;
 
 // Asks for the lines of `bytes` bytes from `p`; at least one, at most `most_lines`. Two instructions a line.
 [[gnu::always_inline]] inline void prefetch_now(const void* p, size_t bytes = 1) noexcept {
-  const uintptr_t first = reinterpret_cast<uintptr_t>(p) & ~uintptr_t{cache_line - 1};
-  const uintptr_t behind = reinterpret_cast<uintptr_t>(p) + bytes;
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  const uintptr_t first = address & ~uintptr_t{cache_line - 1};
   __builtin_prefetch(reinterpret_cast<const void*>(first));
-  for (size_t line = 1; line < most_lines && first + line * cache_line < behind; ++line)
-    __builtin_prefetch(reinterpret_cast<const void*>(first + line * cache_line));
+  // A number that is known to the compiler wherever the place in the line and the bytes are: then it makes no loop of this.
+  const size_t behind = ((address & (cache_line - 1)) + bytes + cache_line - 1) / cache_line;
+  for (size_t line = 1; line < most_lines && line < behind; ++line) __builtin_prefetch(reinterpret_cast<const void*>(first + line * cache_line));
 }
 
 namespace detail {

@@ -1,5 +1,5 @@
-// Protothreads: a task is a function that continues at a label, by a switch over the line number. Written anew from their description; what lies on the
-// stack is lost at each yield, so what a task keeps is in a struct.
+// Protothreads: see baselines/protothread.hpp.
+#include "../../baselines/protothread.hpp"
 #include "counter.hpp"
 
 namespace {
@@ -8,20 +8,6 @@ struct protothread {
   uint16_t line;
   uint32_t rounds;
 };
-
-#define PT_BEGIN(pt)   \
-  switch ((pt).line) { \
-    case 0:
-#define PT_YIELD(pt)      \
-  do {                    \
-    (pt).line = __LINE__; \
-    return false;         \
-    case __LINE__:;       \
-  } while (false)
-#define PT_END(pt) \
-  }                \
-  (pt).line = 0;   \
-  return true
 
 bool yields(protothread& self) {
   PT_BEGIN(self);

@@ -10,6 +10,7 @@
 
 #include "blocks.hpp"
 #include "nodes.hpp"
+#include "sorted_keys.hpp"
 
 #include <cstring>
 #include <span>
@@ -22,24 +23,23 @@ template <class Key, class Value, size_t LeafBytes = 256, size_t InnerBytes = 25
 class btree {
   static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>, "corank: a btree's nodes are copied as bytes");
 
-  struct leaf;
-  static constexpr size_t leaf_room = (LeafBytes - 2 * sizeof(void*)) / (sizeof(Key) + sizeof(Value));
-  static constexpr size_t inner_room = (InnerBytes - sizeof(void*) - alignof(Key)) / (sizeof(Key) + sizeof(void*));
-  static_assert(leaf_room >= 2 && inner_room >= 3, "corank: a btree's nodes need room for some keys");
-
-  struct leaf {
-    leaf* next;
-    uint32_t count;
-    Key keys[leaf_room];
-    Value values[leaf_room];
+  template <size_t Room>
+  struct leaf_with {
+    detail::sorted_keys<Key, Room> keys;
+    leaf_with* next;
+    Value values[Room];
   };
   // Keys below keys[i] are below children[i]; there is one child more than keys.
-  struct inner {
-    uint32_t count;
-    Key keys[inner_room];
-    void* children[inner_room + 1];
+  template <size_t Room>
+  struct inner_with {
+    detail::sorted_keys<Key, Room> keys;
+    void* children[Room + 1];
   };
-  static_assert(sizeof(leaf) <= LeafBytes && sizeof(inner) <= InnerBytes);
+  static constexpr size_t leaf_room = detail::most_that_fit<leaf_with, LeafBytes, LeafBytes / (sizeof(Key) + sizeof(Value))>();
+  static constexpr size_t inner_room = detail::most_that_fit<inner_with, InnerBytes, InnerBytes / (sizeof(Key) + sizeof(void*))>();
+  static_assert(leaf_room >= 2 && inner_room >= 3, "corank: a btree's nodes need room for some keys");
+  using leaf = leaf_with<leaf_room>;
+  using inner = inner_with<inner_room>;
 
  public:
   btree() : root_(leaves_.take(leaf{})) {}
@@ -57,9 +57,9 @@ class btree {
   bool insert(const Key& key, const Value& value) {
     path way;
     leaf* const in = descend(key, &way);
-    const size_t at = below(in->keys, in->count, key);
-    if (at < in->count && !(key < in->keys[at])) return false;
-    if (in->count < leaf_room) {
+    const size_t at = in->keys.below(key);
+    if (at < in->keys.count() && !(key < in->keys[at])) return false;
+    if (in->keys.count() < leaf_room) {
       insert_at(in, at, key, value);
     } else {
       split(in, at, key, value, way);
@@ -71,11 +71,10 @@ class btree {
   // Removes the key; false: it was not there. Its place is free for keys nearby; nodes are not joined.
   bool erase(const Key& key) {
     leaf* const in = descend(key, nullptr);
-    const size_t at = below(in->keys, in->count, key);
-    if (at == in->count || key < in->keys[at]) return false;
-    --in->count;
-    std::memmove(in->keys + at, in->keys + at + 1, (in->count - at) * sizeof(Key));
-    std::memmove(in->values + at, in->values + at + 1, (in->count - at) * sizeof(Value));
+    const size_t at = in->keys.below(key);
+    if (at == in->keys.count() || key < in->keys[at]) return false;
+    in->keys.erase(at);
+    std::memmove(in->values + at, in->values + at + 1, (in->keys.count() - at) * sizeof(Value));
     --size_;
     return true;
   }
@@ -93,7 +92,7 @@ class btree {
       leaf* const in = leaves_.at(all, order(at));
       *in = leaf{};
       for (const auto& [key, value] : pairs.subspan(at * leaf_room, std::min(leaf_room, pairs.size() - at * leaf_room)))
-        insert_at(in, in->count, key, value);
+        insert_at(in, in->keys.count(), key, value);
       if (last != nullptr) last->next = in;
       last = in;
       level[at] = {in->keys[0], in};
@@ -107,7 +106,7 @@ class btree {
         if (level.size() - at - children == 1) --children;
         inner* const over = inners_.take(inner{});
         over->children[0] = level[at].second;
-        for (size_t child = 1; child < children; ++child) insert_child(over, over->count, level[at + child].first, level[at + child].second);
+        for (size_t child = 1; child < children; ++child) insert_child(over, over->keys.count(), level[at + child].first, level[at + child].second);
         above.emplace_back(level[at].first, over);
         at += children;
       }
@@ -131,12 +130,20 @@ class btree {
     [[gnu::always_inline]] bool descend() {
       if (level_ == 0) return false;
       at_ = child_of(at_, key_);
-      // Told that a node begins with a line, the compiler unrolls this.
-      prefetch_now(__builtin_assume_aligned(at_, cache_line), --level_ == 0 ? LeafBytes : InnerBytes);
+      // Told that a node begins with a line, the compiler knows how many lines there are. Of a leaf only what is searched: the value's line is asked for when it is known.
+      const void* const node = __builtin_assume_aligned(at_, cache_line);
+      if (--level_ == 0) prefetch_now(node, sizeof(leaf::keys));
+      else prefetch_now(node, InnerBytes);
       return true;
     }
-    // At the leaf: the key's value, null if it is not there.
-    [[gnu::always_inline]] const Value* value() const { return value_in(at_, key_); }
+    // At the leaf: the key's value, which is asked for; null if it is not there.
+    [[gnu::always_inline]] const Value* value() const {
+      const auto* const in = static_cast<const leaf*>(at_);
+      const size_t at = in->keys.below(key_);
+      // Also where the key is not: to ask for a page that is not there takes long.
+      prefetch_now(&in->values[at]);
+      return if_there(&in->values[at], in->keys.is_at(at, key_));
+    }
 
    private:
     friend btree;
@@ -157,11 +164,12 @@ class btree {
   // no use to give way for them.
   [[nodiscard]] size_t cold_levels() const {
     const size_t warm = detail::second_cache() / 2;
+    // Children of a node, as they are on the average.
+    const double children = 1 + static_cast<double>(leaves_.count()) / static_cast<double>(std::max(inners_.count(), size_t{1}));
     size_t level = height_;
-    // What a level takes is guessed: nodes are three quarters full.
-    for (size_t bytes = InnerBytes; level > 1; --level) {
-      bytes *= inner_room * 3 / 4;
-      if (bytes > warm) break;
+    for (double bytes = InnerBytes; level > 1; --level) {
+      bytes *= children;
+      if (bytes > static_cast<double>(warm)) break;
     }
     return level;
   }
@@ -178,9 +186,10 @@ class btree {
   size_t multi_get(Keys&& keys, Output out, interleave_options options = {}) const {
     const size_t levels = cold_levels();
     if (options.bytes == 0) options.bytes = bytes();
+    options.at_once = together;
     const auto first = std::ranges::begin(keys);
     return detail::interleave_blocks(
-        static_cast<size_t>(std::ranges::distance(keys)), [&](lane& here, size_t from, size_t behind) { return get_in_turn(here, first, out, from, behind, levels); },
+        static_cast<size_t>(std::ranges::distance(keys)), [&](lane& here, detail::supply& left, size_t block) { return get_in_turn(here, first, out, left, block, levels); },
         // Copies: the compiler need not look at them again after each value that is written.
         [this, first, out](size_t from, size_t behind) {
           for (auto [keys, to] = std::pair(first, out); from < behind; ++from) to[from] = find(keys[from]);
@@ -198,8 +207,8 @@ class btree {
   template <class Visit>
   void scan(const Key& from, const Key& to, Visit visit) const {
     const leaf* in = descend(from, nullptr);
-    for (size_t at = below(in->keys, in->count, from); in != nullptr; in = in->next, at = 0)
-      for (; at < in->count; ++at) {
+    for (size_t at = in->keys.below(from); in != nullptr; in = in->next, at = 0)
+      for (; at < in->keys.count(); ++at) {
         if (!(in->keys[at] < to)) return;
         visit(in->keys[at], in->values[at]);
       }
@@ -249,7 +258,7 @@ class btree {
       std::vector<const void*> next;
       for (const void* each : level) {
         const auto* const over = static_cast<const inner*>(each);
-        next.insert(next.end(), over->children, over->children + over->count + 1);
+        next.insert(next.end(), over->children, over->children + over->keys.count() + 1);
       }
       level = std::move(next);
     }
@@ -263,7 +272,7 @@ class btree {
   }
   template <class State, class Step>
   [[gnu::always_inline]] static State fold_leaf(const leaf& in, State state, Step& step) {
-    for (size_t at = 0; at < in.count; ++at) state = step(std::move(state), in.keys[at], in.values[at]);
+    for (size_t at = 0; at < in.keys.count(); ++at) state = step(std::move(state), in.keys[at], in.values[at]);
     return state;
   }
 
@@ -273,36 +282,18 @@ class btree {
     size_t child[32];
   };
 
-  // How many of a node's sorted keys are below this one, or not above it.
-  [[gnu::always_inline]] static size_t below(const Key* keys, size_t count, const Key& key) {
-    return count_while(keys, count, [&key](const Key& each) { return each < key; });
-  }
-  [[gnu::always_inline]] static size_t not_above(const Key* keys, size_t count, const Key& key) {
-    return count_while(keys, count, [&key](const Key& each) { return !(key < each); });
-  }
-  // Without a branch: which way a search goes nobody can predict.
-  template <class Test>
-  [[gnu::always_inline]] static size_t count_while(const Key* keys, size_t count, Test test) {
-    const Key* from = keys;
-    for (; count > 1; count -= count / 2) {
-      const bool right = test(from[count / 2 - 1]);
-#if defined(__clang__)
-      from = __builtin_unpredictable(right) ? from + count / 2 : from;
-#else
-      from += count / 2 * static_cast<size_t>(right);
-#endif
-    }
-    return static_cast<size_t>(from - keys) + static_cast<size_t>(count == 1 && test(*from));
-  }
-
   [[gnu::always_inline]] static const void* child_of(const void* node, const Key& key) {
     const auto* const in = static_cast<const inner*>(node);
-    return in->children[not_above(in->keys, in->count, key)];
+    return in->children[in->keys.not_above(key)];
+  }
+  // The pointer or null, without a branch.
+  [[gnu::always_inline]] static const Value* if_there(const Value* value, bool there) {
+    return reinterpret_cast<const Value*>(reinterpret_cast<uintptr_t>(value) & (uintptr_t{0} - uintptr_t{there}));
   }
   [[gnu::always_inline]] static const Value* value_in(const void* node, const Key& key) {
     const auto* const in = static_cast<const leaf*>(node);
-    const size_t at = below(in->keys, in->count, key);
-    return at < in->count && !(key < in->keys[at]) ? &in->values[at] : nullptr;
+    const size_t at = in->keys.below(key);
+    return if_there(&in->values[at], in->keys.is_at(at, key));
   }
 
   // The first leaf below a node, which is so many levels further down.
@@ -316,7 +307,7 @@ class btree {
     void* at = root_;
     for (size_t level = height_; level > 0; --level) {
       auto* const over = static_cast<inner*>(at);
-      const size_t child = not_above(over->keys, over->count, key);
+      const size_t child = over->keys.not_above(key);
       if (way != nullptr) {
         way->over[level] = over;
         way->child[level] = child;
@@ -331,32 +322,26 @@ class btree {
     std::memmove(array + at + 1, array + at, (count - at) * sizeof(T));
   }
   static void insert_at(leaf* in, size_t at, const Key& key, const Value& value) {
-    open(in->keys, in->count, at);
-    open(in->values, in->count, at);
-    in->keys[at] = key;
+    open(in->values, in->keys.count(), at);
     in->values[at] = value;
-    ++in->count;
+    in->keys.insert(at, key);
   }
   // A child behind the one at `at`, for keys from `key` on.
   static void insert_child(inner* in, size_t at, const Key& key, void* child) {
-    open(in->keys, in->count, at);
-    open(in->children, in->count + 1, at + 1);
-    in->keys[at] = key;
+    open(in->children, in->keys.count() + 1, at + 1);
     in->children[at + 1] = child;
-    ++in->count;
+    in->keys.insert(at, key);
   }
 
   // Cuts a full leaf in two, and the full nodes above it. What that needs is taken first, so that it happens as a whole or not at all.
   void split(leaf* full, size_t at, const Key& key, const Value& value, const path& way) {
     size_t new_inners = 0;
-    while (new_inners < height_ && way.over[new_inners + 1]->count == inner_room) ++new_inners;
+    while (new_inners < height_ && way.over[new_inners + 1]->keys.count() == inner_room) ++new_inners;
     inners_.reserve(new_inners + (new_inners == height_ ? 1 : 0));
     leaf* const right = leaves_.take(leaf{});
     constexpr size_t left_count = leaf_room / 2;
-    right->count = leaf_room - left_count;
-    std::memcpy(right->keys, full->keys + left_count, right->count * sizeof(Key));
-    std::memcpy(right->values, full->values + left_count, right->count * sizeof(Value));
-    full->count = left_count;
+    full->keys.move_to(right->keys, left_count);
+    std::memcpy(right->values, full->values + left_count, right->keys.count() * sizeof(Value));
     right->next = full->next;
     full->next = right;
     if (at > left_count) {
@@ -379,15 +364,14 @@ class btree {
     }
     inner* const over = way.over[level];
     const size_t at = way.child[level];
-    if (over->count < inner_room) return insert_child(over, at, key, child);
+    if (over->keys.count() < inner_room) return insert_child(over, at, key, child);
     // The middle key goes up; those behind it go to the right.
     inner* const right = inners_.take(inner{});
     constexpr size_t left_count = inner_room / 2;
     const Key middle = over->keys[left_count];
-    right->count = inner_room - left_count - 1;
-    std::memcpy(right->keys, over->keys + left_count + 1, right->count * sizeof(Key));
-    std::memcpy(right->children, over->children + left_count + 1, (right->count + 1) * sizeof(void*));
-    over->count = left_count;
+    over->keys.move_to(right->keys, left_count + 1);
+    over->keys.drop(left_count);
+    std::memcpy(right->children, over->children + left_count + 1, (right->keys.count() + 1) * sizeof(void*));
     if (at > left_count) {
       insert_child(right, at - left_count - 1, key, child);
     } else {
@@ -396,12 +380,20 @@ class btree {
     add_above(level + 1, middle, right, way);
   }
 
+  // Some keys go down together: their searches don't wait for each other, and a switch serves them all.
+  static constexpr size_t together = 8;
   template <class First, class Output>
-  strand<> get_in_turn(lane&, First keys, Output out, size_t from, size_t behind, size_t levels) const {
-    for (size_t at = from; at < behind; ++at) {
-      cursor way = begin_at(keys[at], levels);
-      while (way.descend()) co_await turn{};
-      out[at] = way.value();
+  strand<> get_in_turn(lane&, First keys, Output out, detail::supply& left, size_t count, size_t levels) const {
+    while (count > 0) {
+      const size_t now = std::min(together, count), at = left.take(now);
+      count -= now;
+      cursor ways[together];
+      for (size_t each = 0; each < now; ++each) ways[each] = begin_at(keys[at + each], levels);
+      for (size_t level = std::min(levels, height_); level > 0; --level) {
+        for (size_t each = 0; each < now; ++each) ways[each].descend();
+        co_await turn{};
+      }
+      for (size_t each = 0; each < now; ++each) out[at + each] = ways[each].value();
     }
   }
 
@@ -412,9 +404,9 @@ class btree {
     cursor way = begin_at(from, levels);
     while (way.descend()) co_await turn{};
     const auto* in = static_cast<const leaf*>(way.at_);
-    size_t at = below(in->keys, in->count, from);
+    size_t at = in->keys.below(from);
     for (;;) {
-      for (; at < in->count; ++at) {
+      for (; at < in->keys.count(); ++at) {
         if (!(in->keys[at] < to)) co_return;
         visit(index, in->keys[at], in->values[at]);
       }

@@ -103,9 +103,10 @@ class hash_table {
   template <std::ranges::random_access_range Keys, std::random_access_iterator Output>
   size_t multi_find(Keys&& keys, Output out, interleave_options options = {}) const {
     if (options.bytes == 0) options.bytes = bytes();
+    options.at_once = together;
     const auto first = std::ranges::begin(keys);
     return detail::interleave_blocks(
-        static_cast<size_t>(std::ranges::distance(keys)), [&](lane& here, size_t from, size_t behind) { return find_block_in_turn(here, first, out, from, behind); },
+        static_cast<size_t>(std::ranges::distance(keys)), [&](lane& here, detail::supply& left, size_t block) { return find_block_in_turn(here, first, out, left, block); },
         // Copies: the compiler need not look at them again after each value that is written.
         [this, first, out](size_t from, size_t behind) {
           for (auto [keys, to] = std::pair(first, out); from < behind; ++from) to[from] = find(keys[from]);
@@ -120,16 +121,20 @@ class hash_table {
   }
 
  private:
+  // Some keys are looked for together, so that a switch serves them all.
+  static constexpr size_t together = 8;
   template <class First, class Output>
-  strand<> find_block_in_turn(lane&, First keys, Output out, size_t from, size_t behind) const {
-    for (size_t at = from; at < behind; ++at) {
-      if (size_ == 0) {
-        out[at] = nullptr;
-        continue;
+  strand<> find_block_in_turn(lane&, First keys, Output out, detail::supply& left, size_t count) const {
+    while (count > 0) {
+      const size_t now = std::min(together, count), at = left.take(now);
+      count -= now;
+      size_t places[together];
+      for (size_t each = 0; each < now; ++each) {
+        places[each] = Hash{}(keys[at + each]) & mask_;
+        prefetch_now(entries_.get() + places[each], sizeof(entry));
       }
-      const size_t place = Hash{}(keys[at]) & mask_;
-      co_await prefetch(&entries_[place], sizeof(entry));
-      out[at] = value_from(place, keys[at]);
+      co_await turn{};
+      for (size_t each = 0; each < now; ++each) out[at + each] = size_ != 0 ? value_from(places[each], keys[at + each]) : nullptr;
     }
   }
 

@@ -10,6 +10,13 @@
 
 namespace corank::detail {
 
+// For how many keys, `Most` or less, a node has room in so many bytes.
+template <template <size_t> class Node, size_t Bytes, size_t Most>
+constexpr size_t most_that_fit() {
+  if constexpr (sizeof(Node<Most>) <= Bytes) return Most;
+  else return most_that_fit<Node, Bytes, Most - 1>();
+}
+
 // `Bytes` each, whatever a node's own size. They live until all of them go.
 template <class Node, size_t Bytes>
 class nodes {
@@ -45,6 +52,8 @@ class nodes {
   // One of them.
   static Node* at(Node* first, size_t index) { return reinterpret_cast<Node*>(reinterpret_cast<unsigned char*>(first) + index * Bytes); }
 
+  // How many have been taken.
+  [[nodiscard]] size_t count() const noexcept { return total_ - left_; }
   [[nodiscard]] size_t bytes() const noexcept { return total_ * Bytes; }
 
  private:

@@ -18,6 +18,8 @@ struct interleave_options {
   size_t width = automatic;
   // For `automatic`: how many bytes the whole data has that the items look into, as far as known.
   size_t bytes = 0;
+  // For `automatic`: how many addresses a strand asks for each time that it gives way.
+  size_t at_once = 1;
   // Once requested, no further item begins; those that have begun are completed.
   std::stop_token stop = {};
 };
