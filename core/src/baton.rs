@@ -61,8 +61,9 @@ impl Baton {
     #[must_use]
     pub(crate) fn put_down(&self) -> bool {
         self.touch();
-        // One operation, so that a ring comes before it and is seen here, or after it and finds the baton free.
-        self.word.swap(FREE, Ordering::AcqRel) == RUNG
+        // One operation, so that a ring comes before it and is seen here, or after it and finds the baton free. Release is enough: what came
+        // with a ring is seen by whoever picks the baton up next, because this goes on from the ring's own write.
+        self.word.swap(FREE, Ordering::Release) == RUNG
     }
 
     /// True if the baton was free: the caller holds it. Else its holder is told.

@@ -66,6 +66,8 @@ mod notes;
 mod park;
 mod place;
 mod policy;
+#[cfg(feature = "std")]
+mod polling;
 mod preempt;
 mod priority;
 mod published;
@@ -115,6 +117,8 @@ pub use join::{JoinError, JoinHandle};
 pub use place::Shared;
 pub use place::{OneThread, Place};
 pub use policy::Policy;
+#[cfg(feature = "std")]
+pub use polling::{Polling, WorkerId};
 pub use preempt::{Interrupted, Preempted};
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
 pub use published::Published;

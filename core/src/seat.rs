@@ -150,7 +150,12 @@ impl Calling {
             pause(rounds);
             rounds += 1;
         }
-        #[cfg(loom)]
+    }
+}
+
+#[cfg(loom)]
+impl Drop for Calling {
+    fn drop(&mut self) {
         self.alive.with_mut(|_| ());
     }
 }

@@ -81,7 +81,7 @@ impl SharedExecutor {
         unsafe { self.scheduler.as_ref() }
     }
 
-    fn own<R>(&self, act: impl FnOnce(&Scheduler) -> R) -> R {
+    pub(crate) fn own<R>(&self, act: impl FnOnce(&Scheduler) -> R) -> R {
         let scheduler = self.scheduler();
         scheduler.owned::<true, R>(|| act(scheduler))
     }
@@ -254,7 +254,7 @@ pub struct Worker<'e> {
 }
 
 impl Worker<'_> {
-    fn seat(&self) -> &Seat {
+    pub(crate) fn seat(&self) -> &Seat {
         // SAFETY: made by `make_worker`, freed by `drop`.
         unsafe { self.seat.as_ref() }
     }

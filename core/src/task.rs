@@ -22,6 +22,9 @@ pub(crate) struct VTable {
     pub(crate) poll: c_fn!((BlockRef, bool) -> bool),
     pub(crate) drop_future: c_fn!((*mut u8)),
     pub(crate) drop_output: c_fn!((*mut u8)),
+    /// The type of the future, for people. Where there is no `std`, nobody asks.
+    #[cfg(feature = "std")]
+    pub(crate) name: fn() -> &'static str,
 }
 
 impl VTable {
@@ -96,6 +99,8 @@ impl<F: Future> Stage<F> {
         poll: Self::poll,
         drop_future: Self::drop_future,
         drop_output: Self::drop_output,
+        #[cfg(feature = "std")]
+        name: core::any::type_name::<F>,
     };
 
     define_c_fn! {

@@ -23,69 +23,27 @@
 
 #![cfg(loom)]
 
+mod explored;
+
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Wake, Waker};
+use std::task::{Poll, Waker};
 
 use corank::{Config, Executor, JoinError, Priority, State, Step, yield_now};
-use loom::cell::UnsafeCell;
-use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
+
+use explored::{Park, Payload, explore, level};
 
 /// Explores all interleavings with at most this many preemptions of threads that could go on. Most races need two; those
 /// models with many threads stop there.
 const PREEMPTIONS: usize = 3;
 
-fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(model);
-}
-
-fn level(level: u8) -> Priority {
-    Priority::new(level).unwrap()
-}
-
 /// The coroutine's slot in the table.
 fn index<T>(handle: &corank::JoinHandle<T>) -> u32 {
     handle.id().to_bits() as u32
-}
-
-/// Plain memory that a wake has to carry from one thread to another.
-struct Payload(UnsafeCell<u32>);
-
-// SAFETY: loom fails the test when two accesses are not ordered.
-unsafe impl Sync for Payload {}
-// SAFETY: as above.
-unsafe impl Send for Payload {}
-
-impl Payload {
-    fn new() -> Arc<Self> {
-        Arc::new(Self(UnsafeCell::new(0)))
-    }
-
-    fn write(&self, value: u32) {
-        // SAFETY: as above.
-        self.0.with_mut(|payload| unsafe { *payload = value });
-    }
-
-    fn read(&self) -> u32 {
-        // SAFETY: as above.
-        self.0.with(|payload| unsafe { *payload })
-    }
-}
-
-/// Lets an idle executor's thread sleep.
-struct Park(Notify);
-
-impl Wake for Park {
-    fn wake(self: Arc<Self>) {
-        self.0.notify();
-    }
 }
 
 /// An executor, and the threads that its coroutines started.
@@ -97,7 +55,7 @@ struct Home {
 
 impl Home {
     fn new() -> Self {
-        let park = Arc::new(Park(Notify::new()));
+        let park = Park::new();
         let config = Config::new().notify(Waker::from(park.clone()));
         Self {
             executor: Executor::with(config),
@@ -111,7 +69,7 @@ impl Home {
     fn run(&self) {
         self.executor.run_until_idle();
         while self.executor.live() > 0 {
-            self.park.0.wait();
+            self.park.wait();
             self.executor.run_until_idle();
         }
     }
@@ -168,7 +126,7 @@ impl Home {
 fn one_wake_is_one_poll_and_carries_memory() {
     explore(PREEMPTIONS, || {
         let home = Home::new();
-        let payload = Payload::new();
+        let payload = Arc::new(Payload::new());
         let written = payload.clone();
         let mut polled = false;
         let (_handle, polls) = home.spawn_waiting(

@@ -13,78 +13,26 @@
 //! | picking the baton up, or putting it down, is relaxed | all |
 //! | put down in two steps; a ring leaves no mark, or is ignored; nobody rings; what arrives does not count | `wake_from_outside_reaches_an_idle_worker` |
 //! | an idle worker is not noted | `idle_worker_is_called` |
+//! | one that has looked still counts as called | `idle_worker_is_called_again` |
 //! | a wake, a cancellation, or a re-prioritisation without the baton | the test of that name |
 //! | who awaits does not look again after its waker was cloned | `exit_races_with_join_from_outside` |
 //! | a handle is dropped without the baton | `exit_races_with_join`, `cancel_while_it_runs_elsewhere` |
-//! | a seat goes while it is called | `worker_leaves_while_it_is_called` |
+//! | a seat goes while it is called, because its worker does not wait for that, or does not when it leaves | `worker_leaves_while_it_is_called` |
 //! | the baton is down for a moment between pick and poll | `cancel_while_it_runs_elsewhere` |
 //!
 #![cfg(loom)]
 
-use std::future::{Future, poll_fn};
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+mod explored;
 
-use corank::{JoinError, Priority, SharedExecutor, State, Step, Worker, yield_now};
-use loom::cell::UnsafeCell;
-use loom::sync::Notify;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use corank::{JoinError, SharedExecutor, State, Step, Worker, yield_now};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-/// Explores all interleavings with at most this many preemptions of threads that could go on.
-fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(model);
-}
-
-fn level(level: u8) -> Priority {
-    Priority::new(level).unwrap()
-}
-
-/// Memory of a coroutine: loom fails the test when two of its polls are not ordered.
-struct Payload(UnsafeCell<u32>);
-
-// SAFETY: loom fails the test when two accesses are not ordered.
-unsafe impl Sync for Payload {}
-// SAFETY: as above.
-unsafe impl Send for Payload {}
-
-impl Payload {
-    fn new() -> Arc<Self> {
-        Arc::new(Self(UnsafeCell::new(0)))
-    }
-
-    fn add(&self) {
-        // SAFETY: as above.
-        self.0.with_mut(|payload| unsafe { *payload += 1 });
-    }
-
-    fn read(&self) -> u32 {
-        // SAFETY: as above.
-        self.0.with(|payload| unsafe { *payload })
-    }
-}
-
-/// Lets an idle worker sleep.
-struct Park(Notify);
-
-impl Park {
-    fn new() -> Arc<Self> {
-        Arc::new(Self(Notify::new()))
-    }
-}
-
-impl Wake for Park {
-    fn wake(self: Arc<Self>) {
-        self.0.notify();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.notify();
-    }
-}
+use explored::{Park, Payload, block_on, explore, level};
 
 /// Serves the executor until `over`, asleep while nothing is ready. Loom reports a deadlock if a call is missing.
 fn serve(executor: &SharedExecutor, over: impl Fn() -> bool) {
@@ -92,7 +40,7 @@ fn serve(executor: &SharedExecutor, over: impl Fn() -> bool) {
     let worker = executor.worker(Waker::from(park.clone()));
     while !over() {
         if worker.step() == Step::Idle && !over() {
-            park.0.wait();
+            park.wait();
         }
     }
 }
@@ -107,7 +55,7 @@ fn run(executor: &SharedExecutor) {
 fn two_workers_share_what_is_ready() {
     explore(2, || {
         let executor = Arc::new(SharedExecutor::new());
-        let payload = Payload::new();
+        let payload = Arc::new(Payload::new());
         let ours = payload.clone();
         let twice = executor
             .spawn(level(1), async move {
@@ -170,7 +118,7 @@ fn no_worker_picks_past_a_more_urgent_one() {
 fn wake_while_it_runs_elsewhere() {
     explore(3, || {
         let executor = Arc::new(SharedExecutor::new());
-        let payload = Payload::new();
+        let payload = Arc::new(Payload::new());
         let (spawner, written, mut polls) = (executor.clone(), payload.clone(), 0);
         let sleeper = executor
             .spawn(
@@ -289,15 +237,7 @@ fn exit_races_with_join_from_outside() {
         let handle = executor.spawn(level(9), async { 7 }).unwrap();
         let theirs = executor.clone();
         let other = thread::spawn(move || run(&theirs));
-        let (park, mut handle) = (Park::new(), Box::pin(handle));
-        let waker = Waker::from(park.clone());
-        let mut cx = Context::from_waker(&waker);
-        let output = loop {
-            match handle.as_mut().poll(&mut cx) {
-                Poll::Ready(output) => break output.unwrap(),
-                Poll::Pending => park.0.wait(),
-            }
-        };
+        let output = block_on(handle).unwrap();
         assert_eq!(output, 7);
         other.join().unwrap();
         assert_eq!(executor.live(), 0);
@@ -348,6 +288,27 @@ fn idle_worker_is_called() {
         executor
             .spawn(level(1), async move { end.store(1, Ordering::SeqCst) })
             .unwrap();
+        other.join().unwrap();
+        assert_eq!(executor.live(), 0);
+    });
+}
+
+/// A worker that was called, looked, and sleeps again is called for what comes next.
+#[test]
+fn idle_worker_is_called_again() {
+    explore(2, || {
+        let executor = Arc::new(SharedExecutor::new());
+        let done = Arc::new(AtomicUsize::new(0));
+        let (theirs, over) = (executor.clone(), done.clone());
+        let other = thread::spawn(move || serve(&theirs, || over.load(Ordering::SeqCst) == 2));
+        for _ in 0..2 {
+            let end = done.clone();
+            let ends = async move {
+                end.fetch_add(1, Ordering::SeqCst);
+            };
+            // The second comes when the worker is through with the first.
+            block_on(executor.spawn(level(1), ends).unwrap()).unwrap();
+        }
         other.join().unwrap();
         assert_eq!(executor.live(), 0);
     });

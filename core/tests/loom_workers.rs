@@ -19,84 +19,18 @@
 //! | a sleep, or a primitive, has no anchor; an earlier deadline calls nobody | the run is aborted |
 #![cfg(loom)]
 
+mod explored;
+
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use corank::workers::{Channel, Event, Keys, Mutex, Semaphore, sleep_until};
-use corank::{Priority, SharedExecutor, Step, yield_now};
-use loom::cell::UnsafeCell;
-use loom::sync::Notify;
+use corank::{SharedExecutor, Step, yield_now};
 use loom::thread;
 
-/// Explores all interleavings with at most this many preemptions of threads that could go on.
-fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(model);
-}
-
-fn level(level: u8) -> Priority {
-    Priority::new(level).unwrap()
-}
-
-/// A number of which loom reports two accesses that are not ordered.
-struct Payload(UnsafeCell<u32>);
-
-// SAFETY: loom fails the test when two accesses are not ordered.
-unsafe impl Sync for Payload {}
-// SAFETY: as above.
-unsafe impl Send for Payload {}
-
-impl Payload {
-    fn new() -> Self {
-        Self(UnsafeCell::new(0))
-    }
-
-    fn add(&self) {
-        // SAFETY: as above.
-        self.0.with_mut(|payload| unsafe { *payload += 1 });
-    }
-
-    fn read(&self) -> u32 {
-        // SAFETY: as above.
-        self.0.with(|payload| unsafe { *payload })
-    }
-}
-
-/// Lets a thread sleep.
-struct Park(Notify);
-
-impl Park {
-    fn new() -> Arc<Self> {
-        Arc::new(Self(Notify::new()))
-    }
-}
-
-impl Wake for Park {
-    fn wake(self: Arc<Self>) {
-        self.0.notify();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.notify();
-    }
-}
-
-/// Waits on a thread that is no worker. Loom reports a deadlock if its wake is missing.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let park = Park::new();
-    let waker = Waker::from(park.clone());
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => park.0.wait(),
-        }
-    }
-}
+use explored::{Park, Payload, block_on, explore, level};
 
 /// Polls once, by a waker that does nothing.
 fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
@@ -417,7 +351,7 @@ fn an_earlier_deadline_reaches_who_sleeps() {
                     break;
                 }
                 if step == Step::Idle {
-                    park.0.wait();
+                    park.wait();
                 }
             }
         });

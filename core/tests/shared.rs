@@ -57,6 +57,39 @@ fn levels(of: &[u8]) -> Levels {
         .fold(Levels::NONE, |levels, &one| levels.with(level(one)))
 }
 
+async fn named(ask: impl Fn()) {
+    ask();
+    yield_now().await;
+}
+
+/// Whoever watches over a worker learns what it polls, at the level that counts at this moment, and only while it polls.
+#[test]
+fn a_poll_is_told_to_others() {
+    let executor = eternal();
+    let (busy, idle) = (worker(executor), worker(executor));
+    let (busy_id, idle_id) = (busy.id(), idle.id());
+    assert_ne!(busy_id, idle_id);
+    let handle = executor.spawn_with(level(9), move || {
+        named(move || {
+            let ask = || executor.polling(busy_id);
+            let seen = thread::scope(|scope| scope.spawn(ask).join()).unwrap();
+            let seen = seen.expect("the worker polls this");
+            assert_eq!(
+                (Some(seen.id), seen.priority),
+                (corank::current(), level(9))
+            );
+            assert!(seen.future.contains("shared::named"), "{}", seen.future);
+            assert_eq!(executor.polling(idle_id), None);
+            executor.reprioritize(seen.id, level(4));
+            assert_eq!(executor.polling(busy_id).unwrap().priority, level(4));
+        })
+    });
+    assert_eq!(executor.polling(busy_id), None);
+    busy.run_until_idle();
+    assert_eq!(executor.polling(busy_id), None);
+    assert!(handle.unwrap().try_join().unwrap().is_ok());
+}
+
 /// Spawns a coroutine that runs `during` in its first poll and is ready in its second.
 fn spawn_around(
     executor: &'static SharedExecutor,

@@ -10,15 +10,17 @@ mod home;
 #[path = "../conformance/src/primitives.rs"]
 mod primitives;
 #[path = "../conformance/src/served.rs"]
+#[allow(unreachable_pub, reason = "public in the crate whose part it is")]
 mod served;
 
 use corank_model as model;
 use corank_model::{Home, Settings, TRACES, record_numbers, replay};
 use home::{CoreHome, replay_all};
 use proptest::prelude::*;
+use served::Workers;
 
-fn every_trace_passes(shared: bool) {
-    let verdict = replay_all(shared);
+fn every_trace_passes(workers: Workers) {
+    let verdict = replay_all(workers);
     assert_eq!(
         (verdict.passed, verdict.skipped),
         (TRACES.len(), 0),
@@ -28,12 +30,18 @@ fn every_trace_passes(shared: bool) {
 
 #[test]
 fn the_core_replays_every_trace() {
-    every_trace_passes(false);
+    every_trace_passes(Workers::None);
 }
 
 #[test]
 fn a_shared_executor_replays_every_trace() {
-    every_trace_passes(true);
+    every_trace_passes(Workers::One);
+}
+
+/// Each poll of a coroutine is made by another thread.
+#[test]
+fn several_threads_replay_every_trace() {
+    every_trace_passes(Workers::Threads);
 }
 
 proptest! {
@@ -41,7 +49,12 @@ proptest! {
 
     #[test]
     fn core_and_model_agree(
-        shared in any::<bool>(),
+        workers in prop_oneof![
+            8 => Just(Workers::None),
+            8 => Just(Workers::One),
+            // A thread for each step takes its time.
+            1 => Just(Workers::Threads),
+        ],
         share in 0u32..4,
         capacity in proptest::option::of(1usize..8),
         permits in 0u32..3,
@@ -57,7 +70,7 @@ proptest! {
             channels: vec![room],
             ..Settings::default()
         };
-        let mut home = CoreHome::new(shared);
+        let mut home = CoreHome::new(workers);
         let trace = record_numbers("random", &settings, |feature| home.supports(feature), numbers);
         let report = replay(&trace, &mut home);
         prop_assert!(report.is_ok(), "{}\n{trace}", report.unwrap_err());

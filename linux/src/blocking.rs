@@ -3,19 +3,36 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
-use corank::{JoinError, Payload};
+use async_task::{Runnable, Task};
+use corank::{JoinError, Payload, Priority};
+
+use crate::runtime;
+
+mod pool;
 
 /// What a blocking call gives: its output, or what its panic carried.
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
-/// Runs `work` on a thread for blocking calls (there are up to 500; the environment variable `BLOCKING_MAX_THREADS` says otherwise), so that it
-/// keeps no worker from other coroutines. Await the result, as that of a coroutine.
+/// One for all runtimes of the process.
+static POOL: LazyLock<Arc<pool::Pool<Runnable>>> = LazyLock::new(|| {
+    pool::Pool::new(|job: Runnable| {
+        job.run();
+    })
+});
+
+/// Runs `work` on a thread for blocking calls, so that it keeps no worker from other coroutines. Await the result, as that of a coroutine.
 ///
-/// The call can be cancelled until it has begun: by dropping the future. After that it runs to its end, and nobody is told.
+/// There are up to 500 such threads in a process, for all runtimes ([`limit_blocking_threads`] says otherwise). When all are busy, the most
+/// urgent call is next, by the level that the coroutine had that called this; outside of coroutines, that is [`Priority::DEFAULT`].
+///
+/// The call can be cancelled until it has begun: by dropping the future. After that it runs to its end, and nobody is told. If there is no
+/// thread and none can be started, the result is [`JoinError::Panicked`], with a message that says so.
 ///
 /// ```
 /// # let runtime = corank_linux::Runtime::new()?;
@@ -31,18 +48,44 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    // Caught there: a panic that came out of the pool's own task would be the pool's.
-    Blocking(blocking::unblock(|| catch_unwind(AssertUnwindSafe(work))))
+    #[cfg(feature = "tracing")]
+    let work = {
+        let span = tracing::Span::current();
+        move || span.in_scope(work)
+    };
+    // Caught there: it is the caller's. The job is over when it has run once, so nothing schedules it again.
+    let work = async { catch_unwind(AssertUnwindSafe(work)) };
+    let (job, task) = async_task::spawn(work, drop);
+    let priority = runtime::own_priority().unwrap_or(Priority::DEFAULT);
+    Blocking(match POOL.submit(priority, job) {
+        Ok(()) => Call::Submitted(task),
+        Err(error) => {
+            let message = format!("no thread for blocking calls can be started: {error}");
+            Call::Refused(Some(Payload::new(Box::new(message))))
+        }
+    })
+}
+
+/// From now on at most so many threads of this process are for blocking calls; otherwise 500.
+pub fn limit_blocking_threads(threads: NonZeroUsize) {
+    POOL.limit(threads);
 }
 
 /// Future of [`spawn_blocking`].
 #[must_use = "dropping it may cancel the call"]
-pub struct Blocking<T>(blocking::Task<Outcome<T>>);
+pub struct Blocking<T>(Call<T>);
+
+enum Call<T> {
+    Submitted(Task<Outcome<T>>),
+    Refused(Option<Payload>),
+}
 
 impl<T> Blocking<T> {
     /// Lets the call go on alone.
     pub fn detach(self) {
-        self.0.detach();
+        if let Call::Submitted(task) = self.0 {
+            task.detach();
+        }
     }
 }
 
@@ -50,8 +93,15 @@ impl<T> Future for Blocking<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let result = Pin::new(&mut self.0).poll(cx);
-        result.map(|result| result.map_err(|payload| JoinError::Panicked(Payload::new(payload))))
+        match &mut self.0 {
+            Call::Submitted(task) => Pin::new(task).poll(cx).map(|outcome| {
+                outcome.map_err(|payload| JoinError::Panicked(Payload::new(payload)))
+            }),
+            Call::Refused(payload) => {
+                let payload = payload.take().expect("polled after it was ready");
+                Poll::Ready(Err(JoinError::Panicked(payload)))
+            }
+        }
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use corank::{Config, Policy};
 
+use crate::overseer::{Blocked, Complaints};
 use crate::runtime::Runtime;
 use crate::time;
 
@@ -29,6 +32,9 @@ pub struct Builder {
     policy: Policy,
     capacity: usize,
     name: String,
+    complaints: Option<Complaints>,
+    #[cfg(feature = "tracing")]
+    pub(crate) long_poll: std::time::Duration,
     #[cfg(feature = "domain")]
     domain: Option<corank_domain::Domain>,
 }
@@ -41,6 +47,9 @@ impl Builder {
             policy: Policy::Strict,
             capacity: usize::MAX,
             name: "corank".to_string(),
+            complaints: None,
+            #[cfg(feature = "tracing")]
+            long_poll: crate::trace::LONG_POLL,
             #[cfg(feature = "domain")]
             domain: None,
         }
@@ -79,6 +88,38 @@ impl Builder {
             "a thread's name must not have a zero byte"
         );
         self.name = name;
+        self
+    }
+
+    /// Tells of each worker that is held up inside one poll for `after` or longer, and again whenever the time has doubled; a few
+    /// milliseconds late ([`OVERSIGHT`](crate::OVERSIGHT)). `tell` runs on a thread of its own, so it may block, but meanwhile nobody else is told of.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = corank_linux::Builder::new()
+    ///     .on_blocked(Duration::from_millis(20), |blocked| eprintln!("{blocked}"))
+    ///     .build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_blocked(
+        mut self,
+        after: Duration,
+        tell: impl Fn(&Blocked) + Send + Sync + 'static,
+    ) -> Self {
+        let tell = Arc::new(tell);
+        self.complaints = Some(Complaints { after, tell });
+        self
+    }
+
+    pub(crate) fn complaints(&self) -> Option<Complaints> {
+        self.complaints.clone()
+    }
+
+    /// A poll that takes so long, or longer, is told to `tracing`; otherwise 10 ms. See [`trace`](crate::trace).
+    #[cfg(feature = "tracing")]
+    pub fn long_poll(mut self, limit: std::time::Duration) -> Self {
+        self.long_poll = limit;
         self
     }
 

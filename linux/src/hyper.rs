@@ -84,6 +84,14 @@ impl hyper::rt::Timer for Timer {
     fn now(&self) -> Instant {
         Instant::now()
     }
+
+    /// In place, without an allocation.
+    fn reset(&self, sleep: &mut Pin<Box<dyn hyper::rt::Sleep>>, deadline: Instant) {
+        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            Some(mut sleep) => sleep.set(Sleep(time::sleep_until(deadline))),
+            None => *sleep = self.sleep_until(deadline),
+        }
+    }
 }
 
 macro_rules! streams {

@@ -1,8 +1,9 @@
-//! Where workers are while they have nothing to do, and how they are called.
+//! Where workers are while they have nothing to do, how they are called, and who looks after events meanwhile.
 //!
 //! Of those who are idle one *watches*: it sleeps in the kernel until there is an event, or until the next timer is due. The others
-//! sleep on their threads. Whoever stops watching hands that on to one who sleeps, so that there is nobody idle and nobody watching
-//! at once.
+//! sleep on their threads. Nobody needs to watch while a busy worker is *nimble*: its polls have been so short that it will look by itself
+//! before a watcher could have come to anything. Whoever ends one of the two and leaves nobody else to it hands on to one who sleeps; for a nimble
+//! worker whose poll doesn't end after all the [overseer](crate::overseer) does. So nobody is idle for long while nobody looks.
 //!
 //! ```text
 //!           prepare                    wake                take
@@ -12,11 +13,11 @@
 //! ```
 
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
 use loom::thread::{self, Thread};
 #[cfg(not(loom))]
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(not(loom))]
 use std::thread::{self, Thread};
 
@@ -31,6 +32,10 @@ const NOTIFIED: u8 = 3;
 /// One worker's place.
 pub(crate) struct Place {
     state: AtomicU8,
+    /// Whether [`Watch`] counts it as nimble. Set by the worker alone, after it was counted; cleared by whoever then counts it out.
+    nimble: AtomicBool,
+    /// Polls that it has begun so far, for the overseer.
+    polls: AtomicU64,
     thread: Thread,
 }
 
@@ -49,8 +54,32 @@ impl Place {
     pub(crate) fn here() -> Self {
         Self {
             state: AtomicU8::new(AWAKE),
+            nimble: AtomicBool::new(false),
+            polls: AtomicU64::new(0),
             thread: thread::current(),
         }
+    }
+
+    /// By the worker, when it begins a poll.
+    #[inline]
+    pub(crate) fn note_poll(&self) {
+        // Nobody else writes it.
+        let polls = self.polls.load(Ordering::Relaxed);
+        self.polls.store(polls.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls.load(Ordering::Relaxed)
+    }
+
+    /// What its thread is called.
+    pub(crate) fn name(&self) -> &str {
+        self.thread.name().unwrap_or("?")
+    }
+
+    /// Whether the worker has nothing to do, or had nothing a moment ago.
+    pub(crate) fn is_resting(&self) -> bool {
+        matches!(self.state.load(Ordering::Acquire), SLEEPS | WATCHES)
     }
 
     /// Ends the worker's sleep or, if it is awake, its next one.
@@ -95,34 +124,75 @@ impl Place {
     }
 }
 
-/// Whether somebody watches.
+/// Whether events are looked after: by one who watches, or by busy workers that are nimble.
 ///
-/// Both who stops watching and who goes to sleep change this word, and then look at the other's: whoever comes second sees what the
-/// first one did.
-pub(crate) struct Watch(AtomicBool);
+/// Both who ends that and who goes to sleep change this word, and then look at the other's: whoever comes second sees what the first one
+/// did.
+pub(crate) struct Watch(AtomicUsize);
+
+/// Somebody sleeps in the kernel, or is about to.
+const TAKEN: usize = 1;
+/// One nimble worker.
+const NIMBLE: usize = 2;
 
 impl Watch {
     pub(crate) fn new() -> Self {
-        Self(AtomicBool::new(false))
+        Self(AtomicUsize::new(0))
     }
 
     /// Whether somebody sleeps in the kernel, or is about to. It may be otherwise when this returns.
     pub(crate) fn is_taken(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) & TAKEN != 0
     }
 
-    /// True if nobody watched: now the caller does.
+    /// True if nobody looked after events: now the caller does.
     fn take(&self) -> bool {
-        !self.0.swap(true, Ordering::AcqRel)
+        // A write even where it changes nothing: that orders it among the others'.
+        self.0.fetch_or(0, Ordering::AcqRel) == 0
+            && (self.0)
+                .compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
     }
 
-    /// The worker at `place` has nothing to do: calls `watch`, which sleeps in the kernel, if nobody else does, and then `hand_on`, which
-    /// [wakes one who sleeps](Place::wake_sleeper); else sleeps until it is called. Returns at once if it was called before.
-    pub(crate) fn rest(&self, place: &Place, watch: impl FnOnce(), hand_on: impl FnOnce()) {
+    /// Ends what the word says of the caller; calls `hand_on` if that leaves nobody who looks after events.
+    fn end(&self, what: usize, hand_on: impl FnOnce()) {
+        if self.0.fetch_sub(what, Ordering::AcqRel) == what {
+            hand_on();
+        }
+    }
+
+    /// The busy worker at `place` is nimble from now on. To be called by that worker.
+    pub(crate) fn begin_nimble(&self, place: &Place) {
+        if !place.nimble.load(Ordering::Relaxed) {
+            self.0.fetch_add(NIMBLE, Ordering::AcqRel);
+            place.nimble.store(true, Ordering::Release);
+        }
+    }
+
+    /// The worker at `place` is not nimble any more, if it was; calls `hand_on`, which [wakes one who sleeps](Place::wake_sleeper), if that leaves
+    /// nobody who looks after events.
+    pub(crate) fn end_nimble(&self, place: &Place, hand_on: impl FnOnce()) {
+        if place.nimble.swap(false, Ordering::AcqRel) {
+            self.end(NIMBLE, hand_on);
+        }
+    }
+
+    /// The worker at `place` has nothing to do: calls `watch`, which sleeps in the kernel, if nobody looks after events, and then `hand_on`,
+    /// which [wakes one who sleeps](Place::wake_sleeper), unless others look or this one will be `nimble`; else sleeps until it is called.
+    /// Returns at once if it was called before.
+    pub(crate) fn rest(
+        &self,
+        place: &Place,
+        nimble: bool,
+        watch: impl FnOnce(),
+        hand_on: impl FnOnce(),
+    ) {
+        // It is going to watch itself, unless others do.
+        self.end_nimble(place, || ());
         let watches = if self.take() {
             true
         } else if place.change(AWAKE, SLEEPS) {
-            // Whoever stopped watching just now has perhaps not seen that this one sleeps.
+            // Whoever looked after events just now has perhaps not seen that this one sleeps.
             self.take() || {
                 place.sleep();
                 false
@@ -130,13 +200,53 @@ impl Watch {
         } else {
             false
         };
+        if watches && (place.change(AWAKE, WATCHES) || place.change(SLEEPS, WATCHES)) {
+            watch();
+        }
+        // First the one, then the other: in between nobody goes to watch in vain.
+        if nimble {
+            self.begin_nimble(place);
+        }
         if watches {
-            if place.change(AWAKE, WATCHES) || place.change(SLEEPS, WATCHES) {
-                watch();
-            }
-            self.0.swap(false, Ordering::AcqRel);
-            hand_on();
+            self.end(TAKEN, hand_on);
         }
         place.take();
+    }
+}
+
+/// Where someone sleeps who has nothing to do while all workers rest.
+pub(crate) struct Doze {
+    dozes: AtomicBool,
+    thread: Thread,
+}
+
+impl Doze {
+    /// For the caller's thread.
+    pub(crate) fn here() -> Self {
+        Self {
+            dozes: AtomicBool::new(false),
+            thread: thread::current(),
+        }
+    }
+
+    /// By that thread: sleeps until a worker is awake. Returns at once unless `all_rest`.
+    pub(crate) fn sleep(&self, all_rest: impl FnOnce() -> bool) {
+        self.dozes.store(true, Ordering::Relaxed);
+        // Either a worker that comes out of its rest sees that somebody dozes, or it is seen here not to rest.
+        fence(Ordering::SeqCst);
+        if all_rest() {
+            while self.dozes.load(Ordering::Acquire) {
+                thread::park();
+            }
+        }
+        self.dozes.store(false, Ordering::Relaxed);
+    }
+
+    /// By a worker that has come out of its rest, or whoever ended that for good: ends the sleep.
+    pub(crate) fn note_awake(&self) {
+        fence(Ordering::SeqCst);
+        if self.dozes.load(Ordering::Relaxed) && self.dozes.swap(false, Ordering::AcqRel) {
+            self.thread.unpark();
+        }
     }
 }

@@ -32,14 +32,19 @@
 //! - **Order.** There is one set of ready queues for all workers: a worker that is free never picks something while something more urgent is
 //!   ready. So while a coroutine is ready, each worker begins no poll of a less urgent one; at worst it ends the one that it is in.
 //! - **I/O.** A busy worker asks the kernel for events after at most [`POLLS_PER_LOOK`] polls, fewer if they are long: after each, if it
-//!   takes [`TIME_PER_LOOK`] or more. A worker that is idle is told at once. A coroutine whose I/O is always ready lets
-//!   others run after [`OPERATIONS_IN_A_ROW`].
+//!   takes [`TIME_PER_LOOK`] or more. Several share that. A worker that is idle is told at once, unless a busy one with short polls looks for
+//!   it; should that one be held up in a poll, the idle one is told within two ticks of the overseer ([`OVERSIGHT`]). A coroutine whose I/O
+//!   is always ready lets others run after [`OPERATIONS_IN_A_ROW`].
+//! - **Blocked workers.** A worker that is held up inside one poll is named, with the coroutine, the time and what waits, to whoever asks
+//!   with [`Builder::on_blocked`].
 //! - **Failure.** A panic ends its coroutine, whose handle says so. Exhausted memory and a full table are errors of `spawn`; exhausted descriptors
 //!   are errors of whoever asked for one.
 //!
 //! # Features
 //! - `macros` (default): [`main`] and [`test`].
 //! - `hyper`: hyper's runtime traits.
+//! - `tower`: a layer that runs each request on a level of its own.
+//! - `tracing`: spans of coroutines, and events of polls that take long.
 //! - `domain`: priorities that processes share; see [`Builder::domain`].
 //!
 //! # Where to find what
@@ -47,6 +52,7 @@
 //!   [`spawn_blocking`] for what blocks.
 //! - [`time`]: sleeping and time limits. [`sync`]: locks that lend urgency, semaphores, events, channels.
 //! - [`process`]: child processes. [`signal`]: Ctrl-C and its like.
+//! - [`fs`]: files and directories.
 //! - [`net`], [`pipe`], and [`Async`] for any other descriptor. Streams implement the traits of `futures`.
 //!
 //! Needs Linux 5.11 or later, and no privileges.
@@ -58,11 +64,13 @@ mod at;
 mod blocking;
 mod budget;
 mod builder;
+pub mod fs;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod idle;
 pub mod net;
 mod outside;
+mod overseer;
 pub mod pipe;
 pub mod process;
 mod reactor;
@@ -71,6 +79,10 @@ mod runtime;
 pub mod signal;
 mod stream;
 pub mod time;
+#[cfg(feature = "tower")]
+pub mod tower;
+#[cfg(feature = "tracing")]
+pub mod trace;
 mod worker;
 
 /// What coroutines of a runtime share; any of their workers may poll who uses it. Made by `new_in` for [`Here`](sync::Shared::here), the
@@ -82,7 +94,7 @@ pub mod sync {
 
 pub use async_fd::Async;
 pub use at::{At, at};
-pub use blocking::{Blocking, spawn_blocking};
+pub use blocking::{Blocking, limit_blocking_threads, spawn_blocking};
 pub use budget::OPERATIONS_IN_A_ROW;
 pub use builder::Builder;
 pub use corank::{
@@ -93,8 +105,9 @@ pub use corank::{
 pub use corank_domain as domain;
 #[cfg(feature = "macros")]
 pub use corank_linux_macros::{main, test};
+pub use overseer::{Blocked, OVERSIGHT};
 pub use runtime::{Entered, Handle, JoinHandle, Runtime, Unfinished, spawn};
-pub use worker::{POLLS_PER_LOOK, TIME_PER_LOOK};
+pub use worker::{POLLS_PER_LOOK, TIME_PER_LOOK, TIME_PER_LOOK_WATCHED};
 
 /// The programs of the README, as tests.
 #[cfg(all(doctest, feature = "macros"))]

@@ -31,6 +31,8 @@ pub(crate) struct Reactor {
     /// Until when whoever watches sleeps, in nanoseconds of the runtime's clock; [`AWAKE`] if nobody does.
     until: AtomicU64,
     looks: AtomicU64,
+    /// In nanoseconds of the runtime's clock.
+    last_look: AtomicU64,
 }
 
 #[derive(Default)]
@@ -106,6 +108,7 @@ impl Reactor {
             sources: Mutex::default(),
             until: AtomicU64::new(AWAKE),
             looks: AtomicU64::new(0),
+            last_look: AtomicU64::new(0),
         })
     }
 
@@ -152,8 +155,14 @@ impl Reactor {
         self.sources().slab.remove(token.index());
     }
 
-    /// Takes in all events that there are, without waiting.
-    pub(crate) fn look(&self, findings: &mut Findings) {
+    /// When somebody [looked](Self::look) last, without waiting; 0 if nobody did.
+    pub(crate) fn last_look(&self) -> u64 {
+        self.last_look.load(Ordering::Relaxed)
+    }
+
+    /// Takes in all events that there are, without waiting; it is `now`.
+    pub(crate) fn look(&self, findings: &mut Findings, now: u64) {
+        self.last_look.store(now, Ordering::Relaxed);
         let none = Timespec {
             tv_sec: 0,
             tv_nsec: 0,

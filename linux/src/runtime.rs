@@ -7,15 +7,18 @@ use std::io;
 use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use corank::{CoroutineId, JoinError, Priority, Relaxed, SharedExecutor, SharedHandle, SpawnError};
+use corank::{
+    CoroutineId, JoinError, Priority, Relaxed, SharedExecutor, SharedHandle, SpawnError, WorkerId,
+};
 
 use crate::builder::Builder;
-use crate::idle::{Call, Place, Watch};
+use crate::idle::{Call, Doze, Place, Watch};
+use crate::overseer;
 use crate::reactor::Reactor;
 use crate::worker;
 
@@ -28,30 +31,50 @@ const LOOK_WHILE_DRAINING: Duration = Duration::from_millis(10);
 /// awaits it lends the coroutine its urgency.
 pub type JoinHandle<T> = SharedHandle<T>;
 
+/// Where others find a worker.
+#[derive(Clone)]
+pub(crate) struct Post {
+    pub(crate) place: Arc<Place>,
+    pub(crate) worker: WorkerId,
+}
+
 /// What threads, handles and coroutines of one runtime share.
 pub(crate) struct Shared {
     pub(crate) executor: SharedExecutor,
     pub(crate) reactor: Arc<Reactor>,
     pub(crate) watch: Watch,
-    /// Every worker's, in no order.
-    places: Mutex<Vec<Arc<Place>>>,
+    /// Every worker's, in the order in which they began.
+    posts: Mutex<Vec<Post>>,
+    /// Where the overseer sleeps, if there is one.
+    pub(crate) doze: OnceLock<Doze>,
     /// Workers leave when their poll has ended.
     pub(crate) stopping: AtomicBool,
     /// Somebody waits until there is no coroutine any more.
     draining: AtomicBool,
     drained: (Mutex<()>, Condvar),
+    /// A poll that takes longer is told to `tracing`.
+    #[cfg(feature = "tracing")]
+    pub(crate) long_poll: Duration,
 }
 
 impl Shared {
-    pub(crate) fn places(&self) -> MutexGuard<'_, Vec<Arc<Place>>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn posts(&self) -> MutexGuard<'_, Vec<Post>> {
+        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody looks after events any more: wakes a worker that sleeps, if there is one, to do so.
+    pub(crate) fn hand_on(&self) {
+        let _ = (self.posts().iter()).any(|post| post.place.wake_sleeper());
     }
 
     fn wake_all(&self) {
-        for place in self.places().iter() {
-            if place.wake() == Call::Interrupt {
+        for post in self.posts().iter() {
+            if post.place.wake() == Call::Interrupt {
                 self.reactor.interrupt();
             }
+        }
+        if let Some(doze) = self.doze.get() {
+            doze.note_awake();
         }
     }
 
@@ -164,10 +187,13 @@ impl Runtime {
             executor: SharedExecutor::with(config),
             reactor: Arc::new(Reactor::new()?),
             watch: Watch::new(),
-            places: Mutex::default(),
+            posts: Mutex::default(),
+            doze: OnceLock::new(),
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drained: (Mutex::new(()), Condvar::new()),
+            #[cfg(feature = "tracing")]
+            long_poll: builder.long_poll,
         });
         let (ends, ended) = mpsc::channel();
         let mut runtime = Self {
@@ -175,7 +201,8 @@ impl Runtime {
             threads: Vec::new(),
             ended: Mutex::new(ended),
         };
-        for number in 0..builder.workers_wanted() {
+        let workers = builder.workers_wanted();
+        for number in 0..workers {
             #[cfg(feature = "domain")]
             let domain = domain.clone();
             let (shared, ends) = (shared.clone(), Ends(number, ends.clone()));
@@ -185,15 +212,24 @@ impl Runtime {
                 .spawn(move || {
                     let _ends = ends;
                     let _current = enter(Handle(shared.clone()));
-                    let place = Arc::new(Place::here());
-                    shared.places().push(place.clone());
                     #[cfg(feature = "domain")]
                     if let Some((participant, published)) = domain
                         && let Ok(worker) = participant.worker(published)
                     {
-                        return worker::serve(&shared, &place, &worker);
+                        return worker::serve(&shared, &worker);
                     }
-                    worker::serve(&shared, &place, &Relaxed);
+                    worker::serve(&shared, &Relaxed);
+                })?;
+            runtime.threads.push(Some(thread));
+        }
+        let complaints = builder.complaints();
+        if workers > 1 || complaints.is_some() {
+            let ends = Ends(workers, ends);
+            let thread = thread::Builder::new()
+                .name(format!("{}-overseer", builder.thread_name()))
+                .spawn(move || {
+                    let _ends = ends;
+                    overseer::oversee(&shared, complaints.as_ref());
                 })?;
             runtime.threads.push(Some(thread));
         }
@@ -335,6 +371,8 @@ impl Handle {
     where
         F: Future<Output: Send> + Send + 'static,
     {
+        #[cfg(feature = "tracing")]
+        let future = crate::trace::unnamed(priority, self.0.long_poll, future);
         self.0.executor.spawn(priority, future)
     }
 
@@ -378,6 +416,15 @@ where
             None => Err(SpawnError::NotRunning),
         })
         .unwrap_or(Err(SpawnError::NotRunning))
+}
+
+/// The effective level of the coroutine that runs here.
+pub(crate) fn own_priority() -> Option<Priority> {
+    let me = corank::current()?;
+    CURRENT
+        .try_with(|current| current.borrow().as_ref()?.priority(me))
+        .ok()
+        .flatten()
 }
 
 /// The reactor of the runtime that runs here.

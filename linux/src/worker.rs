@@ -4,19 +4,25 @@
 //! A busy worker looks for events after at most [`POLLS_PER_LOOK`] polls, and adapts that number so that a batch takes about
 //! [`TIME_PER_LOOK`]: where polls are long it looks after each. An idle worker that watches is told at once. Events are taken in all
 //! together, and then the most urgent coroutine is next, whatever its event's place was.
+//!
+//! Looking is shared. A worker whose batch ends within [`TIME_PER_LOOK`] of another's look leaves it at that. While an idle worker watches,
+//! the busy ones look only each [`TIME_PER_LOOK_WATCHED`]: an event calls the watcher anyway, and who takes it away meanwhile has
+//! called it in vain. They do look, because the machine may have no processor for the watcher. And while a busy worker is *nimble*, idle ones
+//! don't begin to watch: with short polls, as in most servers, each event would call one of them for a single poll, and that costs
+//! more than the poll.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use corank::{Step, Worker};
+use corank::{Priority, Step, SystemView, Worker};
 
 use crate::idle::{Call, Place};
 use crate::outside::Outside;
 use crate::reactor::Findings;
-use crate::runtime::Shared;
+use crate::runtime::{Post, Shared};
 use crate::time;
 
 /// A busy worker looks for events after at most so many polls.
@@ -24,10 +30,16 @@ pub const POLLS_PER_LOOK: u64 = 61;
 /// A busy worker takes as many polls between two looks as took this long before; at least one. A look costs about half a microsecond.
 pub const TIME_PER_LOOK: Duration = Duration::from_micros(25);
 
+/// While another worker is idle and watches, a busy one looks so often.
+pub const TIME_PER_LOOK_WATCHED: Duration = Duration::from_micros(250);
+
+/// A worker is nimble if its last batch took less: then it will look for events soon, and idle workers leave that to it.
+const NIMBLE: Duration = Duration::from_micros(100);
+
 /// How the executor calls a worker.
-pub(crate) struct Calls {
-    pub(crate) shared: std::sync::Weak<Shared>,
-    pub(crate) place: Arc<Place>,
+struct Calls {
+    shared: Weak<Shared>,
+    place: Arc<Place>,
 }
 
 impl Wake for Calls {
@@ -48,49 +60,97 @@ impl Wake for Calls {
 struct Batch(u64);
 
 impl Batch {
-    /// So many polls have taken so long.
-    fn adapt(&mut self, polls: u64, took: Duration) {
-        let took = took.as_nanos().max(1);
-        let fits = TIME_PER_LOOK.as_nanos() * u128::from(polls) / took;
-        let fits = u64::try_from(fits).unwrap_or(u64::MAX);
+    /// So many polls have taken so many nanoseconds.
+    fn adapt(&mut self, polls: u64, took: u64) {
+        let fits = (nanoseconds(TIME_PER_LOOK).saturating_mul(polls)) / took.max(1);
         // It shrinks at once and grows slowly: one short batch says little about the next.
         self.0 = fits.min(2 * self.0).clamp(1, POLLS_PER_LOOK);
     }
 }
 
-/// Runs the worker at `place` until the runtime stops.
-pub(crate) fn serve(shared: &Arc<Shared>, place: &Arc<Place>, view: &impl Outside) {
+pub(crate) const fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// What the worker knows of others; it is asked before each poll, and notes that for the overseer.
+struct Noting<'a, V> {
+    view: &'a V,
+    place: &'a Place,
+}
+
+impl<V: Outside> SystemView for Noting<'_, V> {
+    #[inline]
+    fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        self.place.note_poll();
+        self.view.most_urgent_elsewhere()
+    }
+}
+
+/// Makes this thread a worker until the runtime stops.
+pub(crate) fn serve(shared: &Arc<Shared>, view: &impl Outside) {
+    let place = &Arc::new(Place::here());
     let calls = Arc::new(Calls {
         shared: Arc::downgrade(shared),
         place: place.clone(),
     });
     let worker = shared.executor.worker(Waker::from(calls));
+    shared.posts().push(Post {
+        place: place.clone(),
+        worker: worker.id(),
+    });
+    let noting = Noting { view, place };
     let mut findings = Findings::new();
     let mut batch = Batch(1);
+    let mut my_look = 0;
+    let mut nimble = false;
     while !shared.stopping.load(Ordering::Acquire) {
-        let start = Instant::now();
-        let (step, polls) = worker.run_some(view, batch.0);
+        let start = time::clock();
+        let (step, polls) = worker.run_some(&noting, batch.0);
         shared.note_progress();
+        let now = time::clock();
+        if polls > 0 {
+            nimble = now - start < nanoseconds(NIMBLE);
+        }
         match step {
             Step::Ran => {
-                batch.adapt(polls, start.elapsed());
-                shared.reactor.look(&mut findings);
+                batch.adapt(polls, now - start);
+                if nimble {
+                    shared.watch.begin_nimble(place);
+                } else {
+                    shared.watch.end_nimble(place, || shared.hand_on());
+                }
+                if is_look_due(shared, my_look, now) {
+                    my_look = now;
+                    shared.reactor.look(&mut findings, now);
+                }
             }
             Step::Elsewhere => {
                 view.step_aside();
-                shared.reactor.look(&mut findings);
+                shared.reactor.look(&mut findings, time::clock());
             }
             Step::Idle => {
                 view.idle();
-                rest(shared, place, &mut findings);
+                rest(shared, place, nimble, &mut findings);
             }
         }
         take_in(&worker, &mut findings);
     }
 }
 
+/// Whether a worker that has something to do shall look for events, which it did last at `mine`.
+fn is_look_due(shared: &Shared, mine: u64, now: u64) -> bool {
+    let last = shared.reactor.last_look();
+    let ago = now.saturating_sub(last);
+    if shared.watch.is_taken() {
+        ago >= nanoseconds(TIME_PER_LOOK_WATCHED)
+    } else {
+        // Who was itself the last one does so after each batch, however short.
+        last == mine || ago >= nanoseconds(TIME_PER_LOOK)
+    }
+}
+
 /// Sleeps until there may be something to do.
-fn rest(shared: &Shared, place: &Place, findings: &mut Findings) {
+fn rest(shared: &Shared, place: &Place, nimble: bool, findings: &mut Findings) {
     let deadline = shared.executor.next_deadline();
     if shared.watch.is_taken()
         && let Some(deadline) = deadline
@@ -104,10 +164,10 @@ fn rest(shared: &Shared, place: &Place, findings: &mut Findings) {
         let deadline = shared.executor.next_deadline();
         shared.reactor.watch(findings, deadline, time::clock);
     };
-    let hand_on = || {
-        let _ = shared.places().iter().any(|other| other.wake_sleeper());
-    };
-    shared.watch.rest(place, watch, hand_on);
+    (shared.watch).rest(place, nimble, watch, || shared.hand_on());
+    if let Some(doze) = shared.doze.get() {
+        doze.note_awake();
+    }
 }
 
 /// Wakes those who waited for what has happened.

@@ -1,4 +1,4 @@
-//! No descriptors are left: errors for who asked, nothing lost, and everything goes on when there are some again. One test, because the limit
+//! No descriptors are left, or no thread can be started: errors for who asked, nothing lost, and everything goes on when there are some again. One test, because the limit
 //! is the whole process's.
 
 #![cfg(not(loom))]
@@ -9,7 +9,7 @@ use std::io;
 use corank_linux::net::{TcpListener, TcpStream, UnixStream};
 use corank_linux::process::{Command, Stdio};
 use corank_linux::signal::{Signal, Signals};
-use corank_linux::{Builder, Priority, Runtime, pipe, spawn};
+use corank_linux::{Builder, Priority, Runtime, fs, pipe, spawn, spawn_blocking};
 use futures::{AsyncReadExt, AsyncWriteExt};
 use rustix::process::{Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
 
@@ -49,9 +49,34 @@ async fn with_ever_more(make: impl AsyncFn() -> io::Result<()>) {
     }
 }
 
+/// Limits the address space so that another thread's stack has no room, but everything else has.
+fn leave_no_room_for_a_stack() {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    let mut limit = getrlimit(Resource::As);
+    limit.current = Some(pages * 4096 + (1 << 20));
+    setrlimit(Resource::As, limit).unwrap();
+}
+
 #[test]
-fn without_descriptors_there_are_errors_and_nothing_is_lost() {
+fn without_resources_there_are_errors_and_nothing_is_lost() {
     let runtime = Builder::new().workers(2).build().unwrap();
+    // Before there is any thread for blocking calls.
+    let room = getrlimit(Resource::As);
+    leave_no_room_for_a_stack();
+    let refused = runtime.block_on(async { spawn_blocking(|| 1).await.unwrap_err().to_string() });
+    let refused_too = runtime.block_on(fs::read("/proc/self/status")).unwrap_err();
+    setrlimit(Resource::As, room).unwrap();
+    for refused in [refused, refused_too.to_string()] {
+        assert!(
+            refused.contains("no thread for blocking calls"),
+            "{refused}"
+        );
+    }
+    assert_eq!(
+        runtime.block_on(async { spawn_blocking(|| 1).await.unwrap() }),
+        1
+    );
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = Some(LIMIT);
     setrlimit(Resource::Nofile, limit).unwrap();
@@ -93,6 +118,13 @@ fn without_descriptors_there_are_errors_and_nothing_is_lost() {
     });
     runtime.block_on(async {
         with_ever_more(async || Signals::new([Signal::USR1, Signal::USR2]).map(drop)).await;
+        with_ever_more(async || {
+            let mut entries = fs::read_dir("/proc/self").await?;
+            let first = entries.next_entry().await?.expect("there are some");
+            fs::metadata(first.path()).await?;
+            fs::File::open("/dev/null").await.map(drop)
+        })
+        .await;
         // What serves all children of the process is there before.
         Command::new("true").status().await.unwrap();
         with_ever_more(async || {

@@ -10,7 +10,7 @@ use corank_linux::hyper::{Spawner, Timer};
 use corank_linux::net::{TcpListener, TcpStream};
 use corank_linux::{Builder, Handle, Priority, at, current, spawn, yield_now};
 use futures::{AsyncReadExt, AsyncWriteExt};
-use hyper::rt::Executor;
+use hyper::rt::{Executor, Timer as _};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, body::Incoming};
@@ -110,6 +110,20 @@ fn a_level_begins_and_ends_with_its_stretch() {
     });
     assert_eq!(done, 10);
     assert_eq!(*log.lock().unwrap(), ["other", "stretch"]);
+}
+
+/// A sleep that is set anew stays where it is, and ends when it was set to last.
+#[test]
+fn hyper_sleeps_and_sets_anew() {
+    Builder::new().workers(1).build().unwrap().block_on(async {
+        let mut slept = Timer.sleep(Duration::from_secs(3600));
+        assert!(futures::poll!(slept.as_mut()).is_pending());
+        let place = std::ptr::from_ref(&*slept).addr();
+        Timer.reset(&mut slept, Timer.now());
+        assert_eq!(std::ptr::from_ref(&*slept).addr(), place);
+        slept.await;
+        Timer.sleep_until(Timer.now()).await;
+    });
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Going to sleep, watching, calling and handing on, and the readiness of a descriptor, in all interleavings.
+//! Going to sleep, watching, calling, handing on and looking after events while busy, and the readiness of a descriptor, in all interleavings.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p corank-linux --test loom`
 
@@ -14,7 +14,7 @@ mod readiness;
 use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use idle::{Call, Place, Watch};
+use idle::{Call, Doze, Place, Watch};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -44,6 +44,11 @@ impl Kernel {
         std::mem::take(&mut state.event)
     }
 
+    /// True if there was an event; without sleeping.
+    fn look(&self) -> bool {
+        std::mem::take(&mut self.state.lock().unwrap().event)
+    }
+
     fn set(&self, set: impl FnOnce(&mut Pending)) {
         set(&mut self.state.lock().unwrap());
         self.changed.notify_one();
@@ -70,22 +75,25 @@ impl Home {
         })
     }
 
+    fn hand_on(&self) {
+        let places = self.places.lock().unwrap();
+        let _ = places.iter().any(|place| place.wake_sleeper());
+    }
+
     /// True if there was an event.
-    fn rest(&self, place: &Place) -> bool {
+    fn rest(&self, place: &Place, nimble: bool) -> bool {
         let mut event = false;
-        let hand_on = || {
-            let places = self.places.lock().unwrap();
-            let _ = places.iter().any(|place| place.wake_sleeper());
-        };
-        (self.watch).rest(place, || event = self.kernel.wait(), hand_on);
+        let watch = || event = self.kernel.wait();
+        (self.watch).rest(place, nimble, watch, || self.hand_on());
         event
     }
 
-    fn serve(&self) {
+    /// Rests, and looks before the next rest if it is nimble.
+    fn serve(&self, nimble: bool) {
         let place = Arc::new(Place::here());
         self.places.lock().unwrap().push(place.clone());
         while !self.stopping.load(Ordering::Acquire) {
-            if self.rest(&place) {
+            if self.rest(&place, nimble) || nimble && self.kernel.look() {
                 // Whoever takes the event is the last: it tells the others to leave.
                 self.events.fetch_add(1, Ordering::Relaxed);
                 self.stop();
@@ -94,9 +102,9 @@ impl Home {
     }
 
     /// A thread that serves it.
-    fn start_worker(home: &Arc<Self>) -> thread::JoinHandle<()> {
+    fn start_worker(home: &Arc<Self>, nimble: bool) -> thread::JoinHandle<()> {
         let home = home.clone();
-        thread::spawn(move || home.serve())
+        thread::spawn(move || home.serve(nimble))
     }
 
     fn stop(&self) {
@@ -113,7 +121,10 @@ impl Home {
 fn two_workers(happens: impl Fn(&Home) + Send + Sync + 'static, events: usize) {
     explore(move || {
         let home = Home::new();
-        let workers = [Home::start_worker(&home), Home::start_worker(&home)];
+        let workers = [
+            Home::start_worker(&home, false),
+            Home::start_worker(&home, false),
+        ];
         happens(&home);
         for worker in workers {
             worker.join().unwrap();
@@ -141,7 +152,7 @@ fn somebody_watches_while_another_is_busy() {
         let home = Home::new();
         let called = Arc::new(Place::here());
         home.places.lock().unwrap().push(called.clone());
-        let other = Home::start_worker(&home);
+        let other = Home::start_worker(&home, false);
         let caller = {
             let (home, called) = (home.clone(), called.clone());
             thread::spawn(move || {
@@ -150,7 +161,7 @@ fn somebody_watches_while_another_is_busy() {
                 }
             })
         };
-        home.rest(&called);
+        home.rest(&called, false);
         caller.join().unwrap();
         home.kernel.set(|pending| pending.event = true);
         other.join().unwrap();
@@ -162,6 +173,76 @@ fn somebody_watches_while_another_is_busy() {
 #[test]
 fn a_call_ends_every_sleep() {
     two_workers(Home::stop, 0);
+}
+
+/// While a busy worker is nimble, the other one sleeps and doesn't watch. When the busy one is held up, whoever oversees it says so, and
+/// the other one takes the event.
+#[test]
+fn a_nimble_worker_that_is_held_up_is_replaced() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let home = Home::new();
+        let nimble = Arc::new(Place::here());
+        home.watch.begin_nimble(&nimble);
+        let other = Home::start_worker(&home, false);
+        let event = {
+            let home = home.clone();
+            thread::spawn(move || home.kernel.set(|pending| pending.event = true))
+        };
+        home.watch.end_nimble(&nimble, || home.hand_on());
+        event.join().unwrap();
+        other.join().unwrap();
+        assert_eq!(home.events.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// Workers that are nimble, or one of two, and an overseer that takes that back from one of them at any moment: the event is taken,
+/// and all leave.
+#[test]
+fn nimble_workers_take_the_event() {
+    for nimble in [[true, true], [true, false]] {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(move || {
+            let home = Home::new();
+            let workers = nimble.map(|nimble| Home::start_worker(&home, nimble));
+            home.kernel.set(|pending| pending.event = true);
+            let first = home.places.lock().unwrap().first().cloned();
+            if let Some(first) = first {
+                home.watch.end_nimble(&first, || home.hand_on());
+            }
+            for worker in workers {
+                worker.join().unwrap();
+            }
+            assert_eq!(home.events.load(Ordering::Relaxed), 1);
+        });
+    }
+}
+
+/// Whoever dozes while a worker rests is awake when that one is.
+#[test]
+fn an_awake_worker_ends_the_doze() {
+    loom::model(|| {
+        let place = Arc::new(Place::here());
+        let watch = Watch::new();
+        let called = place.clone();
+        let doze = Arc::new(Mutex::new(None));
+        let overseer = {
+            let (place, doze) = (place.clone(), doze.clone());
+            thread::spawn(move || {
+                let own = Arc::new(Doze::here());
+                *doze.lock().unwrap() = Some(own.clone());
+                own.sleep(|| place.is_resting());
+            })
+        };
+        watch.rest(&place, false, || drop(called.wake()), || ());
+        let doze = doze.lock().unwrap().clone();
+        if let Some(doze) = doze {
+            doze.note_awake();
+        }
+        overseer.join().unwrap();
+    });
 }
 
 /// Counts, and lets one thread wait for the count.

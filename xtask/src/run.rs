@@ -7,7 +7,7 @@ use corank_report::compare;
 use corank_report::verdict;
 use std::process::ExitCode;
 
-/// Sets up, runs experiments A, B and global at a quick setting, shows the results beside the papers' figures, writes the report.
+/// Sets up, runs the operating system's experiments at a quick setting, shows the results beside the papers' figures, writes the report.
 pub(crate) fn run() -> Result<ExitCode> {
     setup::run()?;
     let mut verdicts = Vec::new();
@@ -22,11 +22,24 @@ pub(crate) fn run() -> Result<ExitCode> {
         }
         verdicts.extend(verdict::verdicts(&document)?);
     }
-    println!(
-        "experiment global: relaxed against strict global priority, in QEMU, instructions counted"
-    );
-    let document = experiment::measure(Name::Global, true)?;
-    verdicts.extend(verdict::verdicts(&document)?);
+    for (name, about) in [
+        (
+            Name::Global,
+            "relaxed against strict global priority, in QEMU, instructions counted",
+        ),
+        (
+            Name::TcpModels,
+            "a TCP server of coroutines and of threads in QEMU, its client on Linux",
+        ),
+        (
+            Name::TcpPriority,
+            "the same server with connections on eight levels",
+        ),
+    ] {
+        println!("experiment {}: {about}", name.text());
+        let document = experiment::measure(name, true)?;
+        verdicts.extend(verdict::verdicts(&document)?);
+    }
     println!("{}", verdict::table(&verdicts).to_text());
     println!("report: {}", report::write()?.display());
     Ok(ExitCode::SUCCESS)

@@ -12,7 +12,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::primitives::{Got, Held, Shared, primitives};
-use super::served::{Handle, Served};
+use super::served::{Handle, Served, Workers};
 use corank::{Config, CoroutineId, JoinError, Policy, Priority, Step, SystemView, yield_now};
 use corank_model as model;
 use corank_model::{
@@ -41,17 +41,17 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Replays every trace, each on a fresh executor: of one thread or, `shared`, one that several workers could share.
+/// Replays every trace, each on a fresh executor that these workers serve.
 ///
 /// # Panics
 /// If a question of a trace cannot be answered.
 #[must_use]
-pub fn replay_all(shared: bool) -> Verdict {
+pub fn replay_all(workers: Workers) -> Verdict {
     let mut verdict = Verdict::default();
     for (name, text) in TRACES {
         let file = format!("spec/traces/{name}.trace");
         let trace = Trace::parse(&file, text).expect("the traces are well-formed");
-        match replay(&trace, &mut CoreHome::new(shared)) {
+        match replay(&trace, &mut CoreHome::new(workers)) {
             Ok(report) => {
                 assert_eq!(report.unanswered, 0, "{file}");
                 match report.skipped {
@@ -79,8 +79,7 @@ fn panic_on_purpose() -> ! {
 #[derive(Default)]
 pub struct CoreHome {
     inner: Rc<Inner>,
-    /// It is one that several workers could share; one does.
-    shared: bool,
+    workers: Workers,
 }
 
 #[derive(Default)]
@@ -334,12 +333,12 @@ impl<F: Future> Future for Wait<'_, F> {
 }
 
 impl CoreHome {
-    /// Before its first scene. `shared`: on an executor that several workers could share.
+    /// Before its first scene.
     #[must_use]
-    pub fn new(shared: bool) -> Self {
+    pub fn new(workers: Workers) -> Self {
         CoreHome {
             inner: Rc::default(),
-            shared,
+            workers,
         }
     }
 }
@@ -358,12 +357,12 @@ impl Home for CoreHome {
         if let Some(capacity) = settings.capacity {
             config = config.capacity(capacity);
         }
-        let shared = self.shared;
-        drop(core::mem::replace(self, CoreHome::new(shared)));
+        let workers = self.workers;
+        drop(core::mem::replace(self, CoreHome::new(workers)));
         self.inner
             .asks
             .set(settings.global == model::Global::Strict);
-        let executor = Served::new(config, self.shared);
+        let executor = Served::new(config, workers);
         *self.inner.shared.borrow_mut() = Some(primitives(settings, &executor));
         *self.inner.executor.borrow_mut() = Some(Rc::new(executor));
     }

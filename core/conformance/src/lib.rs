@@ -11,14 +11,22 @@ mod primitives;
 mod served;
 
 pub use home::{CoreHome, Verdict, replay_all};
+pub use served::Workers;
 
-/// Replays every trace on both kinds of executors.
+/// Replays every trace on all kinds of executors.
 #[must_use]
 pub fn verdict() -> Verdict {
-    let mut both = replay_all(false);
-    let shared = replay_all(true);
-    both.passed += shared.passed;
-    both.skipped += shared.skipped;
-    both.failures.extend(shared.failures);
-    both
+    let mut all = Verdict::default();
+    for workers in [
+        Workers::None,
+        Workers::One,
+        #[cfg(feature = "std")]
+        Workers::Threads,
+    ] {
+        let verdict = replay_all(workers);
+        all.passed += verdict.passed;
+        all.skipped += verdict.skipped;
+        all.failures.extend(verdict.failures);
+    }
+    all
 }

@@ -8,7 +8,7 @@ use core::pin::Pin;
 use super::served::Served;
 use corank::key::Keys;
 use corank::sync::{Channel, Event, Mutex, Semaphore};
-use corank::{Place, time, workers};
+use corank::{Place, SharedExecutor, time, workers};
 use corank_model::{Op, Settings};
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -60,12 +60,18 @@ macro_rules! primitives {
 pub(crate) fn primitives(settings: &Settings, executor: &Served) -> Rc<dyn Shared> {
     match executor {
         Served::Single(_) => Rc::new(primitives!(settings, time::sleep_until, new())),
-        Served::Shared(executor) => Rc::new(primitives!(
-            settings,
-            workers::sleep_until,
-            new_in(executor)
-        )),
+        Served::Shared(executor) => shared_primitives(settings, executor),
+        #[cfg(feature = "std")]
+        Served::Threads(executor) => shared_primitives(settings, executor),
     }
+}
+
+fn shared_primitives(settings: &Settings, executor: &SharedExecutor) -> Rc<dyn Shared> {
+    Rc::new(primitives!(
+        settings,
+        workers::sleep_until,
+        new_in(executor)
+    ))
 }
 
 /// A channel of any capacity.

@@ -1,5 +1,5 @@
-//! An executor of one thread, or a shared one that one worker serves, under one interface: what a test says of the one
-//! holds for the other.
+//! An executor of one thread, or a shared one that one worker or several threads serve, under one interface: what a test says of the one
+//! holds for the others.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -10,16 +10,47 @@ use corank::{
     SharedExecutor, SharedHandle, SpawnError, State, Step, SystemView,
 };
 
+/// Who polls an executor's coroutines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Workers {
+    /// It is an executor of one thread.
+    #[default]
+    None,
+    /// It could be shared; one worker serves it.
+    One,
+    /// It is shared: each step is made by another thread, beside an idle worker of the test's.
+    #[cfg(feature = "std")]
+    Threads,
+}
+
 pub(crate) enum Served {
     Single(Executor),
     Shared(SharedExecutor),
+    #[cfg(feature = "std")]
+    Threads(SharedExecutor),
 }
 
-/// A future for a shared executor that one thread uses, and drops.
+/// A future for a shared executor that one thread at a time uses, and drops.
 pub(crate) struct OnOneThread<F>(pub(crate) F);
 
-// SAFETY: it is not sent anywhere.
+// SAFETY: it is sent nowhere but to a thread for whose end the sender waits ([`on_another_thread`]).
 unsafe impl<F> Send for OnOneThread<F> {}
+
+/// Calls `run` on a thread of its own, and waits until that has ended.
+#[cfg(feature = "std")]
+fn on_another_thread<R: Send>(run: impl FnOnce() -> R) -> R {
+    struct Lent<F>(F);
+    // SAFETY: the thread that lends it does nothing until the other one has ended.
+    unsafe impl<F> Send for Lent<F> {}
+    impl<R, F: FnOnce() -> R> Lent<F> {
+        fn call(self) -> R {
+            (self.0)()
+        }
+    }
+    let lent = Lent(run);
+    std::thread::scope(|scope| scope.spawn(|| lent.call()).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
 
 impl<F: Future<Output: Send>> Future for OnOneThread<F> {
     type Output = F::Output;
@@ -36,16 +67,19 @@ macro_rules! either {
         match $served {
             Served::Single($executor) => $call,
             Served::Shared($executor) => $call,
+            #[cfg(feature = "std")]
+            Served::Threads($executor) => $call,
         }
     };
 }
 
 impl Served {
-    pub(crate) fn new(config: Config, shared: bool) -> Self {
-        if shared {
-            Self::Shared(SharedExecutor::with(config))
-        } else {
-            Self::Single(Executor::with(config))
+    pub(crate) fn new(config: Config, workers: Workers) -> Self {
+        match workers {
+            Workers::None => Self::Single(Executor::with(config)),
+            Workers::One => Self::Shared(SharedExecutor::with(config)),
+            #[cfg(feature = "std")]
+            Workers::Threads => Self::Threads(SharedExecutor::with(config)),
         }
     }
 
@@ -62,12 +96,21 @@ impl Served {
             Self::Shared(executor) => {
                 Handle::Shared(executor.spawn(priority, OnOneThread(future))?)
             }
+            #[cfg(feature = "std")]
+            Self::Threads(executor) => {
+                Handle::Shared(executor.spawn(priority, OnOneThread(future))?)
+            }
         })
     }
 
     pub(crate) fn step_under(&self, view: &impl SystemView) -> Step {
         match self {
             Self::Single(executor) => executor.step_under(view),
+            #[cfg(feature = "std")]
+            Self::Threads(executor) => {
+                let _idle = executor.worker(Waker::noop().clone());
+                on_another_thread(|| (executor.worker(Waker::noop().clone())).step_under(view))
+            }
             // Workers come and go between two steps.
             Self::Shared(executor) => (executor.worker(Waker::noop().clone())).step_under(view),
         }

@@ -110,7 +110,7 @@ impl Scheduler {
     }
 
     /// The seats from which coroutines are run.
-    pub(super) fn seats(&self) -> impl Iterator<Item = &Seat> {
+    pub(crate) fn seats(&self) -> impl Iterator<Item = &Seat> {
         let mut next = self.seats.get();
         core::iter::from_fn(move || {
             // SAFETY: a seat in the list is in its place, and leaves the list before it goes.

@@ -9,6 +9,7 @@
 
 #[cfg(feature = "alloc")]
 #[path = "../../conformance/src/served.rs"]
+#[allow(unreachable_pub, reason = "public in the crate whose part it is")]
 pub(crate) mod served;
 
 use std::cell::{Cell, RefCell};

@@ -2,7 +2,7 @@
 
 use crate::cgroup::Groups;
 use crate::work::{self, PERIOD};
-use crate::{Model, Options, own_folder, this_program};
+use crate::{Model, Options, alone, own_folder, this_program};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -21,6 +21,11 @@ const BULK_PROCESSES: usize = 2;
 const SETTLE: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(options: &Options) -> Result<()> {
+    // Once: the count is the same on every run.
+    alone::count(0)?;
+    if options.alone {
+        return Ok(());
+    }
     pin()?;
     let (runs, seconds) = if options.quick { (3, 1) } else { (5, 4) };
     let models = match options.models.as_slice() {

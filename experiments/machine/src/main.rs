@@ -8,7 +8,10 @@
 //! - `relaxed`, `strict`: all are in one domain.
 //! - `nice`: the bulk processes are at nice 19.
 //! - `cgroup`: the urgent process's group has 100 times the weight of the bulk processes'.
+//!
+//! Beside that: what the domain costs a process that is alone in it, in instructions of a yield.
 
+mod alone;
 mod bulk;
 mod cgroup;
 mod conductor;
@@ -28,6 +31,9 @@ struct Options {
     /// Only these models
     #[arg(long, value_delimiter = ',')]
     models: Vec<Model>,
+    /// Only the instructions of a yield
+    #[arg(long)]
+    alone: bool,
     /// Only these numbers of bulk threads
     #[arg(long, value_delimiter = ',')]
     bulk: Vec<usize>,
@@ -49,6 +55,13 @@ enum Role {
     Urgent(Part),
     /// As much work as there is time for
     Bulk(Part),
+    /// Nothing but yields, which are counted
+    Yields {
+        #[command(flatten)]
+        part: Part,
+        #[arg(long)]
+        executor: alone::Kind,
+    },
 }
 
 /// What a process has to know.
@@ -153,6 +166,7 @@ fn main() -> Result<()> {
     match &options.role {
         Some(Role::Urgent(part)) => urgent::run(part),
         Some(Role::Bulk(part)) => bulk::run(part),
+        Some(Role::Yields { part, executor }) => alone::run(part, *executor),
         None => conductor::run(&options),
     }
 }

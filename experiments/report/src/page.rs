@@ -7,8 +7,10 @@ use crate::firmware;
 use crate::gateway;
 use crate::global;
 use crate::latency;
+use crate::levels;
 use crate::machine;
 use crate::scheduler;
+use crate::server;
 use crate::table::{Table, escape, figure};
 use crate::verdict::{self, Verdict};
 use anyhow::Result;
@@ -51,7 +53,7 @@ fn targets(verdicts: &[Verdict]) -> String {
             "<tr class=\"{class}\"><td>{mark} {}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td>{}</td></tr>\n",
             verdict.word(),
             escape(&verdict.claim),
-            verdict.limit,
+            verdict.limit(),
             verdict.measured.map(figure).unwrap_or_default(),
             escape(&verdict.at)
         )
@@ -81,6 +83,8 @@ pub fn figures(document: &Document) -> Result<Vec<(String, String)>> {
         "edge" => figures = edge::figures(document)?,
         "gateway" => figures = gateway::figures(document)?,
         "global" => figures = global::figures(document)?,
+        "tcp-models" => figures = server::figures(document)?,
+        "tcp-priority" => figures = levels::figures(document)?,
         _ => {}
     }
     Ok(figures)
@@ -104,6 +108,8 @@ fn section(document: &Document) -> Result<String> {
         "core" => ("The scheduler alone, on the host", ABOUT_CORE),
         "linux-latency" => ("Urgent requests in one Linux process", latency::ABOUT),
         "global" => ("Relaxed and strict global priority", global::ABOUT),
+        "tcp-models" => ("A TCP server: coroutines and threads", server::ABOUT),
+        "tcp-priority" => ("A TCP server: priorities under overload", levels::ABOUT),
         "linux-machine" => ("An urgent Linux process beside bulk ones", machine::ABOUT),
         "mcu-switch" => ("A switch on a Cortex-M4", ABOUT_MCU_SWITCH),
         "mcu-size" => ("Code and RAM on a Cortex-M4", ABOUT_MCU_SIZE),
@@ -119,6 +125,7 @@ fn section(document: &Document) -> Result<String> {
         "core" => scheduler::tables(document),
         "edge" => edge::tables(document),
         "gateway" => gateway::tables(document),
+        "tcp-models" => server::tables(document),
         "mcu-switch" => vec![plain_table(document), firmware::exception_model()],
         _ => vec![plain_table(document)],
     };

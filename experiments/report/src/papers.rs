@@ -64,6 +64,43 @@ pub const B: &[(u32, &[Point])] = &[
     ),
 ];
 
+/// A published point of the TCP server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Served {
+    /// K: the kernel, U: the process; C: coroutines, T: threads.
+    pub model: &'static str,
+    /// Connections.
+    pub connections: u32,
+    /// Requests per second.
+    pub throughput: f64,
+    /// Mean latency in milliseconds.
+    pub latency: f64,
+}
+
+const fn served(model: &'static str, connections: u32, throughput: f64, latency: f64) -> Served {
+    Served {
+        model,
+        connections,
+        throughput,
+        latency,
+    }
+}
+
+/// The TCP server of the shared scheduler, on four cores of 100 MHz (the project of seed 002). With kernel and user threads 96 connections failed.
+pub const SERVER: &[Served] = &[
+    served("KCUC", 1, 19.5, 167.0),
+    served("KCUC", 8, 153.0, 170.0),
+    served("KCUC", 64, 487.0, 588.0),
+    served("KCUC", 96, 491.0, 975.0),
+    served("KTUT", 1, 40.1, 25.0),
+    served("KTUT", 8, 154.0, 167.0),
+    served("KTUT", 64, 94.0, 5993.0),
+    served("KTUC", 1, 43.3, 16.0),
+    served("KTUC", 8, 238.0, 71.0),
+    served("KTUC", 64, 517.0, 554.0),
+    served("KTUC", 96, 477.0, 1040.0),
+];
+
 /// The published point of an experiment at `n`; `bytes` only matters in B.
 pub fn find(experiment: &str, bytes: Option<f64>, n: f64) -> Option<Point> {
     let points = match experiment {

@@ -7,8 +7,10 @@ use crate::firmware;
 use crate::gateway;
 use crate::global;
 use crate::latency;
+use crate::levels;
 use crate::machine;
 use crate::scheduler;
+use crate::server;
 use crate::table::{Table, figure};
 use anyhow::Result;
 
@@ -32,6 +34,14 @@ impl Verdict {
     /// Whether the target is met; `None` if it was not measured.
     pub fn met(&self) -> Option<bool> {
         self.measured.map(|measured| measured <= self.limit)
+    }
+
+    /// The limit, to be read.
+    pub fn limit(&self) -> String {
+        // A ratio of whole numbers may have no end.
+        let rounded = format!("{:.4}", self.limit);
+        let shown = rounded.trim_end_matches('0').trim_end_matches('.');
+        shown.to_string()
     }
 
     /// `met`, `MISSED` or `not measured`.
@@ -60,6 +70,8 @@ pub fn verdicts(document: &Document) -> Result<Vec<Verdict>> {
         "linux-latency" => latency::verdicts(document),
         "global" => global::verdicts(document),
         "linux-machine" => machine::verdicts(document),
+        "tcp-models" => server::verdicts(document),
+        "tcp-priority" => levels::verdicts(document),
         "mcu-switch" => firmware::switch_verdicts(document),
         "mcu-size" => firmware::size_verdicts(document),
         _ => Vec::new(),
@@ -119,7 +131,7 @@ pub fn table(verdicts: &[Verdict]) -> Table {
         table.push(vec![
             verdict.word().to_string(),
             verdict.measured.map(figure).unwrap_or_default(),
-            format!("{}", verdict.limit),
+            verdict.limit(),
             format!("{}{place}", verdict.claim),
         ]);
     }

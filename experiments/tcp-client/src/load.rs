@@ -1,9 +1,11 @@
 //! Connections that ask the server for products of matrices, and check every answer.
 //!
 //! As in seed 002, section 5: a connection sends a request, waits for the answer, and sends the next one when the period is over, counted
-//! from the request before; an answer that is late delays the next request.
+//! from the request before; an answer that is late delays the next request. Under overload there is no period, and a connection may have
+//! several requests under way: it sends the next one when the oldest is answered.
 
 use anyhow::{Context, Result, ensure};
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Barrier;
@@ -20,17 +22,36 @@ const REQUESTS: u8 = 0;
 const MEMORY: u8 = 1;
 const END: u8 = 2;
 
+/// What a connection does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) level: u8,
+    /// From one request to the next.
+    period: Duration,
+    /// Requests that are under way at once, at least 1.
+    window: usize,
+}
+
+impl Kind {
+    /// The period is in milliseconds.
+    pub(crate) fn new(level: u8, period: u64, window: usize) -> Self {
+        Self {
+            level,
+            period: Duration::from_millis(period),
+            window,
+        }
+    }
+}
+
 /// One kind of load.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     /// Port of this computer that leads to the server.
     pub(crate) port: u16,
-    /// The level of each connection.
-    pub(crate) levels: Vec<u8>,
+    /// What each connection does.
+    pub(crate) kinds: Vec<Kind>,
     /// Rows of a matrix.
     pub(crate) rows: u16,
-    /// From one request to the next.
-    pub(crate) period: Duration,
     /// How long requests are sent.
     pub(crate) duration: Duration,
 }
@@ -39,6 +60,8 @@ pub(crate) struct Load {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connection {
     pub(crate) level: u8,
+    /// Answers that came while requests were sent.
+    pub(crate) in_time: u64,
     /// From each request to its answer.
     pub(crate) latencies: Vec<Duration>,
     /// Answers with other bytes than they should have.
@@ -51,7 +74,7 @@ pub(crate) struct Connection {
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) connections: Vec<Connection>,
-    /// From the first request to the end.
+    /// How long requests were sent.
     pub(crate) took: Duration,
     /// Bytes of memory that the server's machine used for all connections.
     pub(crate) memory: u64,
@@ -61,51 +84,49 @@ pub(crate) struct Outcome {
 pub(crate) fn run(load: &Load) -> Result<Outcome> {
     let before = memory(load.port)?;
     let mut streams = Vec::new();
-    for (number, &level) in load.levels.iter().enumerate() {
-        let mut stream = greet(load.port, level, REQUESTS, load.rows)
+    for (number, &kind) in load.kinds.iter().enumerate() {
+        let mut stream = greet(load.port, kind.level, REQUESTS, load.rows)
             .with_context(|| format!("connection {number}"))?;
         // The first answer shows that the connection's tasks are there.
         let mut first = Connection::default();
-        ask(&mut stream, load.rows, 0, &mut first)
+        Dialogue::new(&mut stream, load.rows, &mut first)
+            .ask_and_check()
             .with_context(|| format!("connection {number}"))?;
         ensure!(first.wrong == 0, "connection {number}: a wrong answer");
-        streams.push((level, stream));
+        streams.push((kind, stream));
     }
     let memory = memory(load.port)?.saturating_sub(before);
     let ready = Barrier::new(streams.len() + 1);
-    let (connections, took) = thread::scope(|scope| {
+    let connections = thread::scope(|scope| {
         let count = streams.len() as u32;
         let mut threads = Vec::new();
-        for (number, (level, stream)) in streams.into_iter().enumerate() {
+        for (number, (kind, stream)) in streams.into_iter().enumerate() {
             let ready = &ready;
             // Spread over the period.
-            let delay = load.period * number as u32 / count;
+            let delay = kind.period * number as u32 / count;
             let body = move || {
                 ready.wait();
                 thread::sleep(delay);
                 let mut connection = Connection {
-                    level,
+                    level: kind.level,
                     ..Connection::default()
                 };
-                if converse(stream, load, &mut connection).is_err() {
-                    connection.lost += 1;
-                }
+                connection.lost = converse(stream, kind, load, &mut connection);
                 connection
             };
             let builder = thread::Builder::new().stack_size(STACK);
             threads.push(builder.spawn_scoped(scope, body).context("no thread")?);
         }
         ready.wait();
-        let start = Instant::now();
         let connections: Vec<Connection> = threads
             .into_iter()
             .map(|thread| thread.join().expect("a connection's thread does not panic"))
             .collect();
-        anyhow::Ok((connections, start.elapsed()))
+        anyhow::Ok(connections)
     })?;
     Ok(Outcome {
         connections,
-        took,
+        took: load.duration,
         memory,
     })
 }
@@ -132,32 +153,85 @@ fn greet(port: u16, level: u8, purpose: u8, rows: u16) -> Result<TcpStream> {
     Ok(stream)
 }
 
-fn converse(mut stream: TcpStream, load: &Load, connection: &mut Connection) -> Result<()> {
-    let start = Instant::now();
-    let mut due = start;
-    let mut number = 0;
-    while start.elapsed() < load.duration {
-        number += 1;
-        ask(&mut stream, load.rows, number, connection)?;
-        due = (due + load.period).max(Instant::now());
-        thread::sleep(due.saturating_duration_since(Instant::now()));
-    }
-    Ok(())
+/// Returns how many requests were not answered.
+fn converse(mut stream: TcpStream, kind: Kind, load: &Load, connection: &mut Connection) -> u64 {
+    let mut dialogue = Dialogue::new(&mut stream, load.rows, connection);
+    // What is broken off then has requests under way that nobody answers.
+    let _ = dialogue.run(kind, load.duration);
+    dialogue.under_way.len() as u64
 }
 
-/// One request and its answer.
-fn ask(stream: &mut TcpStream, rows: u16, number: u64, connection: &mut Connection) -> Result<()> {
-    let rows = usize::from(rows);
-    let matrix: Vec<u32> = (0..rows * rows)
-        .map(|place| (place as u32 ^ number as u32).wrapping_mul(2_654_435_761))
-        .collect();
-    let start = Instant::now();
-    stream.write_all(&message(number, &matrix))?;
-    let mut answer = vec![0; 8 + 4 * rows * rows];
-    stream.read_exact(&mut answer)?;
-    connection.latencies.push(start.elapsed());
-    connection.wrong += u64::from(answer != message(number, &square(&matrix, rows)));
-    Ok(())
+/// Requests and answers of one connection.
+struct Dialogue<'a> {
+    stream: &'a mut TcpStream,
+    rows: usize,
+    connection: &'a mut Connection,
+    /// The last request's number.
+    number: u64,
+    /// When the requests were sent that are not answered yet, and the answers that they should get. Oldest first.
+    under_way: VecDeque<(Instant, Vec<u8>)>,
+    answer: Vec<u8>,
+}
+
+impl<'a> Dialogue<'a> {
+    fn new(stream: &'a mut TcpStream, rows: u16, connection: &'a mut Connection) -> Self {
+        let rows = usize::from(rows);
+        Self {
+            stream,
+            rows,
+            connection,
+            number: 0,
+            under_way: VecDeque::new(),
+            answer: vec![0; 8 + 4 * rows * rows],
+        }
+    }
+
+    fn run(&mut self, kind: Kind, duration: Duration) -> Result<()> {
+        let start = Instant::now();
+        let mut due = start;
+        for _ in 1..kind.window {
+            self.ask()?;
+        }
+        while start.elapsed() < duration {
+            self.ask_and_check()?;
+            self.connection.in_time += u64::from(start.elapsed() < duration);
+            due = (due + kind.period).max(Instant::now());
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+        while !self.under_way.is_empty() {
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    fn ask_and_check(&mut self) -> Result<()> {
+        self.ask()?;
+        self.check()
+    }
+
+    /// Sends a request.
+    fn ask(&mut self) -> Result<()> {
+        self.number += 1;
+        let number = self.number;
+        let matrix: Vec<u32> = (0..self.rows * self.rows)
+            .map(|place| (place as u32 ^ number as u32).wrapping_mul(2_654_435_761))
+            .collect();
+        let request = message(number, &matrix);
+        let expected = message(number, &square(&matrix, self.rows));
+        self.under_way.push_back((Instant::now(), expected));
+        self.stream.write_all(&request)?;
+        Ok(())
+    }
+
+    /// Waits for the answer to the oldest request.
+    fn check(&mut self) -> Result<()> {
+        self.stream.read_exact(&mut self.answer)?;
+        if let Some((sent, expected)) = self.under_way.pop_front() {
+            self.connection.latencies.push(sent.elapsed());
+            self.connection.wrong += u64::from(self.answer != expected);
+        }
+        Ok(())
+    }
 }
 
 fn message(number: u64, matrix: &[u32]) -> Vec<u8> {

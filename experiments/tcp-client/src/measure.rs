@@ -1,6 +1,6 @@
 //! Which loads are run, and what is printed of them.
 
-use crate::load::{self, Connection, Load, Outcome};
+use crate::load::{self, Connection, Kind, Load, Outcome};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -13,31 +13,51 @@ pub(crate) struct Settings {
     pub(crate) servers: Vec<(String, u16)>,
 }
 
-/// From one request of a connection to the next, in milliseconds: as in seed 002, section 5.1; and none, so that the server never has nothing to
-/// do.
-const PERIODS: [u64; 2] = [100, 0];
+/// How requests follow each other.
+struct Pace {
+    /// From one request of a connection to the next, in milliseconds.
+    period: u64,
+    /// Requests of a connection that are under way at once.
+    window: usize,
+}
+
+/// As in seed 002, section 5.1; the next request with each answer, so that the round trip is what is measured; and more under way than the
+/// message buffers of the server hold, so that no task of it ever waits for the network between.
+const PACES: [Pace; 3] = [
+    Pace {
+        period: 100,
+        window: 1,
+    },
+    Pace {
+        period: 0,
+        window: 1,
+    },
+    Pace {
+        period: 0,
+        window: 16,
+    },
+];
 
 /// Seed 002, section 5.1.
 pub(crate) fn models(settings: &Settings) -> Result<()> {
     let (connections, matrices, seconds, runs): (&[usize], &[u16], u64, u32) = if settings.quick {
         (&[1, 8, 64], &[1, 20], 1, 1)
     } else {
-        (&[1, 2, 4, 8, 16, 32, 64, 96, 128], &[1, 15, 20], 3, 3)
+        (&[1, 2, 4, 8, 16, 32, 64, 96, 128], &[1, 15, 20], 2, 3)
     };
     for run in 0..runs {
-        for period in PERIODS {
+        for Pace { period, window } in PACES {
             for &rows in matrices {
                 for &count in connections {
                     for (model, port) in &settings.servers {
                         let outcome = load::run(&Load {
                             port: *port,
-                            levels: vec![DEFAULT_LEVEL; count],
+                            kinds: vec![Kind::new(DEFAULT_LEVEL, period, window); count],
                             rows,
-                            period: Duration::from_millis(period),
                             duration: Duration::from_secs(seconds),
                         })?;
                         let point = format!(
-                            r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"period":{period},"harts":{},"run":{run}"#,
+                            r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"period":{period},"window":{window},"harts":{},"run":{run}"#,
                             settings.harts
                         );
                         show(&point, &outcome.connections, outcome.took);
@@ -51,38 +71,67 @@ pub(crate) fn models(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Seed 002, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone;
-/// all connections under overload; and as many, all at one level.
+/// A load that somebody wants to look at.
+pub(crate) struct One {
+    pub(crate) connections: usize,
+    pub(crate) rows: u16,
+    /// In milliseconds.
+    pub(crate) period: u64,
+    pub(crate) window: usize,
+    pub(crate) seconds: u64,
+}
+
+/// One load for each of the servers.
+pub(crate) fn one(load: &One, servers: &[(String, u16)]) -> Result<()> {
+    for (model, port) in servers {
+        let outcome = load::run(&Load {
+            port: *port,
+            kinds: vec![Kind::new(DEFAULT_LEVEL, load.period, load.window); load.connections],
+            rows: load.rows,
+            duration: Duration::from_secs(load.seconds),
+        })?;
+        let point = format!(r#""model":"{model}","connections":{}"#, load.connections);
+        show(&point, &outcome.connections, outcome.took);
+    }
+    Ok(())
+}
+
+/// Seed 002, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone; all,
+/// with those of the other levels as fast as they are answered; and the same with all at one level.
 pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     const LEVELS: u8 = 8;
     const EACH: usize = 16;
+    const PERIOD: u64 = 50;
     let (seconds, runs) = if settings.quick { (2, 1) } else { (5, 3) };
-    let by_level: Vec<u8> = (0..LEVELS).flat_map(|level| [level; EACH]).collect();
-    let one_level = vec![LEVELS / 2; by_level.len()];
+    // The paced ones stay so: what is asked is how they fare beside those that take all that they can get.
+    let load = |level: fn(u8) -> u8, period: fn(u8) -> u64| -> Vec<Kind> {
+        (0..LEVELS)
+            .flat_map(|own| [Kind::new(level(own), period(own), 1); EACH])
+            .collect()
+    };
+    let greedy = |level: u8| if level == 0 { PERIOD } else { 0 };
     let loads = [
-        ("level-0-alone", vec![0; EACH], 50),
-        ("full", by_level.clone(), 50),
-        // The next request comes with the answer: the server never has nothing to do.
-        ("overload", by_level, 0),
-        ("overload-one-level", one_level, 0),
+        ("level-0-alone", vec![Kind::new(0, PERIOD, 1); EACH]),
+        ("full", load(|level| level, |_| PERIOD)),
+        ("overload", load(|level| level, greedy)),
+        ("overload-one-level", load(|_| LEVELS / 2, greedy)),
     ];
     for run in 0..runs {
-        for (name, levels, period) in &loads {
-            for (_, port) in &settings.servers {
+        for (name, kinds) in &loads {
+            for (model, port) in &settings.servers {
                 let Outcome {
                     connections, took, ..
                 } = load::run(&Load {
                     port: *port,
-                    levels: levels.clone(),
+                    kinds: kinds.clone(),
                     rows: 20,
-                    period: Duration::from_millis(*period),
                     duration: Duration::from_secs(seconds),
                 })?;
-                let mut shown: Vec<u8> = levels.clone();
+                let mut shown: Vec<u8> = kinds.iter().map(|kind| kind.level).collect();
                 shown.dedup();
                 for level in shown {
                     let point = format!(
-                        r#""experiment":"tcp-priority","model":"strict","priority":{level},"load":"{name}","harts":{},"run":{run}"#,
+                        r#""experiment":"tcp-priority","model":"{model}","priority":{level},"load":"{name}","harts":{},"run":{run}"#,
                         settings.harts
                     );
                     let own: Vec<Connection> = connections
@@ -125,7 +174,7 @@ fn show(point: &str, connections: &[Connection], took: Duration) {
         point,
         "throughput",
         "requests/s",
-        latencies.len() as f64 / took.as_secs_f64(),
+        sum(|connection| connection.in_time) / took.as_secs_f64(),
     );
     row(
         point,

@@ -204,10 +204,13 @@ extern "C" fn boot(hart: usize, tree_address: usize) {
         machine.harts().len(),
         tree.cpus().count()
     );
+    if !cfg!(feature = "conformance") {
+        process::start_first(&arguments);
+    }
+    crate::hart::start_others(&machine);
+    // While the others serve the kernel's executor.
     #[cfg(feature = "conformance")]
     crate::conformance::run();
-    process::start_first(&arguments);
-    crate::hart::start_others(&machine);
 }
 
 /// What comes after [`boot`], on an empty stack.

@@ -17,7 +17,7 @@ use corank::{Levels, Priority, SharedExecutor, Step, SystemView, Worker};
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use core::task::{RawWaker, RawWakerVTable, Waker};
 use sbi_rt::HartMask;
 use spin::Once;
@@ -268,12 +268,7 @@ unsafe extern "C" {
 /// A hart may come to the kernel's first instruction instead: OpenSBI 1.1, for one, says that a hart shall start and only then where, and one
 /// that looks in between goes where the first hart went. So what it needs lies at a fixed place, and that entry leads there, too, from the second time on.
 pub(crate) fn start_others(machine: &Machine) {
-    let harts = if cfg!(feature = "several-harts") {
-        machine.harts()
-    } else {
-        &machine.harts()[..1]
-    };
-    for (index, &id) in harts.iter().enumerate().skip(1) {
+    for (index, &id) in machine.harts().iter().enumerate().skip(1) {
         START.satp.store(kernel_space::satp(), Ordering::Relaxed);
         START
             .stack
@@ -378,17 +373,20 @@ pub(crate) fn interrupt_elsewhere(satp: usize) {
 
 /// Returns when what was being polled, cancelled or dropped on any hart when this was called is over, and nothing is kept of it.
 pub(crate) async fn settle() {
-    // What ends on one hart may cancel what runs on another: it is over when a whole round has ended nothing more.
+    // What ends on one hart may cancel what another hart polls, and that ends only in the round behind: so it is over when two rounds in a
+    // row have ended nothing.
     let mut live = executor().live();
-    while count() > 1 {
+    let mut quiet = 0;
+    while count() > 1 && quiet < 2 {
         all_come_back().await;
         let before = core::mem::replace(&mut live, executor().live());
-        if live == before {
-            break;
-        }
+        quiet = if live == before { quiet + 1 } else { 0 };
     }
     executor().trim();
 }
+
+/// Harts that sleep until another one begins a round of its main loop, bit by index. Whoever begins one takes them out and wakes them.
+static AWAIT_A_ROUND: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits until every hart has come back to its main loop.
 async fn all_come_back() {
@@ -396,12 +394,27 @@ async fn all_come_back() {
     corank::yield_now().await;
     let rounds = || all().map(|page| page.rounds.load(Ordering::Acquire));
     let before: heapless::Vec<u64, MAX_HARTS> = rounds().collect();
-    for page in all() {
-        // Whatever it does, it comes back for a call: polls end early, user mode and sleep end at once.
-        sbi_rt::send_ipi(HartMask::from_mask_base(1, page.id));
-    }
-    while rounds().zip(&before).any(|(now, before)| now == *before) {
+    // Whatever a hart does, it comes back for a call: polls end early, user mode and sleep end at once.
+    call_all(usize::MAX);
+    let is_waiting = || rounds().zip(&before).any(|(now, before)| now == *before);
+    while is_waiting() {
+        // It stays ready, so that nothing less urgent comes first. But unless it is itself to come back its hart sleeps rather than spins: the
+        // host may need the processor for the others. Said before the look: whoever begins a round after it wakes this hart, as any
+        // interrupt does.
+        AWAIT_A_ROUND.fetch_or(1 << index(), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let own = this().rounds.load(Ordering::Relaxed);
+        if before.get(index()) != Some(&own) && is_waiting() {
+            riscv::asm::wfi();
+        }
         corank::yield_now().await;
+    }
+}
+
+/// Calls the harts whose bit is set.
+fn call_all(harts: usize) {
+    for page in all().filter(|page| harts >> page.index & 1 != 0) {
+        sbi_rt::send_ipi(HartMask::from_mask_base(1, page.id));
     }
 }
 
@@ -493,6 +506,11 @@ fn go_round() -> bool {
     let rounds = page.rounds.load(Ordering::Relaxed) + 1;
     // Release: what was done in the round before is over for whoever sees this one begin.
     page.rounds.store(rounds, Ordering::Release);
+    // Between the store and the look: whoever is about to sleep sees the one, or is seen by the other.
+    fence(Ordering::SeqCst);
+    if AWAIT_A_ROUND.load(Ordering::Relaxed) != 0 {
+        call_all(AWAIT_A_ROUND.swap(0, Ordering::SeqCst) & !(1 << page.index));
+    }
     page.index < LIMIT.load(Ordering::Acquire)
 }
 

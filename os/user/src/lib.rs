@@ -43,7 +43,9 @@ pub mod thread;
 pub mod time;
 pub mod vdso;
 
-pub use corank::{self, JoinError, JoinHandle, Priority, SpawnError, spawn, spawn_with, yield_now};
+pub use corank::{
+    self, JoinError, JoinHandle, Policy, Priority, SpawnError, spawn, spawn_with, yield_now,
+};
 pub use entry::arguments;
 pub use raw::Error;
 pub use runtime::block_on;

@@ -15,7 +15,9 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use corank::{Config, Executor, Interrupted, Levels, Priority, Published, Step, SystemView};
+use corank::{
+    Config, Executor, Interrupted, Levels, Policy, Priority, Published, Step, SystemView,
+};
 use corank_abi::call;
 
 use crate::interrupt::{self, Present};
@@ -79,12 +81,27 @@ pub fn run<T: 'static>(
     global: Global,
     main: impl Future<Output = T> + 'static,
 ) -> T {
+    run_under(Policy::Strict, priority, global, main)
+}
+
+/// [`run`] with a policy of choosing among the levels: under [`Policy::Bounded`] no level starves (rules B2 to B6).
+///
+/// # Panics
+/// As [`block_on`].
+pub fn run_under<T: 'static>(
+    policy: Policy,
+    priority: Priority,
+    global: Global,
+    main: impl Future<Output = T> + 'static,
+) -> T {
     if self::global() != global {
         set_global(global);
     }
     let presence = Presence::new();
     let ring = Ring::try_here();
-    let mut config = (Config::new().clock(time::nanoseconds)).notify(interrupt::waker());
+    let mut config = (Config::new().policy(policy))
+        .clock(time::nanoseconds)
+        .notify(interrupt::waker());
     if let Some(published) = presence.published() {
         config = config.publish_to(published);
     }

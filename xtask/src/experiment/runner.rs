@@ -60,10 +60,7 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
 fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
     let program = format!("experiment-{}", name.text());
     let parts = plan::parts(name, quick);
-    let mut image = build::build(&[], None, &mut listener.progress)?;
-    if parts.iter().any(|part| part.harts > 1) {
-        image.kernel = build::kernel_with("several-harts", &mut listener.progress)?;
-    }
+    let image = build::build(&[], None, &mut listener.progress)?;
     listener
         .progress
         .set_total(parts.iter().map(|part| part.rows).sum());

@@ -8,12 +8,31 @@ use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// The models of `tcp-server`, and the ports at which they listen.
-const MODELS: [(&str, u16); 4] = [
-    ("KCUC", 1001),
-    ("KTUC", 1002),
-    ("KCUT", 1003),
-    ("KTUT", 1004),
+/// A model of `tcp-server`.
+struct Model {
+    /// In the results.
+    row: &'static str,
+    /// On the server's command line.
+    server: &'static str,
+    /// Where it listens.
+    port: u16,
+}
+
+const fn model(row: &'static str, server: &'static str, port: u16) -> Model {
+    Model { row, server, port }
+}
+
+/// Who serves calls in the kernel, and who runs in the process.
+const MODELS: &[Model] = &[
+    model("KCUC", "KCUC", 1001),
+    model("KTUC", "KTUC", 1002),
+    model("KCUT", "KCUT", 1003),
+    model("KTUT", "KTUT", 1004),
+];
+/// How levels share a processor. Threads have no levels to compare.
+const POLICIES: &[Model] = &[
+    model("strict", "KCUC", 1001),
+    model("bounded", "KCUC-bounded", 1005),
 ];
 /// No run takes longer.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -27,19 +46,18 @@ pub(super) fn measure(
     listener: &mut Listener,
 ) -> Result<Map<String, Value>> {
     let (task, models) = match name {
-        Name::TcpModels => ("models", &MODELS[..]),
-        // Threads have no levels to compare.
-        _ => ("priority", &MODELS[..1]),
+        Name::TcpModels => ("models", MODELS),
+        _ => ("priority", POLICIES),
     };
     let client = client::build(&mut listener.progress)?;
     let image = build::build(&[], None, &mut listener.progress)?;
     listener.progress.say("the server and its client");
-    let names = models.iter().map(|(name, _)| name.to_string());
+    let names = models.iter().map(|model| model.server.to_string());
     let server: Vec<String> = ["tcp-server".to_string()]
         .into_iter()
         .chain(names)
         .collect();
-    let ports: Vec<u16> = models.iter().map(|(_, port)| *port).collect();
+    let ports: Vec<u16> = models.iter().map(|model| model.port).collect();
     let met = Meeting {
         smp: SMP,
         limit: LIMIT,
@@ -53,7 +71,7 @@ pub(super) fn measure(
             }
             arguments.push(SMP.to_string());
             let servers = models.iter().zip(ports);
-            arguments.extend(servers.map(|((name, _), port)| format!("{name}={port}")));
+            arguments.extend(servers.map(|(model, port)| format!("{}={port}", model.row)));
             arguments
         },
     }

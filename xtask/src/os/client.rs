@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::toolchain::host_cargo;
 use crate::{process, repository};
 use anyhow::{Context, Result, bail, ensure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl Meeting<'_> {
     ///
     /// # Errors
     /// When the server never listens, or the client can't be started.
-    pub(crate) fn run(&self, image: &Image, client: &PathBuf) -> Result<Met> {
+    pub(crate) fn run(&self, image: &Image, client: &Path) -> Result<Met> {
         for _ in 1..ATTEMPTS {
             match self.attempt(image, client) {
                 Err(error) if format!("{error:#}").contains("host forwarding rule") => {}
@@ -75,7 +75,7 @@ impl Meeting<'_> {
         self.attempt(image, client)
     }
 
-    fn attempt(&self, image: &Image, client: &PathBuf) -> Result<Met> {
+    fn attempt(&self, image: &Image, client: &Path) -> Result<Met> {
         let forwards: Vec<Forward> = self
             .ports
             .iter()

@@ -27,9 +27,6 @@ pub(crate) struct Options {
     /// Harts (hardware threads) of the machine
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
     smp: u32,
-    /// Lets the kernel start all harts rather than the first alone; see os/kernel/README.md
-    #[arg(long)]
-    all_harts: bool,
     /// Memory of the machine, as QEMU takes it
     #[arg(long, default_value = boot::DEFAULT_MEMORY)]
     memory: String,
@@ -56,18 +53,10 @@ pub(crate) struct Options {
     command: Vec<String>,
 }
 
-fn image(options: &Options, progress: &mut Progress) -> Result<build::Image> {
-    let mut image = build::build(&options.programs, options.vdso.as_deref(), progress)?;
-    if options.all_harts {
-        image.kernel = build::kernel_with("several-harts", progress)?;
-    }
-    Ok(image)
-}
-
 /// Boots the OS, passes the program's output through, and ends with its exit code.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut progress = Progress::spinner("building the operating system");
-    let image = image(options, &mut progress);
+    let image = build::build(&options.programs, options.vdso.as_deref(), &mut progress);
     progress.finish();
     let image = image?;
     let disk = match &options.disk {

@@ -1,7 +1,7 @@
 //! Tests of the shared scheduler's image that need more than one image, one kernel or one version of a program.
 
 use super::Context;
-use super::machine::{ProgramTest, tail};
+use super::machine::{MOST_HARTS, ProgramTest, tail};
 use super::outcome::Outcome;
 use crate::os::build::{self, Image};
 use crate::os::vdso;
@@ -76,12 +76,14 @@ fn the_kernel_conforms(context: &mut Context) -> Result<()> {
     let plain = build(context, &[], None)?;
     let kernel = build::kernel_with("conformance", &mut context.progress)?;
     let image = Image { kernel, ..plain };
-    let (output, code) = boot(&image, "conformance")?;
-    ensure!(
-        code == 0 && output.contains(" passed, 0 failed"),
-        "ended with code {code}:\n{}",
-        tail(&output)
-    );
+    for smp in [1, MOST_HARTS] {
+        let (output, code) = ProgramTest::default().boot(smp, &image, None)?;
+        ensure!(
+            code == 0 && output.contains(" passed, 0 failed"),
+            "on {smp} harts ended with code {code}:\n{}",
+            tail(&output)
+        );
+    }
     Ok(())
 }
 

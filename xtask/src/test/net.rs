@@ -1,11 +1,12 @@
 //! The operating system's network, with an ordinary program of this computer at the other end.
 
 use super::Context;
-use super::machine::tail;
+use super::machine::{MOST_HARTS, tail};
 use super::outcome::Outcome;
-use crate::os::build;
+use crate::os::build::{self, Image};
 use crate::os::client::{self, Meeting};
 use anyhow::Result;
+use std::path::Path;
 
 /// Ports of `echo-server`: what comes goes back, and what it is told to do.
 const ECHO: u16 = 7;
@@ -15,9 +16,19 @@ const ORDERS: u16 = 9;
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let client = client::build(&mut context.progress)?;
     let image = build::build(&[], None, &mut context.progress)?;
-    context.progress.say("echo-server and its client");
+    let mut outcome = Outcome::default();
+    for smp in [1, MOST_HARTS] {
+        context
+            .progress
+            .say(&format!("echo-server on {smp} harts and its client"));
+        outcome.add(meet(smp, &image, &client, context)?);
+    }
+    Ok(outcome)
+}
+
+fn meet(smp: u32, image: &Image, client: &Path, context: &mut Context) -> Result<Outcome> {
     let met = Meeting {
-        smp: 1,
+        smp,
         limit: context.limit,
         server: vec!["echo-server".to_string()],
         listeners: 1,
@@ -27,7 +38,7 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
             ["check".to_string()].into_iter().chain(ports).collect()
         },
     }
-    .run(&image, &client)?;
+    .run(image, client)?;
     let said = String::from_utf8_lossy(&met.client.stdout);
     let mut outcome = Outcome::of_last_line(&said, met.client.status.success());
     if !met.client.status.success() {
@@ -35,19 +46,17 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
         context.show(&format!("the client said:\n{said}{complaints}"));
     }
     let complaint = match met.server {
-        Ok(ended) if ended.code == 0 => return Ok(with(outcome, Outcome::passed())),
+        Ok(ended) if ended.code == 0 => {
+            outcome.add(Outcome::passed());
+            return Ok(outcome);
+        }
         Ok(ended) => format!("ended with code {}", ended.code),
         Err(error) => format!("{error:#}"),
     };
     context.show(&format!(
-        "echo-server: {complaint}; it printed:\n{}",
+        "echo-server on {smp} harts: {complaint}; it printed:\n{}",
         tail(&met.printed)
     ));
     outcome.add(Outcome::failed());
     Ok(outcome)
-}
-
-fn with(mut all: Outcome, one: Outcome) -> Outcome {
-    all.add(one);
-    all
 }

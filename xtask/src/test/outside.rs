@@ -164,7 +164,7 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let disk = TestDisk::new("outside", DISK_SIZE)?;
     for (attached, expected) in [(None, "no disk"), (Some(disk.attached()), "kept")] {
         let test = ProgramTest::expecting("outside one two", 42, &["outside one two", expected]);
-        outcome.add(test.judge(&image, attached, context)?);
+        outcome.add(test.judge(1, &image, attached, context)?);
     }
     outcome.add(disk.check(context)?);
     if disk.read("outside.txt")? != b"through a pipe" {
@@ -173,7 +173,7 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     for (name, _, reason) in SPOILED {
         let says = format!("corank: cannot start {name}: {reason}");
         let test = ProgramTest::expecting(name, CANNOT_START, &[&says]);
-        outcome.add(test.judge(&image, None, context)?);
+        outcome.add(test.judge(1, &image, None, context)?);
     }
     Ok(outcome)
 }

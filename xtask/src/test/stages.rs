@@ -176,7 +176,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "usertests",
-        about: "the operating system from inside, in QEMU, on one hart and on two",
+        about: "the operating system from inside, in QEMU, on one, two and four harts",
         home: Home::Path("os/apps/src/bin/usertests"),
         limit: minutes(4),
         run: machine::usertests,
@@ -226,7 +226,8 @@ pub(super) const STAGES: &[Stage] = &[
 ];
 
 /// What is optional in the Linux home is tested with the rest.
-const OPTIONAL: &str = "--features=corank-linux/domain,corank-linux/hyper";
+const OPTIONAL: &str =
+    "--features=corank-linux/domain,corank-linux/hyper,corank-linux/tower,corank-linux/tracing";
 
 /// The workspaces of the repository; each is formatted by itself.
 const WORKSPACES: [&str; 3] = [".", "os", "core/mcu"];

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::disk::TestDisk;
-use super::machine::{DISK_SIZE, ProgramTest};
+use super::machine::{DISK_SIZE, MOST_HARTS, ProgramTest};
 use super::outcome::Outcome;
 use crate::os::build::{self, Image};
 use crate::os::disk::Disk;
@@ -18,17 +18,20 @@ const CHANGES: &str = "mkdir d; echo text > 'd/a long name'; mv 'd/a long name' 
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let image = build::build(&[], None, &mut context.progress)?;
     let mut outcome = Outcome::default();
-    for test in [
-        both_ways,
-        a_read_that_fails_once,
-        each_write_fails_in_turn,
-        no_write_succeeds,
-        a_full_disk,
-        a_disk_without_a_file_system,
-        a_disk_that_is_read_only,
-    ] {
-        outcome.add(test(&image, context)?);
+    for smp in [1, MOST_HARTS] {
+        for test in [
+            both_ways,
+            a_read_that_fails_once,
+            no_write_succeeds,
+            a_full_disk,
+            a_disk_without_a_file_system,
+            a_disk_that_is_read_only,
+        ] {
+            outcome.add(test(smp, &image, context)?);
+        }
     }
+    // Many boots: what fails is the same on any number of harts.
+    outcome.add(each_write_fails_in_turn(1, &image, context)?);
     Ok(outcome)
 }
 
@@ -49,7 +52,7 @@ fn compare(disk: &TestDisk, path: &str, content: &[u8], context: &mut Context) -
     })
 }
 
-fn both_ways(image: &Image, context: &mut Context) -> Result<Outcome> {
+fn both_ways(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = TestDisk::new("both-ways", DISK_SIZE)?;
     let large = pattern(1_000_000);
     disk.write("/large", &large)?;
@@ -71,7 +74,7 @@ fn both_ways(image: &Image, context: &mut Context) -> Result<Outcome> {
             "at most 4 at once",
         ],
     );
-    let mut outcome = test.judge(image, Some(disk.attached()), context)?;
+    let mut outcome = test.judge(smp, image, Some(disk.attached()), context)?;
     for (path, content) in [
         ("/copy", large.as_slice()),
         ("/directory/large", &large),
@@ -84,7 +87,7 @@ fn both_ways(image: &Image, context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn a_read_that_fails_once(image: &Image, context: &mut Context) -> Result<Outcome> {
+fn a_read_that_fails_once(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = TestDisk::new("bad-sector", DISK_SIZE)?;
     disk.write("/file", &pattern(10_000))?;
     let sector = disk.first_sector("/file")? + 3;
@@ -102,7 +105,7 @@ fn a_read_that_fails_once(image: &Image, context: &mut Context) -> Result<Outcom
             "   10000 file\n",
         ],
     );
-    let mut outcome = test.judge(image, Some(failing), context)?;
+    let mut outcome = test.judge(smp, image, Some(failing), context)?;
     outcome.add(disk.check(context)?);
     Ok(outcome)
 }
@@ -125,7 +128,7 @@ fn failing_at(disk: Disk, number: u32) -> Disk {
 }
 
 /// Whichever write fails, the system goes on, and the disk is whole in the end.
-fn each_write_fails_in_turn(image: &Image, context: &mut Context) -> Result<Outcome> {
+fn each_write_fails_in_turn(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for number in 1..=BEHIND_LAST_WRITE {
         let disk = TestDisk::new("bad-write", 1 << 20)?;
@@ -134,14 +137,14 @@ fn each_write_fails_in_turn(image: &Image, context: &mut Context) -> Result<Outc
             test = test.rejecting("the disk could not");
         }
         let failing = failing_at(disk.attached(), number).with_option("werror=report");
-        outcome.add(test.judge(image, Some(failing), context)?);
+        outcome.add(test.judge(smp, image, Some(failing), context)?);
         outcome.add(disk.check(context)?);
     }
     Ok(outcome)
 }
 
 /// Every change fails with an error, and nothing else happens.
-fn no_write_succeeds(image: &Image, context: &mut Context) -> Result<Outcome> {
+fn no_write_succeeds(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = TestDisk::new("no-write", 1 << 20)?;
     disk.write("/file", b"text\n")?;
     let failing = disk
@@ -160,13 +163,13 @@ fn no_write_succeeds(image: &Image, context: &mut Context) -> Result<Outcome> {
             "corank: the file system could not be written to its end\n",
         ],
     );
-    let mut outcome = test.judge(image, Some(failing), context)?;
+    let mut outcome = test.judge(smp, image, Some(failing), context)?;
     outcome.add(compare(&disk, "/file", b"text\n", context)?);
     outcome.add(disk.check(context)?);
     Ok(outcome)
 }
 
-fn a_full_disk(image: &Image, context: &mut Context) -> Result<Outcome> {
+fn a_full_disk(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = TestDisk::new("full", 1 << 20)?;
     disk.write("/large", &pattern(700_000))?;
     let test = ProgramTest::script(
@@ -177,13 +180,13 @@ fn a_full_disk(image: &Image, context: &mut Context) -> Result<Outcome> {
             "cp: copy: the disk is full\nagain\n",
         ],
     );
-    let mut outcome = test.judge(image, Some(disk.attached()), context)?;
+    let mut outcome = test.judge(smp, image, Some(disk.attached()), context)?;
     outcome.add(compare(&disk, "/file", b"again\n", context)?);
     outcome.add(disk.check(context)?);
     Ok(outcome)
 }
 
-fn a_disk_without_a_file_system(image: &Image, context: &mut Context) -> Result<Outcome> {
+fn a_disk_without_a_file_system(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = TestDisk::new("empty", 1 << 20)?;
     disk.wipe()?;
     let test = ProgramTest::script(
@@ -196,10 +199,10 @@ fn a_disk_without_a_file_system(image: &Image, context: &mut Context) -> Result<
             "hello, you\n",
         ],
     );
-    test.judge(image, Some(disk.attached()), context)
+    test.judge(smp, image, Some(disk.attached()), context)
 }
 
-fn a_disk_that_is_read_only(image: &Image, context: &mut Context) -> Result<Outcome> {
+fn a_disk_that_is_read_only(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = TestDisk::new("read-only", 1 << 20)?;
     disk.write("/file", b"text\n")?;
     let test = ProgramTest::script(
@@ -215,7 +218,7 @@ fn a_disk_that_is_read_only(image: &Image, context: &mut Context) -> Result<Outc
         ],
     );
     let read_only = disk.attached().with_option("readonly=on");
-    let mut outcome = test.judge(image, Some(read_only), context)?;
+    let mut outcome = test.judge(smp, image, Some(read_only), context)?;
     outcome.add(disk.check(context)?);
     Ok(outcome)
 }

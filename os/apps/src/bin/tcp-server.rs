@@ -8,6 +8,8 @@
 //! | served by coroutines of the kernel | `KCUC`, port 1001 | `KCUT`, port 1003 |
 //! | served by threads of the kernel | `KTUC`, port 1002 | `KTUT`, port 1004 |
 //!
+//! `KCUC-bounded`, port 1005, is `KCUC` with a bound on how long a level can starve: one pick in [`RESERVED`] goes round the levels.
+//!
 //! Each model that is named is a process of its own; one that has nothing to do costs nothing. So the models can be measured in turn within
 //! one boot.
 //!
@@ -30,7 +32,7 @@ use corank_abi::call::{BY_COROUTINE, BY_THREAD, SERVICE_MODEL};
 use corank_user::net::{self, TcpListener, TcpStream};
 use corank_user::runtime::{self, Global};
 use corank_user::sync::Semaphore;
-use corank_user::{Priority, information, println, process, raw, spawn_with, thread};
+use corank_user::{Policy, Priority, information, println, process, raw, spawn_with, thread};
 use crossbeam_queue::ArrayQueue;
 
 corank_user::main!(main);
@@ -41,12 +43,16 @@ const MESSAGES: usize = 4;
 const BACKLOG: usize = 256;
 
 /// The models, and their ports.
-const MODELS: [(&str, u16, usize); 4] = [
+const MODELS: [(&str, u16, usize); 5] = [
     ("KCUC", 1001, BY_COROUTINE),
     ("KTUC", 1002, BY_THREAD),
     ("KCUT", 1003, BY_COROUTINE),
     ("KTUT", 1004, BY_THREAD),
+    ("KCUC-bounded", 1005, BY_COROUTINE),
 ];
+
+/// Every so many picks of `KCUC-bounded` one is for the next level in turn that has something to do.
+const RESERVED: u32 = 8;
 
 fn main() -> i32 {
     if net::status().card == 0 {
@@ -56,7 +62,9 @@ fn main() -> i32 {
     let mut children = Vec::new();
     for name in corank_user::arguments().skip(1) {
         let Some(&(_, port, service)) = MODELS.iter().find(|model| model.0 == name) else {
-            println!("tcp-server: there is no model {name}; there are KCUC, KTUC, KCUT and KTUT");
+            println!(
+                "tcp-server: there is no model {name}; there are KCUC, KTUC, KCUT, KTUT and KCUC-bounded"
+            );
             return 2;
         };
         let child = process::spawn(move || serve(name, port, service));
@@ -73,11 +81,17 @@ fn serve(name: &str, port: u16, service: usize) -> i32 {
     unsafe { raw::system_call(SERVICE_MODEL, [service, 0, 0]) };
     let listener = TcpListener::with_backlog(port, BACKLOG).expect("the port is free");
     println!("{name} listening");
-    if name.ends_with("UC") {
-        Coroutines::run(accept::<Coroutines>(listener))
-    } else {
-        Threads::run(accept::<Threads>(listener))
+    match name {
+        "KCUT" | "KTUT" => at_once(accept::<Threads>(listener)),
+        "KCUC-bounded" => run(Policy::bounded(RESERVED), listener),
+        _ => run(Policy::Strict, listener),
     }
+}
+
+/// Runs the tasks as coroutines. Who accepts is the most urgent: a greeting says how urgent its connection is.
+fn run(policy: Policy, listener: TcpListener) -> i32 {
+    let main = accept::<Coroutines>(listener);
+    runtime::run_under(policy, Priority::MOST_URGENT, Global::Relaxed, main)
 }
 
 /// Takes connections until one greets with the wish that the server ends.
@@ -310,8 +324,6 @@ impl Signal for Sleep {
 trait Model: 'static {
     type Signal: Signal;
 
-    fn run(main: impl Future<Output = i32> + 'static) -> i32;
-
     /// Starts a task that runs the future that `make` makes.
     fn spawn<F: Future<Output = ()> + 'static>(
         level: Priority,
@@ -337,11 +349,6 @@ struct Coroutines;
 
 impl Model for Coroutines {
     type Signal = AtomicWaker;
-
-    fn run(main: impl Future<Output = i32> + 'static) -> i32 {
-        // Who accepts is the most urgent: a greeting says how urgent its connection is.
-        runtime::run(Priority::MOST_URGENT, Global::Relaxed, main)
-    }
 
     fn spawn<F: Future<Output = ()> + 'static>(
         level: Priority,
@@ -377,10 +384,6 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
 
 impl Model for Threads {
     type Signal = Sleep;
-
-    fn run(main: impl Future<Output = i32> + 'static) -> i32 {
-        at_once(main)
-    }
 
     fn spawn<F: Future<Output = ()> + 'static>(
         _: Priority,

@@ -17,8 +17,8 @@ use crate::{clock, hart, power, println, programs, vdso};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use corank_abi::auxiliary;
 use corank_abi::page::{DEFAULT_LEVEL, PROCESS_PAGE, SYSTEM_PAGE};
+use corank_abi::{auxiliary, exit_code};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use spin::{Mutex, Once};
 
@@ -107,6 +107,7 @@ impl Process {
             by_thread: AtomicBool::new(false),
             calls_made: AtomicUsize::new(0),
             end_at: Countdown::new(),
+            ends_slowly: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             state: Mutex::new(state),
             group: AtomicUsize::new(pid),
@@ -328,6 +329,18 @@ impl Process {
         }
     }
 
+    /// [`end`](Self::end) as a test has asked for it. A slow hart waits between the two halves until the process's threads have noticed by
+    /// themselves, on other harts, and are gone: for ever, if one of them waits for something.
+    #[cold]
+    pub(super) fn end_by_fault(&self) {
+        if self.begin_end(exit_code::KILLED) {
+            while self.ends_slowly.load(Ordering::Relaxed) && !self.state.lock().ended {
+                core::hint::spin_loop();
+            }
+            self.cancel_everything();
+        }
+    }
+
     /// From now on the process starts no thread, child or call; false if it is ending already. The first half of [`end`](Self::end):
     /// it does nothing but say so, and so may be called under the lock of the table.
     pub(super) fn begin_end(&self, code: i32) -> bool {
@@ -405,10 +418,15 @@ impl Process {
                 core::mem::take(&mut state.children),
             )
         };
+        let ring = self.ring.lock().take();
+        if let Some(ring) = &ring {
+            // Whoever began to end the process, on another hart, may not have come to that yet, and finds no ring any more.
+            ring.cancel_all(self);
+        }
         drop(files);
         drop(self.memory.lock().take());
         // After the memory, in which it was mapped.
-        drop(self.ring.lock().take());
+        drop(ring);
         table::remove(self);
         let first = FIRST.get();
         if first.is_some_and(|first| first.pid == self.pid) {

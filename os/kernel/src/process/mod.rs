@@ -30,7 +30,6 @@ use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank::CoroutineId;
-use corank_abi::exit_code;
 use corank_abi::page::ProcessPage;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use spin::Mutex;
@@ -68,6 +67,8 @@ pub(crate) struct Process {
     pub calls_made: AtomicUsize,
     /// Ends the process at one of the kernel's steps for it, as a test asks.
     pub end_at: Countdown,
+    /// That is done by a hart that is slow at it.
+    pub ends_slowly: AtomicBool,
     /// [`State::ending`] is set.
     is_ending: AtomicBool,
     state: Mutex<State>,
@@ -205,7 +206,7 @@ impl Process {
     #[inline]
     pub(crate) fn step(&self) {
         if self.end_at.is_due() {
-            self.end(exit_code::KILLED);
+            self.end_by_fault();
         }
     }
 

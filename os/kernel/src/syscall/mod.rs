@@ -195,6 +195,10 @@ pub(crate) fn at_once(
         CALLS_MADE => Ok(process.calls_made.load(Ordering::Relaxed) as isize),
         FAULT => Ok(match first {
             FAULT_END => process.end_at.arm(second) as isize,
+            FAULT_SLOW_END if hart::serving() > 1 => {
+                process.ends_slowly.store(true, Ordering::Relaxed);
+                process.end_at.arm(second) as isize
+            }
             FAULT_MEMORY => fault::arm_allocations(process.pid, second) as isize,
             _ => FAILED,
         }),

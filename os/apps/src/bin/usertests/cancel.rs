@@ -41,6 +41,8 @@ tests![
 /// The kernel has taken every call that was submitted before this.
 async fn kernel_sees() {
     calls::sleep_async(0).await.expect("memory");
+    // What serves them may be on its way on another hart.
+    process::settle();
 }
 
 /// Polls a call for the first time.

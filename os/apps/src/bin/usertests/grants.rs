@@ -5,7 +5,9 @@ use corank_user::io::OwnedFd;
 use corank_user::process::{self, Fork, Pid};
 use corank_user::{information, thread};
 
-use crate::support::{claim, exit_code, kill_and_wait, pipe, spin_for_ticks, tests};
+use crate::support::{
+    busy_elsewhere, claim, exit_code, kill_and_wait, pipe, spin_for_ticks, tests,
+};
 
 tests![
     a_grant_is_never_won_back,
@@ -97,6 +99,7 @@ fn only_children_and_oneself() {
 fn turns_of(forge: fn(u64) -> u64, grant: u64) -> u64 {
     const ROUNDS: usize = 200;
     const MOST_TURNS: u64 = 1000;
+    let _busy = busy_elsewhere(10);
     let (counts, counted) = pipe();
     let forger = process::spawn(|| {
         process::grant(process::id(), grant).expect("its own");

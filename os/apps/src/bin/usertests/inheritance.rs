@@ -11,9 +11,9 @@ use corank_user::corank::{
 };
 use corank_user::io::OwnedFd;
 use corank_user::runtime::{self, Global};
-use corank_user::{JoinHandle, Priority, calls, spawn, thread, yield_now};
+use corank_user::{JoinHandle, Priority, calls, process, spawn, thread, yield_now};
 
-use crate::support::{pipe, tests};
+use crate::support::{busy_elsewhere, pipe, tests};
 
 tests![
     a_call_follows_who_awaits_the_caller,
@@ -37,10 +37,11 @@ fn completed() -> u32 {
 }
 
 /// Level of the coroutine that runs each test: more urgent than the callers, so that the kernel serves their calls only when they
-/// are more urgent than it.
+/// are more urgent than it. Other harts have something more urgent still.
 const MAIN: u8 = 20;
 
 fn run(test: impl Future<Output = ()> + 'static) {
+    let _busy = busy_elsewhere(MAIN / 2);
     runtime::run(level(MAIN), Global::Relaxed, test);
 }
 
@@ -75,6 +76,7 @@ fn completed_by(writer: &OwnedFd) -> u32 {
     writer.write(b"x").expect("room");
     // The kernel serves whatever is more urgent than we are first.
     thread::yield_now();
+    process::settle();
     completed() - before
 }
 

@@ -18,6 +18,7 @@ tests![
     killed_at_every_step_of_raw_calls,
     killed_at_every_step_of_coroutines,
     memory_fails_at_every_allocation,
+    gone_before_its_calls_are_cancelled,
     faults_of_no_kind,
 ];
 
@@ -221,6 +222,37 @@ fn killed_at_every_step_of_coroutines() {
 fn memory_fails_at_every_allocation() {
     let steps = at_every_step(FAULT_MEMORY, raw_calls, |code| code == 1);
     assert!(steps > 10, "only {steps} allocations");
+}
+
+/// Whoever ends a process is overtaken: all threads of the process are gone before its calls are cancelled. Then those who find that
+/// they are the last cancel them.
+fn gone_before_its_calls_are_cancelled() {
+    if process::harts() == 1 {
+        return;
+    }
+    let run = || {
+        let ended = exit_code(|| {
+            let rings = Rings::new(8);
+            let semaphore = call(SEMAPHORE_CREATE, [0; 3]) as usize;
+            rings.submit(submission(1, SEMAPHORE_DOWN, [semaphore, 0, 0], 0));
+            rings.enter(0);
+            process::settle();
+            // Steps are the entry, the submission, and the first poll of the coroutine that serves it: that one ends the process, and
+            // this thread goes on elsewhere meanwhile.
+            rings.submit(submission(2, SLEEP, [usize::MAX, 0, 0], 0));
+            call(FAULT, [FAULT_SLOW_END, 3, 0]);
+            rings.enter(0);
+            loop {
+                core::hint::spin_loop();
+            }
+        });
+        assert_eq!(ended, KILLED);
+    };
+    // The kernel's tables get as large as they will.
+    run();
+    let before = footprint();
+    run();
+    assert_eq!(footprint(), before, "the call that waits is gone as well");
 }
 
 fn faults_of_no_kind() {

@@ -92,22 +92,6 @@ fn main() -> i32 {
     i32::from(failed > 0 || passed == 0)
 }
 
-/// Whether a test says what comes before what on one hart: then one is left to it. What it is about is that something is done before
-/// the process goes on; where another hart is free, that is done there, at the same time.
-fn is_about_one_hart(group: &str, name: &str) -> bool {
-    matches!(
-        group,
-        "cancel" | "grants" | "inheritance" | "parked" | "preemption"
-    ) || matches!(
-        name,
-        "parked_by_threads"
-            | "cancel_by_threads"
-            | "inheritance_by_threads"
-            | "stacks_are_counted"
-            | "stacks_run_out"
-    )
-}
-
 /// What must be the same before and after each test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counts {
@@ -149,9 +133,6 @@ fn limit_harts(harts: usize) {
 fn run(group: &str, test: &Test) -> bool {
     let before = Counts::now();
     let harts = process::harts();
-    if is_about_one_hart(group, test.name) {
-        limit_harts(1);
-    }
     let child = process::spawn(|| {
         (test.run)();
         0

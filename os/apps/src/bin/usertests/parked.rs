@@ -14,7 +14,7 @@ use corank_user::runtime::{self, Global};
 use corank_user::{JoinHandle, Priority, block_on, calls, information, process, ring, spawn};
 
 use crate::rings::{Rings, submission};
-use crate::support::{call, expect_end, pipe, tests};
+use crate::support::{busy_elsewhere, call, expect_end, one_hart, pipe, tests};
 
 tests![
     bytes_of_every_length,
@@ -40,6 +40,8 @@ tests![
 /// Whoever is ready runs, and the kernel sees what has been submitted.
 async fn kernel_sees() {
     calls::sleep_async(0).await.expect("memory");
+    // What serves them may be on its way on another hart.
+    process::settle();
 }
 
 /// A coroutine that reads up to so many bytes, with the file taken along. The kernel has taken the call.
@@ -105,6 +107,8 @@ fn what_is_left_over_stays() {
 }
 
 fn reads_are_served_in_order() {
+    // They are woken in order, and on several harts they go on at the same time.
+    let _one = one_hart();
     block_on(async {
         let (reader, writer) = pipe();
         let mut reads = Vec::new();
@@ -377,6 +381,7 @@ fn a_less_urgent_read_does_not_go_first() {
 /// Of two reads that wait: one at the second of these levels, whose bytes come from the first, and a call at the third that is
 /// ready by then. In which order are they served?
 fn order_of([writer, reader, other]: [u8; 3], expected: &[u8]) {
+    let _busy = busy_elsewhere(5);
     let order = Rc::new(Cell::new(Vec::new()));
     let seen = Rc::clone(&order);
     runtime::run(level(writer), Global::Relaxed, async move {
@@ -420,6 +425,7 @@ fn order_of([writer, reader, other]: [u8; 3], expected: &[u8]) {
 
 /// This thread runs at level 32.
 fn a_read_follows_its_new_level() {
+    let _busy = busy_elsewhere(5);
     let rings = Rings::new(8);
     for (level, is_at_once) in [(50, false), (32, true), (10, true)] {
         let (reader, writer) = pipe();

@@ -1,7 +1,8 @@
 //! What the tests share.
+use alloc::vec::Vec;
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process::{self, Pid};
-use corank_user::{page, raw};
+use corank_user::{page, raw, thread};
 use core::sync::atomic::Ordering;
 
 /// One test.
@@ -81,6 +82,39 @@ pub(crate) fn one_hart() -> OneHart {
 impl Drop for OneHart {
     fn drop(&mut self) {
         let _ = process::limit_harts(self.before);
+    }
+}
+
+/// All harts but one are busy with something of this level until this is dropped: so what is less urgent competes for one hart, and the
+/// order among all harts shows.
+pub(crate) struct Busy {
+    spinners: Vec<Pid>,
+}
+
+/// See [`Busy`]. This process is less urgent than `level`.
+pub(crate) fn busy_elsewhere(level: u8) -> Busy {
+    let (begun, begins) = pipe();
+    let spin = || {
+        claim(1 << level);
+        // The kernel looks when a process gives way.
+        thread::yield_now();
+        begins.write(&[0]).expect("room");
+        loop {
+            core::hint::spin_loop();
+        }
+    };
+    let spinners: Vec<_> = (1..process::harts())
+        .map(|_| process::spawn(spin).expect("a process"))
+        .collect();
+    for _ in &spinners {
+        assert_eq!(begun.read(&mut [0]), Ok(1));
+    }
+    Busy { spinners }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.spinners.drain(..).for_each(kill_and_wait);
     }
 }
 

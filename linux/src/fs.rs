@@ -1,0 +1,132 @@
+//! Files and directories: as those of [`std::fs`], on threads for blocking calls, the most urgent caller first (see
+//! [`spawn_blocking`]).
+//!
+//! ```
+//! # let runtime = corank_linux::Runtime::new()?;
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("notes");
+//! use corank_linux::fs;
+//! use futures::{AsyncReadExt, AsyncWriteExt};
+//!
+//! # runtime.block_on(async move {
+//! let mut file = fs::File::create(&path).await?;
+//! file.write_all(b"first things first\n").await?;
+//! file.sync_all().await?;
+//!
+//! let mut text = String::new();
+//! fs::File::open(&path).await?.read_to_string(&mut text).await?;
+//! assert_eq!(text, "first things first\n");
+//! assert_eq!(fs::metadata(&path).await?.len(), 19);
+//! # std::io::Result::Ok(()) })?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! What is in the kernel's cache is read at once, without another thread (see [`File`]).
+//!
+//! When a future of this module is dropped, its operation either doesn't happen, or happens some time later, as far as nobody sees to it.
+//!
+//! All functions have the errors of their namesakes in `std`, and one more if no thread can be started.
+
+use std::fs::{self, Metadata, Permissions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::blocking::{Blocking, spawn_blocking};
+
+mod directory;
+mod file;
+
+pub use directory::{DirEntry, ReadDir, read_dir};
+pub use file::File;
+
+/// Does something to the file system, elsewhere.
+async fn call<T, F>(work: F) -> io::Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> io::Result<T> + Send + 'static,
+{
+    spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+/// An operation under way.
+type Operation<T> = Blocking<io::Result<T>>;
+
+fn poll_operation<T>(operation: &mut Operation<T>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+    let result = Pin::new(operation).poll(cx);
+    result.map(|result| result.map_err(io::Error::other)?)
+}
+
+macro_rules! functions {
+    ($($(#[$about:meta])* fn $name:ident($($path:ident),+ $(; $given:ident: $type:ty)?) -> $output:ty;)*) => {$(
+        $(#[$about])*
+        ///
+        /// # Errors
+        #[doc = concat!("As [`std::fs::", stringify!($name), "`].")]
+        pub async fn $name($($path: impl AsRef<Path>,)+ $($given: $type)?) -> io::Result<$output> {
+            $(let $path = $path.as_ref().to_path_buf();)+
+            call(move || fs::$name($($path,)+ $($given)?)).await
+        }
+    )*};
+}
+
+functions! {
+    /// A path without links, and from the root.
+    fn canonicalize(path) -> PathBuf;
+    /// Copies a file's bytes and permissions; returns how many bytes there were.
+    fn copy(from, to) -> u64;
+    /// Makes a directory.
+    fn create_dir(path) -> ();
+    /// Makes a directory, and those above it that are missing.
+    fn create_dir_all(path) -> ();
+    /// One more name for a file.
+    fn hard_link(original, link) -> ();
+    /// What is known of whatever the path leads to.
+    fn metadata(path) -> Metadata;
+    /// A whole file.
+    fn read(path) -> Vec<u8>;
+    /// Where a symbolic link leads.
+    fn read_link(path) -> PathBuf;
+    /// A whole file of text.
+    fn read_to_string(path) -> String;
+    /// Removes an empty directory.
+    fn remove_dir(path) -> ();
+    /// Removes a directory and everything in it.
+    fn remove_dir_all(path) -> ();
+    /// Removes a file's name.
+    fn remove_file(path) -> ();
+    /// Gives a file another name, in the place of one that has it.
+    fn rename(from, to) -> ();
+    /// Says who may do what.
+    fn set_permissions(path; permissions: Permissions) -> ();
+    /// What is known of a path itself, which may be a link.
+    fn symlink_metadata(path) -> Metadata;
+}
+
+/// Whether there is something at a path.
+///
+/// # Errors
+/// As [`std::fs::exists`].
+pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
+    let path = path.as_ref().to_path_buf();
+    call(move || fs::exists(path)).await
+}
+
+/// Makes a symbolic link.
+///
+/// # Errors
+/// As [`std::os::unix::fs::symlink`].
+pub async fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
+    let (original, link) = (original.as_ref().to_path_buf(), link.as_ref().to_path_buf());
+    call(move || std::os::unix::fs::symlink(original, link)).await
+}
+
+/// Makes a file of these bytes, in the place of what it had. A vector or a string is not copied.
+///
+/// # Errors
+/// As [`std::fs::write`].
+pub async fn write(path: impl AsRef<Path>, contents: impl Into<Vec<u8>>) -> io::Result<()> {
+    let (path, contents) = (path.as_ref().to_path_buf(), contents.into());
+    call(move || fs::write(path, contents)).await
+}

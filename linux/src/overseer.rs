@@ -1,0 +1,154 @@
+//! Watches over the workers' polls: a poll that doesn't end is noticed and named, and what its worker would have looked after is handed on.
+//!
+//! A thread of its own, because the workers may all be inside polls. It ticks while any worker is busy, a few microseconds each, and sleeps
+//! while none is. A runtime with one worker and nobody to tell has none.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use corank::{CoroutineId, Priority};
+
+use crate::idle::{Doze, Place};
+use crate::runtime::{Post, Shared};
+use crate::{time, worker};
+
+/// While any worker is busy, what its polls keep it from is looked for so often: an idle worker goes to watch for events within twice
+/// this time, should the busy one that was to look for them be held up.
+pub const OVERSIGHT: Duration = Duration::from_millis(2);
+/// After so many ticks in which every worker was idle, nothing ticks until one is busy again: who is idle for a moment costs no call.
+const QUIET_TICKS: u32 = 25;
+
+/// A worker that is held up inside one poll; see [`Builder::on_blocked`](crate::Builder::on_blocked).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Blocked {
+    /// The name of the worker's thread.
+    pub worker: String,
+    /// The coroutine that it polls.
+    pub coroutine: CoroutineId,
+    /// That one's level.
+    pub priority: Priority,
+    /// The type of its future: for an `async fn` or block, the path of the function that it stands in.
+    pub future: &'static str,
+    /// How long the poll has lasted at least, whatever the thread did meanwhile: it may have slept, or had no processor.
+    pub time: Duration,
+    /// The most urgent level that is ready and that no worker serves, if that is more urgent.
+    pub waiting: Option<Priority>,
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} has been inside one poll of `{}` (level {}) for {:?}",
+            self.worker,
+            self.future,
+            self.priority.level(),
+            self.time
+        )?;
+        if let Some(waiting) = self.waiting {
+            write!(f, " while level {} is ready", waiting.level())?;
+        }
+        f.write_str(": what blocks or computes for long there belongs into spawn_blocking")
+    }
+}
+
+/// Whom to tell of workers that are held up, and after what time.
+#[derive(Clone)]
+pub(crate) struct Complaints {
+    pub(crate) after: Duration,
+    pub(crate) tell: Arc<dyn Fn(&Blocked) + Send + Sync>,
+}
+
+impl fmt::Debug for Complaints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Complaints")
+            .field("after", &self.after)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What was seen of one worker at the last tick.
+#[derive(Clone, Copy)]
+struct Seen {
+    polls: u64,
+    /// When that number was seen first.
+    since: u64,
+    /// How long that poll must have lasted to be told of next.
+    tell_after: u64,
+}
+
+/// Watches until the runtime stops.
+pub(crate) fn oversee(shared: &Shared, complaints: Option<&Complaints>) {
+    let doze = shared.doze.get_or_init(Doze::here);
+    let first = complaints.map_or(u64::MAX, |complaints| worker::nanoseconds(complaints.after));
+    // Each worker's, by its place in the list, which only grows.
+    let mut seen: Vec<Seen> = Vec::new();
+    let mut posts: Vec<Post> = Vec::new();
+    let mut quiet = 0;
+    while !shared.stopping.load(Ordering::Acquire) {
+        if quiet < QUIET_TICKS {
+            thread::park_timeout(OVERSIGHT);
+        } else {
+            quiet = 0;
+            doze.sleep(|| !shared.stopping.load(Ordering::Acquire) && all_rest(&shared.posts()));
+        }
+        let now = time::clock();
+        posts.clone_from(&shared.posts());
+        quiet = if all_rest(&posts) { quiet + 1 } else { 0 };
+        for (number, post) in posts.iter().enumerate() {
+            let polls = post.place.polls();
+            let begin = Seen {
+                polls,
+                since: now,
+                tell_after: first,
+            };
+            match seen.get_mut(number) {
+                None => seen.push(begin),
+                Some(seen) if seen.polls != polls || post.place.is_resting() => *seen = begin,
+                Some(seen) => {
+                    shared.watch.end_nimble(&post.place, || shared.hand_on());
+                    let lasted = now - seen.since;
+                    if lasted >= seen.tell_after
+                        && let Some(complaints) = complaints
+                        && let Some(blocked) = name(shared, post, polls, lasted)
+                    {
+                        // Once more when it has lasted twice as long.
+                        seen.tell_after = lasted.saturating_mul(2);
+                        // Whose code it is, is not known: the hook for panics has told of one.
+                        let _ = catch_unwind(AssertUnwindSafe(|| (complaints.tell)(&blocked)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn all_rest(posts: &[Post]) -> bool {
+    posts.iter().all(|post| post.place.is_resting())
+}
+
+/// What holds the worker up; `None` if its poll has ended.
+fn name(shared: &Shared, post: &Post, polls: u64, lasted: u64) -> Option<Blocked> {
+    let place: &Place = &post.place;
+    let polling = shared.executor.polling(post.worker)?;
+    let published = shared.executor.published();
+    let waiting = published.ready().union(published.arriving()).most_urgent();
+    #[cfg(not(feature = "tracing"))]
+    let future = polling.future;
+    #[cfg(feature = "tracing")]
+    let future = crate::trace::name_within(polling.future);
+    // Asked after the coroutine: a poll that has begun since would have been counted.
+    (place.polls() == polls).then(|| Blocked {
+        worker: place.name().to_string(),
+        coroutine: polling.id,
+        priority: polling.priority,
+        future,
+        time: Duration::from_nanos(lasted),
+        waiting: waiting.filter(|waiting| waiting.is_more_urgent_than(polling.priority)),
+    })
+}

@@ -1,0 +1,94 @@
+//! tower's services (feature `tower`): a layer that runs each request on a level of its own.
+//!
+//! ```
+//! use corank_linux::{Priority, tower::PriorityLayer};
+//! use hyper::Request;
+//!
+//! let bulk = Priority::new(48).expect("below 64");
+//! let layer = PriorityLayer::new(move |request: &Request<()>| {
+//!     // Reports take long; whatever else is asked for goes first.
+//!     if request.uri().path().starts_with("/report") { bulk } else { Priority::DEFAULT }
+//! });
+//! # let _ = layer;
+//! ```
+//!
+//! With axum it is `Router::layer(PriorityLayer::new(…))`, see `examples/server.rs`.
+
+use std::fmt;
+use std::task::{Context, Poll};
+
+use corank::Priority;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::at::{At, at};
+
+/// Runs each request [`at`] the level that a function of it chooses: until the inner service's future is finished or dropped. What is left of the
+/// answer after that, such as a body that is made while it is sent, is on the connection's level again.
+///
+/// Requests of one connection must come one after the other, as in HTTP/1, or have coroutines of their own, as hyper's HTTP/2 gives them with
+/// [`Spawner`](crate::hyper::Spawner): a coroutine is on one level at a time.
+#[derive(Clone, Copy)]
+pub struct PriorityLayer<C> {
+    choose: C,
+}
+
+impl<C> PriorityLayer<C> {
+    /// `choose` is asked once for each request, on the connection's level.
+    pub fn new<R>(choose: C) -> Self
+    where
+        C: Fn(&R) -> Priority,
+    {
+        Self { choose }
+    }
+}
+
+impl<S, C: Clone> Layer<S> for PriorityLayer<C> {
+    type Service = PriorityService<S, C>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        PriorityService {
+            inner,
+            choose: self.choose.clone(),
+        }
+    }
+}
+
+impl<C> fmt::Debug for PriorityLayer<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PriorityLayer").finish_non_exhaustive()
+    }
+}
+
+/// The service of a [`PriorityLayer`].
+#[derive(Clone, Copy)]
+pub struct PriorityService<S, C> {
+    inner: S,
+    choose: C,
+}
+
+impl<S, C, R> Service<R> for PriorityService<S, C>
+where
+    S: Service<R>,
+    C: Fn(&R) -> Priority,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = At<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        at((self.choose)(&request), self.inner.call(request))
+    }
+}
+
+impl<S: fmt::Debug, C> fmt::Debug for PriorityService<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PriorityService")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}

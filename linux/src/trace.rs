@@ -1,0 +1,145 @@
+//! What `tracing` is told (feature `tracing`), all of it with the target `corank`.
+//!
+//! - Each coroutine has a span `coroutine`, level `DEBUG`, inside the span in which it was spawned. Its fields are `name` (that of
+//!   [`spawn_named`], else the type of the future, which says from which function it is), `level` (when it was spawned) and `id`. It is entered for each poll, and closed when the coroutine is over.
+//! - A poll that takes as long as [`Builder::long_poll`](crate::Builder::long_poll) says is an event, level `WARN`, in the coroutine's span: its
+//!   worker had no turn for anything more urgent meanwhile.
+//! - [`blocked`] tells of a poll that has not ended yet, if [`Builder::on_blocked`](crate::Builder::on_blocked) is given it.
+//! - [`spawn_blocking`](crate::spawn_blocking) runs its work in the span in which it is called.
+//!
+//! Spans of other crates live across polls as they do with other runtimes: use `tracing::Instrument` rather than a guard that is held across an
+//! `await`.
+
+use std::any::type_name;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use corank::{Priority, SpawnError, current};
+use pin_project_lite::pin_project;
+use tracing::instrument::{Instrument, Instrumented};
+use tracing::{Level, Span, debug_span, enabled, event, field};
+
+use crate::overseer::Blocked;
+use crate::runtime::{Handle, JoinHandle};
+
+/// How long a poll may take, unless the builder says otherwise.
+pub(crate) const LONG_POLL: Duration = Duration::from_millis(10);
+
+/// As [`spawn`](crate::spawn), with a name for the coroutine's span.
+///
+/// # Errors
+/// As [`spawn`](crate::spawn).
+pub fn spawn_named<F>(
+    name: &str,
+    priority: Priority,
+    future: F,
+) -> Result<JoinHandle<F::Output>, SpawnError>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let runtime = Handle::current().ok_or(SpawnError::NotRunning)?;
+    let future = coroutine(name, priority, runtime.0.long_poll, future);
+    runtime.0.executor.spawn(priority, future)
+}
+
+/// An event of a worker that is held up inside one poll, level `WARN`. It is outside of all spans, for another thread tells of it; its fields are
+/// those of [`Blocked`].
+///
+/// ```
+/// use std::time::Duration;
+/// use corank_linux::{Builder, trace};
+///
+/// let runtime = Builder::new().on_blocked(Duration::from_millis(50), trace::blocked).build()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn blocked(blocked: &Blocked) {
+    event!(
+        target: "corank",
+        Level::WARN,
+        worker = blocked.worker,
+        coroutine = field::debug(blocked.coroutine),
+        level = blocked.priority.level(),
+        future = blocked.future,
+        time_us = blocked.time.as_micros() as u64,
+        waiting = blocked.waiting.map(|waiting| waiting.level()),
+        "{blocked}"
+    );
+}
+
+pin_project! {
+    /// A coroutine whose polls are timed.
+    pub(crate) struct Timed<F> {
+        limit: Duration,
+        identified: bool,
+        #[pin]
+        future: F,
+    }
+}
+
+/// The name of the type inside of what [`coroutine`] makes, as far as it can be told from the name of the whole.
+pub(crate) fn name_within(name: &'static str) -> &'static str {
+    let timed = name.strip_prefix("tracing::instrument::Instrumented<");
+    let inner = timed.and_then(|timed| timed.strip_prefix("corank_linux::trace::Timed<"));
+    inner
+        .and_then(|inner| inner.strip_suffix(">>"))
+        .unwrap_or(name)
+}
+
+/// A coroutine that has no name of its own.
+pub(crate) fn unnamed<F: Future>(
+    priority: Priority,
+    limit: Duration,
+    future: F,
+) -> Instrumented<Timed<F>> {
+    coroutine(type_name::<F>(), priority, limit, future)
+}
+
+/// A coroutine in its span.
+fn coroutine<F: Future>(
+    name: &str,
+    priority: Priority,
+    limit: Duration,
+    future: F,
+) -> Instrumented<Timed<F>> {
+    let span = debug_span!(
+        target: "corank",
+        "coroutine",
+        name,
+        level = priority.level(),
+        id = field::Empty,
+    );
+    let timed = Timed {
+        limit,
+        identified: false,
+        future,
+    };
+    timed.instrument(span)
+}
+
+impl<F: Future> Future for Timed<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        if !*this.identified
+            && let Some(id) = current()
+        {
+            *this.identified = true;
+            Span::current().record("id", field::debug(id));
+        }
+        let began = enabled!(target: "corank", Level::WARN).then(Instant::now);
+        let result = this.future.poll(cx);
+        if let Some(took) = began.map(|began| began.elapsed())
+            && took >= *this.limit
+        {
+            event!(
+                target: "corank",
+                Level::WARN,
+                took_us = took.as_micros() as u64,
+                "a poll took long: nothing more urgent had a turn; yield_now in between, or spawn_blocking"
+            );
+        }
+        result
+    }
+}

@@ -1,0 +1,80 @@
+//! The server of the examples: requests over real sockets choose their level, and a server that is asked to end answers what was asked.
+
+#![cfg(all(feature = "hyper", feature = "tower", not(loom)))]
+
+#[path = "../examples/server.rs"]
+#[allow(dead_code, reason = "its `main`")]
+mod server;
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use corank_linux::net::{TcpListener, TcpStream};
+use corank_linux::signal::{Signal, Signals};
+use corank_linux::time::timeout;
+use corank_linux::{Builder, Priority, spawn};
+use futures::{AsyncReadExt, AsyncWriteExt};
+
+/// Long enough for any machine: only a failing test waits so long.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Reads what there is until it ends like this.
+async fn read_until(stream: &mut TcpStream, end: &str) -> String {
+    let mut text = String::new();
+    let mut buffer = [0; 512];
+    while !text.ends_with(end) {
+        let read = timeout(LONG, stream.read(&mut buffer)).await;
+        let count = read.expect("an answer").unwrap();
+        assert!(count > 0, "the server closed the connection after: {text}");
+        text.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+    }
+    text
+}
+
+async fn get(stream: &mut TcpStream, path: &str, header: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n{header}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let answer = read_until(stream, "\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    answer.rsplit_once("\r\n").unwrap().1.trim_end().to_string()
+}
+
+#[test]
+fn requests_choose_and_the_end_is_graceful() {
+    Builder::new().workers(2).build().unwrap().block_on(async {
+        let mut signals = Signals::new([Signal::TERM]).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = async move { assert_eq!(signals.recv().await, Signal::TERM) };
+        let server = spawn(Priority::DEFAULT, server::serve(listener, stop)).unwrap();
+
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        for (header, level) in [
+            ("", "24"),
+            ("Priority: u=0\r\n", "0"),
+            ("Priority: i, u=7\r\n", "56"),
+            ("Priority: u=8\r\n", "24"),
+        ] {
+            assert_eq!(get(&mut stream, "/level", header).await, level);
+        }
+        let report = get(&mut stream, "/report/3000", "Priority: u=1\r\n").await;
+        assert!(report.ends_with("at level 48"), "{report}");
+
+        // The server says that it goes on reading when the handler waits for the rest.
+        let mut begun = TcpStream::connect(address).await.unwrap();
+        let head = "POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n";
+        begun.write_all(head.as_bytes()).await.unwrap();
+        let goes_on = read_until(&mut begun, "\r\n\r\n").await;
+        assert!(goes_on.starts_with("HTTP/1.1 100 "), "{goes_on}");
+        signal_hook::low_level::raise(Signal::TERM.as_raw()).unwrap();
+        // Who has asked nothing is cut off, and nobody new is let in.
+        assert_eq!(timeout(LONG, stream.read(&mut [0])).await.unwrap().unwrap(), 0);
+        let refused = TcpStream::connect(address).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        assert!(!server.has_exited());
+        begun.write_all(b"last words!\n").await.unwrap();
+        let answer = read_until(&mut begun, "last words!\n").await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        timeout(LONG, server).await.unwrap().unwrap().unwrap();
+    });
+}
