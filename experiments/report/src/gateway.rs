@@ -15,6 +15,8 @@ pub(crate) const ABOUT: &str = "S sensors have sent M measurements of F bins eac
 const SEQUENTIAL: &str = "sequential";
 const COROUTINE: &str = "coroutine";
 const TIME: &str = "time";
+/// What gains are judged by: what others on the machine do costs none of it.
+const PROCESSOR_TIME: &str = "cpu-time";
 
 /// A chart has as many marks.
 const IN_CURVES: usize = 5;
@@ -102,7 +104,7 @@ pub(crate) fn tables(document: &Document) -> Vec<Table> {
         ]);
     }
     let energy = pairs(document, "energy");
-    let cpu = pairs(document, "cpu-time");
+    let cpu = pairs(document, PROCESSOR_TIME);
     let gain_of = |pairs: &[Pair], at: &Point| {
         let found = pairs.iter().find(|pair| pair.at == *at);
         found.map(|pair| figure(pair.gain())).unwrap_or_default()
@@ -153,7 +155,7 @@ fn percent(share: f64) -> String {
 
 /// For each layout and compiler: the gain over the number of bins (the thesis's figure 5.9), and over measurements and bins.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
-    let pairs = pairs(document, TIME);
+    let pairs = pairs(document, PROCESSOR_TIME);
     let mut families: Vec<(String, String)> = Vec::new();
     for pair in &pairs {
         let family = (pair.at.layout.clone(), pair.at.compiler.clone());
@@ -269,7 +271,7 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     };
     let by_gain = |one: &Pair, other: &Pair| one.gain().total_cmp(&other.gain());
     let worst = |layout: &str| {
-        pairs(document, TIME)
+        pairs(document, PROCESSOR_TIME)
             .into_iter()
             .filter(|pair| pair.at.layout == layout)
             .min_by(by_gain)
@@ -277,19 +279,19 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let best = |metric: &str| pairs(document, metric).into_iter().max_by(by_gain);
     vec![
         verdict(
-            "time of coroutines / sequential, rows in order, at any point",
+            "processor time of coroutines / sequential, rows in order, at any point",
             1.0,
             worst("ordered"),
         ),
         verdict(
-            "time of coroutines / sequential, scattered rows, at any point",
+            "processor time of coroutines / sequential, scattered rows, at any point",
             1.0 / 1.2,
             worst("scattered"),
         ),
         verdict(
-            "time of coroutines / sequential at its best, the thesis's gain of 20.5 %",
+            "processor time of coroutines / sequential at its best, the thesis's gain of 20.5 %",
             1.0 - 0.205,
-            best(TIME),
+            best(PROCESSOR_TIME),
         ),
         verdict(
             "energy of coroutines / sequential at its best, the thesis's gain of 18 %",
@@ -311,11 +313,13 @@ mod tests {
         };
         let rows = [
             row(SEQUENTIAL, TIME, "ordered", 128, 100.0),
-            row(COROUTINE, TIME, "ordered", 128, 102.0),
-            row(SEQUENTIAL, TIME, "scattered", 128, 300.0),
-            row(COROUTINE, TIME, "scattered", 128, 100.0),
-            row(SEQUENTIAL, TIME, "scattered", 2048, 800.0),
-            row(COROUTINE, TIME, "scattered", 2048, 400.0),
+            row(COROUTINE, TIME, "ordered", 128, 900.0),
+            row(SEQUENTIAL, PROCESSOR_TIME, "ordered", 128, 100.0),
+            row(COROUTINE, PROCESSOR_TIME, "ordered", 128, 102.0),
+            row(SEQUENTIAL, PROCESSOR_TIME, "scattered", 128, 300.0),
+            row(COROUTINE, PROCESSOR_TIME, "scattered", 128, 100.0),
+            row(SEQUENTIAL, PROCESSOR_TIME, "scattered", 2048, 800.0),
+            row(COROUTINE, PROCESSOR_TIME, "scattered", 2048, 400.0),
             row(SEQUENTIAL, "accuracy", "scattered", 256, 0.97),
             row(COROUTINE, "accuracy", "scattered", 256, 0.97),
         ];
@@ -350,7 +354,7 @@ mod tests {
         let tables = tables(&document);
         assert_eq!(tables.len(), 2);
         assert_eq!(tables[0].rows[0][4..], ["97.00 %", "97.00 %"]);
-        assert_eq!(tables[1].rows.len(), 3);
+        assert_eq!(tables[1].rows.len(), 1);
         let names: Vec<String> = figures(&document)
             .unwrap()
             .into_iter()
