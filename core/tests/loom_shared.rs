@@ -13,6 +13,7 @@
 //! | picking the baton up, or putting it down, is relaxed | all |
 //! | put down in two steps; a ring leaves no mark, or is ignored; nobody rings; what arrives does not count | `wake_from_outside_reaches_an_idle_worker` |
 //! | an idle worker is not noted | `idle_worker_is_called` |
+//! | a worker picks something less urgent | `no_less_urgent_poll_begins_while_something_urgent_is_ready` |
 //! | one that has looked still counts as called | `idle_worker_is_called_again` |
 //! | a wake, a cancellation, or a re-prioritisation without the baton | the test of that name |
 //! | who awaits does not look again after its waker was cloned | `exit_races_with_join_from_outside` |
@@ -24,12 +25,13 @@
 
 mod explored;
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use corank::{JoinError, SharedExecutor, State, Step, Worker, yield_now};
-use loom::sync::atomic::{AtomicUsize, Ordering};
+use corank::{JoinError, Priority, SharedExecutor, State, Step, SystemView, Worker, yield_now};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
 use explored::{Park, Payload, block_on, explore, level};
@@ -77,38 +79,71 @@ fn two_workers_share_what_is_ready() {
     });
 }
 
-/// Nobody polls while something more urgent is ready: of two coroutines that are ready from the beginning, the less
-/// urgent one is never polled first.
+loom::thread_local! {
+    /// Whether something urgent was ready, and nobody served it, when this thread's worker picked last.
+    static WAITED: Cell<bool> = Cell::new(false);
+}
+
+/// Asked under the baton, before each pick: knows of nothing elsewhere, and notes whether the urgent one is ready.
+struct NotesWhatWaits {
+    executor: Arc<SharedExecutor>,
+    spawned: Arc<AtomicBool>,
+    done: Arc<AtomicBool>,
+}
+
+impl SystemView for NotesWhatWaits {
+    fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        let waits = self.spawned.load(Ordering::SeqCst)
+            && !self.executor.published().running().contains(level(1))
+            && !self.done.load(Ordering::SeqCst);
+        WAITED.with(|waited| waited.set(waits));
+        None
+    }
+}
+
+/// The bound on inversions among workers: once something urgent is ready, nobody begins a poll of something less urgent before it is served. So it waits
+/// at most for the end of one poll, of the worker that is free first; for none if a worker is idle.
 #[test]
-fn no_worker_picks_past_a_more_urgent_one() {
-    explore(3, || {
+fn no_less_urgent_poll_begins_while_something_urgent_is_ready() {
+    explore(2, || {
         let executor = Arc::new(SharedExecutor::new());
-        let order = Arc::new(AtomicUsize::new(0));
-        // Picked is what counts, and that is seen under the baton: the level that is published at the poll's begin.
-        let first = order.clone();
-        executor
-            .spawn(level(5), async move { first.store(1, Ordering::SeqCst) })
-            .unwrap();
-        let seen = executor.clone();
-        let second = order.clone();
-        executor
-            .spawn(level(9), async move {
-                let published = seen.published();
-                // The more urgent one runs now, or has run.
-                assert!(
-                    published.running().contains(level(5)) || second.load(Ordering::SeqCst) == 1
-                );
-                assert!(!published.ready().contains(level(5)));
-            })
-            .unwrap();
-        let theirs = executor.clone();
-        let other = thread::spawn(move || {
-            theirs.worker(Waker::noop().clone()).step();
+        let (spawned, done) = (Arc::default(), Arc::default());
+        let bulk = [0, 1].map(|yields| {
+            let body = async move {
+                let mut passed_over = WAITED.with(Cell::get);
+                for _ in 0..yields {
+                    yield_now().await;
+                    passed_over |= WAITED.with(Cell::get);
+                }
+                passed_over
+            };
+            executor.spawn(level(9), body).unwrap()
         });
-        run(&executor);
+        let run = |executor: Arc<SharedExecutor>, spawned, done| {
+            let view = NotesWhatWaits {
+                executor: executor.clone(),
+                spawned,
+                done,
+            };
+            let (step, _) = executor.worker(Waker::noop().clone()).run_under(&view);
+            assert_eq!(step, Step::Idle);
+        };
+        let other = {
+            let (executor, spawned, done) =
+                (executor.clone(), Arc::clone(&spawned), Arc::clone(&done));
+            thread::spawn(move || run(executor, spawned, done))
+        };
+        let served = done.clone();
+        let urgent = async move { AtomicBool::store(&served, true, Ordering::SeqCst) };
+        drop(executor.spawn(level(1), urgent).unwrap());
+        AtomicBool::store(&spawned, true, Ordering::SeqCst);
+        run(executor.clone(), spawned, done.clone());
         other.join().unwrap();
-        run(&executor);
+        assert!(done.load(Ordering::SeqCst));
         assert_eq!(executor.live(), 0);
+        for bulk in bulk {
+            assert!(matches!(bulk.try_join(), Ok(Ok(false))));
+        }
     });
 }
 

@@ -58,10 +58,11 @@ fn leave_no_room_for_a_stack() {
     setrlimit(Resource::As, limit).unwrap();
 }
 
-#[test]
-fn without_resources_there_are_errors_and_nothing_is_lost() {
-    let runtime = Builder::new().workers(2).build().unwrap();
-    // Before there is any thread for blocking calls.
+/// Before there is any thread for blocking calls.
+fn without_threads_blocking_calls_say_so() {
+    // One worker, which has run: no other thread is still taking address space, or giving it back.
+    let runtime = Builder::new().workers(1).build().unwrap();
+    runtime.block_on(async { vec![0; 100] });
     let room = getrlimit(Resource::As);
     leave_no_room_for_a_stack();
     let refused = runtime.block_on(async { spawn_blocking(|| 1).await.unwrap_err().to_string() });
@@ -77,6 +78,12 @@ fn without_resources_there_are_errors_and_nothing_is_lost() {
         runtime.block_on(async { spawn_blocking(|| 1).await.unwrap() }),
         1
     );
+}
+
+#[test]
+fn without_resources_there_are_errors_and_nothing_is_lost() {
+    without_threads_blocking_calls_say_so();
+    let runtime = Builder::new().workers(2).build().unwrap();
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = Some(LIMIT);
     setrlimit(Resource::Nofile, limit).unwrap();

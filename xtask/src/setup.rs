@@ -96,6 +96,11 @@ const TOOLS: &[Tool] = &[
         purpose: "runs the interleaver's tests for AArch64",
     },
     Tool {
+        program: "curl",
+        package: "curl",
+        purpose: "is a client of the operating system's web server",
+    },
+    Tool {
         program: "wrk",
         package: "wrk",
         purpose: "asks a web server for more than it can do",

@@ -1,5 +1,6 @@
 //! What the schedulers cost by themselves, on one and two workers.
 
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use corank_linux::{Builder, Priority, yield_now};
@@ -37,6 +38,13 @@ fn tokio(workers: usize) -> tokio::runtime::Runtime {
         .expect("threads")
 }
 
+/// Waits for coroutines of either runtime.
+async fn all<T, E: Debug>(handles: Vec<impl Future<Output = Result<T, E>>>) {
+    for handle in handles {
+        handle.await.expect("no panic");
+    }
+}
+
 fn corank_yield(workers: usize, rounds: usize) -> (Duration, usize) {
     let runtime = corank(workers);
     let time = runtime.block_on(async move {
@@ -51,9 +59,7 @@ fn corank_yield(workers: usize, rounds: usize) -> (Duration, usize) {
                 corank_linux::spawn(Priority::DEFAULT, body).expect("memory")
             })
             .collect();
-        for handle in handles {
-            handle.await.expect("no panic");
-        }
+        all(handles).await;
         start.elapsed()
     });
     (time, COROUTINES * rounds)
@@ -72,9 +78,7 @@ fn tokio_yield(workers: usize, rounds: usize) -> (Duration, usize) {
                 })
             })
             .collect();
-        for handle in handles {
-            handle.await.expect("no panic");
-        }
+        all(handles).await;
         start.elapsed()
     });
     let time = runtime.block_on(main).expect("no panic");
@@ -92,9 +96,7 @@ fn corank_spawn(workers: usize, rounds: usize) -> (Duration, usize) {
                     corank_linux::spawn(Priority::DEFAULT, body).expect("memory")
                 })
                 .collect();
-            for handle in handles {
-                handle.await.expect("no panic");
-            }
+            all(handles).await;
         }
         start.elapsed()
     });
@@ -109,9 +111,7 @@ fn tokio_spawn(workers: usize, rounds: usize) -> (Duration, usize) {
             let handles: Vec<_> = (0..COROUTINES)
                 .map(|number| tokio::spawn(async move { number }))
                 .collect();
-            for handle in handles {
-                handle.await.expect("no panic");
-            }
+            all(handles).await;
         }
         start.elapsed()
     });
@@ -150,9 +150,7 @@ fn corank_wake(workers: usize, rounds: usize) -> (Duration, usize) {
                 handles.push(handle.expect("memory"));
             }
         }
-        for handle in handles {
-            handle.await.expect("no panic");
-        }
+        all(handles).await;
         start.elapsed()
     });
     (time, 2 * PAIRS * rounds)
@@ -170,9 +168,7 @@ fn tokio_wake(workers: usize, rounds: usize) -> (Duration, usize) {
                 handles.push(tokio::spawn(pass(end, rounds)));
             }
         }
-        for handle in handles {
-            handle.await.expect("no panic");
-        }
+        all(handles).await;
         start.elapsed()
     });
     let time = runtime.block_on(main).expect("no panic");

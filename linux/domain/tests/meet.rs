@@ -130,8 +130,11 @@ fn a_participant_stays_as_long_as_a_worker() {
     until("they meet", || one.others() == 1);
     let side = Side::new(&two);
     drop(two);
-    thread::sleep(Duration::from_millis(20));
-    assert_eq!(one.others(), 1);
+    // Had it left, that would be noticed before somebody else comes and goes.
+    let three = join(root.path());
+    until("a third one comes", || one.others() == 2);
+    drop(three);
+    until("the third one leaves", || one.others() == 1);
     drop(side);
     until("it leaves", || one.others() == 0);
 }

@@ -197,6 +197,9 @@ pub const GROUP_SET: usize = 4042;
 /// With 0, as at the beginning, each byte comes as it was typed.
 pub const FOREGROUND: usize = 4043;
 
+/// `calendar() -> seconds since 1970`, UTC, or [`NO_DEVICE`](crate::error::NO_DEVICE) on a machine without a calendar.
+pub const CALENDAR: usize = 4044;
+
 /// `file_open(path: *const u8 (NUL-terminated), flags: u32) -> fd` or an [`error`](crate::error), with the flags of
 /// [`crate::file`]. A file that is not on the disk, and not to be made, is looked for in the system's archive, for reading.
 pub const FILE_OPEN: usize = 4050;

@@ -1,4 +1,4 @@
-//! Files and directories on the disk, as blocking calls.
+//! Files and directories on the disk, as blocking calls; for coroutines they are in [`asynchronous`].
 //!
 //! Relative paths begin in the process's [current directory](current_directory). Why a call failed is the error's
 //! [code](Error::code), one of [`corank_abi::error`].
@@ -18,6 +18,8 @@ pub use corank_abi::file::{FileStatus, Space};
 
 use crate::io::OwnedFd;
 use crate::raw::{self, Error, check};
+
+pub mod asynchronous;
 
 /// Makes a call whose pointers are good.
 ///
@@ -122,6 +124,17 @@ pub enum From {
     End(i64),
 }
 
+impl From {
+    /// The arguments of the call.
+    fn arguments(self) -> [usize; 2] {
+        match self {
+            From::Start(offset) => [offset as usize, FROM_START],
+            From::Here(offset) => [offset as usize, FROM_HERE],
+            From::End(offset) => [offset as usize, FROM_END],
+        }
+    }
+}
+
 impl File {
     /// Opens a file for reading.
     ///
@@ -174,11 +187,7 @@ impl File {
     /// # Errors
     /// The position would lie in front of the beginning.
     pub fn seek(&self, to: From) -> Result<u64, Error> {
-        let [offset, from] = match to {
-            From::Start(offset) => [offset as usize, FROM_START],
-            From::Here(offset) => [offset as usize, FROM_HERE],
-            From::End(offset) => [offset as usize, FROM_END],
-        };
+        let [offset, from] = to.arguments();
         // SAFETY: the arguments are numbers.
         unsafe { call(call::FILE_SEEK, [self.number(), offset, from]) }
             .map(|position| position as u64)

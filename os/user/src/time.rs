@@ -61,3 +61,10 @@ pub fn sleep(duration: Duration) {
 pub fn uptime_milliseconds() -> usize {
     number_call(call::GET_TIME, [0; 3]).unwrap_or(0)
 }
+
+/// Seconds since 1970, UTC; `None` on a machine without a calendar.
+#[must_use]
+pub fn calendar() -> Option<u64> {
+    let seconds = number_call(call::CALENDAR, [0; 3]).ok()?;
+    Some(seconds as u64)
+}

@@ -1,7 +1,8 @@
-//! A machine with a server in it, and the client of it on this computer: `corank-tcp-client`.
+//! A machine with a server in it, and the client of it on this computer.
 
-use super::boot::{Boot, DEFAULT_MEMORY, Ended, Input};
+use super::boot::{Boot, Ended, Input};
 use super::build::Image;
+use super::disk::Disk;
 use super::network::{Forward, Network};
 use crate::progress::Progress;
 use crate::toolchain::host_cargo;
@@ -12,6 +13,9 @@ use std::process::{Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+/// The client of the servers that test and measure the network.
+pub(crate) const TCP_CLIENT: &str = "corank-tcp-client";
+
 /// What a server prints when it can be reached.
 const LISTENING: &str = "listening";
 /// How many times the machine is started because another program took a port that had been free.
@@ -20,7 +24,9 @@ const ATTEMPTS: u32 = 3;
 /// A server, and what its client is to do.
 pub(crate) struct Meeting<'a> {
     pub(crate) smp: u32,
+    pub(crate) memory: &'a str,
     pub(crate) limit: Duration,
+    pub(crate) disk: Option<Disk>,
     /// The server's program, and its arguments.
     pub(crate) server: Vec<String>,
     /// How many lines it prints with [`LISTENING`] before its client is started.
@@ -41,13 +47,13 @@ pub(crate) struct Met {
     pub(crate) client: Output,
 }
 
-/// Builds the client.
+/// Builds a client: the package, and program, of this name.
 ///
 /// # Errors
 /// When it does not compile.
-pub(crate) fn build(progress: &mut Progress) -> Result<PathBuf> {
+pub(crate) fn build(name: &str, progress: &mut Progress) -> Result<PathBuf> {
     let mut command = host_cargo();
-    command.args(["build", "--release", "--package", "corank-tcp-client"]);
+    command.args(["build", "--release", "--package", name]);
     command.current_dir(repository::root());
     let finished = process::capture(&command, Duration::from_secs(600), |line| {
         progress.say(line);
@@ -57,7 +63,7 @@ pub(crate) fn build(progress: &mut Progress) -> Result<PathBuf> {
         "the client does not compile:\n{}",
         finished.tail(20)
     );
-    Ok(repository::path("target/release/corank-tcp-client"))
+    Ok(repository::path("target/release").join(name))
 }
 
 impl Meeting<'_> {
@@ -91,9 +97,9 @@ impl Meeting<'_> {
         command.args((self.client)(&ports));
         let boot = Boot {
             smp: self.smp,
-            memory: DEFAULT_MEMORY.to_string(),
+            memory: self.memory.to_string(),
             limit: Some(self.limit),
-            disk: None,
+            disk: self.disk.clone(),
             network: Some(network),
             input: Input::None,
             count: None,

@@ -8,7 +8,7 @@ use crate::repository;
 use anyhow::{Context as _, Result, bail};
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Bytes of a sector.
@@ -50,6 +50,17 @@ impl TestDisk {
             .arg(format!("::{path}"));
         run(command)?;
         Ok(std::fs::remove_file(&source)?)
+    }
+
+    /// Puts all that is in a folder on the disk, with `mcopy`.
+    pub(super) fn write_all(&self, folder: &Path) -> Result<()> {
+        let mut command = mtools("mcopy");
+        command.arg("-s").arg("-i").arg(&self.image);
+        for entry in std::fs::read_dir(folder)? {
+            command.arg(entry?.path());
+        }
+        command.arg("::/");
+        run(command).map(|_| ())
     }
 
     /// Makes a directory on the disk, with `mmd`.

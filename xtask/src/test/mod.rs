@@ -8,6 +8,7 @@ mod disk;
 mod domain;
 mod edge;
 mod gateway;
+mod http;
 mod image;
 mod layout;
 mod machine;

@@ -3,6 +3,7 @@
 use super::Context;
 use super::machine::{MOST_HARTS, tail};
 use super::outcome::Outcome;
+use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
 use crate::os::client::{self, Meeting};
 use anyhow::Result;
@@ -14,7 +15,7 @@ const ORDERS: u16 = 9;
 
 /// Boots `echo-server`, and runs the client's tests against it. Then nothing must be left of all the connections: that is one more test.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
-    let client = client::build(&mut context.progress)?;
+    let client = client::build(client::TCP_CLIENT, &mut context.progress)?;
     let image = build::build(&[], None, &mut context.progress)?;
     let mut outcome = Outcome::default();
     for smp in [1, MOST_HARTS] {
@@ -29,7 +30,9 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
 fn meet(smp: u32, image: &Image, client: &Path, context: &mut Context) -> Result<Outcome> {
     let met = Meeting {
         smp,
+        memory: DEFAULT_MEMORY,
         limit: context.limit,
+        disk: None,
         server: vec!["echo-server".to_string()],
         listeners: 1,
         ports: &[ECHO, ORDERS],

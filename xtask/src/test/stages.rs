@@ -2,7 +2,7 @@
 
 use super::outcome::Outcome;
 use super::{
-    Context, cpp, domain, edge, gateway, image, layout, machine, model, net, outside, storage,
+    Context, cpp, domain, edge, gateway, http, image, layout, machine, model, net, outside, storage,
 };
 use crate::process;
 use crate::repository;
@@ -215,6 +215,13 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path("os/kernel/src/net"),
         limit: minutes(3),
         run: net::test,
+    },
+    Stage {
+        name: "http",
+        about: "the operating system's web server, with curl, wrk and hostile clients of this computer",
+        home: Home::Path("os/apps/src/bin/http-server"),
+        limit: minutes(4),
+        run: http::test,
     },
     Stage {
         name: "outside",

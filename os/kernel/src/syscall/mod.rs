@@ -10,6 +10,7 @@ mod process;
 mod sync;
 mod thread;
 
+use crate::device::calendar;
 use crate::fault;
 use crate::file::File;
 use crate::kernel_thread::{Call, KernelThread};
@@ -24,6 +25,7 @@ use crate::{clock, hart};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::call::*;
+use corank_abi::error::NO_DEVICE;
 use core::pin::Pin;
 use core::sync::atomic::Ordering;
 
@@ -191,6 +193,7 @@ pub(crate) fn at_once(
         FRAMES_FREE => Ok(frame::free() as isize),
         PROCESS_LIST => information::process_list(process, first, second),
         SYSTEM_STATUS => information::system_status(process, first),
+        CALENDAR => Ok(calendar::seconds().map_or(NO_DEVICE, |seconds| seconds as isize)),
         SERVICE_MODEL => Ok(thread::service_model(process, first)),
         CALLS_MADE => Ok(process.calls_made.load(Ordering::Relaxed) as isize),
         FAULT => Ok(match first {

@@ -1,0 +1,132 @@
+//! A server of files over HTTP/1.1: `http-server [OPTIONS]`, see [`options::HELP`].
+//!
+//! It serves the machine's disk to any client: `curl`, a browser, `wrk`. Each connection is one coroutine; it waits for a request at the
+//! most urgent level that any path has, and serves it at the level of its path, in this process, in the file system and in the network.
+//! So what is urgent does not wait behind what is not, whoever came first.
+//!
+//! ```text
+//!  front process ── waits for the server's end; typed `q`, or its own end, closes the pipe ──┐
+//!                                                                                            ▼
+//!  server process:  server ── accepts, as far as there is room ──▶ connection (one coroutine each)
+//!                     ▲                                              │ wire: bytes in and out, within time limits
+//!                  control ── orders of who watches it               └ answer: what a request gets, from the disk
+//! ```
+//! What HTTP says of requests and answers is in the crate [`corank_http`], which knows nothing of sockets and files. Of those who send
+//! nonsense, send slowly, read slowly, or break off, each has one connection for a bounded time; a file is sent through a buffer
+//! of [`wire::PIECE`] bytes, whatever its size.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod answer;
+mod connection;
+mod control;
+mod options;
+mod server;
+mod wire;
+
+use alloc::vec::Vec;
+use corank_user::corank::sync::Event;
+use corank_user::io::{OwnedFd, Pipe, STDIN};
+use corank_user::{Error, Priority, block_on, calls, information, net, println, process, ring};
+use corank_user::{eprintln, spawn};
+
+use options::{HELP, Options};
+
+corank_user::main!(main);
+
+/// How long what the server has left may be on its way out, in milliseconds: longer than the kernel keeps a connection that nobody has open.
+const SETTLING: usize = 90_000;
+
+fn main() -> i32 {
+    let options = match Options::from(corank_user::arguments().skip(1)) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            println!("{HELP}");
+            return 0;
+        }
+        Err(error) => {
+            eprintln!("http-server: {error}");
+            return 2;
+        }
+    };
+    if net::status().card == 0 {
+        eprintln!("http-server: this machine has no network card");
+        return 1;
+    }
+    match run(options) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("http-server: {error}");
+            1
+        }
+    }
+}
+
+/// Starts the server as a process of its own and waits for its end.
+fn run(options: Options) -> Result<i32, Error> {
+    // What this process itself needs for that is there before anything is counted.
+    block_on(async {});
+    let counts = options.count;
+    let before = footprint();
+    let Pipe { reader, writer } = Pipe::new()?;
+    let [ours, theirs] = [&writer, &reader].map(|end| end.number());
+    let child = process::spawn(move || {
+        drop(OwnedFd::from_number(ours));
+        server::run(options, OwnedFd::from_number(theirs))
+    })?;
+    drop(reader);
+    let code = block_on(wait(child, writer))?;
+    if !counts {
+        return Ok(code);
+    }
+    for _ in 0..SETTLING / 10 {
+        if footprint() == before {
+            println!("frames, coroutines and sockets as before: {before:?}");
+            return Ok(code);
+        }
+        calls::sleep(10)?;
+    }
+    eprintln!(
+        "frames, coroutines and sockets were {before:?} and are {:?}: something was left behind",
+        footprint()
+    );
+    Ok(1)
+}
+
+/// What must be the same before and after: free frames, coroutines of the kernel, sockets.
+fn footprint() -> [u64; 3] {
+    process::settle();
+    let system = information::system().expect("the kernel knows itself");
+    let network = net::status();
+    [
+        system.frames_free,
+        system.coroutines,
+        network.sockets - network.fading,
+    ]
+}
+
+/// Waits for the server's end, and lets it stop when somebody types `q`: it does when nobody has the pipe open any more.
+async fn wait(child: process::Pid, pipe: OwnedFd) -> Result<i32, Error> {
+    let console = spawn(Priority::DEFAULT, async move {
+        let stop = [b'q', 3, 4];
+        loop {
+            let (count, typed) = calls::read_async(STDIN.number(), Vec::with_capacity(1)).await;
+            match count {
+                Ok(1) if stop.contains(&typed[0]) => return drop(pipe),
+                Ok(1) => {}
+                // There is no console: the pipe is closed with this process.
+                _ => Event::new().wait().await,
+            }
+        }
+    });
+    let ended = ring::wait_process(child).await;
+    drop(console);
+    ended.map(|ended| {
+        if let Some(cause) = process::cause(ended.code) {
+            println!("http-server: {cause}");
+        }
+        ended.code
+    })
+}

@@ -1,0 +1,136 @@
+//! The operating system's web server, with Linux programs as its clients: good ones and bad ones.
+
+use super::Context;
+use super::disk::TestDisk;
+use super::machine::{DISK_SIZE, tail};
+use super::outcome::Outcome;
+use crate::os::boot::DEFAULT_MEMORY;
+use crate::os::build::{self, Image};
+use crate::os::client::{self, Meeting};
+use crate::repository;
+use anyhow::{Context as _, Result, bail};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// The client's package.
+const CLIENT: &str = "corank-http-client";
+/// The server's ports: of its clients, and of its orders.
+const PORTS: [u16; 2] = [80, 81];
+/// How many requests are counted, if nothing else is asked for.
+const REQUESTS: u32 = 2000;
+/// How long one of them may take, beside everything else.
+const PER_REQUEST: Duration = Duration::from_millis(10);
+/// Names another number.
+const REQUESTS_VARIABLE: &str = "CORANK_HTTP_REQUESTS";
+/// What the server says when nothing is left of it.
+const NOTHING_LEFT: &str = "frames, coroutines and sockets as before";
+
+/// The server as its client expects it.
+const SERVER: &[&str] = &[
+    "http-server",
+    "--count",
+    "--control",
+    "81",
+    "--config",
+    "/levels.txt",
+    "--connections",
+    "64",
+    "--request-limit",
+    "1",
+    "--send-limit",
+    "1",
+];
+
+/// A machine with the server and its files, once for each task of the client.
+struct Tests<'c> {
+    client: PathBuf,
+    image: Image,
+    disk: TestDisk,
+    context: &'c mut Context,
+}
+
+/// Runs all tests.
+pub(super) fn test(context: &mut Context) -> Result<Outcome> {
+    let requests = match std::env::var(REQUESTS_VARIABLE) {
+        Ok(number) => number
+            .parse()
+            .with_context(|| format!("{REQUESTS_VARIABLE} is `{number}`, which is no number"))?,
+        Err(_) => REQUESTS,
+    };
+    let client = client::build(CLIENT, &mut context.progress)?;
+    let image = build::build(&[], None, &mut context.progress)?;
+    let disk = TestDisk::new("http", DISK_SIZE)?;
+    let site = repository::path("target/disks/site");
+    if site.exists() {
+        std::fs::remove_dir_all(&site)?;
+    }
+    let mut make = Command::new(&client);
+    make.arg("site").arg(&site);
+    if !context.command(&make)?.success() {
+        bail!("the files for the server could not be made");
+    }
+    disk.write_all(&site)?;
+    let mut tests = Tests {
+        client,
+        image,
+        disk,
+        context,
+    };
+    let mut outcome = tests.run("check", Some(requests), &[])?;
+    outcome.add(tests.run("levels", Some(60), &[])?);
+    // The process is killed, and the system goes on.
+    outcome.add(tests.run("kill", None, &["http-server: killed"])?);
+    outcome.add(tests.disk.check(tests.context)?);
+    Ok(outcome)
+}
+
+impl Tests<'_> {
+    /// Lets the client do one task. That the server ends then, prints `expected`, and leaves nothing behind is one more test.
+    fn run(&mut self, task: &str, requests: Option<u32>, expected: &[&str]) -> Result<Outcome> {
+        self.context.progress.say(&format!("http-server: {task}"));
+        let met = Meeting {
+            memory: DEFAULT_MEMORY,
+            smp: 1,
+            limit: self.context.limit + PER_REQUEST * requests.unwrap_or(0),
+            disk: Some(self.disk.attached()),
+            server: SERVER.iter().map(|word| word.to_string()).collect(),
+            listeners: 1,
+            ports: &PORTS,
+            client: &|ports| {
+                let ports = ports.iter().map(u16::to_string);
+                std::iter::once(task.to_string())
+                    .chain(ports)
+                    .chain(requests.map(|requests| requests.to_string()))
+                    .collect()
+            },
+        }
+        .run(&self.image, &self.client)?;
+        let said = String::from_utf8_lossy(&met.client.stdout);
+        let mut outcome = Outcome::of_last_line(&said, met.client.status.success());
+        if !met.client.status.success() {
+            let complaints = String::from_utf8_lossy(&met.client.stderr);
+            self.context
+                .show(&format!("the client said:\n{said}{complaints}"));
+        }
+        let missing =
+            (expected.iter().chain(&[NOTHING_LEFT])).find(|text| !met.printed.contains(**text));
+        let complaint = match (met.server, missing) {
+            (Err(error), _) => format!("{error:#}"),
+            (Ok(_), Some(text)) => format!("`{text}` is missing"),
+            (Ok(ended), None) if ended.code != 0 && expected.is_empty() => {
+                format!("ended with code {}", ended.code)
+            }
+            (Ok(_), None) => {
+                outcome.add(Outcome::passed());
+                return Ok(outcome);
+            }
+        };
+        self.context.show(&format!(
+            "http-server ({task}): {complaint}; it printed:\n{}",
+            tail(&met.printed)
+        ));
+        outcome.add(Outcome::failed());
+        Ok(outcome)
+    }
+}
