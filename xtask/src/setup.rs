@@ -106,6 +106,11 @@ const TOOLS: &[Tool] = &[
         purpose: "asks a web server for more than it can do",
     },
     Tool {
+        program: "mosquitto",
+        package: "mosquitto",
+        purpose: "a broker for the tests of the sensor gateway",
+    },
+    Tool {
         program: "pkg-config",
         package: "pkg-config",
         purpose: "finds the libraries of the sensor gateway",
@@ -154,6 +159,21 @@ const FILES: &[(&str, &str, &str)] = &[
         "/usr/include/kissfft/kiss_fftr.h",
         "libkissfft-dev",
         "the spectra of the gateway's sensors",
+    ),
+    (
+        "/usr/include/toml++/toml.h",
+        "libtomlplusplus-dev",
+        "the gateway's configuration",
+    ),
+    (
+        "/usr/include/prometheus/exposer.h",
+        "prometheus-cpp-dev",
+        "the gateway's metrics",
+    ),
+    (
+        "/usr/include/mosquitto.h",
+        "libmosquitto-dev",
+        "the gateway's messages by MQTT",
     ),
     (
         "/usr/include/CLI/CLI.hpp",

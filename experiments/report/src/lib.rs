@@ -10,6 +10,7 @@ pub mod compare;
 pub mod document;
 mod edge;
 mod firmware;
+mod gateway;
 mod global;
 mod heat_map;
 mod latency;

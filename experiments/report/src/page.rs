@@ -4,6 +4,7 @@ use crate::compare::{self, Comparison};
 use crate::document::Document;
 use crate::edge;
 use crate::firmware;
+use crate::gateway;
 use crate::global;
 use crate::latency;
 use crate::levels;
@@ -80,6 +81,7 @@ pub fn figures(document: &Document) -> Result<Vec<(String, String)>> {
         }
         "core" => figures = scheduler::figures(document)?,
         "edge" => figures = edge::figures(document)?,
+        "gateway" => figures = gateway::figures(document)?,
         "global" => figures = global::figures(document)?,
         "tcp-models" => figures = server::figures(document)?,
         "tcp-priority" => figures = levels::figures(document)?,
@@ -112,6 +114,7 @@ fn section(document: &Document) -> Result<String> {
         "mcu-switch" => ("A switch on a Cortex-M4", ABOUT_MCU_SWITCH),
         "mcu-size" => ("Code and RAM on a Cortex-M4", ABOUT_MCU_SIZE),
         "edge" => ("Hiding the memory's latency", edge::ABOUT),
+        "gateway" => ("The sensor gateway", gateway::ABOUT),
         other => (other, ""),
     };
     let tables: Vec<Table> = match document.experiment.as_str() {
@@ -121,6 +124,7 @@ fn section(document: &Document) -> Result<String> {
             .collect(),
         "core" => scheduler::tables(document),
         "edge" => edge::tables(document),
+        "gateway" => gateway::tables(document),
         "tcp-models" => server::tables(document),
         "mcu-switch" => vec![plain_table(document), firmware::exception_model()],
         _ => vec![plain_table(document)],

@@ -4,6 +4,7 @@ use crate::compare::{self, Comparison, THREAD_BLOCK, THREAD_YIELD};
 use crate::document::Document;
 use crate::edge;
 use crate::firmware;
+use crate::gateway;
 use crate::global;
 use crate::latency;
 use crate::levels;
@@ -65,6 +66,7 @@ pub fn verdicts(document: &Document) -> Result<Vec<Verdict>> {
             .collect(),
         "core" => scheduler::verdicts(document),
         "edge" => edge::verdicts(document),
+        "gateway" => gateway::verdicts(document),
         "linux-latency" => latency::verdicts(document),
         "global" => global::verdicts(document),
         "linux-machine" => machine::verdicts(document),

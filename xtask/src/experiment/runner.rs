@@ -3,7 +3,7 @@
 //! The program alternates the models and prints one line per run: see [`corank_report::row::Sample`]. Other lines explain. A
 //! wrong result ends the program with a code other than 0, and then nothing is kept.
 
-use super::{Name, edge, host, mcu, plan, tcp};
+use super::{Name, edge, gateway, host, mcu, plan, tcp};
 use crate::os::boot::{Boot, Input};
 use crate::os::build;
 use crate::process;
@@ -23,19 +23,8 @@ const MEMORY: &str = "1G";
 /// A machine that counts instructions takes so many nanoseconds for each, as a power of two.
 const SHIFT: u8 = 0;
 
-/// Fails, before anything is built, where an experiment is not written yet.
-pub(super) fn require_available(name: Name) -> Result<()> {
-    ensure!(
-        name != Name::Gateway,
-        "the experiment `{}` is not available yet; all others are",
-        name.text()
-    );
-    Ok(())
-}
-
 /// Runs an experiment to its end.
 pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
-    require_available(name)?;
     let mut listener = Listener::new(&name.text());
     let settings = match name {
         Name::Core => on_host(name, "corank-experiments", quick, &mut listener),
@@ -44,6 +33,7 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
         Name::McuSwitch => mcu::switches(quick, &mut listener),
         Name::McuSize => mcu::sizes(quick, &mut listener),
         Name::Edge => edge::measure(quick, &mut listener),
+        Name::Gateway => gateway::measure(quick, &mut listener),
         Name::TcpModels | Name::TcpPriority => tcp::measure(name, quick, &mut listener),
         _ => in_os(name, quick, &mut listener),
     };
@@ -254,33 +244,5 @@ mod tests {
             lines.feed(part.as_bytes(), |line| heard.push(line.to_string()));
         }
         assert_eq!(heard, ["one", "two"]);
-    }
-
-    #[test]
-    fn only_what_is_written_is_available() {
-        assert!(require_available(Name::A).is_ok());
-        assert!(
-            require_available(Name::Gateway)
-                .unwrap_err()
-                .to_string()
-                .contains("not available yet")
-        );
-    }
-
-    #[test]
-    fn the_listener_keeps_samples_and_explanations() {
-        let mut listener = Listener::new("a");
-        for line in [
-            r#"@row {"experiment":"a","model":"coroutine","n":2,"metric":"time","unit":"us","value":3}"#,
-            "wrong turn",
-        ] {
-            listener.hear(line);
-        }
-        assert_eq!(listener.samples.len(), 1);
-        assert_eq!(point(&listener.samples[0]), "coroutine n 2: 3 us");
-        assert_eq!(listener.last_words(), "wrong turn");
-        assert!(listener.error.is_none());
-        listener.hear("@row {");
-        assert!(listener.error.is_some());
     }
 }

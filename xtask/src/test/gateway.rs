@@ -14,15 +14,17 @@ const CORPUS: &str = "cpp/edge/gateway/tests/corpus";
 /// How many it tries; always the same ones.
 const FUZZED: [&str; 3] = ["-runs=100000", "-max_len=1024", "-seed=1"];
 
-/// Both compilers: what needs no sockets, then any bytes as datagrams.
+/// Both compilers: what needs no sockets, any bytes as datagrams, and the programs themselves with sensors, files and a broker.
 pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for preset in ["gcc", "clang"] {
         let folder = cpp::build(preset, "gateway-checks", &mut context.progress)?;
         let programs = folder.join("edge/gateway/tests");
-        outcome.add(Outcome::of_googletest(
-            &context.command(&Command::new(programs.join("gateway-tests")))?,
-        ));
+        for suite in ["gateway-tests", "gateway-system-tests"] {
+            outcome.add(Outcome::of_googletest(
+                &context.command(&Command::new(programs.join(suite)))?,
+            ));
+        }
         outcome.add(fuzz(context, Command::new(programs.join("gateway-fuzz")))?);
     }
     Ok(outcome)

@@ -148,7 +148,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "gateway",
-        about: "the sensor gateway: both compilers under sanitizers, any bytes as datagrams",
+        about: "the sensor gateway and its sensors: both compilers under sanitizers, any bytes as datagrams, real sockets, an MQTT broker",
         home: Home::Path(gateway::HOME),
         limit: minutes(2),
         run: gateway::tests,

@@ -77,7 +77,7 @@ fate roster::accept(std::byte* slot, size_t bytes, instant now) {
       of.heard = now;
       if (of.status == condition::silent) of.status = condition::waiting;
       of.window.push_back(std::exchange(slot, nullptr));
-      if (of.window.size() == rules_.window) due_.push_back(place);
+      if (of.window.size() % rules_.window == 0) due_.push_back(place);
     }
   }
   if (slot != nullptr) slots_.give_back(slot);
@@ -87,9 +87,11 @@ fate roster::accept(std::byte* slot, size_t bytes, instant now) {
 
 std::vector<report> roster::evaluate() {
   batch_.clear();
-  for (const size_t place : due_)
-    for (const std::byte* const slot : sensors_[place].window)
-      batch_.push_back({.bins = reinterpret_cast<const int16_t*>(slot + header_bytes), .machine = place});
+  for (const size_t place : due_) {
+    sensor& of = sensors_[place];
+    for (const size_t end = of.judged + rules_.window; of.judged < end; ++of.judged)
+      batch_.push_back({.bins = reinterpret_cast<const int16_t*>(of.window[of.judged] + header_bytes), .machine = place});
+  }
   decided_.resize(batch_.size());
   classify(rules_.by, *table_, batch_, decided_.data());
 
@@ -97,15 +99,16 @@ std::vector<report> roster::evaluate() {
   const uint8_t* decided = decided_.data();
   for (const size_t place : due_) {
     sensor& of = sensors_[place];
-    const size_t damaged = std::accumulate(decided, decided + of.window.size(), size_t{0});
-    decided += of.window.size();
+    const size_t damaged = std::accumulate(decided, decided + rules_.window, size_t{0});
+    decided += rules_.window;
     of.status = damaged >= rules_.alarm_after ? condition::damaged : condition::sound;
     report& made = reports.emplace_back(report_of(place, of.status));
+    made.measurements = rules_.window;
     made.damaged = damaged;
-    measurements_ += made.measurements;
+    measurements_ += rules_.window;
     damaged_ += damaged;
-    discard_window(of);
   }
+  for (const size_t place : due_) discard(sensors_[place], std::exchange(sensors_[place].judged, 0));
   due_.clear();
   return reports;
 }
@@ -134,9 +137,10 @@ report roster::report_of(size_t place, condition status) const {
           .duplicated = of.duplicated};
 }
 
-void roster::discard_window(sensor& of) {
-  for (std::byte* const slot : of.window) slots_.give_back(slot);
-  of.window.clear();
+void roster::discard(sensor& of, size_t count) noexcept {
+  const auto end = of.window.begin() + static_cast<std::ptrdiff_t>(count);
+  for (auto slot = of.window.begin(); slot != end; ++slot) slots_.give_back(*slot);
+  of.window.erase(of.window.begin(), end);
 }
 
 void roster::reload(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by, instant now) {
@@ -158,12 +162,12 @@ void roster::reload(std::shared_ptr<const sensor_table> table, const key& of_gat
     sensor& old = sensors_[taken_from[at]];
     lost_of_removed -= old.lost_before + old.numbers.lost();
     const key secret = sensors[at].secret;
-    if (!windows_stay) discard_window(old);
+    if (!windows_stay) discard(old, old.window.size());
     sensors[at] = std::move(old);
     sensors[at].secret = secret;
     old.window.clear();
   }
-  for (sensor& removed : sensors_) discard_window(removed);
+  for (sensor& removed : sensors_) discard(removed, removed.window.size());
   if (table->features() != table_->features()) slots_ = std::move(new_slots);
   lost_of_removed_ = lost_of_removed;
   sensors_ = std::move(sensors);

@@ -136,20 +136,22 @@ class roster {
     instant heard;
     condition status = condition::waiting;
     uint64_t received = 0, late = 0, duplicated = 0;
+    // Measurements that have not been judged; while a batch is made, how many of them it has.
     std::vector<std::byte*> window;
+    size_t judged = 0;
   };
 
   sensor make_sensor(const key& of_gateway, uint32_t number, instant now) const;
   fate judge(std::span<const std::byte> datagram, size_t bytes, header& head, size_t& place) const;
   fate place_in_session(sensor& of, const header& head);
   report report_of(size_t place, condition status) const;
-  void discard_window(sensor& of);
+  void discard(sensor& of, size_t count) noexcept;
 
   std::shared_ptr<const sensor_table> table_;
   rules rules_;
   slots slots_;
   std::vector<sensor> sensors_;
-  // Places of sensors whose windows are full.
+  // The place of a sensor for each of its windows that is full.
   std::vector<size_t> due_;
   std::array<uint64_t, fates> datagrams_{};
   uint64_t lost_of_removed_ = 0;

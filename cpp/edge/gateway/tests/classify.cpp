@@ -60,7 +60,7 @@ struct problem {
 
 TEST(Classify, ModelsDecideTheSame) {
   for (const size_t features : {1, 2, 63, 128, 511, 512, 513, 1024, 2048})
-    for (const size_t measurements : {1, 2, 15, 40})
+    for (const size_t measurements : {1, 2, 15, 40, 100})
       for (const bool scattered : {false, true}) {
         const problem of(3, measurements, features, scattered, features * measurements + scattered);
         const std::vector<uint8_t> expected = of.expected();

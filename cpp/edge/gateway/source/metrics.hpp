@@ -1,0 +1,50 @@
+// What Prometheus is told.
+#pragma once
+
+#include "roster.hpp"
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace gateway {
+
+// The service's state at some moment.
+struct metrics_snapshot {
+  totals counted;
+  // Datagrams that the kernel has thrown away.
+  uint64_t dropped = 0;
+  uint64_t reloads = 0;
+  uint64_t refused_reloads = 0;
+  // Reports that could not be written to the output.
+  uint64_t unwritten = 0;
+
+  // How long batches took: how many took at most so many seconds.
+  static constexpr std::array<double, 6> bounds{1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1};
+  std::array<uint64_t, bounds.size()> within{};
+  uint64_t batches = 0;
+  double seconds = 0;
+
+  void add_batch(double took);
+};
+
+// Answers GET /metrics on threads of its own.
+class metrics_server {
+ public:
+  // Throws std::runtime_error.
+  explicit metrics_server(const std::string& listen);
+  ~metrics_server();
+
+  void show(const metrics_snapshot& now);
+  // The port, also if 0 was wanted.
+  [[nodiscard]] int port() const;
+
+ private:
+  class state;
+  struct server;
+  std::shared_ptr<state> state_;
+  std::unique_ptr<server> server_;
+};
+
+}  // namespace gateway

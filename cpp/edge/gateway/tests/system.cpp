@@ -1,0 +1,336 @@
+// The programs themselves, on this machine's own network: sensors that misbehave, files that change, a broker that comes late.
+#include "program.hpp"
+#include "table.hpp"
+
+#include <gtest/gtest.h>
+#include <mosquitto.h>
+#include <nlohmann/json.hpp>
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include <map>
+
+using namespace gateway;
+using gateway::test::folder;
+using gateway::test::program;
+using nlohmann::json;
+
+namespace {
+
+const std::string gateway_program = CORANK_GATEWAY, sensor_program = CORANK_SENSOR, broker_program = "/usr/sbin/mosquitto";
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+sockaddr_in local(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+// The answer's body.
+std::string http_get(int port, const std::string& path) {
+  const descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+  const sockaddr_in address = local(port);
+  checked(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), "connecting");
+  const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
+  checked(write(socket.get(), request.data(), request.size()), "asking");
+  std::string answer;
+  char bytes[4096];
+  for (ssize_t count; (count = read(socket.get(), bytes, sizeof(bytes))) > 0;) answer.append(bytes, static_cast<size_t>(count));
+  return answer.substr(answer.find("\r\n\r\n") + 4);
+}
+
+// A port that nobody uses just now.
+int free_port() {
+  const descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address = local(0);
+  socklen_t length = sizeof(address);
+  checked(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length), "asking for a port");
+  checked(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length), "asking for a port");
+  return ntohs(address.sin_port);
+}
+
+// A gateway with files of its own.
+class System : public testing::Test {
+ protected:
+  System() {
+    files.write("gateway.key", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff");
+    std::filesystem::copy_file(CORANK_WEIGHTS, files.file("weights.json"));
+  }
+
+  // `entries` comes behind what every test wants.
+  static std::string configuration(const std::string& entries) {
+    return "listen = \"127.0.0.1:0\"\nkey_file = \"gateway.key\"\nweights = \"weights.json\"\nsilent_after_ms = 600000\n" + entries;
+  }
+
+  // Returns once the gateway is ready.
+  void start(const std::string& entries) {
+    files.write("gateway.toml", configuration(entries));
+    gateway.emplace(std::vector<std::string>{gateway_program, "--config", files.file("gateway.toml")}, files.file("complaints"));
+    started = event("started");
+  }
+
+  // The next event of this kind; others are passed over.
+  json event(const std::string& kind) {
+    for (;;) {
+      json found = json::parse(gateway->line());
+      if (found.at("event") == kind) return found;
+    }
+  }
+
+  // Runs sensors to their end; what they say of themselves.
+  json sense(std::vector<std::string> options) {
+    std::vector<std::string> command{sensor_program, "--to", started.at("listen"), "--key", files.file("gateway.key")};
+    command.insert(command.end(), options.begin(), options.end());
+    program sensors(command, files.file("sensors"));
+    json summary = json::parse(sensors.line());
+    EXPECT_EQ(sensors.wait(), 0) << sensors.said();
+    return summary;
+  }
+
+  // Ends the gateway; its counts.
+  json stop() {
+    gateway->signal(SIGTERM);
+    json counts = event("stopped").at("datagrams");
+    EXPECT_EQ(gateway->wait(), 0) << gateway->said();
+    return counts;
+  }
+
+  // The weights with other thresholds: then every spectrum is damaged, or none.
+  std::string weights_that_find(bool all_damaged) {
+    json document = json::parse(text_of(CORANK_WEIGHTS));
+    for (json& each : document["sensors"]) each["threshold"] = all_damaged ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();
+    return document.dump();
+  }
+
+  // A gateway that can't start: its complaint.
+  std::string complaint(const std::string& entries, const std::vector<std::string>& options = {}) {
+    files.write("gateway.toml", entries);
+    std::vector<std::string> command{gateway_program, files.file("gateway.toml")};
+    command.insert(command.end(), options.begin(), options.end());
+    std::filesystem::remove(files.file("complaints"));
+    program failing(command, files.file("complaints"));
+    EXPECT_EQ(failing.wait(), 1);
+    return failing.said();
+  }
+
+  folder files;
+  std::optional<program> gateway;
+  json started;
+};
+
+}  // namespace
+
+TEST_F(System, SoundAndDamagedBearingsAreToldApart) {
+  start("alarm_after = 5\n");
+  EXPECT_EQ(started.at("sensors"), 50);
+  for (const std::string condition : {"sound", "outer", "inner"}) {
+    sense({"--sensors", "50", "--count", "10", "--rate", "500", "--condition", condition, "--seed", "4711"});
+    int right = 0;
+    for (int each = 0; each < 50; ++each) right += event("status").at("status") == (condition == "sound" ? "sound" : "damaged");
+    EXPECT_GE(right, 49) << condition;
+  }
+  stop();
+}
+
+TEST_F(System, EveryFaultIsCountedAndHarmless) {
+  start("");
+  // The last spectra have no fault: 157 is no multiple of any, and nothing is held back.
+  const json sensors = sense({"--sensors", "5", "--count", "157", "--rate", "2000", "--fault", "lost=7", "--fault", "late=5", "--fault", "duplicated=11", "--fault",
+                              "truncated=13", "--fault", "oversized=17", "--fault", "forged=3"});
+  for (const char* kind : {"lost", "late", "duplicated", "truncated", "oversized", "forged"}) EXPECT_GT(sensors.at(kind), 0) << kind;
+  const json counts = stop();
+  for (const char* kind : {"late", "duplicated", "truncated", "oversized", "forged"}) EXPECT_EQ(counts.at(kind), sensors.at(kind)) << kind;
+  const auto number = [](const json& of, const char* name) { return of.at(name).get<int>(); };
+  EXPECT_EQ(number(counts, "lost") + number(counts, "missing"), number(sensors, "lost") + number(sensors, "truncated") + number(sensors, "oversized"));
+  EXPECT_EQ(number(counts, "accepted") + number(counts, "late") + number(counts, "lost") + number(counts, "missing"), 5 * 157);
+  for (const char* none : {"stale", "malformed", "unknown", "mismatched", "dropped"}) EXPECT_EQ(counts.at(none), 0) << none;
+}
+
+TEST_F(System, FiftySensorsAtTheirFullRateLoseNothing) {
+  start("metrics = \"127.0.0.1:0\"\n");
+  // As fast as bearings can be measured, one spectrum after the other: 1250 datagrams a second.
+  const json sensors = sense({"--sensors", "50", "--count", "50"});
+  EXPECT_EQ(sensors.at("datagrams"), 2500);
+  const json counts = stop();
+  EXPECT_EQ(counts.at("accepted"), 2500);
+  EXPECT_EQ(counts.at("dropped"), 0);
+  EXPECT_EQ(counts.at("lost").get<int>() + counts.at("missing").get<int>(), 0);
+}
+
+TEST_F(System, SensorsOfAnotherKeyOrNumberAreNotHeard) {
+  start("");
+  sense({"--first", "50", "--sensors", "2", "--count", "10", "--rate", "1000"});
+  files.replace("other.key", std::string(64, '7'));
+  std::filesystem::rename(files.file("other.key"), files.file("gateway.key.stolen"));
+  program stranger({sensor_program, "--to", started.at("listen"), "--key", files.file("gateway.key.stolen"), "--count", "10", "--rate", "1000"}, files.file("stranger"));
+  EXPECT_EQ(stranger.wait(), 0) << stranger.said();
+  const json counts = stop();
+  EXPECT_EQ(counts.at("accepted"), 10);
+  EXPECT_EQ(counts.at("unknown"), 10);
+  EXPECT_EQ(counts.at("forged"), 10);
+}
+
+TEST_F(System, WhoFallsSilentIsReported) {
+  // Longer than sensors take between two spectra; they are sent without pause, so that a slow machine is no reason for silence before the last one.
+  start("window = 2\n");
+  files.replace("gateway.toml", configuration("window = 2\n").replace(configuration("").find("600000"), 6, "500"));
+  event("reloaded");
+  sense({"--sensors", "2", "--count", "3", "--rate", "1000"});
+  std::map<int, json> silent;
+  while (silent.size() < 50) {
+    const json found = event("status");
+    if (found.at("status") == "silent") silent[found.at("sensor")] = found;
+  }
+  EXPECT_EQ(silent.at(1).at("received"), 3);
+  EXPECT_NE(silent.at(2).at("time"), 0);
+  EXPECT_EQ(silent.at(3).at("received"), 0);
+  EXPECT_EQ(silent.at(3).at("time"), 0);
+  stop();
+}
+
+TEST_F(System, WeightsAndRulesAreReloadedWholeOrNotAtAll) {
+  start("window = 4\n");
+  const auto next_status = [this] {
+    sense({"--sensors", "1", "--count", "4", "--rate", "1000"});
+    return event("status").at("status");
+  };
+  files.replace("weights.json", weights_that_find(true));
+  EXPECT_EQ(event("reloaded").at("sensors"), 50);
+  EXPECT_EQ(next_status(), "damaged");
+
+  // Written in place, as an editor without care does.
+  files.write("weights.json", weights_that_find(false));
+  event("reloaded");
+  EXPECT_EQ(next_status(), "sound");
+
+  // A bad file is refused with its name, and the old weights hold.
+  files.replace("weights.json", weights_that_find(true).substr(0, 1000));
+  EXPECT_NE(event("refused").at("why").get<std::string>().find("weights.json"), std::string::npos);
+  EXPECT_EQ(next_status(), "sound");
+  files.replace("gateway.toml", configuration("window = 0\n"));
+  EXPECT_NE(event("refused").at("why").get<std::string>().find("`window` must be from 1"), std::string::npos);
+
+  // Right again, by a signal; what can't change while the gateway runs is refused.
+  files.replace("weights.json", weights_that_find(true));
+  event("refused");
+  files.replace("gateway.toml", configuration("window = 2\n"));
+  event("reloaded");
+  gateway->signal(SIGHUP);
+  event("reloaded");
+  EXPECT_EQ(next_status(), "damaged");
+  EXPECT_EQ(event("status").at("measurements"), 2);
+  files.replace("gateway.toml", configuration("metrics = \"127.0.0.1:0\"\n"));
+  EXPECT_NE(event("refused").at("why").get<std::string>().find("`metrics` can't change"), std::string::npos);
+  EXPECT_NE(gateway->said().find("the old configuration stays"), std::string::npos);
+  stop();
+}
+
+TEST_F(System, PrometheusIsAnswered) {
+  start("metrics = \"127.0.0.1:0\"\nwindow = 5\n");
+  sense({"--sensors", "3", "--count", "10", "--rate", "1000", "--fault", "duplicated=4"});
+  for (int each = 0; each < 6; ++each) event("status");
+  // A reload shows what has been counted until then.
+  gateway->signal(SIGHUP);
+  event("reloaded");
+  const std::string page = http_get(started.at("metrics_port"), "/metrics");
+  for (const char* line : {"corank_gateway_datagrams_total{fate=\"accepted\"} 30\n", "corank_gateway_datagrams_total{fate=\"duplicated\"} 6\n", "corank_gateway_measurements_total 30\n",
+                           "corank_gateway_lost_total 0\n", "corank_gateway_sensors{status=\"waiting\"} 47\n", "corank_gateway_reloads_total{result=\"done\"} 1\n",
+                           "# TYPE corank_gateway_batch_seconds histogram\n"})
+    EXPECT_NE(page.find(line), std::string::npos) << line << "\n" << page;
+  stop();
+}
+
+namespace {
+
+// What a subscriber has heard: the last message of each topic.
+using heard = std::map<std::string, std::string>;
+
+// Listens until `enough` is true of all that was heard.
+template <class Enough>
+heard listen(int port, Enough enough) {
+  heard messages;
+  mosquitto_lib_init();
+  mosquitto* const client = mosquitto_new(nullptr, true, &messages);
+  mosquitto_message_callback_set(client, [](mosquitto*, void* to, const mosquitto_message* message) {
+    (*static_cast<heard*>(to))[message->topic] = std::string(static_cast<const char*>(message->payload), static_cast<size_t>(message->payloadlen));
+  });
+  EXPECT_EQ(mosquitto_connect(client, "127.0.0.1", port, 60), MOSQ_ERR_SUCCESS);
+  EXPECT_EQ(mosquitto_subscribe(client, nullptr, "corank/test/#", 1), MOSQ_ERR_SUCCESS);
+  const auto end = std::chrono::steady_clock::now() + test::patience;
+  while (!enough(messages) && std::chrono::steady_clock::now() < end && mosquitto_loop(client, 100, 1) == MOSQ_ERR_SUCCESS) {
+  }
+  EXPECT_TRUE(enough(messages)) << messages.size() << " topics were heard";
+  mosquitto_destroy(client);
+  mosquitto_lib_cleanup();
+  return messages;
+}
+
+}  // namespace
+
+TEST_F(System, ABrokerHearsTheLastStatusOfEachSensor) {
+  const int port = free_port();
+  // The gateway is there before the broker, and has something to say.
+  start("window = 5\n[mqtt]\nport = " + std::to_string(port) + "\ntopic = \"corank/test\"\n");
+  sense({"--sensors", "3", "--count", "10", "--rate", "1000"});
+  for (int each = 0; each < 6; ++each) event("status");
+
+  files.write("broker.conf", "listener " + std::to_string(port) + " 127.0.0.1\nallow_anonymous true\npersistence false\n");
+  const program broker({broker_program, "-c", files.file("broker.conf")}, files.file("broker"));
+  while (text_of(files.file("broker")).find("running") == std::string::npos) usleep(10'000);
+  const heard first = listen(port, [](const heard& all) { return all.size() == 4; });
+  EXPECT_EQ(first.at("corank/test/state"), "online");
+  for (int sensor = 1; sensor <= 3; ++sensor) {
+    const json message = json::parse(first.at("corank/test/sensor/" + std::to_string(sensor)));
+    EXPECT_EQ(message.at("sensor"), sensor);
+    EXPECT_EQ(message.at("received"), 10);
+  }
+  // Whoever is connected hears of what comes next.
+  sense({"--first", "4", "--sensors", "1", "--count", "5", "--rate", "1000"});
+  listen(port, [](const heard& all) { return all.contains("corank/test/sensor/4"); });
+  // The broker says what the gateway can't any more.
+  gateway->signal(SIGKILL);
+  gateway->wait();
+  EXPECT_EQ(listen(port, [](const heard& all) { return all.contains("corank/test/state") && all.at("corank/test/state") == "offline"; }).size(), 5u);
+
+  start("[mqtt]\nport = " + std::to_string(port) + "\ntopic = \"corank/test\"\n");
+  listen(port, [](const heard& all) { return all.contains("corank/test/state") && all.at("corank/test/state") == "online"; });
+  stop();
+  listen(port, [](const heard& all) { return all.contains("corank/test/state") && all.at("corank/test/state") == "offline"; });
+}
+
+TEST_F(System, WhatIsWrongAtTheStartIsSaid) {
+  const auto says = [](const std::string& said, const std::string& part) { EXPECT_NE(said.find(part), std::string::npos) << said; };
+  says(complaint("listen = 5\n"), "`listen` must be a text");
+  says(complaint("listen =\n"), "gateway.toml:1: ");
+  says(complaint(""), "`key_file` is missing");
+  says(complaint("key_file = \"gateway.key\"\n"), "`weights` is missing");
+  says(complaint(configuration("windows = 3\n")), "line 5: there is no entry `windows`");
+  says(complaint(configuration("window = 3\nalarm_after = 4\n")), "`alarm_after` is greater");
+  says(complaint(configuration("model = \"threads\"\n")), "must be `sequential` or `coroutine`");
+  says(complaint(configuration("[mqtt]\nport = 70000\n")), "`mqtt.port` must be from 1 to 65535");
+  says(complaint(configuration("[mqtt]\ntopic = \"a/#\"\n")), "is no topic");
+  says(complaint(configuration("metrics = \"nowhere\"\n")), "metrics can't be served");
+  says(complaint(configuration("output = \"no/such/folder\"\n")), "no/such/folder");
+  says(complaint(configuration("[gpio]\nchip = \"no-such-chip\"\n")), "GPIO");
+  files.write("gateway.key", "no key");
+  says(complaint(configuration(""), {"--check"}), "gateway.key: a key is 64 hexadecimal digits");
+}
+
+// Both programs at one address; and a check that nothing is wrong.
+TEST_F(System, AnAddressInUseIsRefused) {
+  start("");
+  std::string same = configuration("");
+  const std::string address = started.at("listen");
+  same.replace(same.find("127.0.0.1:0"), 11, address);
+  EXPECT_NE(complaint(same).find("Address already in use"), std::string::npos);
+  program check({gateway_program, files.file("gateway.toml"), "--check"}, files.file("complaints"));
+  EXPECT_NE(check.line().find("50 sensors with 256 bins each"), std::string::npos);
+  EXPECT_EQ(check.wait(), 0);
+}
