@@ -39,7 +39,8 @@ async fn main() -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:8080").await?;
     println!("http://{}", listener.local_addr()?);
     let stop = async move {
-        println!("{:?}: no more connections", signals.recv().await);
+        signals.recv().await;
+        println!("no more connections; those that are answered now have {PATIENCE:?}");
     };
     serve(listener, stop).await
 }

@@ -179,6 +179,26 @@ fn a_child_may_go_on_alone() {
     });
 }
 
+#[test]
+fn one_that_goes_on_holds_up_no_other() {
+    runtime().block_on(async {
+        let (mut long, held) = endless(&mut Command::new("cat"));
+        let (id, stdin) = (long.id(), long.stdin.take());
+        drop(long);
+        for _ in 0..3 {
+            let (mut short, held) = endless(&mut Command::new("cat"));
+            let id = short.id();
+            drop(short.stdin.take());
+            drop(short);
+            assert_ends(held).await;
+            assert_gone(id).await;
+        }
+        drop(stdin);
+        assert_ends(held).await;
+        assert_gone(id).await;
+    });
+}
+
 /// Many at once, some of them dropped when they have ended and some before: none stays.
 #[test]
 fn no_zombie_stays() {

@@ -27,17 +27,65 @@ const TIMES: f64 = 5.0;
 /// Bytes of futures of a connection, kernel and process together: seed 002 has 176 and 264.
 const FUTURES: f64 = 440.0;
 
-/// The ways in which requests follow each other: the parameters, how tables and figures call it.
-const PACES: [(f64, f64, &str); 3] = [
+/// The ways in which requests follow each other.
+const PACES: [Pace; 3] = [
     (0.0, 16.0, "overload"),
     (0.0, 1.0, "one request under way"),
     (100.0, 1.0, "a request each 100 ms"),
 ];
 
+/// Rows that differ in their model and the number of connections alone.
+#[derive(Clone, Copy)]
+struct Scene {
+    pace: Pace,
+    matrix: f64,
+    harts: f64,
+}
+
+impl Scene {
+    /// All that were measured.
+    fn all(document: &Document) -> impl Iterator<Item = Scene> {
+        values(document, "harts").into_iter().flat_map(|harts| {
+            let matrices = values(document, "matrix");
+            PACES.into_iter().flat_map(move |pace| {
+                let scene = move |matrix| Scene {
+                    pace,
+                    matrix,
+                    harts,
+                };
+                matrices.clone().into_iter().map(scene)
+            })
+        })
+    }
+
+    fn rows<'a>(self, document: &'a Document, metric: &'a str) -> impl Iterator<Item = &'a Row> {
+        rows(document, metric, self.pace).filter(move |row| {
+            row.number("matrix") == Some(self.matrix) && row.number("harts") == Some(self.harts)
+        })
+    }
+
+    fn title(self) -> String {
+        let Scene {
+            matrix,
+            harts,
+            pace,
+        } = self;
+        let on = if harts == 1.0 {
+            String::new()
+        } else {
+            format!(", {harts} harts")
+        };
+        format!("{matrix}x{matrix} matrices, {}{on}", pace.2)
+    }
+}
+
+/// The period, the window, and how tables and figures call it.
+type Pace = (f64, f64, &'static str);
+
 fn rows<'a>(
     document: &'a Document,
     metric: &'a str,
-    (period, window, _): (f64, f64, &str),
+    (period, window, _): Pace,
 ) -> impl Iterator<Item = &'a Row> {
     document.rows.iter().filter(move |row| {
         row.metric == metric
@@ -148,31 +196,23 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
 /// Throughput and latency by the number of connections, for each kind of load and size of matrix; and what the paper shows.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let mut figures = Vec::new();
-    for pace in PACES {
-        for matrix in values(document, "matrix") {
-            for (metric, label) in [
-                ("throughput", "requests/s"),
-                ("latency-mean", "mean latency, ms"),
-            ] {
-                let title = format!("TCP server, {matrix:.0}x{matrix:.0} matrices, {}", pace.2);
-                let series = MODELS.iter().enumerate().map(|(style, model)| Series {
-                    name: model.to_string(),
-                    style,
-                    dots: chart::dots(
-                        rows(document, metric, pace).filter(|row| {
-                            row.model == *model && row.number("matrix") == Some(matrix)
-                        }),
-                        "connections",
-                    ),
-                });
-                figures.extend(draw(&title, metric, label, series)?);
-            }
+    for scene in Scene::all(document) {
+        for (metric, label) in METRICS {
+            let title = format!("TCP server, {}", scene.title());
+            let series = MODELS.iter().enumerate().map(|(style, model)| Series {
+                name: model.to_string(),
+                style,
+                dots: chart::dots(
+                    scene
+                        .rows(document, metric)
+                        .filter(|row| row.model == *model),
+                    "connections",
+                ),
+            });
+            figures.extend(draw(&title, metric, label, series)?);
         }
     }
-    for (metric, label) in [
-        ("throughput", "requests/s"),
-        ("latency-mean", "mean latency, ms"),
-    ] {
+    for (metric, label) in METRICS {
         let title = "TCP server, as the paper shows it";
         let series = MODELS.iter().enumerate().map(|(style, model)| Series {
             name: model.to_string(),
@@ -197,6 +237,12 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     }
     Ok(figures)
 }
+
+/// What is drawn, and how its axis is called.
+const METRICS: [(&str, &str); 2] = [
+    ("throughput", "requests/s"),
+    ("latency-mean", "mean latency, ms"),
+];
 
 /// A figure over the number of connections, if there is a line to draw.
 fn draw(
@@ -227,15 +273,10 @@ fn draw(
 
 /// Throughput and mean latency of the models beside each other and beside the paper's, and the memory.
 pub(crate) fn tables(document: &Document) -> Vec<Table> {
-    let mut tables = Vec::new();
-    for pace in PACES {
-        for matrix in values(document, "matrix") {
-            let table = table(document, pace, matrix);
-            if !table.rows.is_empty() {
-                tables.push(table);
-            }
-        }
-    }
+    let mut tables: Vec<Table> = Scene::all(document)
+        .map(|scene| table(document, scene))
+        .filter(|table| !table.rows.is_empty())
+        .collect();
     let memory = [
         "bytes-per-connection",
         "max-connections",
@@ -266,21 +307,23 @@ fn shown(value: Option<f64>) -> String {
     value.map(figure).unwrap_or_default()
 }
 
-fn table(document: &Document, pace: (f64, f64, &str), matrix: f64) -> Table {
+fn table(document: &Document, scene: Scene) -> Table {
     let mut header = vec!["connections"];
     header.extend(MODELS);
     header.extend(["latency KCUC", "KTUC", "KCUT", "KTUT"]);
     header.extend(["paper KCUC", "KTUC", "KTUT"]);
     let title = format!(
-        "{matrix:.0}x{matrix:.0} matrices, {}: requests/s, mean latency in ms; the paper: requests/s",
-        pace.2
+        "{}: requests/s, mean latency in ms; the paper: requests/s",
+        scene.title()
     );
     let mut table = Table::new(title, &header);
-    let ours = rows(document, "throughput", pace)
-        .filter(|row| row.model == OURS && row.number("matrix") == Some(matrix));
+    let ours = scene
+        .rows(document, "throughput")
+        .filter(|row| row.model == OURS);
     for row in ours {
         let connections = row.number("connections");
-        let latency = rows(document, "latency-mean", pace)
+        let latency = scene
+            .rows(document, "latency-mean")
             .find(|other| other.model == OURS && other.parameters == row.parameters);
         let paper = |model: &str| {
             let fits = |served: &&Served| {

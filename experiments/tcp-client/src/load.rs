@@ -14,12 +14,14 @@ use std::time::{Duration, Instant};
 
 /// An answer that takes longer is lost, and its connection ends.
 const LIMIT: Duration = Duration::from_secs(20);
+/// The level of connections that nobody says anything of.
+pub(crate) const DEFAULT_LEVEL: u8 = 32;
 /// Stack of a connection's thread, in bytes.
 const STACK: usize = 128 << 10;
 
 /// What a greeting asks for.
 const REQUESTS: u8 = 0;
-const MEMORY: u8 = 1;
+const STATE: u8 = 1;
 const END: u8 = 2;
 
 /// What a connection does.
@@ -82,7 +84,7 @@ pub(crate) struct Outcome {
 
 /// Opens all connections, then lets them ask for as long as the load says.
 pub(crate) fn run(load: &Load) -> Result<Outcome> {
-    let before = memory(load.port)?;
+    let before = state(load.port)?.memory;
     let mut streams = Vec::new();
     for (number, &kind) in load.kinds.iter().enumerate() {
         let mut stream = greet(load.port, kind.level, REQUESTS, load.rows)
@@ -95,7 +97,7 @@ pub(crate) fn run(load: &Load) -> Result<Outcome> {
         ensure!(first.wrong == 0, "connection {number}: a wrong answer");
         streams.push((kind, stream));
     }
-    let memory = memory(load.port)?.saturating_sub(before);
+    let memory = state(load.port)?.memory.saturating_sub(before);
     let ready = Barrier::new(streams.len() + 1);
     let connections = thread::scope(|scope| {
         let count = streams.len() as u32;
@@ -132,14 +134,70 @@ pub(crate) fn run(load: &Load) -> Result<Outcome> {
 }
 
 /// Lets the server end.
+///
+/// # Errors
+/// When it does not answer, even if it is asked again: a machine that is full of connections that are being closed may not.
 pub(crate) fn end(port: u16) -> Result<()> {
-    greet(port, 0, END, 0).map(|_| ())
+    let ask = || -> Result<()> {
+        let mut answer = [0];
+        greet(port, 0, END, 0)?.read_exact(&mut answer)?;
+        ensure!(answer == [END], "the server misunderstood the wish to end");
+        Ok(())
+    };
+    ask().or_else(|_| ask())
 }
 
-fn memory(port: u16) -> Result<u64> {
-    let mut bytes = [0; 8];
-    greet(port, 0, MEMORY, 0)?.read_exact(&mut bytes)?;
-    Ok(u64::from_le_bytes(bytes))
+/// What the server says of itself and its machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State {
+    /// Bytes of memory that are in use.
+    pub(crate) memory: u64,
+    /// Coroutines of the kernel.
+    pub(crate) coroutines: u64,
+    /// Bytes of the futures of the last connection's tasks; 0 if they are threads.
+    pub(crate) futures: u64,
+    /// Bytes that the kernel keeps of a read that waits without a coroutine.
+    pub(crate) waiting_read: u64,
+}
+
+/// Asks for it.
+pub(crate) fn state(port: u16) -> Result<State> {
+    let mut bytes = [0; 32];
+    greet(port, 0, STATE, 0)?.read_exact(&mut bytes)?;
+    let [memory, coroutines, futures, waiting_read] =
+        [0, 8, 16, 24].map(|at| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])));
+    Ok(State {
+        memory,
+        coroutines,
+        futures,
+        waiting_read,
+    })
+}
+
+/// Connections that are open, and have been answered once.
+#[derive(Debug, Default)]
+pub(crate) struct Open(Vec<TcpStream>);
+
+impl Open {
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Opens another one; false if it is refused or not answered in time.
+    pub(crate) fn another(&mut self, port: u16, limit: Duration) -> bool {
+        let open = || -> Result<TcpStream> {
+            let mut stream = greet(port, DEFAULT_LEVEL, REQUESTS, 1)?;
+            stream.set_read_timeout(Some(limit))?;
+            let mut first = Connection::default();
+            Dialogue::new(&mut stream, 1, &mut first).ask_and_check()?;
+            ensure!(first.wrong == 0, "a wrong answer");
+            Ok(stream)
+        };
+        let opened = open();
+        let is_open = opened.is_ok();
+        self.0.extend(opened);
+        is_open
+    }
 }
 
 fn greet(port: u16, level: u8, purpose: u8, rows: u16) -> Result<TcpStream> {

@@ -4,6 +4,8 @@
 //! `corank-tcp-client models|priority [--quick] HARTS MODEL=PORT...`: measures the machine's program `tcp-server`, whose models are reached
 //! through these ports, and prints a row for each result.
 //!
+//! `corank-tcp-client fill HARTS MEMORY MODEL=PORT...`: opens as many connections as each of these models takes, and prints how many that are.
+//!
 //! `corank-tcp-client load CONNECTIONS ROWS MILLISECONDS WINDOW SECONDS MODEL=PORT...`: one load for each of these models in turn, to look at
 //! where the time goes: so many connections, matrices of so many rows, a request each so many milliseconds, so many requests of a connection
 //! under way at once, for so many seconds.
@@ -21,6 +23,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: corank-tcp-client check ECHO-PORT ORDERS-PORT
    or: corank-tcp-client models|priority [--quick] HARTS MODEL=PORT...
+   or: corank-tcp-client fill HARTS MEMORY MODEL=PORT...
    or: corank-tcp-client load CONNECTIONS ROWS MILLISECONDS WINDOW SECONDS MODEL=PORT...";
 
 fn main() -> ExitCode {
@@ -51,12 +54,24 @@ fn run() -> Result<bool> {
             let settings = measure::Settings {
                 harts,
                 quick,
+                memory: String::new(),
                 servers,
             };
             match experiment {
                 "models" => measure::models(&settings)?,
                 _ => measure::priorities(&settings)?,
             }
+            measure::end(&settings)?;
+            Ok(true)
+        }
+        ["fill", harts, memory, ref models @ ..] => {
+            let settings = measure::Settings {
+                harts: harts.parse().context("the number of harts")?,
+                quick: false,
+                memory: memory.to_string(),
+                servers: servers(models)?,
+            };
+            measure::fill(&settings)?;
             measure::end(&settings)?;
             Ok(true)
         }

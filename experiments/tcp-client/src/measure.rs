@@ -1,6 +1,6 @@
 //! Which loads are run, and what is printed of them.
 
-use crate::load::{self, Connection, Kind, Load, Outcome};
+use crate::load::{self, Connection, DEFAULT_LEVEL, Kind, Load, Open, Outcome};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ pub(crate) struct Settings {
     /// Harts of the machine, for the rows.
     pub(crate) harts: u32,
     pub(crate) quick: bool,
+    /// Memory of the machine, for the rows.
+    pub(crate) memory: String,
     /// The models and the ports of this computer that lead to them.
     pub(crate) servers: Vec<(String, u16)>,
 }
@@ -97,22 +99,25 @@ pub(crate) fn one(load: &One, servers: &[(String, u16)]) -> Result<()> {
 }
 
 /// Seed 002, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone; all,
-/// with those of the other levels as fast as they are answered; and the same with all at one level.
+/// with those of the other levels asking without a pause; and the same with all at one level.
 pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     const LEVELS: u8 = 8;
     const EACH: usize = 16;
     const PERIOD: u64 = 50;
     let (seconds, runs) = if settings.quick { (2, 1) } else { (5, 3) };
     // The paced ones stay so: what is asked is how they fare beside those that take all that they can get.
-    let load = |level: fn(u8) -> u8, period: fn(u8) -> u64| -> Vec<Kind> {
-        (0..LEVELS)
-            .flat_map(|own| [Kind::new(level(own), period(own), 1); EACH])
-            .collect()
+    let load = |level: fn(u8) -> u8, pace: fn(u8) -> (u64, usize)| -> Vec<Kind> {
+        let kind = |own: u8| {
+            let (period, window) = pace(own);
+            Kind::new(level(own), period, window)
+        };
+        (0..LEVELS).flat_map(|own| [kind(own); EACH]).collect()
     };
-    let greedy = |level: u8| if level == 0 { PERIOD } else { 0 };
+    // Two requests under way: one is there while the other is answered.
+    let greedy = |level: u8| if level == 0 { (PERIOD, 1) } else { (0, 2) };
     let loads = [
         ("level-0-alone", vec![Kind::new(0, PERIOD, 1); EACH]),
-        ("full", load(|level| level, |_| PERIOD)),
+        ("full", load(|level| level, |_| (PERIOD, 1))),
         ("overload", load(|level| level, greedy)),
         ("overload-one-level", load(|_| LEVELS / 2, greedy)),
     ];
@@ -147,6 +152,43 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
+/// How many connections one server takes before one is refused or not answered; and what each of them takes in futures.
+pub(crate) fn fill(settings: &Settings) -> Result<()> {
+    /// From here to there kernel coroutines are counted: by then all tables are as large as they will get.
+    const COUNTED: (usize, usize) = (100, 200);
+    const MOST: usize = 4000;
+    const LIMIT: Duration = Duration::from_secs(3);
+    for (model, port) in &settings.servers {
+        let mut open = Open::default();
+        let mut coroutines = Vec::new();
+        while open.count() < MOST && open.another(*port, LIMIT) {
+            if [COUNTED.0, COUNTED.1].contains(&open.count()) {
+                coroutines.push(load::state(*port)?);
+            }
+        }
+        let harts = settings.harts;
+        let point = format!(
+            r#""experiment":"tcp-models","model":"{model}","memory":"{}","harts":{harts}"#,
+            settings.memory
+        );
+        row(
+            &point,
+            "max-connections",
+            "connections",
+            open.count() as f64,
+        );
+        let [before, after] = coroutines[..] else {
+            continue;
+        };
+        // Where the kernel has a coroutine for each connection, its futures are not known here.
+        if after.coroutines == before.coroutines && after.futures > 0 {
+            let bytes = after.futures + after.waiting_read;
+            row(&point, "futures-per-connection", "bytes", bytes as f64);
+        }
+    }
+    Ok(())
+}
+
 /// Lets the servers end.
 pub(crate) fn end(settings: &Settings) -> Result<()> {
     settings
@@ -154,9 +196,6 @@ pub(crate) fn end(settings: &Settings) -> Result<()> {
         .iter()
         .try_for_each(|(_, port)| load::end(*port))
 }
-
-/// The level of connections that nobody says anything of.
-const DEFAULT_LEVEL: u8 = 32;
 
 fn row(point: &str, metric: &str, unit: &str, value: f64) {
     println!(r#"@row {{{point},"metric":"{metric}","unit":"{unit}","value":{value}}}"#);

@@ -76,4 +76,6 @@ pub struct SystemStatus {
     pub disk_requests: u64,
     /// The largest number of requests that were under way at once.
     pub disk_most_under_way: u64,
+    /// Bytes that the kernel keeps of a read that waits without a coroutine.
+    pub waiting_read: u64,
 }

@@ -12,6 +12,14 @@ pub const ANSWER_LIMIT: usize = 1;
 /// Option: 1 if closing ends the connection at once, with a reset; 0, as at first, in order.
 pub const CLOSE_BY_RESET: usize = 2;
 
+/// Option of a listener: bytes that each connection from now on keeps of what has come, and as many of what is to be sent, from
+/// [`BUFFER_LEAST`] to [`BUFFER_MOST`]; at first 8 KiB. They are what most of the memory of a connection is.
+pub const BUFFER: usize = 3;
+/// The smallest value of [`BUFFER`].
+pub const BUFFER_LEAST: usize = 512;
+/// The largest value of [`BUFFER`].
+pub const BUFFER_MOST: usize = 64 << 10;
+
 /// [`SocketStatus::kind`] of a listener.
 pub const LISTENER: u64 = 1;
 /// [`SocketStatus::kind`] of a TCP connection.

@@ -39,13 +39,16 @@ pub(crate) fn after(milliseconds: u64) -> u64 {
 
 /// Microseconds since the machine was switched on.
 pub(crate) fn microseconds() -> u64 {
-    (u128::from(now()) * 1_000_000 / u128::from(TIMEBASE_HZ.load(Ordering::Relaxed))) as u64
+    let (now, hz) = (now(), TIMEBASE_HZ.load(Ordering::Relaxed));
+    now / hz * 1_000_000 + now % hz * 1_000_000 / hz
 }
 
 /// The first point in time, as [`now`] counts, at which [`microseconds`] is at least so many.
 pub(crate) fn at_microseconds(microseconds: u64) -> u64 {
-    let hz = u128::from(TIMEBASE_HZ.load(Ordering::Relaxed));
-    u64::try_from((u128::from(microseconds) * hz).div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    let hz = TIMEBASE_HZ.load(Ordering::Relaxed);
+    let (seconds, rest) = (microseconds / 1_000_000, microseconds % 1_000_000);
+    let whole = seconds.saturating_mul(hz);
+    whole.saturating_add((rest * hz).div_ceil(1_000_000))
 }
 
 /// The page that every process can read.
@@ -171,11 +174,21 @@ impl Future for Sleep {
         }
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let deadline = self.deadline;
+        let is_known = self.key.is_some();
         let key = *self
             .key
             .get_or_insert_with(|| (deadline, NEXT.fetch_add(1, Ordering::Relaxed)));
-        SLEEPERS.lock().insert(key, context.waker().clone());
-        if deadline < hart::next_tick().get() {
+        let mut sleepers = SLEEPERS.lock();
+        match sleepers.get_mut(&key) {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => drop(sleepers.insert(key, context.waker().clone())),
+        }
+        let is_first = sleepers
+            .first_key_value()
+            .is_some_and(|(first, _)| *first == key);
+        drop(sleepers);
+        // Where it was known, some hart has been asked for its interrupt already.
+        if !is_known && is_first && deadline < hart::next_tick().get() {
             arm();
         }
         Poll::Pending

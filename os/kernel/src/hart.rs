@@ -400,7 +400,8 @@ async fn all_come_back() {
     while is_waiting() {
         // It stays ready, so that nothing less urgent comes first. But unless it is itself to come back its hart sleeps rather than spins: the
         // host may need the processor for the others. Said before the look: whoever begins a round after it wakes this hart, as any
-        // interrupt does.
+        // interrupt does, such as a call for something more urgent.
+        set_interruptible(true);
         AWAIT_A_ROUND.fetch_or(1 << index(), Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let own = this().rounds.load(Ordering::Relaxed);

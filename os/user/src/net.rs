@@ -22,6 +22,7 @@
 //! }
 //! # }
 //! ```
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use core::net::{Ipv4Addr, SocketAddrV4};
@@ -30,7 +31,7 @@ use core::time::Duration;
 
 use corank_abi::call;
 use corank_abi::error::INVALID;
-use corank_abi::net::{ANSWER_LIMIT, BACKLOG, CLOSE_BY_RESET, WAIT_LIMIT};
+use corank_abi::net::{ANSWER_LIMIT, BACKLOG, BUFFER, CLOSE_BY_RESET, WAIT_LIMIT};
 pub use corank_abi::net::{NetworkStatus, SocketStatus};
 
 use crate::calls;
@@ -76,6 +77,16 @@ impl TcpListener {
     pub fn accept_blocking(&self) -> Result<TcpStream, Error> {
         let number = calls::accept(self.0.number())?;
         Ok(TcpStream(OwnedFd::from_number(number)))
+    }
+
+    /// Each connection from now on keeps so many bytes of what has come, and as many of what is to be sent: from
+    /// [`BUFFER_LEAST`](corank_abi::net::BUFFER_LEAST) to [`BUFFER_MOST`](corank_abi::net::BUFFER_MOST), at first 8 KiB. A server with many
+    /// connections and short messages needs less.
+    ///
+    /// # Errors
+    /// The number is not one of these.
+    pub fn set_buffer(&self, bytes: usize) -> Result<(), Error> {
+        number_call(call::SOCKET_SET, [self.0.number(), BUFFER, bytes]).map(|_| ())
     }
 
     /// The port.
@@ -145,34 +156,37 @@ impl TcpStream {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub async fn read_exact(&self, mut buffer: Vec<u8>, length: usize) -> Transferred {
-        let mut whole = Vec::new();
-        buffer.clear();
-        if buffer.capacity() < length {
-            buffer.reserve_exact(length);
-        }
-        loop {
-            // Most messages come in one piece, and then nothing is copied.
-            let missing = length - whole.len();
-            let piece = if whole.is_empty() {
-                core::mem::take(&mut buffer)
-            } else {
-                Vec::with_capacity(missing)
-            };
-            let (count, data) = self.read_at_most(piece, missing).await;
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` would keep its arguments twice"
+    )]
+    pub fn read_exact(&self, buffer: Vec<u8>, length: usize) -> impl Future<Output = Transferred> {
+        async move {
+            let (count, data) = self.read_at_most(buffer, length).await;
             match count {
-                Err(error) => return (Err(error), data),
-                Ok(count) if whole.is_empty() && (count == length || count == 0) => {
-                    return (Ok(count), data);
+                // Most messages come in one piece: then nothing is copied, and the future has no room for more.
+                Ok(count) if count > 0 && count < length => {
+                    Box::pin(self.read_rest(data, length)).await
                 }
-                Ok(count) => {
-                    whole.extend_from_slice(&data);
-                    if whole.len() == length || count == 0 {
-                        return (Ok(whole.len()), whole);
-                    }
-                }
+                count => (count, data),
             }
         }
+    }
+
+    /// Goes on reading until there are `length` bytes or the end has come.
+    async fn read_rest(&self, mut whole: Vec<u8>, length: usize) -> Transferred {
+        while whole.len() < length {
+            let missing = length - whole.len();
+            match self
+                .read_at_most(Vec::with_capacity(missing), missing)
+                .await
+            {
+                (Ok(0), _) => break,
+                (Ok(_), piece) => whole.extend_from_slice(&piece),
+                (Err(error), _) => return (Err(error), whole),
+            }
+        }
+        (Ok(whole.len()), whole)
     }
 
     /// Waits until something has come, and reads at most `limit` bytes. The buffer's capacity is `limit` then.

@@ -2,10 +2,12 @@
 
 use super::Name;
 use super::runner::{Listener, settings};
-use crate::os::build;
+use crate::os::boot::DEFAULT_MEMORY;
+use crate::os::build::{self, Image};
 use crate::os::client::{self, Meeting};
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A model of `tcp-server`.
@@ -36,10 +38,16 @@ const POLICIES: &[Model] = &[
 ];
 /// No run takes longer.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Harts of the machine.
-const SMP: u32 = 1;
+/// Harts of the machines of a whole run of `tcp-priority`: as in seed 002.
+const HARTS: [u32; 4] = [1, 2, 3, 4];
+/// Harts of the machine in which a whole run of `tcp-models` measures the points of a quick run once more: as seed 002 has them.
+const MANY_HARTS: u32 = 4;
 
-/// Boots the server in all models that are compared, and lets the client measure them in turn.
+/// Memory of the machine in which is counted how many connections fit: little, but the archive of all programs has to fit.
+const LITTLE_MEMORY: &str = "96M";
+
+/// Boots the server in all models that are compared, and lets the client measure them in turn. How many connections a model has room
+/// for is found in a machine of its own.
 pub(super) fn measure(
     name: Name,
     quick: bool,
@@ -49,50 +57,92 @@ pub(super) fn measure(
         Name::TcpModels => ("models", MODELS),
         _ => ("priority", POLICIES),
     };
-    let client = client::build(client::TCP_CLIENT, &mut listener.progress)?;
-    let image = build::build(&[], None, &mut listener.progress)?;
-    listener.progress.say("the server and its client");
-    let names = models.iter().map(|model| model.server.to_string());
-    let server: Vec<String> = ["tcp-server".to_string()]
-        .into_iter()
-        .chain(names)
-        .collect();
-    let ports: Vec<u16> = models.iter().map(|model| model.port).collect();
-    let met = Meeting {
-        smp: SMP,
-        limit: LIMIT,
-        disk: None,
-        server: server.clone(),
-        listeners: models.len(),
-        ports: &ports,
-        client: &|ports| {
-            let mut arguments = vec![task.to_string()];
-            if quick {
-                arguments.push("--quick".to_string());
-            }
-            arguments.push(SMP.to_string());
-            let servers = models.iter().zip(ports);
-            arguments.extend(servers.map(|(model, port)| format!("{}={port}", model.row)));
-            arguments
-        },
+    let machine = Machine {
+        client: client::build(client::TCP_CLIENT, &mut listener.progress)?,
+        image: build::build(&[], None, &mut listener.progress)?,
+    };
+    let quickly = [task, "--quick"];
+    let task = if quick { &quickly[..] } else { &[task] };
+    let command = machine.run(task, models, 1, DEFAULT_MEMORY, listener)?;
+    let mut harts = 1;
+    if name == Name::TcpModels {
+        for model in models {
+            let model = std::slice::from_ref(model);
+            machine.run(&["fill"], model, 1, LITTLE_MEMORY, listener)?;
+        }
+        if !quick {
+            harts = MANY_HARTS;
+            machine.run(&quickly, models, harts, DEFAULT_MEMORY, listener)?;
+        }
+    } else if !quick {
+        for more in &HARTS[1..] {
+            harts = *more;
+            machine.run(task, models, harts, DEFAULT_MEMORY, listener)?;
+        }
     }
-    .run(&image, &client)?;
-    ensure!(
-        met.client.status.success(),
-        "the client failed: {}\nthe server printed:\n{}",
-        String::from_utf8_lossy(&met.client.stderr),
-        met.printed
-    );
-    let ended = met.server?;
-    ensure!(
-        ended.code == 0,
-        "`{}` ended with code {}:\n{}",
-        server.join(" "),
-        ended.code,
-        met.printed
-    );
-    for line in String::from_utf8_lossy(&met.client.stdout).lines() {
-        listener.hear(line);
+    Ok(settings(quick, &command, &[("smp", json!(harts))]))
+}
+
+/// What is needed for a run.
+struct Machine {
+    client: PathBuf,
+    image: Image,
+}
+
+impl Machine {
+    /// Boots the server with these models, and gives the client its task. Returns the server's command.
+    fn run(
+        &self,
+        task: &[&str],
+        models: &[Model],
+        harts: u32,
+        memory: &str,
+        listener: &mut Listener,
+    ) -> Result<Vec<String>> {
+        listener.progress.say("the server and its client");
+        let names = models.iter().map(|model| model.server.to_string());
+        let server: Vec<String> = ["tcp-server".to_string()]
+            .into_iter()
+            .chain(names)
+            .collect();
+        let ports: Vec<u16> = models.iter().map(|model| model.port).collect();
+        let met = Meeting {
+            smp: harts,
+            memory,
+            limit: LIMIT,
+            disk: None,
+            server: server.clone(),
+            listeners: models.len(),
+            ports: &ports,
+            client: &|ports| {
+                let mut arguments: Vec<String> = task.iter().map(|word| word.to_string()).collect();
+                arguments.push(harts.to_string());
+                if task == ["fill"] {
+                    arguments.push(memory.to_string());
+                }
+                let servers = models.iter().zip(ports);
+                arguments.extend(servers.map(|(model, port)| format!("{}={port}", model.row)));
+                arguments
+            },
+        }
+        .run(&self.image, &self.client)?;
+        ensure!(
+            met.client.status.success(),
+            "the client failed: {}\nthe server printed:\n{}",
+            String::from_utf8_lossy(&met.client.stderr),
+            met.printed
+        );
+        let ended = met.server?;
+        ensure!(
+            ended.code == 0,
+            "`{}` ended with code {}:\n{}",
+            server.join(" "),
+            ended.code,
+            met.printed
+        );
+        for line in String::from_utf8_lossy(&met.client.stdout).lines() {
+            listener.hear(line);
+        }
+        Ok(server)
     }
-    Ok(settings(quick, &server, &[("smp", json!(SMP))]))
 }

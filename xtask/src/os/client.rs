@@ -1,6 +1,6 @@
 //! A machine with a server in it, and the client of it on this computer.
 
-use super::boot::{Boot, DEFAULT_MEMORY, Ended, Input};
+use super::boot::{Boot, Ended, Input};
 use super::build::Image;
 use super::disk::Disk;
 use super::network::{Forward, Network};
@@ -24,6 +24,7 @@ const ATTEMPTS: u32 = 3;
 /// A server, and what its client is to do.
 pub(crate) struct Meeting<'a> {
     pub(crate) smp: u32,
+    pub(crate) memory: &'a str,
     pub(crate) limit: Duration,
     pub(crate) disk: Option<Disk>,
     /// The server's program, and its arguments.
@@ -96,7 +97,7 @@ impl Meeting<'_> {
         command.args((self.client)(&ports));
         let boot = Boot {
             smp: self.smp,
-            memory: DEFAULT_MEMORY.to_string(),
+            memory: self.memory.to_string(),
             limit: Some(self.limit),
             disk: self.disk.clone(),
             network: Some(network),

@@ -4,6 +4,7 @@ use super::Context;
 use super::disk::TestDisk;
 use super::machine::{DISK_SIZE, tail};
 use super::outcome::Outcome;
+use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
 use crate::os::client::{self, Meeting};
 use crate::repository;
@@ -90,6 +91,7 @@ impl Tests<'_> {
         self.context.progress.say(&format!("http-server: {task}"));
         let met = Meeting {
             smp: 1,
+            memory: DEFAULT_MEMORY,
             limit: self.context.limit + PER_REQUEST * requests.unwrap_or(0),
             disk: Some(self.disk.attached()),
             server: SERVER.iter().map(|word| word.to_string()).collect(),

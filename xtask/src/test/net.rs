@@ -3,6 +3,7 @@
 use super::Context;
 use super::machine::{MOST_HARTS, tail};
 use super::outcome::Outcome;
+use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
 use crate::os::client::{self, Meeting};
 use anyhow::Result;
@@ -29,6 +30,7 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
 fn meet(smp: u32, image: &Image, client: &Path, context: &mut Context) -> Result<Outcome> {
     let met = Meeting {
         smp,
+        memory: DEFAULT_MEMORY,
         limit: context.limit,
         disk: None,
         server: vec!["echo-server".to_string()],

@@ -17,6 +17,10 @@
 //! the answer is the same number and the square of the matrix. All numbers are little-endian.
 #![no_std]
 #![no_main]
+#![expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` would keep its arguments twice"
+)]
 
 extern crate alloc;
 
@@ -24,15 +28,20 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::pin::pin;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 
 use atomic_waker::AtomicWaker;
 use corank_abi::call::{BY_COROUTINE, BY_THREAD, SERVICE_MODEL};
+use corank_user::corank::time;
 use corank_user::net::{self, TcpListener, TcpStream};
+use corank_user::ring::Transferred;
 use corank_user::runtime::{self, Global};
 use corank_user::sync::Semaphore;
-use corank_user::{Policy, Priority, information, println, process, raw, spawn_with, thread};
+use corank_user::{
+    Policy, Priority, calls, information, println, process, raw, spawn_with, thread,
+};
 use crossbeam_queue::ArrayQueue;
 
 corank_user::main!(main);
@@ -41,6 +50,14 @@ corank_user::main!(main);
 const MESSAGES: usize = 4;
 /// Connections that may wait to be accepted.
 const BACKLOG: usize = 256;
+/// Bytes of each of a connection's two buffers in the kernel: room for two of the longest messages.
+const SOCKET_BUFFER: usize = 4 << 10;
+/// How long a server that has no memory for a connection waits.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The answer to the wish that the server ends.
+const END: u8 = 2;
+/// Frames of memory that are kept free: connections for which there would be fewer are refused.
+const RESERVE: u64 = 256;
 
 /// The models, and their ports.
 const MODELS: [(&str, u16, usize); 5] = [
@@ -80,6 +97,7 @@ fn serve(name: &str, port: u16, service: usize) -> i32 {
     // SAFETY: the arguments are numbers.
     unsafe { raw::system_call(SERVICE_MODEL, [service, 0, 0]) };
     let listener = TcpListener::with_backlog(port, BACKLOG).expect("the port is free");
+    listener.set_buffer(SOCKET_BUFFER).expect("it is in range");
     println!("{name} listening");
     match name {
         "KCUT" | "KTUT" => at_once(accept::<Threads>(listener)),
@@ -98,24 +116,33 @@ fn run(policy: Policy, listener: TcpListener) -> i32 {
 async fn accept<M: Model>(listener: TcpListener) -> i32 {
     loop {
         let Some(stream) = M::accept(&listener).await else {
-            return 1;
+            // For want of memory: until connections have ended.
+            M::pause().await;
+            continue;
         };
         let stream = Arc::new(stream);
-        let Some(greeting) = M::receive(&stream, Vec::with_capacity(4), 4).await else {
+        let (Ok(4), greeting) = M::receive(&stream, 4).await else {
             continue;
         };
         match greeting[1] {
+            // Who is refused learns of it by the end of the stream.
+            0 if is_nearly_full() => {}
             0 => connect::<M>(&stream, &Greeting::new(&greeting)),
             1 => {
-                let _ = M::send(&stream, memory().to_le_bytes().to_vec()).await;
+                let _ = M::send(&stream, state()).await;
             }
-            _ => return 0,
+            _ => {
+                // So that whoever asked for it knows that it was heard: the machine may be off a moment later.
+                let _ = M::send(&stream, alloc::vec![END]).await;
+                let _ = M::receive(&stream, 1).await;
+                return 0;
+            }
         }
     }
 }
 
-/// What a connection begins with: the level of its tasks, what it is for (0: requests, 1: to ask how many bytes of memory are in use, as
-/// eight bytes, 2: to end the server), and the number of rows of its matrices, in two bytes.
+/// What a connection begins with: the level of its tasks, what it is for (0: requests, 1: to ask for the server's [`state`], 2: to end
+/// it), and the number of rows of its matrices, in two bytes.
 struct Greeting {
     level: Priority,
     rows: usize,
@@ -135,66 +162,115 @@ impl Greeting {
     }
 }
 
-/// Bytes of memory that are in use: frames of programs, and the kernel's heap.
-fn memory() -> u64 {
+/// Four numbers of eight bytes: bytes of memory that are in use, in frames of programs and the kernel's heap; coroutines of the kernel; bytes
+/// of the futures of the last connection's tasks, 0 if they are threads; bytes that the kernel keeps of a read that waits without a
+/// coroutine.
+fn state() -> Vec<u8> {
     let system = information::system().expect("it is there");
-    (system.frames - system.frames_free) * 4096 + system.heap_used
+    let memory = (system.frames - system.frames_free) * 4096 + system.heap_used;
+    let futures = FUTURES.load(Ordering::Relaxed) as u64;
+    [memory, system.coroutines, futures, system.waiting_read]
+        .into_iter()
+        .flat_map(u64::to_le_bytes)
+        .collect()
 }
 
-/// Starts the three tasks of a connection. They end with it.
+/// Bytes of the futures of the last connection's tasks.
+static FUTURES: AtomicUsize = AtomicUsize::new(0);
+
+fn is_nearly_full() -> bool {
+    !information::system().is_ok_and(|system| system.frames_free >= RESERVE)
+}
+
+/// Starts the three tasks of a connection. They end with it. Without memory for one of them the connection ends at once.
 fn connect<M: Model>(stream: &Arc<TcpStream>, greeting: &Greeting) {
+    FUTURES.store(0, Ordering::Relaxed);
     let (level, rows, length) = (greeting.level, greeting.rows, greeting.message());
-    let requests = Arc::new(Buffer::<M::Signal>::new());
-    let answers = Arc::new(Buffer::<M::Signal>::new());
+    let (Some(requests), Some(answers)) = (Buffer::new(), Buffer::new()) else {
+        return;
+    };
+    let (requests, answers) = (Arc::new(requests), Arc::new(answers));
     let (input, to_worker) = (stream.clone(), requests.clone());
-    M::spawn(level, move || receive::<M>(input, to_worker, length));
-    let to_sender = answers.clone();
-    M::spawn(level, move || work(requests, to_sender, rows));
-    let output = stream.clone();
-    M::spawn(level, move || send::<M>(answers, output));
-}
-
-async fn receive<M: Model>(input: Arc<TcpStream>, requests: Arc<Buffer<M::Signal>>, length: usize) {
-    while let Some(request) = M::receive(&input, Vec::with_capacity(length), length).await {
-        requests.put(request).await;
-    }
-    requests.close();
-}
-
-async fn work<S: Signal>(requests: Arc<Buffer<S>>, answers: Arc<Buffer<S>>, rows: usize) {
-    while let Some(request) = requests.take().await {
-        answers.put(square(&request, rows)).await;
-    }
-    answers.close();
-}
-
-async fn send<M: Model>(answers: Arc<Buffer<M::Signal>>, output: Arc<TcpStream>) {
-    while let Some(answer) = answers.take().await {
-        // What can't be sent is taken all the same, so that the others come to their end.
-        let _ = M::send(&output, answer).await;
+    let (from_receiver, to_sender) = (requests.clone(), answers.clone());
+    let (from_worker, output) = (answers.clone(), stream.clone());
+    let are_started = M::spawn(level, move || receive::<M>(input, to_worker, length))
+        && M::spawn(level, move || work(from_receiver, to_sender, rows))
+        && M::spawn(level, move || send::<M>(from_worker, output));
+    if !are_started {
+        requests.close();
+        answers.close();
+        let _ = stream.shutdown();
     }
 }
 
-/// The answer to a request.
-fn square(request: &[u8], rows: usize) -> Vec<u8> {
-    let (number, matrix) = request.split_at(8);
-    let matrix: Vec<u32> = matrix
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|bytes| u32::from_le_bytes(*bytes))
-        .collect();
-    let mut answer = Vec::with_capacity(request.len());
-    answer.extend_from_slice(number);
-    for row in matrix.chunks_exact(rows.max(1)) {
-        for column in 0..rows {
-            let sum = (0..rows).fold(0_u32, |sum, at| {
-                sum.wrapping_add(row[at].wrapping_mul(matrix[at * rows + column]))
-            });
-            answer.extend_from_slice(&sum.to_le_bytes());
+// The tasks are small: blocks that take over what they are given, not `async fn`s, and `let` rather than `while let`, which would keep what it
+// looks at as long as its body waits.
+
+fn receive<M: Model>(
+    input: Arc<TcpStream>,
+    requests: Arc<Buffer<M::Signal>>,
+    length: usize,
+) -> impl Future<Output = ()> {
+    async move {
+        loop {
+            let (count, request) = M::receive(&input, length).await;
+            if count != Ok(length) {
+                break;
+            }
+            requests.put(request).await;
+        }
+        requests.close();
+    }
+}
+
+fn work<S: Signal>(
+    requests: Arc<Buffer<S>>,
+    answers: Arc<Buffer<S>>,
+    rows: usize,
+) -> impl Future<Output = ()> {
+    async move {
+        let mut matrix = Vec::with_capacity(rows * rows);
+        loop {
+            let Some(mut message) = requests.take().await else {
+                break;
+            };
+            square(&mut message, rows, &mut matrix);
+            answers.put(message).await;
+        }
+        answers.close();
+    }
+}
+
+fn send<M: Model>(
+    answers: Arc<Buffer<M::Signal>>,
+    output: Arc<TcpStream>,
+) -> impl Future<Output = ()> {
+    async move {
+        loop {
+            let Some(answer) = answers.take().await else {
+                break;
+            };
+            // What can't be sent is taken all the same, so that the others come to their end.
+            let _ = M::send(&output, answer).await;
         }
     }
-    answer
+}
+
+/// Makes a request its answer. `matrix` is room to work in.
+fn square(message: &mut [u8], rows: usize, matrix: &mut Vec<u32>) {
+    let cells = message[8..].as_chunks_mut::<4>().0;
+    matrix.clear();
+    matrix.extend(cells.iter().map(|bytes| u32::from_le_bytes(*bytes)));
+    let rows = rows.max(1);
+    for (row, product) in matrix.chunks_exact(rows).zip(cells.chunks_exact_mut(rows)) {
+        for (column, cell) in product.iter_mut().enumerate() {
+            let down = matrix[column..].iter().step_by(rows);
+            let sum = row.iter().zip(down).fold(0_u32, |sum, (left, right)| {
+                sum.wrapping_add(left.wrapping_mul(*right))
+            });
+            *cell = sum.to_le_bytes();
+        }
+    }
 }
 
 /// Messages between two tasks, oldest first: one puts, one takes.
@@ -208,42 +284,35 @@ struct Buffer<S> {
 }
 
 impl<S: Signal> Buffer<S> {
-    fn new() -> Self {
-        Self {
+    /// `None` without memory for its signals.
+    fn new() -> Option<Self> {
+        Some(Self {
             messages: ArrayQueue::new(MESSAGES),
             closed: AtomicBool::new(false),
-            filled: S::new(),
-            room: S::new(),
-        }
+            filled: S::new()?,
+            room: S::new()?,
+        })
     }
 
-    async fn put(&self, message: Vec<u8>) {
+    fn put(&self, message: Vec<u8>) -> impl Future<Output = ()> {
         let mut message = Some(message);
-        self.room
-            .wait(|| {
-                let result = self.messages.push(message.take()?);
-                message = result.err();
-                message.is_none().then_some(())
-            })
-            .await;
-        self.filled.give();
+        self.room.wait(move || {
+            message = self.messages.push(message.take()?).err();
+            message.is_none().then(|| self.filled.give())
+        })
     }
 
     /// The next message; `None` when there will be none any more.
-    async fn take(&self) -> Option<Vec<u8>> {
-        let message = self
-            .filled
-            .wait(|| {
-                // In this order: what was put before it was closed is found.
-                let closed = self.closed.load(Ordering::Acquire);
-                match self.messages.pop() {
-                    Some(message) => Some(Some(message)),
-                    None => closed.then_some(None),
-                }
-            })
-            .await;
-        self.room.give();
-        message
+    fn take(&self) -> impl Future<Output = Option<Vec<u8>>> {
+        self.filled.wait(|| {
+            // In this order: what was put before it was closed is found.
+            let closed = self.closed.load(Ordering::Acquire);
+            let message = self.messages.pop();
+            if message.is_some() {
+                self.room.give();
+            }
+            (message.is_some() || closed).then_some(message)
+        })
     }
 
     fn close(&self) {
@@ -253,8 +322,9 @@ impl<S: Signal> Buffer<S> {
 }
 
 /// What one task sleeps on until another one tells it to look again.
-trait Signal: Send + Sync + 'static {
-    fn new() -> Self;
+trait Signal: Send + Sync + Sized + 'static {
+    /// `None` without memory for it.
+    fn new() -> Option<Self>;
 
     /// Tries `attempt` until it has a result: at once, and after each time that the signal is given.
     fn wait<T>(&self, attempt: impl FnMut() -> Option<T>) -> impl Future<Output = T>;
@@ -263,12 +333,12 @@ trait Signal: Send + Sync + 'static {
 }
 
 impl Signal for AtomicWaker {
-    fn new() -> Self {
-        Self::new()
+    fn new() -> Option<Self> {
+        Some(Self::new())
     }
 
-    async fn wait<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
-        poll_fn(|context| {
+    fn wait<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> impl Future<Output = T> {
+        poll_fn(move |context| {
             if let Some(result) = attempt() {
                 return Poll::Ready(result);
             }
@@ -276,7 +346,6 @@ impl Signal for AtomicWaker {
             // It may have been given between the two.
             attempt().map_or(Poll::Pending, Poll::Ready)
         })
-        .await
     }
 
     fn give(&self) {
@@ -292,11 +361,11 @@ struct Sleep {
 }
 
 impl Signal for Sleep {
-    fn new() -> Self {
-        Self {
-            semaphore: Semaphore::new(0).expect("memory for a semaphore"),
+    fn new() -> Option<Self> {
+        Some(Self {
+            semaphore: Semaphore::new(0).ok()?,
             waits: AtomicBool::new(false),
-        }
+        })
     }
 
     async fn wait<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
@@ -324,24 +393,23 @@ impl Signal for Sleep {
 trait Model: 'static {
     type Signal: Signal;
 
-    /// Starts a task that runs the future that `make` makes.
+    /// Starts a task that runs the future that `make` makes; false without memory for it.
     fn spawn<F: Future<Output = ()> + 'static>(
         level: Priority,
         make: impl FnOnce() -> F + Send + 'static,
-    );
+    ) -> bool;
 
     /// Waits for a connection.
     fn accept(listener: &TcpListener) -> impl Future<Output = Option<TcpStream>>;
 
-    /// Reads exactly so many bytes; `None` at the end, or when the connection was broken off.
-    fn receive(
-        stream: &TcpStream,
-        buffer: Vec<u8>,
-        length: usize,
-    ) -> impl Future<Output = Option<Vec<u8>>>;
+    /// Lets some time pass.
+    fn pause() -> impl Future<Output = ()>;
 
-    /// Writes all of it; false if the connection was broken off.
-    fn send(stream: &TcpStream, data: Vec<u8>) -> impl Future<Output = bool>;
+    /// Reads so many bytes; fewer at the end.
+    fn receive(stream: &TcpStream, length: usize) -> impl Future<Output = Transferred>;
+
+    /// Writes all of it; an error if the connection was broken off.
+    fn send(stream: &TcpStream, data: Vec<u8>) -> impl Future<Output = Transferred>;
 }
 
 /// Coroutines of one thread.
@@ -353,21 +421,25 @@ impl Model for Coroutines {
     fn spawn<F: Future<Output = ()> + 'static>(
         level: Priority,
         make: impl FnOnce() -> F + Send + 'static,
-    ) {
-        drop(spawn_with(level, make).expect("memory for a coroutine"));
+    ) -> bool {
+        FUTURES.fetch_add(size_of::<F>(), Ordering::Relaxed);
+        spawn_with(level, make).is_ok()
     }
 
     async fn accept(listener: &TcpListener) -> Option<TcpStream> {
         listener.accept().await.ok()
     }
 
-    async fn receive(stream: &TcpStream, buffer: Vec<u8>, length: usize) -> Option<Vec<u8>> {
-        let (count, data) = stream.read_exact(buffer, length).await;
-        (count == Ok(length)).then_some(data)
+    fn pause() -> impl Future<Output = ()> {
+        time::sleep(PAUSE)
     }
 
-    async fn send(stream: &TcpStream, data: Vec<u8>) -> bool {
-        stream.write_all(data).await.is_ok()
+    fn receive(stream: &TcpStream, length: usize) -> impl Future<Output = Transferred> {
+        stream.read_exact(Vec::with_capacity(length), length)
+    }
+
+    fn send(stream: &TcpStream, data: Vec<u8>) -> impl Future<Output = Transferred> {
+        stream.write(data)
     }
 }
 
@@ -388,29 +460,33 @@ impl Model for Threads {
     fn spawn<F: Future<Output = ()> + 'static>(
         _: Priority,
         make: impl FnOnce() -> F + Send + 'static,
-    ) {
+    ) -> bool {
         // Threads have no level of their own.
-        let started = thread::spawn(move || at_once(make()));
-        drop(started.expect("memory for a thread"));
+        thread::spawn(move || at_once(make())).is_ok()
     }
 
     async fn accept(listener: &TcpListener) -> Option<TcpStream> {
         listener.accept_blocking().ok()
     }
 
-    async fn receive(stream: &TcpStream, mut buffer: Vec<u8>, length: usize) -> Option<Vec<u8>> {
-        buffer.resize(length, 0);
+    async fn pause() {
+        let _ = calls::sleep(PAUSE.as_millis() as usize);
+    }
+
+    async fn receive(stream: &TcpStream, length: usize) -> Transferred {
+        let mut buffer = alloc::vec![0; length];
         let mut count = 0;
         while count < length {
             match stream.read_blocking(&mut buffer[count..]) {
-                Ok(more @ 1..) => count += more,
-                _ => return None,
+                Ok(0) => break,
+                Ok(more) => count += more,
+                Err(error) => return (Err(error), buffer),
             }
         }
-        Some(buffer)
+        (Ok(count), buffer)
     }
 
-    async fn send(stream: &TcpStream, data: Vec<u8>) -> bool {
-        stream.write_blocking(&data) == Ok(data.len())
+    async fn send(stream: &TcpStream, data: Vec<u8>) -> Transferred {
+        (stream.write_blocking(&data), data)
     }
 }

@@ -222,7 +222,7 @@ impl State {
         }
         let wanted = parked.buffer.length;
         let taken = self.bytes.take(&parked.process, &mut parked.buffer);
-        let result = taken.map(|()| wanted - parked.buffer.length);
+        let result = taken.map(|()| Ok(wanted - parked.buffer.length));
         Some(parked.done(result))
     }
 }
@@ -393,7 +393,10 @@ impl WriteEnd {
         if let Some(handed) = state.hand_over(process, buffer, by, is_end) {
             return Some(match handed {
                 Ok(()) => {
-                    *unparked = state.parked.take().map(|parked| parked.done(Ok(wanted)));
+                    *unparked = state
+                        .parked
+                        .take()
+                        .map(|parked| parked.done(Ok(Ok(wanted))));
                     Ok(Ok(wanted))
                 }
                 Err(bad) => Err(bad),

@@ -1,5 +1,5 @@
 //! Listeners: ports at which connections are taken.
-use super::socket::within;
+use super::socket::{BUFFER, within};
 use super::table::TABLE;
 use super::tcp::Connection;
 use crate::fs::Failure;
@@ -8,8 +8,10 @@ use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use corank_abi::error::TIMED_OUT;
-use corank_abi::net::{LISTENER, SocketStatus, WAIT_LIMIT};
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use corank_abi::net::{
+    BUFFER as BUFFER_OPTION, BUFFER_LEAST, BUFFER_MOST, LISTENER, SocketStatus, WAIT_LIMIT,
+};
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use core::task::Poll;
 use spin::Mutex;
 
@@ -22,6 +24,8 @@ pub(crate) struct Listener {
     /// The level of the coroutine that waited on it last: that of connections that nobody has accepted yet.
     level: AtomicU8,
     wait_limit: AtomicU64,
+    /// Bytes of each buffer of connections that come.
+    buffer: AtomicUsize,
     queue: Mutex<Queue>,
     acceptors: WaitQueue,
 }
@@ -45,6 +49,7 @@ pub(crate) fn listen(port: u16, backlog: usize) -> Result<Arc<Listener>, Failure
         backlog: backlog.clamp(1, super::table::MOST),
         level: AtomicU8::new(level),
         wait_limit: AtomicU64::new(0),
+        buffer: AtomicUsize::new(BUFFER),
         queue: Mutex::default(),
         acceptors: WaitQueue::new(),
     })
@@ -53,6 +58,11 @@ pub(crate) fn listen(port: u16, backlog: usize) -> Result<Arc<Listener>, Failure
 impl Listener {
     pub(super) fn level(&self) -> u8 {
         self.level.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of each buffer of a connection that comes now.
+    pub(super) fn buffer(&self) -> usize {
+        self.buffer.load(Ordering::Relaxed)
     }
 
     /// Counts a handshake that begins; false if too many connections wait already.
@@ -121,10 +131,14 @@ impl Listener {
     }
 
     pub(super) fn set(&self, option: usize, value: usize) -> bool {
-        if option == WAIT_LIMIT {
-            self.wait_limit.store(value as u64, Ordering::Relaxed);
+        match option {
+            WAIT_LIMIT => self.wait_limit.store(value as u64, Ordering::Relaxed),
+            BUFFER_OPTION if (BUFFER_LEAST..=BUFFER_MOST).contains(&value) => {
+                self.buffer.store(value, Ordering::Relaxed);
+            }
+            _ => return false,
         }
-        option == WAIT_LIMIT
+        true
     }
 
     pub(super) fn status(&self) -> SocketStatus {

@@ -25,10 +25,11 @@
 //! # Urgency
 //! A socket is as urgent as the coroutine that last waited on it. The service sends for the most urgent socket first and runs at its level
 //! meanwhile; frames that have come are looked at first of all, because nobody knows before whom they are for. Only so much is done
-//! in one go ([`service::BURST`]) before the executor picks again.
+//! in one go ([`service::BURST`]) before the executor picks again. With each go one socket has its turn that need not be that urgent, level
+//! after level: no socket waits for ever.
 //!
 //! # Memory
-//! There are at most [`table::MOST`] sockets, each with two buffers of [`socket::BUFFER`] bytes in the kernel's heap. When there are so many,
+//! There are at most [`table::MOST`] sockets, each with two buffers of [`socket::BUFFER`] bytes, or as many as its listener was told, in the kernel's heap. When there are so many,
 //! or the heap is nearly full, opening one fails, and who knocks at a listener is not answered and tries again; connections that only wait for
 //! old frames to die out (TIME-WAIT) give their place up first. A connection that no program has open any more is ended for good
 //! [`tcp::ORPHAN_LIMIT`] after it was closed.
@@ -43,7 +44,7 @@ mod udp;
 mod work;
 
 pub(crate) use service::{init, status};
-pub(crate) use work::interrupt;
+pub(crate) use work::{has_something_to_send, interrupt};
 
 use crate::file::Transferred;
 use crate::fs::Failure;

@@ -12,6 +12,7 @@ use super::{tcp, udp};
 use crate::clock::{self, Sleep, sleep_until};
 use crate::device::net as card;
 use crate::hart;
+use crate::ring::Unparked;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -23,15 +24,13 @@ use core::net::Ipv4Addr;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll};
-use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
+use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::socket::tcp::State as Phase;
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
 
 /// Frames that are looked at, and sockets that are served, before the executor picks again.
 pub(super) const BURST: usize = 16;
-/// Frames that one socket sends before the next one's turn.
-const IN_A_ROW: usize = 4;
 
 /// Our address in QEMU's user network, how many bits of it are the network's, and who knows the way to everyone else.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
@@ -116,6 +115,8 @@ struct Stack {
     sleep: Option<(u64, Sleep)>,
     /// Listeners that were told of a connection: dropped when no socket is locked.
     used: Vec<Arc<Listener>>,
+    /// Parked reads that have ended: settled when no socket is locked.
+    served: Vec<Unparked>,
 }
 
 fn instant(microseconds: u64) -> Instant {
@@ -152,20 +153,15 @@ impl Port {
         SENT.fetch_add(sent, Ordering::Relaxed);
     }
 
-    /// Sends what a socket has to send, up to [`IN_A_ROW`] frames.
+    /// Sends one frame of a socket that has something to send.
     fn send(&mut self, now: u64, sockets: &mut SocketSet<'static>) {
         let mut sent = 0;
-        for _ in 0..IN_A_ROW {
-            let mut step = Step {
-                link: &mut self.link,
-                arriving: None,
-                sent: &mut sent,
-            };
-            let result = self.interface.poll_egress(instant(now), &mut step, sockets);
-            if result == PollResult::None {
-                break;
-            }
-        }
+        let mut step = Step {
+            link: &mut self.link,
+            arriving: None,
+            sent: &mut sent,
+        };
+        self.interface.poll_egress(instant(now), &mut step, sockets);
         SENT.fetch_add(sent, Ordering::Relaxed);
     }
 
@@ -199,10 +195,13 @@ impl Stack {
             stalled: Vec::new(),
             sleep: None,
             used: Vec::new(),
+            // A frame and a marked socket at a time.
+            served: Vec::with_capacity(2),
         }
     }
 
-    /// Does what there is to do, within bounds. Frames and sockets take turns, so that neither keeps the other waiting for ever.
+    /// Does what there is to do, within bounds. Frames and sockets take turns, so that neither keeps the other waiting for ever. Of the
+    /// sockets those have their turn that are as urgent as the service is, and at the end one more.
     fn work(&mut self) {
         let now = clock::microseconds();
         self.take_due(now);
@@ -213,16 +212,28 @@ impl Stack {
         }
         for _ in 0..BURST {
             let had_frame = self.take_frame(now);
-            let marked = WORK.lock().pop();
+            let marked = WORK.lock().pop_urgent();
             let had_socket = marked.is_some();
             if let Some(socket) = marked {
                 self.serve(now, &socket);
             }
+            self.settle_served();
             if !had_frame && !had_socket {
                 break;
             }
         }
+        let reserved = WORK.lock().pop_reserved();
+        if let Some(socket) = reserved {
+            self.serve(now, &socket);
+            self.settle_served();
+        }
         self.used.clear();
+    }
+
+    fn settle_served(&mut self) {
+        for read in self.served.drain(..) {
+            Unparked::settle(Some(read));
+        }
     }
 
     /// Whether there is more to do now. If not, whoever has something to do wakes the service.
@@ -265,8 +276,25 @@ impl Stack {
             let socket = first.remove();
             let mut state = socket.state.lock();
             state.timer = None;
-            socket.mark(&mut state);
+            match state.due {
+                Some(due) if due > now => self.set_timer(&socket, &mut state),
+                Some(_) => socket.mark(&mut state),
+                None => {}
+            }
         }
+    }
+
+    /// Sees to it that a socket's timer is there when its time comes. Nearly every frame puts that time off, so a timer that is too
+    /// early stays, and is set again when it is due.
+    fn set_timer(&mut self, socket: &Arc<Endpoint>, state: &mut State) {
+        let Some(due) = state.due else { return };
+        if state.timer.is_some_and(|timer| timer <= due) {
+            return;
+        }
+        if let Some(late) = state.timer.replace(due) {
+            self.timers.remove(&(late, socket.id));
+        }
+        self.timers.insert((due, socket.id), socket.clone());
     }
 
     /// Takes the next frame in, if there is one.
@@ -326,7 +354,7 @@ impl Stack {
         }
     }
 
-    /// Sends what a socket has to send.
+    /// Sends a frame of a socket that has something to send. If it has more, its next turn comes behind those of its level.
     fn serve(&mut self, now: u64, socket: &Arc<Endpoint>) {
         let mut state = socket.state.lock();
         state.marked = false;
@@ -372,6 +400,7 @@ impl Stack {
                     before,
                     cause,
                     &mut self.used,
+                    &mut self.served,
                 );
                 if is_over {
                     socket.forget();
@@ -391,15 +420,10 @@ impl Stack {
             _ => None,
         };
         let is_now = due.is_some_and(|due| due <= now);
-        let timer = due.filter(|_| !is_now);
-        if timer != state.timer {
-            if let Some(old) = state.timer {
-                self.timers.remove(&(old, socket.id));
-            }
-            if let Some(new) = timer {
-                self.timers.insert((new, socket.id), socket.clone());
-            }
-            state.timer = timer;
+        state.due = due.filter(|_| !is_now);
+        self.set_timer(socket, state);
+        if is_over && let Some(timer) = state.timer.take() {
+            self.timers.remove(&(timer, socket.id));
         }
         if is_now {
             socket.mark(state);

@@ -3,9 +3,13 @@ use super::listener::Listener;
 use super::table::{Key, TABLE};
 use super::work::WORK;
 use crate::clock;
+use crate::file::Transferred;
+use crate::fs::Failure;
 use crate::process::current_level;
-use crate::wait::WaitQueue;
+use crate::ring::Parked;
+use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::sync::{Arc, Weak};
+use corank_abi::error::TIMED_OUT;
 use core::fmt;
 use core::future::poll_fn;
 use core::net::Ipv4Addr;
@@ -16,7 +20,7 @@ use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::{AnySocket, tcp, udp};
 use spin::Mutex;
 
-/// Bytes that a socket keeps of what has come, and as many of what is to be sent.
+/// Bytes that a socket keeps of what has come, and as many of what is to be sent, if nothing else was asked for.
 pub(super) const BUFFER: usize = 8 << 10;
 
 /// The interface that a socket's frames go through.
@@ -73,7 +77,11 @@ pub(super) struct State {
     handle: SocketHandle,
     /// It stands in the service's queue.
     pub marked: bool,
-    /// When the service looks at it again, in microseconds.
+    /// A read that waits without a coroutine.
+    pub parked: Option<Parked>,
+    /// When the service is to look at it again, in microseconds.
+    pub due: Option<u64>,
+    /// When the service's timer for it goes off: then or before.
     pub timer: Option<u64>,
     /// Why nothing comes and goes any more: a number of [`corank_abi::error`].
     pub failure: Option<isize>,
@@ -112,6 +120,8 @@ impl Endpoint {
                 sockets,
                 handle,
                 marked: false,
+                parked: None,
+                due: None,
                 timer: None,
                 failure: None,
                 opening: false,
@@ -134,7 +144,12 @@ impl Endpoint {
 
     /// The coroutine that calls this is about to wait on it.
     pub(super) fn follow(&self) {
-        self.level.store(current_level(), Ordering::Relaxed);
+        self.set_level(current_level());
+    }
+
+    /// Somebody of this level waits on it.
+    pub(super) fn set_level(&self, level: u8) {
+        self.level.store(level, Ordering::Relaxed);
     }
 
     /// Frames of its connection are not its own any more. The table is not locked.
@@ -148,6 +163,29 @@ impl Endpoint {
         if table.connection(key).as_ref().is_some_and(is_own) {
             table.remove_connection(key);
         }
+    }
+
+    /// Reads as soon as `attempt` finds something, or until the socket's time limit for calls. Dropped early, it has read nothing.
+    pub(super) async fn read_with(
+        &self,
+        mode: WaitMode,
+        mut attempt: impl FnMut(&mut State) -> Option<Transferred>,
+    ) -> Transferred {
+        self.follow();
+        let limit = self.state.lock().wait_limit;
+        let read = until(&self.readers, mode, |turn| {
+            let mut state = self.state.lock();
+            match attempt(&mut state) {
+                Some(read) => Poll::Ready(read),
+                None => {
+                    turn.wait();
+                    Poll::Pending
+                }
+            }
+        });
+        within(limit, read)
+            .await
+            .unwrap_or(Ok(Err(Failure(TIMED_OUT))))
     }
 
     /// Leaves it to the service. Its lock is held.

@@ -12,22 +12,31 @@ use core::net::Ipv4Addr;
 use spin::Mutex;
 
 /// How many connections and UDP sockets there can be.
-pub(super) const MOST: usize = 1024;
+pub(super) const MOST: usize = 4096;
 
 /// Ports that are given to those who don't ask for one.
 const FREE_PORTS: core::ops::RangeInclusive<u16> = 49152..=65535;
 
 /// What distinguishes the frames of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub local_port: u16,
     pub remote: Ipv4Addr,
     pub remote_port: u16,
 }
 
+impl Key {
+    /// As one number: the table compares several for each frame.
+    fn bits(self) -> u64 {
+        let address = u64::from(self.remote.to_bits());
+        address << 32 | u64::from(self.remote_port) << 16 | u64::from(self.local_port)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Table {
-    connections: BTreeMap<Key, Arc<Endpoint>>,
+    /// By [`Key::bits`].
+    connections: BTreeMap<u64, Arc<Endpoint>>,
     datagrams: BTreeMap<u16, Arc<Endpoint>>,
     listeners: BTreeMap<u16, Weak<Listener>>,
     next_port: u16,
@@ -59,7 +68,7 @@ impl Table {
 
     /// The socket of a connection.
     pub(super) fn connection(&self, key: &Key) -> Option<Arc<Endpoint>> {
-        self.connections.get(key).cloned()
+        self.connections.get(&key.bits()).cloned()
     }
 
     /// The UDP socket at a port.
@@ -74,12 +83,12 @@ impl Table {
 
     /// Enters a connection; there must be none with its key.
     pub(super) fn add_connection(&mut self, key: Key, socket: Arc<Endpoint>) {
-        self.connections.insert(key, socket);
+        self.connections.insert(key.bits(), socket);
     }
 
     /// Forgets a connection.
     pub(super) fn remove_connection(&mut self, key: &Key) -> Option<Arc<Endpoint>> {
-        self.connections.remove(key)
+        self.connections.remove(&key.bits())
     }
 
     /// A key for a connection from here.
@@ -96,7 +105,8 @@ impl Table {
             remote_port,
         };
         let port = self.free_port(|table, port| {
-            !table.connections.contains_key(&key(port)) && !table.listeners.contains_key(&port)
+            !table.connections.contains_key(&key(port).bits())
+                && !table.listeners.contains_key(&port)
         })?;
         Ok(key(port))
     }

@@ -8,6 +8,7 @@ use crate::file::Transferred;
 use crate::fs::Failure;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, current_level};
+use crate::ring::{Parked, Place, Unparked};
 use crate::wait::{WaitMode, until};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -35,8 +36,8 @@ pub(super) const ORPHAN_LIMIT: u64 = 60_000_000;
 #[derive(Debug)]
 pub(crate) struct Connection(Arc<Endpoint>);
 
-fn new_socket() -> tcp::Socket<'static> {
-    let buffer = || tcp::SocketBuffer::new(alloc::vec![0; BUFFER]);
+fn new_socket(buffer: usize) -> tcp::Socket<'static> {
+    let buffer = || tcp::SocketBuffer::new(alloc::vec![0; buffer]);
     let mut socket = tcp::Socket::new(buffer(), buffer());
     // Programs write whole messages: nothing is gained by waiting for more.
     socket.set_nagle_enabled(false);
@@ -64,7 +65,7 @@ pub(crate) async fn connect(
             key,
             listener: None,
         };
-        let socket = Endpoint::new(way, kind, current_level(), new_socket());
+        let socket = Endpoint::new(way, kind, current_level(), new_socket(BUFFER));
         table.add_connection(key, socket.clone());
         Arc::new(Connection(socket))
     };
@@ -94,7 +95,7 @@ pub(crate) async fn connect(
 
 /// Somebody knocks at a listener: the socket that answers. It stands in the table already.
 pub(super) fn answer(way: Way, key: Key, listener: &Arc<Listener>) -> Arc<Endpoint> {
-    let mut tcp = new_socket();
+    let mut tcp = new_socket(listener.buffer());
     tcp.listen(key.local_port)
         .expect("a new socket can listen at a port that is not 0");
     let kind = Kind::Tcp {
@@ -130,7 +131,8 @@ pub(super) fn prepare(key: &Key, state: &mut State, context: &mut Context) {
 }
 
 /// Something has happened to the socket that was in the phase `before`. Returns whether it is over, and has nothing more to say. A listener
-/// that is told goes into `used`, to be dropped without the socket's lock: its own destructor takes that.
+/// that is told goes into `used`, to be dropped without the socket's lock: its own destructor takes that. A parked read that ends by this goes into
+/// `served`.
 pub(super) fn settle(
     socket: &Arc<Endpoint>,
     listener: Option<&Weak<Listener>>,
@@ -138,6 +140,7 @@ pub(super) fn settle(
     before: Phase,
     cause: Cause,
     used: &mut Vec<Arc<Listener>>,
+    served: &mut Vec<Unparked>,
 ) -> bool {
     let phase = state.tcp().state();
     if phase == Phase::Closed && before != Phase::Closed && state.failure.is_none() {
@@ -176,7 +179,8 @@ pub(super) fn settle(
         // Nobody will read it, and the other side must not believe that somebody has.
         state.tcp().abort();
     }
-    if state.failure.is_some() || !state.tcp().may_recv() || state.tcp().can_recv() {
+    if is_readable(state) {
+        unpark(socket, state, served);
         socket.readers.wake_all();
     }
     if state.failure.is_some() || !state.tcp().may_send() || state.tcp().can_send() {
@@ -220,81 +224,118 @@ pub(super) fn end_fading(socket: &Arc<Endpoint>) {
     socket.mark(&mut state);
 }
 
+/// Whether a read need not wait.
+fn is_readable(state: &mut State) -> bool {
+    state.failure.is_some() || state.tcp().can_recv() || !state.tcp().may_recv()
+}
+
+/// There is something for the parked read, if there is one.
+fn unpark(socket: &Arc<Endpoint>, state: &mut State, served: &mut Vec<Unparked>) {
+    let Some(mut parked) = state.parked.take() else {
+        return;
+    };
+    let process = parked.process.clone();
+    match try_read(socket, state, &process, &mut parked.buffer) {
+        Some(read) => served.push(parked.done(read)),
+        None => state.parked = Some(parked),
+    }
+}
+
+/// Reads what there is; `None` if nothing has come.
+fn try_read(
+    socket: &Arc<Endpoint>,
+    state: &mut State,
+    process: &Process,
+    buffer: &mut UserBuffer,
+) -> Option<Transferred> {
+    let failure = state.failure;
+    let tcp = state.tcp();
+    if buffer.length == 0 {
+        return Some(Ok(Ok(0)));
+    }
+    if !tcp.can_recv() {
+        return match failure {
+            Some(failure) => Some(Ok(Err(Failure(failure)))),
+            None if tcp.may_recv() => None,
+            None => Some(Ok(Ok(0))),
+        };
+    }
+    let was_full = tcp.recv_queue() >= tcp.recv_capacity() / 2;
+    let wanted = buffer.length;
+    // The bytes lie in up to two pieces.
+    while buffer.length > 0 && tcp.can_recv() {
+        let moved = tcp.recv(|bytes| {
+            let count = bytes.len().min(buffer.length);
+            let bytes = &bytes[..count];
+            match process.with_memory(|space| space.write(buffer.address, bytes), Ok(())) {
+                Ok(()) => (count, Ok(count)),
+                Err(bad) => (0, Err(bad)),
+            }
+        });
+        match moved {
+            Ok(Ok(count)) => buffer.advance(count),
+            Ok(Err(bad)) => return Some(Err(bad)),
+            Err(_) => break,
+        }
+    }
+    if was_full {
+        // The other side may be waiting for room. Otherwise it learns of it with the next frame.
+        socket.mark(state);
+    }
+    Some(Ok(Ok(wanted - buffer.length)))
+}
+
 impl Connection {
     /// As [`Socket::read`](super::Socket::read). Dropped early, it has read nothing.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         &self,
         process: &Process,
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
-        self.0.follow();
-        let limit = self.0.state.lock().wait_limit;
-        let read = until(&self.0.readers, mode, |turn| {
-            let mut state = self.0.state.lock();
-            match self.try_read(&mut state, process, buffer) {
-                Some(read) => Poll::Ready(read),
-                None => {
-                    turn.wait();
-                    Poll::Pending
-                }
-            }
-        });
-        within(limit, read)
+        self.0
+            .read_with(mode, |state| try_read(&self.0, state, process, buffer))
             .await
-            .unwrap_or(Ok(Err(Failure(TIMED_OUT))))
     }
 
     /// As [`Socket::read_at_once`](super::Socket::read_at_once).
-    pub(super) fn read_now(
+    pub(crate) fn read_now(
         &self,
         process: &Process,
         buffer: &mut UserBuffer,
     ) -> Option<Transferred> {
-        self.try_read(&mut self.0.state.lock(), process, buffer)
+        try_read(&self.0, &mut self.0.state.lock(), process, buffer)
     }
 
-    fn try_read(
-        &self,
-        state: &mut State,
-        process: &Process,
-        buffer: &mut UserBuffer,
-    ) -> Option<Transferred> {
-        let failure = state.failure;
-        let tcp = state.tcp();
-        if buffer.length == 0 {
-            return Some(Ok(Ok(0)));
+    /// Parks a read. It comes back if it need not wait, may not wait for ever, or if others wait already.
+    pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
+        let mut state = self.0.state.lock();
+        let waits = !is_readable(&mut state) && parked.buffer.length > 0 && state.wait_limit == 0;
+        if !waits || state.parked.is_some() || !self.0.readers.is_empty() {
+            return Some(parked);
         }
-        if !tcp.can_recv() {
-            return match failure {
-                Some(failure) => Some(Ok(Err(Failure(failure)))),
-                None if tcp.may_recv() => None,
-                None => Some(Ok(Ok(0))),
-            };
+        self.0.set_level(parked.allowed_level());
+        state.parked = Some(parked);
+        None
+    }
+
+    /// Takes out the read that is parked for the call at `place` of `process`, if it still is.
+    pub(crate) fn take_parked(&self, process: &Process, place: Place) -> Option<Parked> {
+        let mut state = self.0.state.lock();
+        state.parked.take_if(|parked| parked.is(process, place))
+    }
+
+    /// Sets the level of the read that is parked for the call at `place` of `process`, if it still is.
+    pub(crate) fn set_parked_level(&self, process: &Process, place: Place, level: u8) {
+        let mut state = self.0.state.lock();
+        if let Some(parked) = state
+            .parked
+            .as_mut()
+            .filter(|parked| parked.is(process, place))
+        {
+            parked.level = level;
+            self.0.set_level(parked.allowed_level());
         }
-        let was_full = tcp.recv_queue() >= BUFFER / 2;
-        let wanted = buffer.length;
-        // The bytes lie in up to two pieces.
-        while buffer.length > 0 && tcp.can_recv() {
-            let moved = tcp.recv(|bytes| {
-                let count = bytes.len().min(buffer.length);
-                let bytes = &bytes[..count];
-                match process.with_memory(|space| space.write(buffer.address, bytes), Ok(())) {
-                    Ok(()) => (count, Ok(count)),
-                    Err(bad) => (0, Err(bad)),
-                }
-            });
-            match moved {
-                Ok(Ok(count)) => buffer.advance(count),
-                Ok(Err(bad)) => return Some(Err(bad)),
-                Err(_) => break,
-            }
-        }
-        if was_full {
-            // The other side may be waiting for room. Otherwise it learns of it with the next frame.
-            self.0.mark(state);
-        }
-        Some(Ok(Ok(wanted - buffer.length)))
     }
 
     /// As [`Socket::write`](super::Socket::write). Dropped early, it leaves the buffer as far advanced as bytes have been taken.

@@ -85,21 +85,9 @@ impl Datagrams {
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
-        self.socket.follow();
-        let limit = self.socket.state.lock().wait_limit;
-        let read = until(&self.socket.readers, mode, |turn| {
-            let mut state = self.socket.state.lock();
-            match self.try_read(&mut state, process, buffer) {
-                Some(read) => Poll::Ready(read),
-                None => {
-                    turn.wait();
-                    Poll::Pending
-                }
-            }
-        });
-        within(limit, read)
+        self.socket
+            .read_with(mode, |state| self.try_read(state, process, buffer))
             .await
-            .unwrap_or(Ok(Err(Failure(TIMED_OUT))))
     }
 
     /// As [`Socket::read_at_once`](super::Socket::read_at_once).

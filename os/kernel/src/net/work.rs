@@ -1,19 +1,23 @@
 //! What is left to the service: sockets that have something to send, by level.
 use super::socket::Endpoint;
 use crate::process::priority;
-use alloc::collections::BTreeMap;
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use corank::{Priority, Remote};
 use core::task::Waker;
 use spin::Mutex;
 
-const LEAST_URGENT: u8 = 63;
+const LEVELS: usize = 64;
+const LEAST_URGENT: u8 = LEVELS as u8 - 1;
 
 #[derive(Debug)]
 pub(super) struct Work {
-    /// By level, then in the order in which they were marked.
-    marked: BTreeMap<(u8, u64), Arc<Endpoint>>,
-    last: u64,
+    /// By level, in the order in which they were marked.
+    marked: [VecDeque<Arc<Endpoint>>; LEVELS],
+    /// The levels that have any, a bit each.
+    levels: u64,
+    /// Where the next reserved turn begins to look.
+    cursor: u8,
     /// The service.
     pub(super) service: Option<Remote>,
     /// The level that the service has.
@@ -23,12 +27,18 @@ pub(super) struct Work {
 }
 
 pub(super) static WORK: Mutex<Work> = Mutex::new(Work {
-    marked: BTreeMap::new(),
-    last: 0,
+    marked: [const { VecDeque::new() }; LEVELS],
+    levels: 0,
+    cursor: 0,
     service: None,
     level: 0,
     idle: None,
 });
+
+/// Whether the service has something to send, and waits for its turn.
+pub(crate) fn has_something_to_send() -> bool {
+    WORK.lock().is_waiting()
+}
 
 /// Frames have come, or some have been sent.
 pub(crate) fn interrupt() {
@@ -40,21 +50,54 @@ pub(crate) fn interrupt() {
 impl Work {
     /// Puts a socket behind those of its level, and sees to it that the service comes.
     pub(super) fn push(&mut self, level: u8, socket: Arc<Endpoint>) {
-        self.last += 1;
-        self.marked.insert((level, self.last), socket);
+        self.marked[usize::from(level)].push_back(socket);
+        self.levels |= 1 << level;
         self.rise_to(level);
         self.wake();
     }
 
-    /// The most urgent socket.
-    pub(super) fn pop(&mut self) -> Option<Arc<Endpoint>> {
-        Some(self.marked.pop_first()?.1)
+    /// The most urgent socket, if it is as urgent as the service is now. For others the service gives way to whatever is more urgent
+    /// than they are.
+    pub(super) fn pop_urgent(&mut self) -> Option<Arc<Endpoint>> {
+        let level = self.most_urgent().filter(|level| *level <= self.level)?;
+        self.pop(level)
+    }
+
+    /// A socket of the next level in turn that has one. So what was written is sent some time, whatever the more urgent ones do: each turn of
+    /// the service brings the first of a level forward that waits behind at most 63 others.
+    pub(super) fn pop_reserved(&mut self) -> Option<Arc<Endpoint>> {
+        let behind = self.levels & (u64::MAX << self.cursor);
+        let levels = if behind == 0 { self.levels } else { behind };
+        if levels == 0 {
+            return None;
+        }
+        let level = levels.trailing_zeros() as u8;
+        self.cursor = (level + 1) % LEVELS as u8;
+        self.pop(level)
+    }
+
+    /// Whether a socket waits for its turn.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.levels != 0
+    }
+
+    fn pop(&mut self, level: u8) -> Option<Arc<Endpoint>> {
+        let queue = &mut self.marked[usize::from(level)];
+        let socket = queue.pop_front();
+        if queue.is_empty() {
+            self.levels &= !(1 << level);
+        }
+        socket
+    }
+
+    fn most_urgent(&self) -> Option<u8> {
+        (self.levels != 0).then(|| self.levels.trailing_zeros() as u8)
     }
 
     /// The service is about to wait, or to give way: from now on it is as urgent as the most urgent socket in the queue. Whether there is
     /// one.
     pub(super) fn settle(&mut self, waker: &Waker) -> bool {
-        let level = self.marked.keys().next().map(|(level, _)| *level);
+        let level = self.most_urgent();
         self.set_level(level.unwrap_or(LEAST_URGENT));
         if level.is_none() {
             self.idle = Some(waker.clone());

@@ -17,12 +17,12 @@ pub(crate) use table::{count, find};
 
 use crate::fault::Countdown;
 use crate::file::File;
-use crate::file::pipe::ReadEnd;
 use crate::hart;
 use crate::memory::address_space::AddressSpace;
 use crate::memory::frame::Frame;
 use crate::memory::heap;
-use crate::ring::Ring;
+use crate::net::Socket;
+use crate::ring::{Ring, Source};
 use crate::semaphore::Semaphore;
 use crate::upcall::Upcalls;
 use crate::wait::{WaitMode, WaitQueue};
@@ -238,18 +238,24 @@ impl Process {
         Some((result, closed))
     }
 
-    /// The end of a pipe that is read behind a descriptor; `None` if it is another file. With `closes` the descriptor is closed.
-    pub(crate) fn read_end(&self, descriptor: usize, closes: bool) -> Option<ReadEnd> {
+    /// What a read of `length` bytes from a descriptor can be parked in; `None` if it can't. With `closes` the descriptor is closed.
+    pub(crate) fn source(&self, descriptor: usize, length: usize, closes: bool) -> Option<Source> {
         let mut state = self.state.lock();
-        match state.files.get(descriptor)? {
-            Some(File::PipeRead(end)) if !closes => return Some(end.clone()),
-            Some(File::PipeRead(_)) => {}
+        let source = match state.files.get(descriptor)? {
+            Some(File::PipeRead(end)) => Source::Pipe(end.clone()),
+            Some(File::Socket(Socket::Connection(connection))) => {
+                Source::Connection(connection.clone())
+            }
             _ => return None,
+        };
+        if !source.can_park(length) {
+            return None;
         }
-        match state.close(descriptor) {
-            Some(File::PipeRead(end)) => Some(end),
-            _ => None,
-        }
+        let closed = closes.then(|| state.close(descriptor));
+        drop(state);
+        // `source` still has it open.
+        drop(closed);
+        Some(source)
     }
 
     /// Opens `file` at the lowest free descriptor; `None` when there are too many.

@@ -8,14 +8,13 @@
 //!      │                   ▼   │                                      │
 //!      │             to be cancelled ── its coroutine has seen it: finish, as above
 //!      │ begin                 │ leave                                │
-//!      └────────────▶ parked in its pipe ─────────────────────────────┘
+//!      └────────────▶ parked in its source ───────────────────────────┘
 //!                                   finish, or cancel
 //! ```
 //! A call is cancelled by its own coroutine, between two polls of what serves it, whichever hart that is on. So nobody
 //! else ever drops what may be writing to the program's memory, and whoever cancels waits until that is over. A read that is parked
-//! (see [`super::parked`]) is taken out of its pipe by whoever cancels, and if another hart has just done that, whoever cancels waits.
-use super::parked::Parked;
-use crate::file::pipe::ReadEnd;
+//! (see [`super::parked`]) is taken out of its source by whoever cancels, and if another hart has just done that, whoever cancels waits.
+use super::parked::{Parked, Source};
 use crate::memory::heap;
 use crate::process::Process;
 use crate::wait::WaitQueue;
@@ -62,8 +61,8 @@ enum Server {
     /// A coroutine that is being made.
     Making,
     Coroutine(Remote),
-    /// Whoever brings what it waits for to this pipe.
-    Parked(ReadEnd),
+    /// Whoever brings what it waits for.
+    Parked(Source),
 }
 
 /// What one coroutine, or nobody yet, works on: a submission, and what is linked behind it.
@@ -188,7 +187,7 @@ pub(super) struct Finished {
     /// Whoever waits for the end of what was served.
     pub(super) cancel: Option<Arc<Cancel>>,
     /// What a parked call has had open: to be dropped without a lock.
-    pub(super) file: Option<ReadEnd>,
+    pub(super) file: Option<Source>,
 }
 
 impl Calls {
@@ -213,16 +212,16 @@ impl Calls {
         self.insert(first, rest, Server::Making)
     }
 
-    /// A call begins whose read, which `make` makes, is parked in this pipe. It comes back if it can't be.
+    /// A call begins whose read, which `make` makes, is parked in this source. It comes back if it can't be.
     pub(super) fn begin_parked(
         &mut self,
         first: &Submission,
-        end: ReadEnd,
+        source: Source,
         make: impl FnOnce(Place) -> Parked,
     ) -> Option<Parked> {
         let place = self.insert(first, Vec::new(), Server::Making);
-        let refused = end.park(make(place));
-        self.calls[place.number].server = Server::Parked(end);
+        let refused = source.park(make(place));
+        self.calls[place.number].server = Server::Parked(source);
         self.parked += 1;
         refused
     }
@@ -256,15 +255,15 @@ impl Calls {
         self.calls[place.number].server = Server::Coroutine(coroutine);
     }
 
-    /// A parked call goes on in a coroutine, which is made next, with the pipe and at the level that come back. `None`: there is no
+    /// A parked call goes on in a coroutine, which is made next, with the source and at the level that come back. `None`: there is no
     /// such call any more.
-    pub(super) fn leave_parked(&mut self, place: Place) -> Option<(ReadEnd, u8)> {
+    pub(super) fn leave_parked(&mut self, place: Place) -> Option<(Source, u8)> {
         let call = self.at(place)?;
         match core::mem::replace(&mut call.server, Server::Making) {
-            Server::Parked(end) => {
+            Server::Parked(source) => {
                 let level = call.served.level;
                 self.parked -= 1;
-                Some((end, level))
+                Some((source, level))
             }
             server => {
                 call.server = server;
@@ -307,9 +306,9 @@ impl Calls {
                 self.enter(number);
             }
             None => {
-                if let Server::Parked(end) = self.calls.remove(number).server {
+                if let Server::Parked(source) = self.calls.remove(number).server {
                     self.parked -= 1;
-                    file = Some(end);
+                    file = Some(source);
                 }
             }
         }
@@ -339,8 +338,8 @@ impl Calls {
     pub(super) fn cancel(&mut self, process: &Process, key: u64) -> Found {
         if let Some(number) = self.find(key) {
             let call = &mut self.calls[number];
-            if let Server::Parked(end) = &call.server
-                && let Some(parked) = end.take_parked(process, call.place(number))
+            if let Server::Parked(source) = &call.server
+                && let Some(parked) = source.take_parked(process, call.place(number))
                 && let Some(finished) = self.finish(number)
             {
                 return Found::Ended(parked, finished);
@@ -374,8 +373,8 @@ impl Calls {
         if let Some(number) = self.find(key) {
             let call = &mut self.calls[number];
             call.served.level = level;
-            if let Server::Parked(end) = &call.server {
-                end.set_parked_level(process, call.place(number), level);
+            if let Server::Parked(source) = &call.server {
+                source.set_parked_level(process, call.place(number), level);
             }
             return Some(call.coroutine().cloned());
         }
@@ -391,11 +390,11 @@ impl Calls {
         self.calls.iter().filter_map(|(_, call)| call.coroutine())
     }
 
-    /// Takes all parked calls of `process` out of their pipes.
+    /// Takes all parked calls of `process` out of their sources.
     pub(super) fn unpark_all(&self, process: &Process) {
         for (number, call) in &self.calls {
-            if let Server::Parked(end) = &call.server {
-                drop(end.take_parked(process, call.place(number)));
+            if let Server::Parked(source) = &call.server {
+                drop(source.take_parked(process, call.place(number)));
             }
         }
     }

@@ -1,24 +1,25 @@
 //! Asynchronous system calls: the kernel's side of [`corank_abi::ring`].
 //!
 //! A submission that can be served at once is served in place. One that has to wait becomes a kernel coroutine, at
-//! the live level of the coroutine that asked (rule I9); a read from a pipe only if it is less urgent than what its bytes come from. The memory is shared with the program, which may write anything into
+//! the live level of the coroutine that asked (rule I9); a read from a pipe only if it is less urgent than what its bytes come from, and one from a connection does not. The memory is shared with the program, which may write anything into
 //! it at any time: the kernel keeps its own counters, copies an entry before it looks at it, and checks whatever it finds.
 //!
 //! - `memory`: what is shared with the program;
 //! - `calls`: who is under way, and how a call is cancelled;
 //! - `serve`: serving a call, at once or by a coroutine;
-//! - `parked`: reads from pipes, which wait without a coroutine.
+//! - `parked`: reads from pipes and connections, which wait without a coroutine.
 mod calls;
 mod memory;
 mod parked;
 mod serve;
 
 pub(crate) use calls::Place;
-pub(crate) use parked::{Parked, Unparked};
+pub(crate) use parked::{Parked, Source, Unparked};
 
 use crate::clock;
 use crate::memory::OutOfMemory;
 use crate::memory::user::BadAddress;
+use crate::net;
 use crate::process::{Process, priority};
 use crate::thread::Thread;
 use crate::wait::{WaitMode, WaitQueue, until};
@@ -109,8 +110,8 @@ impl Ring {
         }
         process.follow_level();
         // What was just served may have woken other calls of this process. Let them go first: so their completions come with
-        // the same kernel entry.
-        if !self.state.lock().calls.all_parked() {
+        // the same kernel entry. And what was written to a connection is sent before this process goes on computing at the same level.
+        if !self.state.lock().calls.all_parked() || net::has_something_to_send() {
             corank::yield_now().await;
         }
         let wanted = u32::try_from(wait_for)

@@ -1,21 +1,25 @@
-//! Reads from pipes that wait without a coroutine.
+//! Reads from pipes and connections that wait without a coroutine.
 //!
 //! ```text
-//!  submitted ──▶ parked in the pipe ──┬── bytes or the end come from somebody of its level or a less urgent one: served there and
+//!  submitted ──▶ parked in its source ┬── bytes or the end come from somebody of its level or a less urgent one: served there and
 //!                                     │   then, *done*
 //!                                     ├── they come from somebody more urgent, who must not wait for it: *left* to a coroutine of
 //!                                     │   its own level
-//!                                     └── cancelled, or the process ends: taken out of the pipe
+//!                                     └── cancelled, or the process ends: taken out of its source
 //! ```
 //! So a read is never served ahead of what is more urgent (rule I9), and where it would have come next anyway, making, waking and polling
-//! a coroutine for it is saved. While it is parked its call is in [`Calls`](super::calls::Calls) as any other.
+//! a coroutine for it is saved. What comes for a connection is brought by the network's service, which looks at frames before it can know for
+//! whom they are: there the read is the last part of looking at its frame, whatever its level, and as bounded as that. While it is parked its call is in [`Calls`](super::calls::Calls) as any other.
 use super::Ring;
 use super::calls::Place;
 use super::serve::UnderWay;
-use crate::file::pipe::ReadEnd;
+use crate::file::Transferred;
+use crate::file::pipe::{self, ReadEnd};
+use crate::fs::Failure;
 use crate::hart;
 use crate::memory::heap;
-use crate::memory::user::{BadAddress, UserBuffer};
+use crate::memory::user::UserBuffer;
+use crate::net::Connection;
 use crate::process::{Process, priority};
 use crate::thread;
 use crate::wait::WaitMode;
@@ -23,6 +27,66 @@ use alloc::sync::Arc;
 use corank_abi::call::{FAILED, READ};
 use core::future::poll_fn;
 use core::pin::pin;
+
+/// What a read can be parked in.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Pipe(ReadEnd),
+    Connection(Arc<Connection>),
+}
+
+impl Source {
+    /// Whether a read of so many bytes can be parked: while it waits it must not take some of them.
+    pub(crate) fn can_park(&self, length: usize) -> bool {
+        match self {
+            Source::Pipe(_) => length <= pipe::CAPACITY,
+            // A read takes what there is, at once.
+            Source::Connection(_) => true,
+        }
+    }
+
+    /// Parks a read. It comes back if it need not wait, or if others wait already.
+    pub(super) fn park(&self, parked: Parked) -> Option<Parked> {
+        match self {
+            Source::Pipe(end) => end.park(parked),
+            Source::Connection(connection) => connection.park(parked),
+        }
+    }
+
+    /// Takes out the read that is parked for the call at `place` of `process`, if it still is.
+    pub(super) fn take_parked(&self, process: &Process, place: Place) -> Option<Parked> {
+        match self {
+            Source::Pipe(end) => end.take_parked(process, place),
+            Source::Connection(connection) => connection.take_parked(process, place),
+        }
+    }
+
+    /// Sets the level of the read that is parked for the call at `place` of `process`, if it still is.
+    pub(super) fn set_parked_level(&self, process: &Process, place: Place, level: u8) {
+        match self {
+            Source::Pipe(end) => end.set_parked_level(process, place, level),
+            Source::Connection(connection) => connection.set_parked_level(process, place, level),
+        }
+    }
+
+    async fn read(&self, process: &Process, buffer: &mut UserBuffer) -> Transferred {
+        match self {
+            Source::Pipe(end) => end.read(process, WaitMode::Block, buffer).await.map(Ok),
+            Source::Connection(connection) => {
+                connection.read(process, WaitMode::Block, buffer).await
+            }
+        }
+    }
+
+    fn read_at_once(&self, process: &Process, mut buffer: UserBuffer) -> Option<Transferred> {
+        match self {
+            Source::Pipe(end) => end
+                .read_at_once(process, buffer)
+                .map(|result| result.map(Ok)),
+            Source::Connection(connection) => connection.read_now(process, &mut buffer),
+        }
+    }
+}
 
 /// A read that waits. See the module's documentation.
 #[derive(Debug)]
@@ -43,7 +107,7 @@ pub(crate) struct Parked {
 pub(crate) struct Unparked {
     parked: Parked,
     /// `None` if it is left to a coroutine.
-    result: Option<Result<usize, BadAddress>>,
+    result: Option<Transferred>,
 }
 
 impl Parked {
@@ -68,13 +132,18 @@ impl Parked {
         self.place == place && core::ptr::eq(&raw const *self.process, process)
     }
 
+    /// The level at which it is to be served, as far as its process was granted that.
+    pub(crate) fn allowed_level(&self) -> u8 {
+        self.process.allowed(self.level)
+    }
+
     /// Whether it is at least as urgent as this level.
     pub(crate) fn is_as_urgent_as(&self, level: u8) -> bool {
-        self.process.allowed(self.level) <= level
+        self.allowed_level() <= level
     }
 
     /// It has been served, with this result.
-    pub(crate) fn done(self, result: Result<usize, BadAddress>) -> Unparked {
+    pub(crate) fn done(self, result: Transferred) -> Unparked {
         Unparked {
             parked: self,
             result: Some(result),
@@ -105,7 +174,7 @@ impl Unparked {
     }
 }
 
-fn complete(parked: &Parked, result: Result<usize, BadAddress>) {
+fn complete(parked: &Parked, result: Transferred) {
     let Parked {
         ring,
         process,
@@ -114,9 +183,14 @@ fn complete(parked: &Parked, result: Result<usize, BadAddress>) {
     } = parked;
     process.step();
     match result {
-        Ok(bytes) => drop(ring.finish(process, *place, Some(bytes as isize))),
+        Ok(read) => drop(ring.finish(process, *place, Some(outcome(read)))),
         Err(bad) => thread::fail_call(process, READ as u32, bad),
     }
+}
+
+/// What a call returns that read so many bytes, or failed.
+fn outcome(read: Result<usize, Failure>) -> isize {
+    read.map_or_else(|failure| failure.0, |bytes| bytes as isize)
 }
 
 /// Without memory for a coroutine the read is served by whoever brings what it waits for, as far as there is something.
@@ -130,19 +204,19 @@ fn make_coroutine(parked: Parked) {
         ..
     } = parked;
     let mut state = ring.state.lock();
-    let Some((end, level)) = state.calls.leave_parked(place) else {
+    let Some((source, level)) = state.calls.leave_parked(place) else {
         return;
     };
     let level = priority(process.allowed(level));
-    let spare = end.clone();
+    let spare = source.clone();
     let under_way = UnderWay::new(ring.clone(), place);
     // Under the lock, as any call's coroutine. Without one, what it would have got is dropped when nothing is held.
-    let mut unused = Some((process.clone(), under_way, end));
+    let mut unused = Some((process.clone(), under_way, source));
     let spawned = if heap::has_room() {
         hart::executor()
             .spawn_with(level, || {
-                let (process, under_way, end) = unused.take().expect("it is called once");
-                run(process, under_way, end, buffer)
+                let (process, under_way, source) = unused.take().expect("it is called once");
+                run(process, under_way, source, buffer)
             })
             .ok()
     } else {
@@ -156,7 +230,7 @@ fn make_coroutine(parked: Parked) {
     drop(state);
     drop(unused);
     let result = match spare.read_at_once(&process, buffer) {
-        Some(Ok(bytes)) => bytes as isize,
+        Some(Ok(read)) => outcome(read),
         Some(Err(bad)) => return thread::fail_call(&process, READ as u32, bad),
         None => FAILED,
     };
@@ -164,10 +238,10 @@ fn make_coroutine(parked: Parked) {
 }
 
 /// The coroutine of a read that was parked.
-async fn run(process: Arc<Process>, under_way: UnderWay, end: ReadEnd, mut buffer: UserBuffer) {
+async fn run(process: Arc<Process>, under_way: UnderWay, source: Source, mut buffer: UserBuffer) {
     under_way.begin();
     let read = {
-        let mut read = pin!(end.read(&process, WaitMode::Block, &mut buffer));
+        let mut read = pin!(source.read(&process, &mut buffer));
         poll_fn(|context| {
             process.step();
             under_way.unless_cancelled(read.as_mut().poll(context), || true)
@@ -175,12 +249,12 @@ async fn run(process: Arc<Process>, under_way: UnderWay, end: ReadEnd, mut buffe
         .await
     };
     let result = match read {
-        // What is parked fits into a pipe: cancelled, it has taken nothing.
+        // Cancelled, it has taken nothing: what is parked fits into a pipe, and from a connection a read takes what there is, at once.
         None => None,
-        Some(Ok(bytes)) => Some(bytes as isize),
+        Some(Ok(read)) => Some(outcome(read)),
         Some(Err(bad)) => return thread::fail_call(&process, READ as u32, bad),
     };
     process.step();
-    drop(end);
+    drop(source);
     under_way.finish(&process, result);
 }

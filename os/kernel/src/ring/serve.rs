@@ -3,7 +3,7 @@ use super::calls::{Finished, Place, Tag};
 use super::parked::{Parked, Unparked};
 use super::{LAST_LEVEL, Ring, State};
 use crate::file::File;
-use crate::file::pipe::{CAPACITY, Writer};
+use crate::file::pipe::Writer;
 use crate::hart;
 use crate::kernel_thread::{Call, KernelThread};
 use crate::memory::heap;
@@ -118,16 +118,16 @@ impl Ring {
         Ok(true)
     }
 
-    /// Parks a read from a pipe that has to wait. False if it is another read.
+    /// Parks a read that has to wait. False if it is another read.
     #[inline(never)]
     fn park(self: &Arc<Ring>, process: &Arc<Process>, first: &Submission) -> bool {
         let [file, address, length] = arguments(first);
-        // What is linked behind it wants a coroutine that goes on with it, and a longer read takes bytes while it waits.
-        if first.flags & LINK != 0 || length > CAPACITY || process.by_thread.load(Ordering::Relaxed)
-        {
+        // What is linked behind it wants a coroutine that goes on with it.
+        if first.flags & LINK != 0 || process.by_thread.load(Ordering::Relaxed) {
             return false;
         }
-        let Some(end) = process.read_end(file, first.flags & CLOSE_FILE != 0) else {
+        let closes = first.flags & CLOSE_FILE != 0;
+        let Some(source) = process.source(file, length, closes) else {
             return false;
         };
         let mut state = self.state.lock();
@@ -136,7 +136,7 @@ impl Ring {
         }
         let (ring, process) = (self.clone(), process.clone());
         let buffer = UserBuffer { address, length };
-        let refused = state.calls.begin_parked(first, end, |place| {
+        let refused = state.calls.begin_parked(first, source, |place| {
             Parked::new(ring, process, place, first.level, buffer)
         });
         drop(state);

@@ -3,6 +3,7 @@ use super::Result;
 use crate::device::disk;
 use crate::memory::{frame, heap, stack};
 use crate::process::{self, Process};
+use crate::ring::Parked;
 use crate::{clock, console, hart};
 use corank_abi::call::FAILED;
 use corank_abi::information::SystemStatus;
@@ -51,6 +52,7 @@ pub(super) fn system_status(process: &Process, address: usize) -> Result {
             heap_used: heap_used as u64,
             disk_requests: disk.requests,
             disk_most_under_way: disk.most_under_way,
+            waiting_read: size_of::<Parked>() as u64,
         },
     )
 }

@@ -1,17 +1,19 @@
 //! Latency beside a process that lies about its coroutines (rules U1 to U3).
 //!
-//! A process of levels from 40 on computes without end, and claims what it likes. A coroutine at level 10 of another process is woken by
+//! A process of levels from 40 on, one for each hart, computes without end, and claims what it likes. A coroutine at level 10 of another process is woken by
 //! timers. `latency`: the mean time from its timer to its start. It must not depend on what the other one claims.
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use alloc::rc::Rc;
 
+use corank_user::process::{self, Pid};
 use corank_user::runtime::{self, Global};
-use corank_user::{Priority, page, process, time};
+use corank_user::{Priority, page, time};
 
 use crate::load::{Log, Numbers, wait_until};
 use crate::{message, microseconds, row};
@@ -59,10 +61,15 @@ pub(crate) fn measure(global: Global, run: usize, within: Option<usize>) -> Resu
     let claims = CLAIMS.map(|(name, claim)| (name, claim, FROM_40));
     for (forger, claim, grant) in claims.into_iter().chain([(BELIEVED.0, BELIEVED.1, !0)]) {
         runtime::set_global(global);
-        let other = process::spawn(|| forge(claim, grant)).map_err(message)?;
+        // One for each hart: what waits has to find every hart busy.
+        let others: Result<Vec<Pid>, String> = (0..process::harts())
+            .map(|_| process::spawn(|| forge(claim, grant)).map_err(message))
+            .collect();
         let latency = latency(global, run);
-        process::kill(other, 9).map_err(message)?;
-        process::wait(other).map_err(message)?;
+        for other in others? {
+            process::kill(other, 9).map_err(message)?;
+            process::wait(other).map_err(message)?;
+        }
         let parameters = format!(r#""forger":"{forger}","#);
         row(
             global,

@@ -13,6 +13,7 @@ mod asynchronous;
 mod batches;
 mod calls;
 mod cancel;
+mod connections;
 mod coroutines;
 mod faults;
 mod files;
@@ -54,6 +55,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("memory", memory::TESTS),
     ("files", files::TESTS),
     ("network", network::TESTS),
+    ("connections", connections::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
     ("batches", batches::TESTS),

@@ -41,25 +41,25 @@ tests![
     a_socket_is_as_urgent_as_who_waits,
 ];
 
-fn at(port: u16) -> SocketAddrV4 {
+pub(crate) fn at(port: u16) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
 }
 
-fn listener() -> (TcpListener, SocketAddrV4) {
+pub(crate) fn listener() -> (TcpListener, SocketAddrV4) {
     let listener = TcpListener::bind(0).expect("a port is free");
     let port = listener.local_port().expect("it has one");
     (listener, at(port))
 }
 
 /// Both ends of a connection.
-fn pair() -> (TcpStream, TcpStream) {
+pub(crate) fn pair() -> (TcpStream, TcpStream) {
     let (listener, address) = listener();
     let here = TcpStream::connect_blocking(address).expect("somebody listens");
     let there = listener.accept_blocking().expect("somebody knocks");
     (here, there)
 }
 
-fn code<T>(result: Result<T, Error>) -> isize {
+pub(crate) fn code<T>(result: Result<T, Error>) -> isize {
     result.map_or_else(Error::code, |_| 0)
 }
 
@@ -70,7 +70,7 @@ fn sockets() -> u64 {
 }
 
 /// Waits until there are so many sockets. The test's time limit ends it if that never comes.
-fn until_sockets(expected: u64) {
+pub(crate) fn until_sockets(expected: u64) {
     while sockets() != expected {
         corank_user::calls::sleep(1).expect("a call that works");
     }
@@ -289,6 +289,7 @@ fn the_number_of_sockets_is_bounded() {
     }
     let most = net::status().most_sockets;
     let listener = TcpListener::with_backlog(0, most as usize).expect("a port is free");
+    listener.set_buffer(512).expect("it is in range");
     let address = at(listener.local_port().expect("it has one"));
     // Each connection takes two.
     let streams: Vec<_> = (0..most / 2)
@@ -445,7 +446,7 @@ fn a_killed_process_leaves_no_socket() {
 }
 
 /// What must be the same before and after a fault, once the sockets that it has left have come to their end.
-fn footprint() -> [u64; 4] {
+pub(crate) fn footprint() -> [u64; 4] {
     until_sockets(0);
     let system = settled(information::system).expect("it is there");
     [system.coroutines, system.stacks, system.frames_free, 0]
