@@ -111,6 +111,7 @@ impl Machine {
             disk: None,
             memory,
             limit: LIMIT,
+            disk: None,
             server: server.clone(),
             listeners: models.len(),
             ports: &ports,

@@ -92,6 +92,7 @@ impl Tests<'_> {
         let met = Meeting {
             memory: DEFAULT_MEMORY,
             smp: 1,
+            memory: DEFAULT_MEMORY,
             limit: self.context.limit + PER_REQUEST * requests.unwrap_or(0),
             disk: Some(self.disk.attached()),
             server: SERVER.iter().map(|word| word.to_string()).collect(),

@@ -1,8 +1,12 @@
 //! Files and directories on the disk. Each test works in a directory of its own and leaves nothing behind.
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Debug;
+use core::future::poll_fn;
+use core::task::Poll;
+use core::time::Duration;
 
 use corank_abi::call;
 use corank_abi::error::{
@@ -10,7 +14,9 @@ use corank_abi::error::{
     NOT_A_DIRECTORY, NOT_EMPTY, NOT_FOUND, TOO_MANY_FILES,
 };
 use corank_abi::file::Stat;
-use corank_user::fs::{self, File, From, Options};
+use corank_user::corank::time;
+use corank_user::fs::{self, File, From, Options, asynchronous};
+use corank_user::information;
 use corank_user::io::Fd;
 use corank_user::process;
 use corank_user::{Error, Priority, block_on, io, ring, spawn};
@@ -40,6 +46,9 @@ tests![
     what_is_no_program_does_not_run,
     a_killed_writer_leaves_a_whole_file,
     exit_closes_before_wait_returns,
+    coroutines_use_the_file_system,
+    opening_that_is_given_up_leaves_nothing_open,
+    files_have_the_calendars_date,
 ];
 
 /// Where a test works.
@@ -689,5 +698,96 @@ fn exit_closes_before_wait_returns() {
             assert!(fs::read("file").expect("the file") == pattern(length));
             fs::remove("file").expect("exit has closed it");
         }
+    });
+}
+
+/// The names in a directory, as coroutines read them.
+async fn names(path: &str) -> Result<Vec<String>, Error> {
+    let mut entries = asynchronous::Entries::of(path)?;
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next().await? {
+        names.push(entry.name);
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn coroutines_use_the_file_system() {
+    in_directory(|| {
+        fs::make_directory("d").expect("a directory");
+        for name in ["d/a", "d/b"] {
+            fs::write(name, b"0123456789").expect("room");
+        }
+        block_on(async {
+            let file = asynchronous::open("d/a", Options::read()).await;
+            let file = file.expect("it is there");
+            let status = asynchronous::status_of(&file).await.expect("it is open");
+            assert_eq!(Ok(status), asynchronous::status("d/a").await);
+            assert_eq!(status.size, 10);
+            assert_eq!(asynchronous::seek(&file, From::End(-6)).await, Ok(4));
+            let (count, data) = ring::read(&file, Vec::with_capacity(20)).await;
+            assert_eq!((count, data.as_slice()), (Ok(6), &b"456789"[..]));
+            assert!(asynchronous::seek(&file, From::Start(0)).await.is_ok());
+            asynchronous::close(file).await.expect("it was only read");
+            let code = |error: Error| error.code();
+            let missing = asynchronous::open("d/c", Options::read()).await;
+            assert_eq!(missing.map(drop).map_err(code), Err(NOT_FOUND));
+            let directory = asynchronous::open("d", Options::read()).await;
+            assert_eq!(directory.map(drop).map_err(code), Err(IS_A_DIRECTORY));
+            let missing = asynchronous::status("d/c").await;
+            assert_eq!(missing.map_err(code), Err(NOT_FOUND));
+            assert_eq!(names("d/c").await.map_err(code), Err(NOT_FOUND));
+            let found = names("d").await.expect("it is a directory");
+            assert!(
+                found
+                    .iter()
+                    .filter(|name| !name.starts_with('.'))
+                    .eq(["a", "b"])
+            );
+        });
+        remove_all("d");
+    });
+}
+
+/// How many files this process has open.
+fn open_files() -> u64 {
+    let records = information::processes().expect("they are there");
+    let this = process::id() as u64;
+    let record = records.iter().find(|record| record.pid == this);
+    record.expect("this process").files
+}
+
+fn opening_that_is_given_up_leaves_nothing_open() {
+    in_directory(|| {
+        fs::write("a", b"x").expect("room");
+        block_on(async {
+            let before = open_files();
+            // Before the kernel has seen the call, and when it has done it.
+            for is_seen in [false, true] {
+                let mut opening = Box::pin(asynchronous::open("a", Options::read()));
+                let first = poll_fn(|context| Poll::Ready(opening.as_mut().poll(context))).await;
+                assert!(first.is_pending());
+                if is_seen {
+                    while open_files() == before {
+                        time::sleep(Duration::from_millis(1)).await;
+                    }
+                }
+                drop(opening);
+                assert_eq!(open_files(), before);
+            }
+        });
+        fs::remove("a").expect("nobody has it open");
+    });
+}
+
+fn files_have_the_calendars_date() {
+    in_directory(|| {
+        let now = || corank_user::time::calendar().expect("this machine has a calendar") as i64;
+        let before = now();
+        fs::write("a", b"x").expect("room");
+        let modified = fs::status("a").expect("it is there").modified;
+        // FAT counts in steps of two seconds.
+        assert!((before - 2..=now() + 2).contains(&modified));
+        fs::remove("a").expect("nobody has it open");
     });
 }
