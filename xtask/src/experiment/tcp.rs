@@ -108,7 +108,6 @@ impl Machine {
         let ports: Vec<u16> = models.iter().map(|model| model.port).collect();
         let met = Meeting {
             smp: harts,
-            disk: None,
             memory,
             limit: LIMIT,
             disk: None,

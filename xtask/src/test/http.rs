@@ -90,7 +90,6 @@ impl Tests<'_> {
     fn run(&mut self, task: &str, requests: Option<u32>, expected: &[&str]) -> Result<Outcome> {
         self.context.progress.say(&format!("http-server: {task}"));
         let met = Meeting {
-            memory: DEFAULT_MEMORY,
             smp: 1,
             memory: DEFAULT_MEMORY,
             limit: self.context.limit + PER_REQUEST * requests.unwrap_or(0),
