@@ -16,6 +16,7 @@ mod cancel;
 mod connections;
 mod coroutines;
 mod faults;
+mod file_coroutines;
 mod files;
 mod grants;
 mod hardening;
@@ -54,6 +55,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("synchronisation", synchronisation::TESTS),
     ("memory", memory::TESTS),
     ("files", files::TESTS),
+    ("file_coroutines", file_coroutines::TESTS),
     ("network", network::TESTS),
     ("connections", connections::TESTS),
     ("rings", rings::TESTS),
