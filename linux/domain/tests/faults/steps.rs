@@ -68,12 +68,14 @@ fn be_stepped(root: &Path) -> ! {
         run(&executor, &worker);
     };
     // What is done once has been done then.
-    (0..3).for_each(work);
+    (0..3).for_each(&work);
     ptrace::traceme().unwrap();
     println!("\nready {}", gettid());
     raise(Signal::SIGSTOP).unwrap();
-    (0..10).cycle().for_each(work);
-    unreachable!("it is killed")
+    // Until it is killed.
+    loop {
+        (0..10).for_each(&work);
+    }
 }
 
 /// A process of which this thread lets one thread execute one instruction at a time.
