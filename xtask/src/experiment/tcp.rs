@@ -4,7 +4,7 @@ use super::Name;
 use super::runner::{Listener, settings};
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
-use crate::os::client::{self, Meeting};
+use crate::os::client::{self, Meeting, Wish};
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -43,6 +43,8 @@ const HARTS: [u32; 4] = [1, 2, 3, 4];
 /// Harts of the machine in which a whole run of `tcp-models` measures the points of a quick run once more: as seed 002 has them.
 const MANY_HARTS: u32 = 4;
 
+/// With the value `user` in this variable of the environment, the client reaches the server through QEMU's user network in any case.
+const NETWORK: &str = "CORANK_NETWORK";
 /// Memory of the machine in which is counted how many connections fit: little, but the archive of all programs has to fit.
 const LITTLE_MEMORY: &str = "96M";
 
@@ -60,10 +62,11 @@ pub(super) fn measure(
     let machine = Machine {
         client: client::build(client::TCP_CLIENT, &mut listener.progress)?,
         image: build::build(&[], None, &mut listener.progress)?,
+        network: wish(),
     };
     let quickly = [task, "--quick"];
     let task = if quick { &quickly[..] } else { &[task] };
-    let command = machine.run(task, models, 1, DEFAULT_MEMORY, listener)?;
+    let (command, network) = machine.run(task, models, 1, DEFAULT_MEMORY, listener)?;
     let mut harts = 1;
     if name == Name::TcpModels {
         for model in models {
@@ -80,17 +83,27 @@ pub(super) fn measure(
             machine.run(task, models, harts, DEFAULT_MEMORY, listener)?;
         }
     }
-    Ok(settings(quick, &command, &[("smp", json!(harts))]))
+    let others = [("smp", json!(harts)), ("network", json!(network))];
+    Ok(settings(quick, &command, &others))
+}
+
+/// Through which network the client reaches the server: one of its own where that is allowed, unless the environment asks for QEMU's.
+fn wish() -> Wish {
+    match std::env::var_os(NETWORK) {
+        Some(wanted) if wanted == "user" => Wish::User,
+        _ => Wish::Lan,
+    }
 }
 
 /// What is needed for a run.
 struct Machine {
     client: PathBuf,
     image: Image,
+    network: Wish,
 }
 
 impl Machine {
-    /// Boots the server with these models, and gives the client its task. Returns the server's command.
+    /// Boots the server with these models, and gives the client its task. Returns the server's command, and the network's name.
     fn run(
         &self,
         task: &[&str],
@@ -98,7 +111,7 @@ impl Machine {
         harts: u32,
         memory: &str,
         listener: &mut Listener,
-    ) -> Result<Vec<String>> {
+    ) -> Result<(Vec<String>, &'static str)> {
         listener.progress.say("the server and its client");
         let names = models.iter().map(|model| model.server.to_string());
         let server: Vec<String> = ["tcp-server".to_string()]
@@ -111,17 +124,19 @@ impl Machine {
             memory,
             limit: LIMIT,
             disk: None,
+            network: self.network,
             server: server.clone(),
             listeners: models.len(),
             ports: &ports,
-            client: &|ports| {
+            client: &|servers| {
                 let mut arguments: Vec<String> = task.iter().map(|word| word.to_string()).collect();
                 arguments.push(harts.to_string());
                 if task == ["fill"] {
                     arguments.push(memory.to_string());
                 }
-                let servers = models.iter().zip(ports);
-                arguments.extend(servers.map(|(model, port)| format!("{}={port}", model.row)));
+                let servers = models.iter().zip(servers);
+                let named = servers.map(|(model, server)| format!("{}={server}", model.row));
+                arguments.extend(named);
                 arguments
             },
         }
@@ -143,6 +158,6 @@ impl Machine {
         for line in String::from_utf8_lossy(&met.client.stdout).lines() {
             listener.hear(line);
         }
-        Ok(server)
+        Ok((server, met.network))
     }
 }
