@@ -82,6 +82,14 @@ pub(crate) struct Load {
 struct Random(u64);
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Self(0x9E37_79B9_7F4A_7C15 ^ (seed + 1))
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 32) % bound
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -92,6 +100,49 @@ impl Random {
     /// Above 0, up to 1.
     fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Which requests are long: one at random of each [`LONG_EVERY`] of a group, so that their share is the same in every run. If it were left to
+/// chance, among the few requests of a level with little load more than one in a hundred would be long now and then, and the 99th percentile
+/// would be the length of a long one.
+pub(crate) struct Mixture {
+    random: Random,
+    groups: Vec<Group>,
+}
+
+struct Group {
+    /// How many of the next [`LONG_EVERY`] there have been.
+    count: u64,
+    /// Which of them is long.
+    long: u64,
+}
+
+impl Mixture {
+    /// For as many groups as are wanted; the first of each begins anywhere.
+    pub(crate) fn new(groups: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let groups = (0..groups)
+            .map(|_| Group {
+                count: random.below(LONG_EVERY),
+                long: random.below(LONG_EVERY),
+            })
+            .collect();
+        Self { random, groups }
+    }
+
+    /// Whether the next one of this group is long.
+    fn is_long(&mut self, group: usize) -> bool {
+        let group = &mut self.groups[group];
+        let is_long = group.count == group.long;
+        group.count += 1;
+        if group.count == LONG_EVERY {
+            *group = Group {
+                count: 0,
+                long: self.random.below(LONG_EVERY),
+            };
+        }
+        is_long
     }
 }
 
@@ -123,22 +174,28 @@ impl Load {
         processors: Processors,
         pace: Pace,
         seed: u64,
+        mixture: &mut Mixture,
     ) -> Self {
         let rounds = |time: Duration| (time.as_secs_f64() * 1e6 * pace.0) as u64;
         let share = 1.0 / LONG_EVERY as f64;
         let mean = SHORT.as_secs_f64() * (1.0 - share) + LONG.as_secs_f64() * share;
         let rate = f64::from(percent) / 100.0 / mean;
-        let mut random = Random(0x9E37_79B9_7F4A_7C15 ^ (seed + 1));
+        let mut random = Random::new(seed);
         let (mut due, mut requests) = (0.0, Vec::new());
         loop {
             due -= random.unit().ln() / rate;
             if due >= TAKE.as_secs_f64() {
                 break;
             }
-            let is_long = random.next() >> 32 & 0xFFFF < 0x1_0000 / LONG_EVERY;
-            let level = match shape {
-                Shape::TwoClass => usize::from(is_long),
-                Shape::EightLevels => (random.next() >> 40) as usize % 8,
+            let (level, is_long) = match shape {
+                Shape::TwoClass => {
+                    let is_long = mixture.is_long(0);
+                    (usize::from(is_long), is_long)
+                }
+                Shape::EightLevels => {
+                    let level = random.below(8) as usize;
+                    (level, mixture.is_long(level))
+                }
             };
             requests.push(Request {
                 due: Duration::from_secs_f64(due),
@@ -245,4 +302,25 @@ impl Load {
 /// For how long each take counts.
 pub(crate) fn counted() -> Duration {
     TAKE - WARM_UP
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_so_many_is_long() {
+        let mut mixture = Mixture::new(2, 7);
+        let mut places = Vec::new();
+        for _ in 0..50 {
+            let of_these: Vec<u64> = (0..LONG_EVERY).filter(|_| mixture.is_long(1)).collect();
+            // A window of as many may have the end of one group and the beginning of the next.
+            assert!(of_these.len() <= 2);
+            places.extend(of_these);
+        }
+        assert!((49..=51).contains(&places.len()));
+        places.sort_unstable();
+        places.dedup();
+        assert!(places.len() > 25, "they come at random");
+    }
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use load::{Load, Pace, Shape};
+use load::{Load, Mixture, Pace, Shape};
 use processors::Processors;
 use serde_json::{Map, Value, json};
 use takes::Take;
@@ -99,9 +99,11 @@ fn print(model: &str, run: u32, metric: &str, unit: &str, value: f64, parameters
 /// All takes of one point, by all models in turn.
 fn latency(shape: Shape, percent: u32, takes: u64, processors: Processors, pace: Pace, run: u32) {
     let mut of_models: Vec<Vec<Take>> = models::ALL.iter().map(|_| Vec::new()).collect();
+    let mut mixture = Mixture::new(shape.levels(), u64::from(run));
     for number in 0..takes {
         let seed = u64::from(run) * MOST_TAKES + number;
-        let load = Arc::new(Load::new(shape, percent, processors, pace, seed));
+        let load = Load::new(shape, percent, processors, pace, seed, &mut mixture);
+        let load = Arc::new(load);
         for (model, of_model) in models::ALL.iter().zip(&mut of_models) {
             load.reset();
             (model.serve)(load.clone());
