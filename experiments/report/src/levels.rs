@@ -166,6 +166,7 @@ fn draw(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::{document, names, results};
     use serde_json::json;
 
     fn row(model: &str, load: &str, metric: &str, level: u32, value: f64) -> serde_json::Value {
@@ -185,24 +186,18 @@ mod tests {
             row(BOUNDED, "overload", "throughput", 0, 60.0),
             row(BOUNDED, "overload", "throughput", 7, 0.0),
         ];
-        let document: Document = serde_json::from_value(json!({"experiment": "tcp-priority", "commit": "c", "host": {}, "settings": {}, "rows": rows}))
-            .unwrap();
-        let seen: Vec<_> = (verdicts(&document).iter())
-            .map(|verdict| (verdict.measured, verdict.met()))
-            .collect();
+        let document = document("tcp-priority", &rows);
         assert_eq!(
-            seen,
+            results(&verdicts(&document)),
             [
-                (Some(1.25), Some(true)),
-                (Some(0.125), Some(false)),
-                (Some(1.0), Some(true)),
-                (Some(1.0), Some(false)),
+                (Some(1.25), Some(true), ""),
+                (Some(0.125), Some(false), ""),
+                (Some(1.0), Some(true), ""),
+                (Some(1.0), Some(false), ""),
             ]
         );
-        let figures = figures(&document).unwrap();
-        let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
-            names,
+            names(&figures(&document).unwrap()),
             [
                 "tcp-server-by-level-strict-latency-mean",
                 "tcp-server-by-level-strict-throughput",

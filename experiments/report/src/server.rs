@@ -351,6 +351,7 @@ fn table(document: &Document, scene: Scene) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample;
     use serde_json::json;
 
     fn row(
@@ -365,8 +366,7 @@ mod tests {
     }
 
     fn document(rows: &[serde_json::Value]) -> Document {
-        serde_json::from_value(json!({"experiment": "tcp-models", "commit": "c", "host": {}, "settings": {}, "rows": rows}))
-            .unwrap()
+        sample::document("tcp-models", rows)
     }
 
     #[test]
@@ -381,11 +381,8 @@ mod tests {
         rows.push(row(OURS, "max-connections", 300, 16, 300.0));
         let document = document(&rows);
         let verdicts = verdicts(&document);
-        let seen: Vec<_> = (verdicts.iter())
-            .map(|verdict| (verdict.measured, verdict.met(), verdict.at.as_str()))
-            .collect();
         assert_eq!(
-            seen,
+            sample::results(&verdicts),
             [
                 (Some(1.1), Some(false), "connections 64, matrix 1"),
                 (None, None, ""),

@@ -1,11 +1,8 @@
-// The tree, the table and the rows: the same as the standard library's, whatever the width.
+// The tree: the same as the standard library's map, whatever the width.
 #include "allocations.hpp"
+#include "containers.hpp"
 
 #include <corank/interleave/btree.hpp>
-#include <corank/interleave/hash_table.hpp>
-#include <corank/interleave/rows.hpp>
-
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <climits>
@@ -13,17 +10,16 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <random>
 #include <ranges>
-#include <unordered_map>
+
+using test::change_both;
+using test::widths;
 
 namespace {
 
 // Small nodes: many levels with few keys.
 using small_tree = corank::btree<int, int, 64, 64>;
 using usual_tree = corank::btree<uint64_t, uint64_t>;
-
-const std::vector<size_t> widths{corank::automatic, 1, 2, 7, 32};
 
 template <class Tree>
 std::vector<std::pair<int, int>> all_of(const Tree& tree) {
@@ -33,35 +29,6 @@ std::vector<std::pair<int, int>> all_of(const Tree& tree) {
 }
 
 std::vector<std::pair<int, int>> all_of(const std::map<int, int>& map) { return {map.begin(), map.end()}; }
-
-}  // namespace
-
-namespace {
-
-// Inserts, removes and looks up keys by chance, `key()` each, in a container and in one of the standard library's: both must say the same each time.
-template <class Container, class Standard, class Key>
-void change_both(Container& container, Standard& standard, int times, std::mt19937& chance, Key key) {
-  for (int time = 0; time < times; ++time) {
-    const auto wanted = key();
-    switch (chance() % 4) {
-      case 0:
-        ASSERT_EQ(container.erase(wanted), standard.erase(wanted) == 1);
-        break;
-      case 1: {
-        const int* const found = container.find(wanted);
-        const auto expected = standard.find(wanted);
-        ASSERT_EQ(found != nullptr, expected != standard.end());
-        if (found != nullptr) {
-          ASSERT_EQ(*found, expected->second);
-        }
-        break;
-      }
-      default:
-        ASSERT_EQ(container.insert(wanted, time), standard.emplace(wanted, time).second);
-    }
-    ASSERT_EQ(container.size(), standard.size());
-  }
-}
 
 }  // namespace
 
@@ -243,96 +210,4 @@ TEST(btree, a_batch_without_memory_leaks_nothing) {
   EXPECT_EQ(tree.multi_get(keys, found.begin(), {.width = 8}), keys.size());
   EXPECT_EQ(*found[2], 8000u);
   EXPECT_EQ(found[3], nullptr);
-}
-
-TEST(hash_table, an_insertion_happens_as_a_whole_or_not_at_all) {
-  const size_t held = test::allocated;
-  {
-    corank::hash_table<int, int> table;
-    int refused = 0;
-    for (int key = 0; key < 1000; ++key) {
-      test::succeeding = 0;
-      try {
-        table.insert(key, key);
-      } catch (const std::bad_alloc&) {
-        test::succeeding = -1;
-        ++refused;
-        ASSERT_EQ(table.size(), static_cast<size_t>(key));
-        ASSERT_EQ(table.find(key), nullptr);
-        ASSERT_TRUE(table.insert(key, key));
-      }
-      test::succeeding = -1;
-    }
-    EXPECT_GT(refused, 0);
-    for (int key = 0; key < 1000; ++key) ASSERT_EQ(*table.find(key), key);
-  }
-  EXPECT_EQ(test::allocated, held);
-}
-
-TEST(hash_table, is_like_an_unordered_map) {
-  std::mt19937 chance(6);
-  for (const unsigned range : {10u, 300u, 100'000u}) {
-    corank::hash_table<unsigned, int> table;
-    std::unordered_map<unsigned, int> map;
-    change_both(table, map, 30'000, chance, [&] { return static_cast<unsigned>(chance() % range); });
-    std::vector<unsigned> keys(5000);
-    for (unsigned& key : keys) key = chance() % (2 * range);
-    std::vector<const int*> expected;
-    for (const unsigned key : keys) expected.push_back(table.find(key));
-    for (const size_t width : widths) EXPECT_EQ(table.multi_find(keys, {.width = width}), expected);
-  }
-}
-
-namespace {
-// All keys that are equal modulo 4 collide, and probing goes around the end of the table.
-struct bad_hash {
-  size_t operator()(int key) const { return static_cast<size_t>(key % 4) - 2; }
-};
-}  // namespace
-
-TEST(hash_table, survives_collisions) {
-  std::mt19937 chance(7);
-  corank::hash_table<int, int, bad_hash> table;
-  std::map<int, int> map;
-  for (int time = 0; time < 20'000; ++time) {
-    const int key = static_cast<int>(chance() % 60);
-    if (chance() % 2 == 0) {
-      EXPECT_EQ(table.erase(key), map.erase(key) == 1);
-    } else {
-      EXPECT_EQ(table.insert(key, time), map.emplace(key, time).second);
-    }
-    for (int each = 0; each < 60; ++each) {
-      const int* const found = table.find(each);
-      ASSERT_EQ(found != nullptr, map.contains(each));
-      if (found != nullptr) {
-        ASSERT_EQ(*found, map[each]);
-      }
-    }
-  }
-}
-
-TEST(hash_table, an_empty_one_has_no_key) {
-  const corank::hash_table<int, int> table;
-  EXPECT_EQ(table.find(1), nullptr);
-  EXPECT_EQ(table.bytes(), 0u);
-  const std::vector<int> keys{1, 2};
-  for (const size_t width : widths) EXPECT_EQ(table.multi_find(keys, {.width = width}), (std::vector<const int*>{nullptr, nullptr}));
-}
-
-TEST(rows, each_is_worked_on_once) {
-  for (const size_t width : widths) {
-    std::vector<float> matrix(1000 * 64);
-    std::vector<float*> rows;
-    for (size_t row = 0; row < 1000; ++row) rows.push_back(&matrix[row * 377 % 1000 * 64]);
-    EXPECT_EQ(corank::for_each_row(rows, 64, [](float* row) { for (int column = 0; column < 64; ++column) row[column] += 1; }, {.width = width}), 1000u);
-    EXPECT_EQ(matrix, std::vector<float>(1000 * 64, 1));
-  }
-}
-
-TEST(rows, may_be_constant) {
-  const std::vector<int> matrix{1, 2, 3, 4, 5, 6};
-  const std::vector<const int*> rows{&matrix[3], &matrix[0]};
-  int sum = 0;
-  corank::for_each_row(rows, 3, [&](const int* row) { sum = 10 * sum + row[0]; });
-  EXPECT_EQ(sum, 41);
 }
