@@ -1,8 +1,9 @@
 //! `corank-tcp-client check ECHO ORDERS`: tests the network of the operating system in a machine whose program `echo-server` is
 //! reached at these two addresses. Prints a line for each test, and ends with 1 if one fails.
 //!
-//! `corank-tcp-client models|priority [--quick] HARTS MODEL=SERVER...`: measures the machine's program `tcp-server`, whose models are reached
-//! at these addresses, and prints a row for each result.
+//! `corank-tcp-client models|priority [--quick] [--part I/N] HARTS MODEL=SERVER...`: measures the machine's program `tcp-server`, whose models are reached
+//! at these addresses, and prints a row for each result. Of `models` the
+//! `I`th of `N` parts, from 1 on, if that is asked for.
 //!
 //! `corank-tcp-client fill HARTS MEMORY MODEL=SERVER...`: opens as many connections as each of these models takes, and prints how many that are.
 //!
@@ -21,11 +22,12 @@ mod stamped;
 
 use anyhow::{Context, Result, bail};
 use corank_client::address;
+use measure::Part;
 use std::net::SocketAddrV4;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: corank-tcp-client check ECHO ORDERS
-   or: corank-tcp-client models|priority [--quick] HARTS MODEL=SERVER...
+   or: corank-tcp-client models|priority [--quick] [--part I/N] HARTS MODEL=SERVER...
    or: corank-tcp-client fill HARTS MEMORY MODEL=SERVER...
    or: corank-tcp-client load CONNECTIONS ROWS MILLISECONDS WINDOW SECONDS MODEL=SERVER...";
 
@@ -41,6 +43,10 @@ fn run(words: &[&str]) -> Result<bool> {
                 ["--quick", rest @ ..] => (true, rest),
                 rest => (false, rest),
             };
+            let (part, rest) = match rest {
+                ["--part", part, rest @ ..] => (part.parse()?, rest),
+                rest => (Part::WHOLE, rest),
+            };
             let [harts, models @ ..] = rest else {
                 bail!(USAGE);
             };
@@ -53,7 +59,7 @@ fn run(words: &[&str]) -> Result<bool> {
                 servers,
             };
             match experiment {
-                "models" => measure::models(&settings)?,
+                "models" => measure::models(&settings, part)?,
                 _ => measure::priorities(&settings)?,
             }
             measure::end(&settings)?;

@@ -1,8 +1,9 @@
 //! Which loads are run, and what is printed of them.
 
 use crate::load::{self, Connection, DEFAULT_LEVEL, Kind, Load, Open, Outcome};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::net::SocketAddrV4;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// What the command line says.
@@ -41,32 +42,68 @@ const PACES: [Pace; 3] = [
     },
 ];
 
+/// One of so many parts of a long measurement, each of which takes about as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// From 0 on.
+    number: usize,
+    count: usize,
+}
+
+impl Part {
+    pub(crate) const WHOLE: Self = Self {
+        number: 0,
+        count: 1,
+    };
+
+    /// What this part has of all.
+    fn of<T>(self, all: &[T]) -> &[T] {
+        let at = |number| all.len() * number / self.count;
+        &all[at(self.number)..at(self.number + 1)]
+    }
+}
+
+impl FromStr for Part {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let part = || -> Option<Self> {
+            let (number, count) = text.split_once('/')?;
+            let number = number.parse::<usize>().ok()?.checked_sub(1)?;
+            let count = count.parse().ok()?;
+            (number < count).then_some(Self { number, count })
+        };
+        part().with_context(|| format!("`{text}` is no part: 1/3 is the first of three"))
+    }
+}
+
 /// Seed 002, section 5.1.
-pub(crate) fn models(settings: &Settings) -> Result<()> {
+pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
     let (connections, matrices, seconds, runs): (&[usize], &[u16], u64, u32) = if settings.quick {
         (&[1, 8, 64], &[1, 20], 1, 1)
     } else {
         (&[1, 2, 4, 8, 16, 32, 64, 96, 128], &[1, 15, 20], 2, 3)
     };
-    for run in 0..runs {
-        for Pace { period, window } in PACES {
-            for &rows in matrices {
-                for &count in connections {
-                    for (model, server) in &settings.servers {
-                        let outcome = load::run(&Load {
-                            server: *server,
-                            kinds: vec![Kind::new(DEFAULT_LEVEL, period, window); count],
-                            rows,
-                            duration: Duration::from_secs(seconds),
-                        })?;
-                        let point = format!(
-                            r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"period":{period},"window":{window},"harts":{},"run":{run}"#,
-                            settings.harts
-                        );
-                        show(&point, &outcome.connections, outcome.took);
-                        let each = outcome.memory / count as u64;
-                        row(&point, "bytes-per-connection", "bytes", each as f64);
-                    }
+    let all: Vec<(u32, &Pace)> = (0..runs)
+        .flat_map(|run| PACES.iter().map(move |pace| (run, pace)))
+        .collect();
+    for &(run, &Pace { period, window }) in part.of(&all) {
+        for &rows in matrices {
+            for &count in connections {
+                for (model, server) in &settings.servers {
+                    let outcome = load::run(&Load {
+                        server: *server,
+                        kinds: vec![Kind::new(DEFAULT_LEVEL, period, window); count],
+                        rows,
+                        duration: Duration::from_secs(seconds),
+                    })?;
+                    let point = format!(
+                        r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"period":{period},"window":{window},"harts":{},"run":{run}"#,
+                        settings.harts
+                    );
+                    show(&point, &outcome.connections, outcome.took);
+                    let each = outcome.memory / count as u64;
+                    row(&point, "bytes-per-connection", "bytes", each as f64);
                 }
             }
         }
@@ -288,6 +325,17 @@ impl Statistics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_make_a_whole() {
+        let all: Vec<u32> = (0..10).collect();
+        assert_eq!(Part::WHOLE.of(&all), all);
+        let parts = ["1/3", "2/3", "3/3"].map(|part| part.parse::<Part>().unwrap());
+        assert_eq!(parts.map(|part| part.of(&all)).concat(), all);
+        for wrong in ["", "1", "0/3", "4/3", "1/0", "a/b"] {
+            assert!(wrong.parse::<Part>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn statistics() {

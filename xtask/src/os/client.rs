@@ -23,12 +23,30 @@ const LISTENING: &str = "listening";
 const ATTEMPTS: u32 = 3;
 
 /// Through which network the client reaches the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(crate) enum Link {
     /// QEMU's user network, which is always there.
     User,
-    /// A network of its own, which costs far less, where this computer allows that; else QEMU's.
-    Lan,
+    /// A tap device in a network of their own, which costs far less.
+    Tap,
+}
+
+impl Link {
+    /// The one that costs less, where this computer allows that.
+    pub(crate) fn best() -> Self {
+        match Network::lan() {
+            Some(_) => Self::Tap,
+            None => Self::User,
+        }
+    }
+
+    /// What results call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Tap => "tap",
+        }
+    }
 }
 
 /// A server, and what its client is to do.
@@ -37,7 +55,7 @@ pub(crate) struct Meeting<'a> {
     pub(crate) memory: &'a str,
     pub(crate) limit: Duration,
     pub(crate) disk: Option<Disk>,
-    pub(crate) network: Wish,
+    pub(crate) network: Link,
     /// The server's program, and its arguments.
     pub(crate) server: Vec<String>,
     /// How many lines it prints with [`LISTENING`] before its client is started.
@@ -52,8 +70,6 @@ pub(crate) struct Meeting<'a> {
 pub(crate) struct Met {
     /// How the machine ended.
     pub(crate) server: Result<Ended>,
-    /// The network's [name](Network::name).
-    pub(crate) network: &'static str,
     /// What the server printed.
     pub(crate) printed: String,
     /// How the client ended, and what it printed.
@@ -95,12 +111,8 @@ impl Meeting<'_> {
     }
 
     fn network(&self) -> Result<Network> {
-        let lan = match self.network {
-            Wish::User => None,
-            Wish::Lan => Network::lan(),
-        };
-        if let Some(lan) = lan {
-            return Ok(lan);
+        if self.network == Link::Tap {
+            return Network::lan().context("this computer allows no network of its own any more");
         }
         let forward = |&guest: &u16| Forward { host: 0, guest };
         let forwards: Vec<Forward> = self.ports.iter().map(forward).collect();
@@ -109,7 +121,6 @@ impl Meeting<'_> {
 
     fn attempt(&self, image: &Image, client: &Path) -> Result<Met> {
         let network = self.network()?;
-        let name = network.name();
         let servers: Vec<SocketAddrV4> = self
             .ports
             .iter()
@@ -150,7 +161,6 @@ impl Meeting<'_> {
         let client = running?.join().expect("reading does not panic")?;
         Ok(Met {
             server,
-            network: name,
             printed,
             client,
         })

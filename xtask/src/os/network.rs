@@ -71,14 +71,6 @@ impl Network {
         Lan::new().map(Self::Lan)
     }
 
-    /// What results call it.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::User(_) => "user",
-            Self::Lan(_) => "tap",
-        }
-    }
-
     /// The port here that leads to this one there; none where the machine is reached itself.
     pub(crate) fn host_port(&self, guest: u16) -> Option<u16> {
         let Self::User(forwards) = self else {

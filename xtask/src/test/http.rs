@@ -6,7 +6,7 @@ use super::machine::{DISK_SIZE, tail};
 use super::outcome::Outcome;
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
-use crate::os::client::{self, Meeting, Wish};
+use crate::os::client::{self, Link, Meeting};
 use crate::repository;
 use anyhow::{Context as _, Result, bail};
 use std::net::SocketAddrV4;
@@ -96,7 +96,7 @@ impl Tests<'_> {
             memory: DEFAULT_MEMORY,
             limit: self.context.limit + PER_REQUEST * requests.unwrap_or(0),
             disk: Some(self.disk.attached()),
-            network: Wish::User,
+            network: Link::User,
             server: SERVER.iter().map(|word| word.to_string()).collect(),
             listeners: 1,
             ports: &PORTS,

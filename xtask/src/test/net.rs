@@ -5,7 +5,7 @@ use super::machine::{MOST_HARTS, tail};
 use super::outcome::Outcome;
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
-use crate::os::client::{self, Meeting, Wish};
+use crate::os::client::{self, Link, Meeting};
 use anyhow::Result;
 use std::net::SocketAddrV4;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn meet(smp: u32, image: &Image, client: &Path, context: &mut Context) -> Result
         memory: DEFAULT_MEMORY,
         limit: context.limit,
         disk: None,
-        network: Wish::User,
+        network: Link::User,
         server: vec!["echo-server".to_string()],
         listeners: 1,
         ports: &[ECHO, ORDERS],
