@@ -15,6 +15,7 @@
 //! | an event that is set, or waited for, without it | `set_races_with_wait` |
 //! | a key signalled, or waited for, without it | `signal_races_with_wait` |
 //! | a timer set without it; a timer that fired while its waker was cloned is not seen | `advance_races_with_sleep` |
+//! | a follower that begins or ends its wait without it | `a_follower_is_told_in_turn` |
 //! | a sleep, or a primitive, never lets go of its anchor | all that have one |
 //! | a sleep, or a primitive, has no anchor; an earlier deadline calls nobody | the run is aborted |
 #![cfg(loom)]
@@ -22,12 +23,13 @@
 mod explored;
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use corank::workers::{Channel, Event, Keys, Mutex, Semaphore, sleep_until};
-use corank::{SharedExecutor, Step, yield_now};
+use corank::workers::{Channel, Event, Follower, Keys, Mutex, Semaphore, Shared, sleep_until};
+use corank::{Priority, SharedExecutor, Step, yield_now};
 use loom::thread;
 
 use explored::{Park, Payload, block_on, explore, level};
@@ -332,6 +334,51 @@ fn the_executor_goes_first() {
         });
         drop(executor);
         leaves.join().unwrap();
+    });
+}
+
+/// A follower, and what it is told into: plain memory.
+#[repr(C)]
+struct Notes {
+    /// First, so that a pointer to it is one to all of it.
+    follower: Follower,
+    told: Payload,
+}
+
+fn note(follower: &Follower, _: Priority) {
+    // SAFETY: the follower is the first part of a `Notes`, here and nowhere else.
+    let notes: &Notes = unsafe { NonNull::from(follower).cast().as_ref() };
+    notes.told.add();
+}
+
+/// I9, H6: a coroutine waits for something outside, and ends, while another thread changes its level: each change is told by itself or not at all, and
+/// nothing once the follower has gone.
+#[test]
+fn a_follower_is_told_in_turn() {
+    explore(3, || {
+        let executor = new();
+        // SAFETY: adding calls nothing of the crate.
+        let follower = unsafe { Follower::new(Shared::from(&*executor), note) };
+        let told = Payload::new();
+        let notes = Box::pin(Notes { follower, told });
+        let waits = async move {
+            let follower: Pin<&Notes> = notes.as_ref();
+            // SAFETY: pinned with the rest.
+            unsafe { follower.map_unchecked(|notes| &notes.follower) }.wait();
+            yield_now().await;
+            drop(notes);
+        };
+        let coroutine = executor.spawn(level(20), waits).unwrap();
+        let (theirs, id) = (executor.clone(), coroutine.id());
+        let other = thread::spawn(move || {
+            theirs.reprioritize(id, level(9));
+            theirs.reprioritize(id, level(30));
+        });
+        run(&executor);
+        other.join().unwrap();
+        run(&executor);
+        assert!(matches!(coroutine.try_join(), Ok(Ok(()))));
+        assert_eq!(executor.live(), 0);
     });
 }
 

@@ -55,7 +55,7 @@ fn the_most_urgent_caller_is_served_first() {
         drop(end);
         busy.await.unwrap();
         // Awaited, they would be as urgent as this coroutine.
-        calls.map(Blocking::detach);
+        calls.into_iter().for_each(Blocking::detach);
         reprioritize(current().unwrap(), level(60));
         spawn_blocking(|| ()).await.unwrap();
     });

@@ -4,6 +4,7 @@ use core::fmt;
 use core::pin::Pin;
 use core::ptr::NonNull;
 
+use crate::block::BlockRef;
 use crate::call::define_c_fn;
 use crate::context;
 use crate::place::{Shared, turns::Turns};
@@ -52,19 +53,27 @@ impl Follower {
     pub fn wait(self: Pin<&Self>) {
         let own = NonNull::from(self.place.get());
         let lender = context::current().filter(|lender| lender.scheduler() == own);
-        self.place.hold(|| {
-            // SAFETY: pinned with the follower, which it is part of.
-            let waiter = unsafe { self.map_unchecked(|follower| &follower.waiter) };
-            waiter.wait_as(lender, None);
-            (self.changed)(self.get_ref(), waiter.level());
-        });
+        self.place.hold(|| self.wait_held(lender));
+    }
+
+    fn wait_held(self: Pin<&Self>, lender: Option<BlockRef>) {
+        self.place.assert_held();
+        // SAFETY: pinned with the follower, which it is part of.
+        let waiter = unsafe { self.map_unchecked(|follower| &follower.waiter) };
+        waiter.wait_as(lender, None);
+        (self.changed)(self.get_ref(), waiter.level());
+    }
+
+    fn end_held(&self) {
+        self.place.assert_held();
+        let waker = self.waiter.end_held();
+        debug_assert!(waker.is_none(), "it keeps none");
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        let waker = self.place.hold(|| self.waiter.end_held());
-        debug_assert!(waker.is_none(), "it keeps none");
+        self.place.hold(|| self.end_held());
     }
 }
 
