@@ -54,7 +54,7 @@ std::vector<size_t> sizes();
 std::vector<size_t> widths();
 
 // Runs each model as often, in turn, and prints a row for each time: nanoseconds of a pass. `result` says what came of the last pass, and wipes it. The first model is the
-// sequential one; if another one's result is not the same the program ends with an error.
+// sequential one, the second one `auto`; if another one's result is not the same the program ends with an error.
 void compare(const point& at, const std::vector<model>& models, const std::function<uint64_t()>& result);
 
 // The same order for whatever is scattered: a permutation of `count` places.

@@ -118,7 +118,8 @@ struct models {
   Algorithm& of;
   size_t bytes;
 
-  void sequential(size_t from, size_t to) const {
+  // Not inlined, for the same reason as the kernels: `auto` runs it too.
+  [[gnu::noinline]] void sequential(size_t from, size_t to) const {
     for (size_t row = from; row < to; ++row) of.work(row);
   }
 
@@ -202,7 +203,7 @@ void measure(size_t bytes, size_t columns, const std::string& layout) {
   second_thread other;
   std::vector<model> all{
       {"sequential", [&] { run.sequential(of.first(), of.behind()); }},
-      {"auto", [&] { run.template coroutine<true>({.bytes = bytes}); }},
+      {"auto", [&] { run.template coroutine<true>({.bytes = bytes, .at_once = corank::detail::addresses_of(columns * sizeof(T))}); }},
       {"sequential-prefetch", [&] { run.sequential_prefetch(); }},
       {"vectorised", [&] { of.vectorised(); }},
       {"threads-2", [&] { run.threads(other); }},

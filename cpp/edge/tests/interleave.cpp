@@ -183,6 +183,22 @@ strand<int> large(lane&, int n, bool wait) {
   co_return block[n % 1000] * n;
 }
 
+// A tree of calls, `depth` deep: each waits or not before, between and behind the calls that it makes.
+strand<int> tree_of_calls(lane& here, unsigned shape, int depth) {
+  int sum = 1;
+  for (unsigned call = 0; call < shape % 3 && depth > 0; ++call) {
+    if (shape >> call & 4) co_await prefetch(&sum);
+    sum += co_await tree_of_calls(here, shape * 2654435761u + call, depth - 1);
+  }
+  if (shape & 8) co_await prefetch(&sum);
+  co_return sum;
+}
+int calls_in_tree(unsigned shape, int depth) {
+  int sum = 1;
+  for (unsigned call = 0; call < shape % 3 && depth > 0; ++call) sum += calls_in_tree(shape * 2654435761u + call, depth - 1);
+  return sum;
+}
+
 strand<int> calls_large(lane& here, int n) {
   const int one = co_await large(here, n, true);
   const int other = co_await large(here, n, false);
@@ -194,6 +210,15 @@ strand<int> calls_large(lane& here, int n) {
 TEST(interleave, a_strand_may_call_others) {
   const auto sums = interleave(numbers(30), sum_below, {.width = 5});
   for (int n = 0; n < 30; ++n) EXPECT_EQ(sums[static_cast<size_t>(n)], n * (n + 1) / 2);
+}
+
+TEST(interleave, calls_go_on_where_they_waited) {
+  const std::vector<int> items = numbers(500);
+  std::vector<int> expected;
+  for (const int item : items) expected.push_back(calls_in_tree(static_cast<unsigned>(item), 6));
+  EXPECT_GT(*std::max_element(expected.begin(), expected.end()), 20);
+  for (const size_t width : widths)
+    EXPECT_EQ(interleave(items, [](lane& here, int item) { return tree_of_calls(here, static_cast<unsigned>(item), 6); }, {.width = width}), expected) << width;
 }
 
 TEST(interleave, frames_that_do_not_fit_are_allocated_once_a_lane) {

@@ -30,6 +30,7 @@ size_t for_each_row(Rows&& rows, size_t columns, Work work, interleave_options o
   const size_t bytes = columns * sizeof(**first);
   const auto count = static_cast<size_t>(std::ranges::distance(rows));
   if (options.bytes == 0) options.bytes = bytes * count;
+  options.at_once = detail::addresses_of(bytes);
   const auto at = [&](size_t row) { return first + static_cast<std::iter_difference_t<position>>(row); };
   return detail::interleave_blocks(
       count, [&](lane& here, detail::supply& left, size_t block) { return detail::rows_in_turn<position, Work>(here, first, left, block, bytes, work); },

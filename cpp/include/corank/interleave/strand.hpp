@@ -94,8 +94,11 @@ struct strand_root {
   }
   [[gnu::always_inline]] static void operator delete(void* frame, size_t bytes) noexcept { lane::give_back(frame, bytes); }
 
-  // The strand in `frame` waits; the lane goes on there when its turn comes.
-  [[gnu::always_inline]] static void give_way(void* frame) noexcept { lane::of_frame(frame)->leaf_ = frame; }
+  // Nothing to note: the lane knows its innermost frame, which changes with calls only.
+  [[gnu::always_inline]] static void give_way(void*) noexcept {}
+
+  // From now on the lane of `mine`, a frame, goes on in this one: in that of a call, or of whom a call has returned to.
+  [[gnu::always_inline]] static void go_on_in(void* frame, void* mine) noexcept { lane::of_frame(mine)->leaf_ = frame; }
 
   // An item's strand begins at once, a call when it is awaited.
   struct first_suspend {
@@ -114,8 +117,10 @@ struct strand_root {
       return of.home_ != nullptr;
     }
     // A call that ends where it began has no caller: that one looks by itself.
-    std::coroutine_handle<> await_suspend(std::coroutine_handle<>) const noexcept {
-      return of.caller_ != nullptr ? std::coroutine_handle<>::from_address(of.caller_) : std::noop_coroutine();
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<> call) const noexcept {
+      if (of.caller_ == nullptr) return std::noop_coroutine();
+      go_on_in(of.caller_, call.address());
+      return std::coroutine_handle<>::from_address(of.caller_);
     }
     void await_resume() const noexcept {}
   };
@@ -128,6 +133,7 @@ struct strand_root {
     home->begins_ = false;
     home->item_ = frame;
     home_ = home;
+    home->leaf_ = frame;
     return home->outcome_;
   }
 
@@ -184,8 +190,13 @@ class [[nodiscard("a strand does nothing unless it is awaited or interleaved")]]
     bool await_suspend(std::coroutine_handle<> caller) const {
       const handle_type call = called_.handle();
       call.promise().outcome_ = &called_.outcome_;
+      // Before it runs: it may call others, and wait in those.
+      detail::strand_root::go_on_in(call.address(), call.address());
       call.resume();
-      if (call.done()) return false;
+      if (call.done()) {
+        detail::strand_root::go_on_in(caller.address(), call.address());
+        return false;
+      }
       call.promise().caller_ = caller.address();
       return true;
     }

@@ -99,16 +99,14 @@ class turns {
       if (!begin_next(lanes.at[at], count)) break;
     lane* last = lanes.ring_below(limit_);
     while (last != nullptr) {
-      lane& now = *last->next_;
-      std::coroutine_handle<>::from_address(now.leaf_).resume();
-      if (now.item_ == nullptr) {
-        finish(now);
-        if (!begin_next(now, count)) {
-          last = limit_ == none ? lanes.without_next(last) : lanes.ring_below(limit_);
-          continue;
-        }
+      lane* now = last->next_;
+      for (;; last = now, now = now->next_) {
+        std::coroutine_handle<>::from_address(now->leaf_).resume();
+        if (now->item_ == nullptr) break;
       }
-      last = &now;
+      finish(*now);
+      if (begin_next(*now, count)) last = now;
+      else last = limit_ == none ? lanes.without_next(last) : lanes.ring_below(limit_);
     }
 #if defined(__cpp_exceptions)
     if (error_) std::rethrow_exception(std::move(error_));
