@@ -33,8 +33,8 @@
 //!   ready. So while a coroutine is ready, each worker begins no poll of a less urgent one; at worst it ends the one that it is in.
 //! - **I/O.** A busy worker asks the kernel for events after at most [`POLLS_PER_LOOK`] polls, fewer if they are long: after each, if it
 //!   takes [`TIME_PER_LOOK`] or more. Several share that. A worker that is idle is told at once, unless a busy one with short polls looks for
-//!   it; should that one be held up in a poll, the idle one is told within two ticks of the overseer ([`OVERSIGHT`]). A coroutine whose I/O
-//!   is always ready lets others run after [`OPERATIONS_IN_A_ROW`].
+//!   it; should that one be held up in a poll, the idle one is told within two ticks of the overseer ([`OVERSIGHT`]). A worker that has stepped aside for
+//!   another process of its domain looks each millisecond. A coroutine whose I/O is always ready lets others run after [`OPERATIONS_IN_A_ROW`].
 //! - **Blocked workers.** A worker that is held up inside one poll is named, with the coroutine, the time and what waits, to whoever asks
 //!   with [`Builder::on_blocked`].
 //! - **Failure.** A panic ends its coroutine, whose handle says so. Exhausted memory and a full table are errors of `spawn`; exhausted descriptors

@@ -54,9 +54,10 @@ fn the_most_urgent_caller_is_served_first() {
         drop(dropped);
         drop(end);
         busy.await.unwrap();
-        for call in calls {
-            call.await.unwrap();
-        }
+        // Awaited, they would be as urgent as this coroutine.
+        calls.map(Blocking::detach);
+        reprioritize(current().unwrap(), level(60));
+        spawn_blocking(|| ()).await.unwrap();
     });
     assert_eq!(*seen.lock().unwrap(), [3, 20, 20, 50]);
 }

@@ -9,7 +9,9 @@ use anyhow::Result;
 /// What the report says of it.
 pub(crate) const ABOUT: &str = "One worker serves requests that come by a clock, whatever it does: 99.5 % take 10 µs and 0.5 % take 5 ms, and let others run \
      every 20 µs. `load` is in percent of what the worker can do. Latency runs from when a request should have been sent to the \
-     end of its work, in microseconds; of those that were not served, to the end of the run. `two-class`: short ones are level 0, long ones 1. \
+     end of its work, in microseconds; of those that were not served, to the end of a take. Takes are short (60 ms, the first 10 not counted), each to a new server, and of each model's the half counts in \
+     which its threads and the client had to wait least for a processor (`lost-kept`, `lost-dropped`: percent of the time), so that the figures show \
+     the servers rather than what else runs on the machine. Under more than 100 % a server without priorities gets worse the longer a take is. `two-class`: short ones are level 0, long ones 1. \
      `eight-levels`: both on every level. `hello`: a hyper server under `wrk`. The rest: one operation of the scheduler, by workers.";
 
 /// The largest latency under load, beside that without.
