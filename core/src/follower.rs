@@ -13,6 +13,9 @@ use crate::id::CoroutineId;
 use crate::priority::Priority;
 use crate::waiter::{Waiter, Wants};
 
+#[cfg(feature = "alloc")]
+pub(crate) mod shared;
+
 /// Told that the effective level of the coroutine that waits is another one now. Called in the middle of whatever changed it, so
 /// it must not call back into the executor (see [`Follower::new`]).
 pub type Changed = fn(&Follower, Priority);

@@ -26,7 +26,7 @@
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 
-use crate::atomic::{AtomicU32, AtomicUsize};
+use crate::atomic::{AtomicU8, AtomicU32, AtomicUsize};
 use crate::baton::Baton;
 use crate::block::NONE;
 use crate::context;
@@ -76,6 +76,8 @@ pub(crate) struct Scheduler {
     baton: Baton,
     /// Workers that are idle.
     idle: Cell<u32>,
+    /// Not 0 once any worker has been interruptible; stays so.
+    interrupts: AtomicU8,
     /// A timer was set that is due before any that the idle ones may have asked for.
     sooner: Cell<bool>,
     /// First free slot; the others follow by `Block::next`.
@@ -132,6 +134,7 @@ impl Scheduler {
             shared: config.shared,
             baton: Baton::new(),
             idle: Cell::new(0),
+            interrupts: AtomicU8::new(0),
             sooner: Cell::new(false),
             live: Cell::new(0),
             free: Cell::new(Link::NONE),

@@ -23,6 +23,9 @@ pub(crate) struct Seat {
     scheduler: Cell<*const Scheduler>,
     /// The coroutine that is being polled from here. Read by others.
     pub(crate) current: Cell<Option<BlockRef>>,
+    /// The one that has woken itself in the poll that goes on here. Only its own thread knows of that, so it costs no baton; when the poll
+    /// ends it counts as any other wake (rule W3).
+    pub(crate) woke_itself: Cell<Option<BlockRef>>,
     /// The level that is published as running from here. Read and written by others.
     pub(crate) running: LevelCell,
     /// Whether the baton is held from here.
@@ -52,6 +55,9 @@ pub(crate) struct Calling {
     waker: KeptWaker,
     /// Whether a call also reaches it while it polls: then it is called for what is more urgent.
     interruptible: AtomicU8,
+    /// Where its scheduler knows that any worker ever was; null before that is told. Behind a pointer because not everybody who
+    /// has a seat sees into the scheduler (see [`crate::image`]).
+    any_interruptible: Cell<*const AtomicU8>,
     /// Its last step found nothing to do. Read by others.
     pub(crate) idle: Cell<bool>,
     /// It was called and has not looked since. Read and written by others.
@@ -69,6 +75,7 @@ impl Seat {
         Self {
             scheduler: Cell::new(scheduler),
             current: Cell::new(None),
+            woke_itself: Cell::new(None),
             running: LevelCell::new(),
             holds: Cell::new(false),
             takes_in: Cell::new(false),
@@ -84,6 +91,7 @@ impl Seat {
             role: Role::Worker(Calling {
                 waker: KeptWaker::new(waker),
                 interruptible: AtomicU8::new(0),
+                any_interruptible: Cell::new(ptr::null()),
                 idle: Cell::new(false),
                 called: Cell::new(false),
                 pending: AtomicU32::new(0),
@@ -106,6 +114,28 @@ impl Seat {
     /// For a seat whose scheduler is not in its place yet.
     pub(crate) const NOWHERE: *const Scheduler = ptr::null();
 
+    /// Whether `block` is being polled from here and wakes itself: then that is noted. Not so if a poll around this one has noted its own
+    /// coroutine.
+    #[inline]
+    pub(crate) fn wakes_itself(&self, block: BlockRef) -> bool {
+        let noted = self.current.get() == Some(block)
+            && (self.woke_itself.get()).is_none_or(|noted| noted == block);
+        if noted {
+            self.woke_itself.set(Some(block));
+        }
+        noted
+    }
+
+    /// The poll of `block` has ended: whether it woke itself.
+    #[inline]
+    pub(crate) fn has_woken_itself(&self, block: BlockRef) -> bool {
+        let woken = self.woke_itself.get() == Some(block);
+        if woken {
+            self.woke_itself.set(None);
+        }
+        woken
+    }
+
     pub(crate) fn place(&self, scheduler: *const Scheduler) {
         self.scheduler.set(scheduler);
     }
@@ -121,9 +151,19 @@ impl Calling {
         self.interruptible.load(Ordering::Relaxed) != 0
     }
 
+    /// The worker comes: once it is interruptible, `any` is not 0 any more.
+    #[cfg(all(feature = "heap", not(feature = "image-client")))]
+    pub(crate) fn tell_interruptible_to(&self, any: &AtomicU8) {
+        self.any_interruptible.set(any);
+    }
+
     /// By the worker alone.
     #[cfg(feature = "heap")]
     pub(crate) fn set_interruptible(&self, interruptible: bool) {
+        // SAFETY: null, or in the scheduler, which the worker borrows.
+        if interruptible && let Some(any) = unsafe { self.any_interruptible.get().as_ref() } {
+            any.store(1, Ordering::Relaxed);
+        }
         self.interruptible
             .store(u8::from(interruptible), Ordering::Relaxed);
     }

@@ -24,8 +24,8 @@ use crate::seat::Seat;
 /// an [`Executor`](crate::Executor), and the same code; rules H1 to H10 say what several workers add.
 ///
 /// Cost: a poll puts the baton down and picks it up again, two atomic read-modify-writes more than in an `Executor`; so does
-/// every operation from inside a coroutine or from elsewhere. Whoever puts the baton down while something is ready also looks at each
-/// worker, a few instructions for one. It is made for a handful of workers whose polls are not much shorter than a
+/// every operation from inside a coroutine or from elsewhere, but for a coroutine that wakes itself. Whoever puts the baton down while a worker
+/// is idle or can be interrupted also looks at each worker. It is made for a handful of workers whose polls are not much shorter than a
 /// microsecond.
 ///
 /// Coroutines are `Send`. Locks, channels, timers and the like for them are in [`crate::workers`]; those of [`crate::sync`],

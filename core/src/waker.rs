@@ -76,10 +76,12 @@ unsafe fn wake_by_ref<const SHARED: bool>(data: *const ()) {
     let block = unsafe { BlockRef::from_data(data) };
     if SHARED {
         let scheduler = Scheduler::of(block);
-        if context::seat_of(scheduler).is_some() {
-            scheduler.held(|| scheduler.wake(block));
-        } else {
-            send(block, Signal::Wake);
+        match context::seat_of(scheduler) {
+            Some(seat) if seat.wakes_itself(block) => {}
+            Some(_) => scheduler.held(|| scheduler.wake(block)),
+            None => {
+                send(block, Signal::Wake);
+            }
         }
     } else if context::current() == Some(block) {
         // The coroutine wakes itself: it yields.

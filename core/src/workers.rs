@@ -36,6 +36,7 @@
 
 use core::time::Duration;
 
+pub use crate::follower::shared::{Changed, Follower};
 pub use crate::place::Shared;
 use crate::{key, sync, time};
 

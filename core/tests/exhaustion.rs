@@ -3,66 +3,14 @@
 #![cfg(feature = "alloc")]
 
 mod common;
+#[path = "common/failing.rs"]
+mod failing;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::future::pending;
 
 use common::{Counter, executor, level, spawn};
 use corank::{CoroutineId, Priority, SpawnError, State, yield_now};
-
-thread_local! {
-    /// How many more allocations of this thread succeed.
-    static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
-    /// Bytes that this thread has allocated and not freed.
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-}
-
-/// Fails when it is told to, and keeps count.
-struct Failing;
-
-#[global_allocator]
-static ALLOCATOR: Failing = Failing;
-
-fn grant() -> bool {
-    let left = LEFT.get();
-    LEFT.set(left.saturating_sub(usize::from(left != usize::MAX)));
-    left > 0
-}
-
-fn count(bytes: isize) {
-    LIVE.set(LIVE.get() + bytes);
-}
-
-// SAFETY: the system's allocator does the work, and a null pointer is an answer that the trait allows.
-unsafe impl GlobalAlloc for Failing {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if !grant() {
-            return std::ptr::null_mut();
-        }
-        count(layout.size() as isize);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // Whoever still looks there shall not find what was there.
-        // SAFETY: the caller's promise.
-        unsafe {
-            memory.write_bytes(0xdd, layout.size());
-            System.dealloc(memory, layout);
-        }
-    }
-}
-
-/// Runs with memory for so many allocations.
-fn with_memory_for<R>(allocations: usize, run: impl FnOnce() -> R) -> R {
-    LEFT.set(allocations);
-    let result = run();
-    LEFT.set(usize::MAX);
-    result
-}
+use failing::{LIVE, with_memory_for};
 
 /// Spawns into a table of `before` coroutines with memory for `allocations`; true if that was enough.
 fn spawns(before: usize, allocations: usize) -> bool {

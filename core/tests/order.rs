@@ -2,6 +2,9 @@
 
 #![cfg(feature = "std")]
 
+#[path = "common/asserts.rs"]
+mod asserts;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -5,7 +5,7 @@
 mod common;
 
 use std::future::{Future, pending, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -239,14 +239,12 @@ fn in_the_system_view_goes_on() {
     struct Broken;
     impl SystemView for Broken {
         fn most_urgent_elsewhere(&self) -> Option<Priority> {
-            panic_any("the view");
+            resume_unwind(Box::new("the view"));
         }
     }
     let executor = executor();
     let handle = spawn(&executor, 5, async { 1 });
-    std::panic::set_hook(Box::new(|_| {}));
     let caught = catch_unwind(AssertUnwindSafe(|| executor.step_under(&Broken)));
-    drop(std::panic::take_hook());
     assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "the view");
     assert_eq!(corank::current(), None);
     executor.run_until_idle();
@@ -268,4 +266,28 @@ fn woken_and_cancelled_in_the_poll_that_panics() {
     assert_eq!(executor.run_until_idle(), 1);
     assert!(has_panicked(handle));
     assert_works(&executor);
+}
+
+/// What all these tests rely on (`common/asserts.rs`): an assertion in a coroutine whose handle nobody keeps ends the program. Here, this test as a program
+/// of its own, which the variable tells from the test.
+#[cfg(unix)]
+#[test]
+fn an_assertion_that_nobody_joins_is_seen() {
+    use std::os::unix::process::ExitStatusExt;
+    const FAIL: &str = "CORANK_TEST_FAILS";
+    if std::env::var_os(FAIL).is_some() {
+        let executor = executor();
+        drop(spawn(&executor, 9, async { assert_eq!(6 * 9, 42) }));
+        executor.run_until_idle();
+        return;
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "an_assertion_that_nobody_joins_is_seen"])
+        .env(FAIL, "")
+        .output()
+        .unwrap();
+    // Aborted.
+    assert_eq!(output.status.signal(), Some(6), "{output:?}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("in a coroutine"), "{message}");
 }

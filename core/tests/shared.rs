@@ -293,6 +293,65 @@ fn closing_cancels_everything() {
     assert_eq!(refused.err(), Some(SpawnError::Closed));
 }
 
+/// Who wakes itself is ready when its poll ends, once; also when another coroutine was polled from the same place meanwhile and did the
+/// same.
+#[test]
+fn who_wakes_itself_is_polled_once_more() {
+    let executor = eternal();
+    let worker = Rc::new(worker(executor));
+    let polls = Rc::new(RefCell::new(Vec::new()));
+    // The one polls the other from the same place; the other wakes itself twice.
+    let wakes_itself = |name: &'static str, around: Option<Rc<Worker<'static>>>| {
+        let (polls, mut first) = (polls.clone(), true);
+        OnOneThread(poll_fn(move |cx| {
+            polls.borrow_mut().push(name);
+            if std::mem::take(&mut first) {
+                cx.waker().wake_by_ref();
+                match &around {
+                    Some(worker) => assert_eq!(worker.step(), Step::Ran),
+                    None => cx.waker().wake_by_ref(),
+                }
+            }
+            Poll::<()>::Pending
+        }))
+    };
+    let outer = executor.spawn(level(1), wakes_itself("outer", Some(worker.clone())));
+    let inner = executor.spawn(level(2), wakes_itself("inner", None));
+    assert_eq!(worker.step(), Step::Ran);
+    assert_eq!(*polls.borrow(), ["outer", "inner"]);
+    assert_eq!(executor.ready(), levels(&[1, 2]));
+    assert_eq!(worker.run_until_idle(), 2);
+    assert_eq!(*polls.borrow(), ["outer", "inner", "outer", "inner"]);
+    for handle in [outer, inner] {
+        // It holds the worker.
+        assert!(executor.cancel(handle.unwrap().id()));
+    }
+}
+
+/// What woke itself and then panicked has left nothing: the next one in its place waits as usual.
+#[test]
+fn who_wakes_itself_and_panics_wakes_nobody() {
+    let executor = SharedExecutor::new();
+    let worker = worker(&executor);
+    let panics = executor.spawn(
+        level(1),
+        poll_fn(|cx| -> Poll<()> {
+            cx.waker().wake_by_ref();
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }),
+    );
+    let panics = panics.unwrap();
+    let before = panics.id();
+    assert_eq!(worker.run_until_idle(), 1);
+    assert!(matches!(panics.try_join(), Ok(Err(JoinError::Panicked(_)))));
+    let waits = executor.spawn(level(1), poll_fn(|_| Poll::<()>::Pending));
+    let waits = waits.unwrap();
+    let place = |id: CoroutineId| id.to_bits() as u32;
+    assert_eq!(place(waits.id()), place(before), "the slot was used again");
+    assert_eq!(worker.run_until_idle(), 1);
+    assert_eq!(executor.state(waits.id()), Some(State::Blocked));
+}
+
 /// H9: with nobody idle, the worker that polls the least urgent is called if it can be interrupted and what waits is
 /// strictly more urgent.
 #[test]

@@ -2,6 +2,9 @@
 
 #![cfg(feature = "std")]
 
+#[path = "common/asserts.rs"]
+mod asserts;
+
 extern crate alloc;
 
 #[path = "../conformance/src/home.rs"]

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+use common::asserts::on_purpose;
 use common::level;
 use common::served::OnOneThread;
 use corank::workers::{self, Channel, Event, Keys, Mutex, Semaphore, Shared, sleep_until};
@@ -331,13 +332,13 @@ fn here_is_the_executor_whose_worker_runs() {
 fn a_sleep_of_the_other_kind_is_refused() {
     let alone = Executor::new();
     let wrong = alone.spawn(level(1), sleep_until(5)).unwrap();
-    alone.run_until_idle();
+    on_purpose(|| alone.run_until_idle());
     assert!(matches!(wrong.try_join(), Ok(Err(JoinError::Panicked(_)))));
     let executor = SharedExecutor::new();
     let wrong = executor
         .spawn(level(1), OnOneThread(time::sleep_until(5)))
         .unwrap();
-    run(&executor);
+    on_purpose(|| run(&executor));
     assert!(matches!(wrong.try_join(), Ok(Err(JoinError::Panicked(_)))));
 }
 

@@ -1,4 +1,4 @@
-//! An axum server whose requests choose their urgency, and which ends gracefully on Ctrl-C or SIGTERM.
+//! An axum server for HTTP/1.1 and HTTP/2 whose requests choose their urgency, and which ends gracefully on Ctrl-C or SIGTERM.
 //!
 //! `cargo run --release -p corank-linux --example server --features hyper,tower`, and then
 //!
@@ -6,7 +6,10 @@
 //! curl http://127.0.0.1:8080/level                      # the level at which this was answered
 //! curl -H 'priority: u=0' http://127.0.0.1:8080/level   # RFC 9218: 0 is the most urgent, 7 the least, 3 is usual
 //! curl http://127.0.0.1:8080/report/1000000 &           # computes for long, and holds up nobody
+//! curl --http2-prior-knowledge http://127.0.0.1:8080/level
 //! ```
+//!
+//! Over HTTP/2 each request of a connection is a coroutine of its own, so an urgent one overtakes those that were sent before it.
 
 use std::io;
 use std::time::Duration;
@@ -15,14 +18,14 @@ use axum::Router;
 use axum::extract::Path;
 use axum::http::Request;
 use axum::routing::{get, post};
-use corank_linux::hyper::Timer;
+use corank_linux::hyper::{Spawner, Timer};
 use corank_linux::net::TcpListener;
 use corank_linux::signal::{Signal, Signals};
 use corank_linux::time::{sleep, timeout};
 use corank_linux::tower::PriorityLayer;
 use corank_linux::{Handle, Priority, current, spawn, yield_now};
 use futures::future::{Either, select};
-use hyper::server::conn::http1;
+use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 
@@ -50,7 +53,10 @@ pub(crate) async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
-    let app = app();
+    let app = TowerToHyperService::new(app());
+    let mut protocols = auto::Builder::new(Spawner(CONNECTIONS));
+    protocols.http1().timer(Timer);
+    protocols.http2().timer(Timer);
     let open = GracefulShutdown::new();
     let mut stop = Box::pin(stop);
     loop {
@@ -64,10 +70,8 @@ pub(crate) async fn serve(
             }
             Either::Right(_) => break,
         };
-        let connection = http1::Builder::new()
-            .timer(Timer)
-            .serve_connection(stream, TowerToHyperService::new(app.clone()));
-        let connection = open.watch(connection);
+        let connection = protocols.serve_connection(stream, app.clone());
+        let connection = open.watch(connection.into_owned());
         let serve = async move {
             if let Err(error) = connection.await {
                 eprintln!("connection: {error}");

@@ -11,9 +11,10 @@ use std::task::{Context, Poll, ready};
 use rustix::io::ioctl_fionbio;
 
 use crate::budget;
-use crate::reactor::{Reactor, Source, Token};
+use crate::reactor::Reactor;
 use crate::readiness::{Readiness, Seen};
 use crate::runtime;
+use crate::sources::{Source, Token};
 
 /// A descriptor that does not block, registered with the runtime that ran where it was made; it may be used and dropped anywhere.
 ///
@@ -30,7 +31,6 @@ pub struct Async<T: AsFd> {
 /// Two directions of a descriptor, whoever owns it.
 struct Registration {
     reactor: Arc<Reactor>,
-    source: Arc<Source>,
     token: Token,
 }
 
@@ -47,33 +47,25 @@ impl<T: AsFd> Async<T> {
     /// As [`new`](Self::new), of a descriptor that is known not to block.
     pub(crate) fn of_non_blocking(io: T) -> io::Result<Self> {
         // Tried at once: what has just been accepted mostly has something to read, and can be written to.
-        let source = Source {
-            read: Readiness::new(true),
-            write: Readiness::new(true),
-        };
-        Self::register(io, source)
+        Self::register(io, true)
     }
 
     /// A socket that is being connected: it can neither be read nor written before the kernel says so.
     pub(crate) fn of_connecting(io: T) -> io::Result<Self> {
-        let source = Source {
-            read: Readiness::new(false),
-            write: Readiness::new(false),
-        };
-        Self::register(io, source)
+        Self::register(io, false)
     }
 
-    fn register(io: T, source: Source) -> io::Result<Self> {
+    fn register(io: T, ready: bool) -> io::Result<Self> {
         let reactor = runtime::reactor()?;
-        let (token, source) = reactor.register(&io, source)?;
+        let token = reactor.register(&io, ready)?;
         Ok(Self {
             io: ManuallyDrop::new(io),
-            registration: Registration {
-                reactor,
-                source,
-                token,
-            },
+            registration: Registration { reactor, token },
         })
+    }
+
+    fn source(&self) -> &Source {
+        self.registration.reactor.source(self.registration.token)
     }
 
     /// What is inside. It stays non-blocking, or others would be blocked with it.
@@ -95,7 +87,7 @@ impl<T: AsFd> Async<T> {
     /// Does `attempt` until it no longer says that it would block; waits for something to read in between.
     ///
     /// # Errors
-    /// Those of `attempt`.
+    /// Those of `attempt`; no memory, if others wait as well ([`OutOfMemory`](io::ErrorKind::OutOfMemory)).
     pub async fn read_with<R>(
         &self,
         mut attempt: impl FnMut(&T) -> io::Result<R>,
@@ -123,7 +115,7 @@ impl<T: AsFd> Async<T> {
         cx: &mut Context<'_>,
         attempt: impl FnMut(&T) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        self.poll_with(&self.registration.source.read, cx, attempt)
+        self.poll_with(&self.source().read, cx, attempt)
     }
 
     /// As [`write_with`](Self::write_with), for a future written by hand.
@@ -135,7 +127,7 @@ impl<T: AsFd> Async<T> {
         cx: &mut Context<'_>,
         attempt: impl FnMut(&T) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        self.poll_with(&self.registration.source.write, cx, attempt)
+        self.poll_with(&self.source().write, cx, attempt)
     }
 
     fn poll_with<R>(
@@ -145,7 +137,7 @@ impl<T: AsFd> Async<T> {
         mut attempt: impl FnMut(&T) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         loop {
-            let seen = ready!(poll_attempt(direction, cx));
+            let seen = ready!(poll_attempt(direction, cx))?;
             match attempt(&self.io) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => direction.clear(seen),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -162,9 +154,9 @@ impl<T: AsFd> Async<T> {
         room: usize,
         mut read: impl FnMut(&T) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        let direction = &self.registration.source.read;
+        let direction = &self.source().read;
         loop {
-            let seen = ready!(poll_attempt(direction, cx));
+            let seen = ready!(poll_attempt(direction, cx))?;
             match read(&self.io) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => direction.clear(seen),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -179,18 +171,26 @@ impl<T: AsFd> Async<T> {
     }
 
     /// Waits until it is worth trying to read. It may turn out that there is nothing: then use [`read_with`](Self::read_with).
-    pub async fn readable(&self) {
-        let _ = poll_fn(|cx| self.registration.source.read.poll_ready(cx)).await;
+    ///
+    /// # Errors
+    /// Others wait as well, and there is no memory for one more.
+    pub async fn readable(&self) -> io::Result<()> {
+        let ready = poll_fn(|cx| self.source().read.poll_ready(cx)).await;
+        ready.map(drop)
     }
 
     /// As [`readable`](Self::readable), for writing.
-    pub async fn writable(&self) {
-        let _ = poll_fn(|cx| self.registration.source.write.poll_ready(cx)).await;
+    ///
+    /// # Errors
+    /// As [`readable`](Self::readable).
+    pub async fn writable(&self) -> io::Result<()> {
+        let ready = poll_fn(|cx| self.source().write.poll_ready(cx)).await;
+        ready.map(drop)
     }
 }
 
 /// Ready if an attempt is worth while, and the coroutine may go on.
-fn poll_attempt(direction: &Readiness, cx: &Context<'_>) -> Poll<Seen> {
+fn poll_attempt(direction: &Readiness, cx: &Context<'_>) -> Poll<io::Result<Seen>> {
     let Poll::Ready(seen) = direction.poll_ready(cx) else {
         budget::renew();
         return Poll::Pending;

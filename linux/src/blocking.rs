@@ -6,10 +6,13 @@ use std::future::Future;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
 use async_task::{Runnable, Task};
+use corank::workers::{Follower, Shared};
 use corank::{JoinError, Payload, Priority};
 
 use crate::runtime;
@@ -29,7 +32,8 @@ static POOL: LazyLock<Arc<pool::Pool<Runnable>>> = LazyLock::new(|| {
 /// Runs `work` on a thread for blocking calls, so that it keeps no worker from other coroutines. Await the result, as that of a coroutine.
 ///
 /// There are up to 500 such threads in a process, for all runtimes ([`limit_blocking_threads`] says otherwise). When all are busy, the most
-/// urgent call is next, by the level that the coroutine had that called this; outside of coroutines, that is [`Priority::DEFAULT`].
+/// urgent call is next: by the live level of the coroutine that awaits it, also while it waits for a thread, and before that by the level of the one that called
+/// this. Outside of coroutines, that is [`Priority::DEFAULT`].
 ///
 /// The call can be cancelled until it has begun: by dropping the future. After that it runs to its end, and nobody is told. If there is no
 /// thread and none can be started, the result is [`JoinError::Panicked`], with a message that says so.
@@ -58,7 +62,12 @@ where
     let (job, task) = async_task::spawn(work, drop);
     let priority = runtime::own_priority().unwrap_or(Priority::DEFAULT);
     Blocking(match POOL.submit(priority, job) {
-        Ok(()) => Call::Submitted(task),
+        Ok(number) => Call::Submitted {
+            task,
+            number,
+            priority,
+            following: None,
+        },
         Err(error) => {
             let message = format!("no thread for blocking calls can be started: {error}");
             Call::Refused(Some(Payload::new(Box::new(message))))
@@ -76,14 +85,21 @@ pub fn limit_blocking_threads(threads: NonZeroUsize) {
 pub struct Blocking<T>(Call<T>);
 
 enum Call<T> {
-    Submitted(Task<Outcome<T>>),
+    Submitted {
+        task: Task<Outcome<T>>,
+        number: u64,
+        /// When it was submitted.
+        priority: Priority,
+        /// Once a coroutine waits for it.
+        following: Option<Pin<Box<Following>>>,
+    },
     Refused(Option<Payload>),
 }
 
 impl<T> Blocking<T> {
     /// Lets the call go on alone.
     pub fn detach(self) {
-        if let Call::Submitted(task) = self.0 {
+        if let Call::Submitted { task, .. } = self.0 {
             task.detach();
         }
     }
@@ -94,14 +110,73 @@ impl<T> Future for Blocking<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            Call::Submitted(task) => Pin::new(task).poll(cx).map(|outcome| {
-                outcome.map_err(|payload| JoinError::Panicked(Payload::new(payload)))
-            }),
+            Call::Submitted {
+                task,
+                number,
+                priority,
+                following,
+            } => match Pin::new(task).poll(cx) {
+                Poll::Ready(outcome) => {
+                    *following = None;
+                    Poll::Ready(
+                        outcome.map_err(|payload| JoinError::Panicked(Payload::new(payload))),
+                    )
+                }
+                Poll::Pending => {
+                    if following.is_none() && POOL.waits(*priority, *number) {
+                        *following = Following::new(*number, *priority);
+                    }
+                    if let Some(following) = following {
+                        following.as_ref().follower().wait();
+                    }
+                    Poll::Pending
+                }
+            },
             Call::Refused(payload) => {
                 let payload = payload.take().expect("polled after it was ready");
                 Poll::Ready(Err(JoinError::Panicked(payload)))
             }
         }
+    }
+}
+
+/// Keeps a call that has not begun on the level of the coroutine that waits for it.
+#[repr(C)]
+struct Following {
+    /// First, so that a pointer to it is one to all of it.
+    follower: Follower,
+    number: u64,
+    /// Where the pool has the job. Changed under the executor's baton alone.
+    level: AtomicU8,
+}
+
+impl Following {
+    /// `None` outside of coroutines.
+    fn new(number: u64, priority: Priority) -> Option<Pin<Box<Self>>> {
+        let place = Shared::here()?;
+        // SAFETY: `follow` takes the pool's lock, under which nothing of the executor is called, and nothing else.
+        let follower = unsafe { Follower::new(place, follow) };
+        Some(Box::pin(Self {
+            follower,
+            number,
+            level: AtomicU8::new(priority.level()),
+        }))
+    }
+
+    fn follower(self: Pin<&Self>) -> Pin<&Follower> {
+        // SAFETY: pinned with the rest, which nothing moves it out of.
+        unsafe { self.map_unchecked(|following| &following.follower) }
+    }
+}
+
+fn follow(follower: &Follower, level: Priority) {
+    // SAFETY: the follower is the first part of a `Following`, here and nowhere else.
+    let following: &Following = unsafe { NonNull::from(follower).cast().as_ref() };
+    let before = following.level.swap(level.level(), Ordering::Relaxed);
+    if before != level.level()
+        && let Some(before) = Priority::new(before)
+    {
+        POOL.move_job(following.number, before, level);
     }
 }
 

@@ -33,8 +33,6 @@ pub struct Builder {
     capacity: usize,
     name: String,
     complaints: Option<Complaints>,
-    #[cfg(feature = "tracing")]
-    pub(crate) long_poll: std::time::Duration,
     #[cfg(feature = "domain")]
     domain: Option<corank_domain::Domain>,
 }
@@ -48,8 +46,6 @@ impl Builder {
             capacity: usize::MAX,
             name: "corank".to_string(),
             complaints: None,
-            #[cfg(feature = "tracing")]
-            long_poll: crate::trace::LONG_POLL,
             #[cfg(feature = "domain")]
             domain: None,
         }
@@ -93,6 +89,7 @@ impl Builder {
 
     /// Tells of each worker that is held up inside one poll for `after` or longer, and again whenever the time has doubled; a few
     /// milliseconds late ([`OVERSIGHT`](crate::OVERSIGHT)). `tell` runs on a thread of its own, so it may block, but meanwhile nobody else is told of.
+    /// With the feature `tracing`, `trace::blocked` makes an event of it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -114,13 +111,6 @@ impl Builder {
 
     pub(crate) fn complaints(&self) -> Option<Complaints> {
         self.complaints.clone()
-    }
-
-    /// A poll that takes so long, or longer, is told to `tracing`; otherwise 10 ms. See [`trace`](crate::trace).
-    #[cfg(feature = "tracing")]
-    pub fn long_poll(mut self, limit: std::time::Duration) -> Self {
-        self.long_poll = limit;
-        self
     }
 
     /// Shares priorities with the other processes of a domain: when there are more busy workers than processors, whoever has the most

@@ -33,18 +33,20 @@
 //!   ready. So while a coroutine is ready, each worker begins no poll of a less urgent one; at worst it ends the one that it is in.
 //! - **I/O.** A busy worker asks the kernel for events after at most [`POLLS_PER_LOOK`] polls, fewer if they are long: after each, if it
 //!   takes [`TIME_PER_LOOK`] or more. Several share that. A worker that is idle is told at once, unless a busy one with short polls looks for
-//!   it; should that one be held up in a poll, the idle one is told within two ticks of the overseer ([`OVERSIGHT`]). A coroutine whose I/O
-//!   is always ready lets others run after [`OPERATIONS_IN_A_ROW`].
+//!   it; should that one be held up in a poll, the idle one is told within two ticks of the overseer ([`OVERSIGHT`]). A worker that has stepped aside for
+//!   another process of its domain looks each millisecond. A coroutine whose I/O is always ready lets others run after [`OPERATIONS_IN_A_ROW`].
 //! - **Blocked workers.** A worker that is held up inside one poll is named, with the coroutine, the time and what waits, to whoever asks
 //!   with [`Builder::on_blocked`].
 //! - **Failure.** A panic ends its coroutine, whose handle says so. Exhausted memory and a full table are errors of `spawn`; exhausted descriptors
-//!   are errors of whoever asked for one.
+//!   are errors of whoever asked for one, and exhausted memory is one of whoever registers a descriptor, or waits for one for which others wait. Whatever is
+//!   there already goes on without memory: polls, wakes, timers, I/O, locks, joins. Only what the standard library allocates for us ends the process instead, as it does
+//!   everywhere in Rust: starting a runtime, [`spawn_blocking`], names to be resolved, child processes, signals.
 //!
 //! # Features
 //! - `macros` (default): [`main`] and [`test`].
 //! - `hyper`: hyper's runtime traits.
 //! - `tower`: a layer that runs each request on a level of its own.
-//! - `tracing`: spans of coroutines, and events of polls that take long.
+//! - `tracing`: spans of coroutines, and an event for each worker that is held up.
 //! - `domain`: priorities that processes share; see [`Builder::domain`].
 //!
 //! # Where to find what
@@ -77,6 +79,7 @@ mod reactor;
 mod readiness;
 mod runtime;
 pub mod signal;
+mod sources;
 mod stream;
 pub mod time;
 #[cfg(feature = "tower")]

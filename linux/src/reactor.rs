@@ -5,16 +5,15 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
-use slab::Slab;
 
-use crate::readiness::Readiness;
+use crate::sources::{Source, Sources, Token};
 
 /// Events that one system call brings. When it brings as many, there is another call at once.
 const EVENTS: usize = 256;
@@ -27,48 +26,12 @@ const AWAKE: u64 = 0;
 pub(crate) struct Reactor {
     epoll: OwnedFd,
     interrupt: OwnedFd,
-    sources: Mutex<Sources>,
+    sources: Sources,
     /// Until when whoever watches sleeps, in nanoseconds of the runtime's clock; [`AWAKE`] if nobody does.
     until: AtomicU64,
     looks: AtomicU64,
     /// In nanoseconds of the runtime's clock.
     last_look: AtomicU64,
-}
-
-#[derive(Default)]
-struct Sources {
-    slab: Slab<(u32, Arc<Source>)>,
-    /// How many there ever were: an event for one that is gone does not reach the next one in its place.
-    registered: u32,
-}
-
-/// Both directions of a registered descriptor.
-pub(crate) struct Source {
-    pub(crate) read: Readiness,
-    pub(crate) write: Readiness,
-}
-
-/// Names a registered descriptor.
-#[derive(Clone, Copy)]
-pub(crate) struct Token(u64);
-
-impl Token {
-    fn new(index: usize, number: u32) -> io::Result<Self> {
-        // One index stays free: with it and the last number, the token would be the one that interrupts.
-        let index = u32::try_from(index)
-            .ok()
-            .filter(|&index| index != u32::MAX)
-            .ok_or_else(|| io::Error::other("more than 2^32 - 2 descriptors are registered"))?;
-        Ok(Self(u64::from(index) << 32 | u64::from(number)))
-    }
-
-    fn index(self) -> usize {
-        (self.0 >> 32) as usize
-    }
-
-    fn number(self) -> u32 {
-        self.0 as u32
-    }
 }
 
 /// One worker's room for what a look brings.
@@ -85,13 +48,20 @@ impl Findings {
         }
     }
 
-    /// Whom to wake, in the kernel's order; nobody is left.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Waker> {
-        self.woken.drain(..)
+    /// Wakes those who waited for what was found, in the kernel's order. No lock of the runtime's may be held.
+    pub(crate) fn wake_all(&mut self) {
+        wake_all(&mut self.woken);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.woken.is_empty()
+    }
+}
+
+fn wake_all(woken: &mut Vec<Waker>) {
+    for waker in woken.drain(..) {
+        // Whose waker it is, is not known: one that panics shall not end the worker. The hook has told of it.
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 
@@ -105,54 +75,38 @@ impl Reactor {
         Ok(Self {
             epoll,
             interrupt,
-            sources: Mutex::default(),
+            sources: Sources::new(),
             until: AtomicU64::new(AWAKE),
             looks: AtomicU64::new(0),
             last_look: AtomicU64::new(0),
         })
     }
 
-    fn sources(&self) -> MutexGuard<'_, Sources> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Registers a descriptor, which stays open until [`deregister`](Self::deregister).
+    /// Registers a descriptor, which stays open until [`deregister`](Self::deregister). `ready`: whether to try before anything was announced.
     ///
     /// # Errors
-    /// What epoll says: files and directories cannot be waited for (`EPERM`); too many watches (`ENOSPC`); no memory.
-    pub(crate) fn register(
-        &self,
-        descriptor: impl AsFd,
-        source: Source,
-    ) -> io::Result<(Token, Arc<Source>)> {
-        let source = Arc::new(source);
-        let token = {
-            let mut sources = self.sources();
-            let number = sources.registered;
-            sources.registered = number.wrapping_add(1);
-            let index = sources.slab.insert((number, source.clone()));
-            match Token::new(index, number) {
-                Ok(token) => token,
-                Err(error) => {
-                    sources.slab.remove(index);
-                    return Err(error);
-                }
-            }
-        };
+    /// What epoll says: files and directories cannot be waited for (`EPERM`); too many watches (`ENOSPC`); no memory, the kernel's or this process's.
+    pub(crate) fn register(&self, descriptor: impl AsFd, ready: bool) -> io::Result<Token> {
+        let token = self.sources.insert(ready)?;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         if let Err(error) = epoll::add(&self.epoll, descriptor, EventData::new_u64(token.0), flags)
         {
-            self.sources().slab.remove(token.index());
+            self.sources.remove(token);
             return Err(error.into());
         }
-        Ok((token, source))
+        Ok(token)
+    }
+
+    /// A registered descriptor's directions.
+    pub(crate) fn source(&self, token: Token) -> &Source {
+        self.sources.get(token).expect("it is registered")
     }
 
     /// Ends a registration. To be called once, before the descriptor is closed.
     pub(crate) fn deregister(&self, token: Token, descriptor: impl AsFd) {
         // The error would say that the descriptor was closed behind our back: then it is not registered any more.
         let _ = epoll::delete(&self.epoll, descriptor);
-        self.sources().slab.remove(token.index());
+        self.sources.remove(token);
     }
 
     /// When somebody [looked](Self::look) last, without waiting; 0 if nobody did.
@@ -231,28 +185,24 @@ impl Reactor {
         let writable = EventFlags::OUT | EventFlags::HUP | EventFlags::ERR;
         let read_over = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         let write_over = EventFlags::HUP | EventFlags::ERR;
-        if findings.events.is_empty() {
-            return;
-        }
-        let sources = self.sources();
-        for event in &findings.events {
+        let Findings { events, woken } = findings;
+        for event in events {
             // Copied: the structure is packed.
             let (flags, token) = (event.flags, Token(event.data.u64()));
-            let Some((number, source)) = sources.slab.get(token.index()) else {
+            let Some(source) = self.sources.get(token) else {
                 continue;
             };
-            if *number != token.number() {
-                continue;
-            }
-            if flags.intersects(readable) {
-                source
-                    .read
-                    .announce(flags.intersects(read_over), &mut findings.woken);
-            }
-            if flags.intersects(writable) {
-                source
-                    .write
-                    .announce(flags.intersects(write_over), &mut findings.woken);
+            for (direction, happens, over) in [
+                (&source.read, readable, read_over),
+                (&source.write, writable, write_over),
+            ] {
+                if flags.intersects(happens) {
+                    let over = flags.intersects(over);
+                    while !direction.announce(token.number(), over, woken) {
+                        // There is no memory to wake them all at once.
+                        wake_all(woken);
+                    }
+                }
             }
         }
     }

@@ -52,9 +52,6 @@ pub(crate) struct Shared {
     /// Somebody waits until there is no coroutine any more.
     draining: AtomicBool,
     drained: (Mutex<()>, Condvar),
-    /// A poll that takes longer is told to `tracing`.
-    #[cfg(feature = "tracing")]
-    pub(crate) long_poll: Duration,
 }
 
 impl Shared {
@@ -192,8 +189,6 @@ impl Runtime {
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drained: (Mutex::new(()), Condvar::new()),
-            #[cfg(feature = "tracing")]
-            long_poll: builder.long_poll,
         });
         let (ends, ended) = mpsc::channel();
         let mut runtime = Self {
@@ -372,7 +367,7 @@ impl Handle {
         F: Future<Output: Send> + Send + 'static,
     {
         #[cfg(feature = "tracing")]
-        let future = crate::trace::unnamed(priority, self.0.long_poll, future);
+        let future = crate::trace::unnamed(priority, future);
         self.0.executor.spawn(priority, future)
     }
 

@@ -27,7 +27,8 @@ use crate::at::{At, at};
 /// answer after that, such as a body that is made while it is sent, is on the connection's level again.
 ///
 /// Requests of one connection must come one after the other, as in HTTP/1, or have coroutines of their own, as hyper's HTTP/2 gives them with
-/// [`Spawner`](crate::hyper::Spawner): a coroutine is on one level at a time.
+/// [`Spawner`](crate::hyper::Spawner): a coroutine is on one level at a time. So of many requests of one HTTP/2 connection the most urgent is served first,
+/// whatever came before it; the connection itself should be at least as urgent as any, because it reads what they ask and writes what they answer.
 #[derive(Clone, Copy)]
 pub struct PriorityLayer<C> {
     choose: C,

@@ -2,9 +2,8 @@
 //!
 //! - Each coroutine has a span `coroutine`, level `DEBUG`, inside the span in which it was spawned. Its fields are `name` (that of
 //!   [`spawn_named`], else the type of the future, which says from which function it is), `level` (when it was spawned) and `id`. It is entered for each poll, and closed when the coroutine is over.
-//! - A poll that takes as long as [`Builder::long_poll`](crate::Builder::long_poll) says is an event, level `WARN`, in the coroutine's span: its
-//!   worker had no turn for anything more urgent meanwhile.
-//! - [`blocked`] tells of a poll that has not ended yet, if [`Builder::on_blocked`](crate::Builder::on_blocked) is given it.
+//! - [`blocked`] makes an event, level `WARN`, of each worker that is held up inside one poll, if [`Builder::on_blocked`](crate::Builder::on_blocked) is
+//!   given it.
 //! - [`spawn_blocking`](crate::spawn_blocking) runs its work in the span in which it is called.
 //!
 //! Spans of other crates live across polls as they do with other runtimes: use `tracing::Instrument` rather than a guard that is held across an
@@ -13,18 +12,14 @@
 use std::any::type_name;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use corank::{Priority, SpawnError, current};
 use pin_project_lite::pin_project;
 use tracing::instrument::{Instrument, Instrumented};
-use tracing::{Level, Span, debug_span, enabled, event, field};
+use tracing::{Level, Span, debug_span, event, field};
 
 use crate::overseer::Blocked;
 use crate::runtime::{Handle, JoinHandle};
-
-/// How long a poll may take, unless the builder says otherwise.
-pub(crate) const LONG_POLL: Duration = Duration::from_millis(10);
 
 /// As [`spawn`](crate::spawn), with a name for the coroutine's span.
 ///
@@ -39,7 +34,7 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     let runtime = Handle::current().ok_or(SpawnError::NotRunning)?;
-    let future = coroutine(name, priority, runtime.0.long_poll, future);
+    let future = coroutine(name, priority, future);
     runtime.0.executor.spawn(priority, future)
 }
 
@@ -68,10 +63,9 @@ pub fn blocked(blocked: &Blocked) {
 }
 
 pin_project! {
-    /// A coroutine whose polls are timed.
-    pub(crate) struct Timed<F> {
-        limit: Duration,
-        identified: bool,
+    /// A coroutine whose span has its identifier, from its first poll on.
+    pub(crate) struct Identified<F> {
+        is_identified: bool,
         #[pin]
         future: F,
     }
@@ -79,29 +73,20 @@ pin_project! {
 
 /// The name of the type inside of what [`coroutine`] makes, as far as it can be told from the name of the whole.
 pub(crate) fn name_within(name: &'static str) -> &'static str {
-    let timed = name.strip_prefix("tracing::instrument::Instrumented<");
-    let inner = timed.and_then(|timed| timed.strip_prefix("corank_linux::trace::Timed<"));
+    let outer = name.strip_prefix("tracing::instrument::Instrumented<");
+    let inner = outer.and_then(|outer| outer.strip_prefix("corank_linux::trace::Identified<"));
     inner
         .and_then(|inner| inner.strip_suffix(">>"))
         .unwrap_or(name)
 }
 
 /// A coroutine that has no name of its own.
-pub(crate) fn unnamed<F: Future>(
-    priority: Priority,
-    limit: Duration,
-    future: F,
-) -> Instrumented<Timed<F>> {
-    coroutine(type_name::<F>(), priority, limit, future)
+pub(crate) fn unnamed<F: Future>(priority: Priority, future: F) -> Instrumented<Identified<F>> {
+    coroutine(type_name::<F>(), priority, future)
 }
 
 /// A coroutine in its span.
-fn coroutine<F: Future>(
-    name: &str,
-    priority: Priority,
-    limit: Duration,
-    future: F,
-) -> Instrumented<Timed<F>> {
+fn coroutine<F: Future>(name: &str, priority: Priority, future: F) -> Instrumented<Identified<F>> {
     let span = debug_span!(
         target: "corank",
         "coroutine",
@@ -109,37 +94,24 @@ fn coroutine<F: Future>(
         level = priority.level(),
         id = field::Empty,
     );
-    let timed = Timed {
-        limit,
-        identified: false,
+    let identified = Identified {
+        is_identified: false,
         future,
     };
-    timed.instrument(span)
+    identified.instrument(span)
 }
 
-impl<F: Future> Future for Timed<F> {
+impl<F: Future> Future for Identified<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        if !*this.identified
+        if !*this.is_identified
             && let Some(id) = current()
         {
-            *this.identified = true;
+            *this.is_identified = true;
             Span::current().record("id", field::debug(id));
         }
-        let began = enabled!(target: "corank", Level::WARN).then(Instant::now);
-        let result = this.future.poll(cx);
-        if let Some(took) = began.map(|began| began.elapsed())
-            && took >= *this.limit
-        {
-            event!(
-                target: "corank",
-                Level::WARN,
-                took_us = took.as_micros() as u64,
-                "a poll took long: nothing more urgent had a turn; yield_now in between, or spawn_blocking"
-            );
-        }
-        result
+        this.future.poll(cx)
     }
 }

@@ -11,7 +11,6 @@
 //! don't begin to watch: with short polls, as in most servers, each event would call one of them for a single poll, and that costs
 //! more than the poll.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
@@ -175,10 +174,5 @@ fn take_in(worker: &Worker<'_>, findings: &mut Findings) {
     if findings.is_empty() {
         return;
     }
-    worker.within(|| {
-        for waker in findings.drain() {
-            // Whose waker it is, is not known: one that panics shall not end the worker. The hook has told of it.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-        }
-    });
+    worker.within(|| findings.wake_all());
 }

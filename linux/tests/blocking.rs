@@ -2,13 +2,17 @@
 
 #![cfg(not(loom))]
 
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
+
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use corank_linux::{
-    Blocking, Builder, Priority, current, fs, limit_blocking_threads, reprioritize, spawn_blocking,
+    Blocking, Builder, Priority, current, fs, limit_blocking_threads, reprioritize, spawn,
+    spawn_blocking, yield_now,
 };
 use futures::AsyncWriteExt;
 
@@ -50,11 +54,50 @@ fn the_most_urgent_caller_is_served_first() {
         drop(dropped);
         drop(end);
         busy.await.unwrap();
-        for call in calls {
-            call.await.unwrap();
-        }
+        // Awaited, they would be as urgent as this coroutine.
+        calls.map(Blocking::detach);
+        reprioritize(current().unwrap(), level(60));
+        spawn_blocking(|| ()).await.unwrap();
     });
     assert_eq!(*seen.lock().unwrap(), [3, 20, 20, 50]);
+}
+
+/// A call follows the live level of the coroutine that awaits it: given by itself, or lent by who waits for that one.
+#[test]
+fn a_call_follows_its_caller() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let seen = log.clone();
+    let runtime = Builder::new().workers(1).build().unwrap();
+    runtime.block_on_at(level(1), async move {
+        let (busy, end) = occupy();
+        let caller = |priority: u8| {
+            let log = log.clone();
+            let call = async move {
+                let call = spawn_blocking(move || log.lock().unwrap().push(priority));
+                call.await.unwrap();
+            };
+            spawn(level(priority), call).unwrap()
+        };
+        let callers = [20, 30, 40, 50, 60].map(caller);
+        let me = current().unwrap();
+        // All of them call.
+        reprioritize(me, level(62));
+        yield_now().await;
+        reprioritize(me, level(1));
+        assert!(reprioritize(callers[4].id(), level(10)));
+        assert!(reprioritize(callers[0].id(), level(45)));
+        let [late, second, third, lent, first] = callers;
+        // Who waits for another's handle lends it its level.
+        let waits = spawn(level(5), async move { lent.await.unwrap() }).unwrap();
+        reprioritize(me, level(62));
+        yield_now().await;
+        drop(end);
+        busy.await.unwrap();
+        for handle in [waits, late, second, third, first] {
+            handle.await.unwrap();
+        }
+    });
+    assert_eq!(*seen.lock().unwrap(), [50, 60, 30, 40, 20]);
 }
 
 /// A write that is given up while it waits, and then another one: they don't get into each other's way, and each has its own result.

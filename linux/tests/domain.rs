@@ -2,6 +2,9 @@
 
 #![cfg(all(feature = "domain", not(loom)))]
 
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
+
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 

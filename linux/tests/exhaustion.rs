@@ -3,6 +3,9 @@
 
 #![cfg(not(loom))]
 
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
+
 use std::fs::File;
 use std::io;
 

@@ -2,6 +2,9 @@
 
 #![cfg(not(loom))]
 
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
+
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::future::poll_fn;

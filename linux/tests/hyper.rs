@@ -2,6 +2,9 @@
 
 #![cfg(all(feature = "hyper", not(loom)))]
 
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
+
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -260,7 +260,8 @@ impl Wake for Counts {
 fn no_event_is_forgotten() {
     loom::model(|| {
         // Tried at once: the first attempt may find nothing.
-        let ready = Arc::new(Readiness::new(true));
+        let ready = Arc::new(Readiness::new());
+        ready.begin(1, true);
         let bytes = Arc::new(AtomicUsize::new(0));
         let kernel = {
             let (ready, bytes) = (ready.clone(), bytes.clone());
@@ -268,7 +269,7 @@ fn no_event_is_forgotten() {
                 for _ in 0..2 {
                     bytes.fetch_add(1, Ordering::Release);
                     let mut woken = Vec::new();
-                    ready.announce(false, &mut woken);
+                    assert!(ready.announce(1, false, &mut woken));
                     for waker in woken {
                         waker.wake();
                     }
@@ -280,7 +281,7 @@ fn no_event_is_forgotten() {
         let cx = Context::from_waker(&waker);
         let mut read = 0;
         while read < 2 {
-            match ready.poll_ready(&cx) {
+            match ready.poll_ready(&cx).map(Result::unwrap) {
                 Poll::Ready(seen) => match bytes.swap(0, Ordering::Acquire) {
                     0 => ready.clear(seen),
                     // As from a stream: what doesn't fill the buffer is supposed to be all.

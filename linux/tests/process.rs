@@ -4,6 +4,9 @@
 
 #![cfg(not(loom))]
 
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
+
 use std::future::poll_fn;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;

@@ -2,6 +2,9 @@
 
 #![cfg(not(loom))]
 
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
+
 use std::future::{pending, poll_fn};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -123,9 +126,9 @@ fn a_join_error_is_an_error_like_others() {
 }
 
 #[test]
-#[should_panic(expected = "through and through")]
+#[should_panic(expected = "on purpose, through and through")]
 fn a_panic_goes_through_block_on() {
-    workers(1).block_on(async { panic!("through and through") })
+    workers(1).block_on(async { panic!("on purpose, through and through") })
 }
 
 #[test]

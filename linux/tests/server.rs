@@ -2,6 +2,8 @@
 
 #![cfg(all(feature = "hyper", feature = "tower", not(loom)))]
 
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
 #[path = "../examples/server.rs"]
 #[allow(dead_code, reason = "its `main`")]
 mod server;
@@ -9,11 +11,17 @@ mod server;
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use corank_linux::hyper::Spawner;
 use corank_linux::net::{TcpListener, TcpStream};
 use corank_linux::signal::{Signal, Signals};
 use corank_linux::time::timeout;
 use corank_linux::{Builder, Priority, spawn};
+use futures::future::join_all;
 use futures::{AsyncReadExt, AsyncWriteExt};
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http2;
 
 /// Long enough for any machine: only a failing test waits so long.
 const LONG: Duration = Duration::from_secs(60);
@@ -39,6 +47,26 @@ async fn get(stream: &mut TcpStream, path: &str, header: &str) -> String {
     answer.rsplit_once("\r\n").unwrap().1.trim_end().to_string()
 }
 
+/// Asks for the level over one HTTP/2 connection, with all these headers at once.
+async fn levels_over_http2(stream: TcpStream, headers: &[&str]) -> Vec<String> {
+    let connecting = http2::handshake(Spawner(Priority::DEFAULT), stream);
+    let (mut sender, connection) = connecting.await.unwrap();
+    let connection = spawn(Priority::DEFAULT, connection).unwrap();
+    let ask = |header: &&str| {
+        let request = Request::get("http://test/level").header("priority", *header);
+        sender.send_request(request.body(Empty::<Bytes>::new()).unwrap())
+    };
+    let asked: Vec<_> = headers.iter().map(ask).collect();
+    let mut levels = Vec::new();
+    for answer in join_all(asked).await {
+        let body = answer.unwrap().into_body().collect().await.unwrap();
+        levels.push(String::from_utf8(body.to_bytes().trim_ascii().to_vec()).unwrap());
+    }
+    drop(sender);
+    connection.await.unwrap().unwrap();
+    levels
+}
+
 #[test]
 fn requests_choose_and_the_end_is_graceful() {
     Builder::new().workers(2).build().unwrap().block_on(async {
@@ -59,6 +87,10 @@ fn requests_choose_and_the_end_is_graceful() {
         }
         let report = get(&mut stream, "/report/3000", "Priority: u=1\r\n").await;
         assert!(report.ends_with("at level 48"), "{report}");
+
+        let other = TcpStream::connect(address).await.unwrap();
+        let levels = levels_over_http2(other, &["u=7", "u=0", "i", "u=5, i"]);
+        assert_eq!(timeout(LONG, levels).await.unwrap(), ["56", "0", "24", "40"]);
 
         // The server says that it goes on reading when the handler waits for the rest.
         let mut begun = TcpStream::connect(address).await.unwrap();

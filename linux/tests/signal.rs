@@ -3,6 +3,9 @@
 
 #![cfg(not(loom))]
 
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

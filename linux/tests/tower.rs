@@ -2,6 +2,12 @@
 
 #![cfg(all(feature = "tower", not(loom)))]
 
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
+#[cfg(feature = "hyper")]
+#[path = "tower/http2.rs"]
+mod http2;
+
 use std::convert::Infallible;
 use std::future::{Ready, poll_fn, ready};
 use std::pin::pin;

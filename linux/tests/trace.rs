@@ -1,6 +1,9 @@
-//! What `tracing` is told: spans that live across polls, names, and long polls.
+//! What `tracing` is told: spans that live across polls, names, and workers that are held up.
 
 #![cfg(all(feature = "tracing", not(loom)))]
+
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -86,11 +89,7 @@ fn coroutines_have_spans_and_names() {
     let log = Log::default();
     tracing::subscriber::set_global_default(Registry::default().with(log.clone())).unwrap();
     assert!(tracing::enabled!(Level::DEBUG));
-    let runtime = Builder::new()
-        .workers(2)
-        .long_poll(Duration::MAX)
-        .build()
-        .unwrap();
+    let runtime = Builder::new().workers(2).build().unwrap();
 
     // A span of a guest's lives across polls, on whichever worker; other coroutines' events are not in it.
     runtime.block_on(async {
@@ -145,29 +144,10 @@ fn coroutines_have_spans_and_names() {
     assert!(writes.contains(&span), "{writes}");
     assert!(lines.iter().any(|line| line == "closed coroutine"));
 
-    // A poll is long if it takes as long as the builder says.
-    log.0.lock().unwrap().clear();
-    let strict = Builder::new()
-        .workers(1)
-        .long_poll(Duration::ZERO)
-        .build()
-        .unwrap();
-    strict.block_on(async { yield_now().await });
-    let warnings = |lines: &[String]| lines.iter().filter(|line| line.contains("WARN")).count();
-    let lines = log.lines();
-    assert_eq!(warnings(&lines), 2, "{lines:#?}");
-    assert!(lines[0].starts_with("coroutine{"), "{lines:#?}");
-    log.0.lock().unwrap().clear();
-    runtime.block_on(async { yield_now().await });
-    assert_eq!(warnings(&log.lines()), 0);
-
     // A poll that doesn't end is told of meanwhile.
     log.0.lock().unwrap().clear();
     let hook = corank_linux::trace::blocked;
-    let named = Builder::new()
-        .workers(1)
-        .name("held")
-        .long_poll(Duration::MAX);
+    let named = Builder::new().workers(1).name("held");
     let held = named
         .on_blocked(Duration::from_millis(2), hook)
         .build()

@@ -106,6 +106,11 @@ const TOOLS: &[Tool] = &[
         purpose: "asks a web server for more than it can do",
     },
     Tool {
+        program: "ip",
+        package: "iproute2",
+        purpose: "makes a network for the operating system and its clients",
+    },
+    Tool {
         program: "mosquitto",
         package: "mosquitto",
         purpose: "a broker for the tests of the sensor gateway",

@@ -108,9 +108,10 @@ impl Scheduler {
         }
         seat.current.set(outer);
         self.note_poll_ended(block);
+        let woke_itself = SHARED && seat.has_woken_itself(block);
         if finished {
             self.exit(block, Flags::OUTPUT);
-        } else if block.has(Flags::WOKEN.or(Flags::CANCELLED)) {
+        } else if woke_itself || block.has(Flags::WOKEN.or(Flags::CANCELLED)) {
             if block.has(Flags::CANCELLED) {
                 self.drop_future(block);
             } else {
@@ -128,6 +129,7 @@ impl Scheduler {
     pub(super) fn poll_panicked(&self, seat: &Seat, outer: Option<BlockRef>, panic: Panic) {
         match seat.current.replace(outer) {
             Some(block) if Some(block) != outer => {
+                let _ = seat.has_woken_itself(block);
                 self.note_poll_ended(block);
                 if !block.future_gone.replace(true)
                     && let Some(vtable) = block.vtable.get()

@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::Scheduler;
+use crate::atomic::Ordering;
 use crate::block::NONE;
 #[cfg(feature = "heap")]
 use crate::executor::{Step, SystemView};
@@ -56,13 +57,8 @@ impl Scheduler {
     /// passes the call on when it puts the baton down.
     #[inline]
     fn choose_worker(&self) -> Option<NonNull<Calling>> {
-        // Mostly nothing is ready, or all are busy and can only be left alone.
-        let seats = self.seats.get()?;
-        // SAFETY: as in `seats`.
-        let only = unsafe { seats.as_ref() };
-        let is_alone = only.next.get().is_none();
-        if self.idle.get() == 0 && is_alone && !only.worker().is_some_and(Calling::is_interruptible)
-        {
+        // Mostly all are busy and can only be left alone. Then no other one's seat is looked at: its worker writes there.
+        if self.idle.get() == 0 && self.interrupts.load(Ordering::Relaxed) == 0 {
             return None;
         }
         self.search_worker()
@@ -162,6 +158,9 @@ impl Scheduler {
     pub(crate) fn enter(&self, seat: NonNull<Seat>) {
         // SAFETY: the caller's seat is in its place.
         let this = unsafe { seat.as_ref() };
+        if let Some(worker) = this.worker() {
+            worker.tell_interruptible_to(&self.interrupts);
+        }
         self.held(|| this.next.set(self.seats.replace(Some(seat))));
     }
 

@@ -12,6 +12,8 @@
 #[allow(unreachable_pub, reason = "public in the crate whose part it is")]
 pub(crate) mod served;
 
+pub(crate) mod asserts;
+
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

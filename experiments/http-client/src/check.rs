@@ -2,8 +2,9 @@
 
 use crate::server::{Connection, Server, get};
 use crate::site::{self, LARGE, MIDDLE, MIDDLE_TARGET, URGENT};
-use crate::{faults, hostile, load, programs};
+use crate::{faults, hostile, programs};
 use anyhow::{Context, Result, ensure};
+use corank_client::Tests;
 use std::net::Shutdown;
 use std::thread;
 
@@ -25,19 +26,8 @@ const TESTS: &[(&str, Test)] = &[
 ];
 
 /// Runs all tests, and then lets the server stop.
-pub(crate) fn run(server: &Server, requests: usize) -> Result<bool> {
-    let mut passed = 0;
-    let mut failed = 0;
-    let mut judge = |name: &str, result: Result<()>| match result {
-        Ok(()) => {
-            println!("ok   {name}");
-            passed += 1;
-        }
-        Err(error) => {
-            println!("FAIL {name}: {error:#}");
-            failed += 1;
-        }
-    };
+pub(crate) fn run(server: &Server) -> Result<bool> {
+    let mut tests = Tests::default();
     // As much memory as it will ever have: as many connections as it takes, all at once, and everything once.
     hostile::more_than_there_is_room_for(server)?;
     for (_, test) in TESTS {
@@ -46,18 +36,15 @@ pub(crate) fn run(server: &Server, requests: usize) -> Result<bool> {
     let before = server.footprint_at_rest()?;
     let all = TESTS.iter().chain(hostile::TESTS).chain(programs::TESTS);
     for (name, test) in all {
-        judge(name, test(server).and_then(|()| server.settle(&before)));
+        tests.judge(name, test(server).and_then(|()| server.settle(&before)));
     }
     let faults = faults::memory_at_every_allocation(server);
-    judge(
+    tests.judge(
         "memory_at_every_allocation",
         faults.and_then(|()| server.settle(&before)),
     );
-    let many = load::many_requests(server, requests).and_then(|()| server.settle(&before));
-    judge(&format!("{requests}_requests"), many);
-    judge("stops_in_order", stops_in_order(server));
-    println!("{passed} passed, {failed} failed");
-    Ok(failed == 0)
+    tests.judge("stops_in_order", stops_in_order(server));
+    Ok(tests.end())
 }
 
 fn files_are_what_they_are(server: &Server) -> Result<()> {
@@ -349,7 +336,7 @@ fn as_a_browser_does(server: &Server) -> Result<()> {
 }
 
 /// What is under way is finished, what is idle ends, and nobody else gets in.
-fn stops_in_order(server: &Server) -> Result<()> {
+pub(crate) fn stops_in_order(server: &Server) -> Result<()> {
     let mut idle = server.connect()?;
     idle.fetch(URGENT, &site::content(URGENT))?;
     let mut busy = server.connect()?;

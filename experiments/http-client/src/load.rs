@@ -1,8 +1,10 @@
 //! Many requests.
 
+use crate::check::stops_in_order;
 use crate::server::Server;
 use crate::site::{self, BULK, MIDDLE, MIDDLE_TARGET, URGENT};
 use anyhow::{Context, Result, ensure};
+use corank_client::Tests;
 use std::thread;
 
 /// Clients at a time.
@@ -10,8 +12,26 @@ const CLIENTS: usize = 16;
 /// Requests on one connection.
 const BY_CONNECTION: usize = 50;
 
-/// So many requests by [`CLIENTS`] clients, on many connections; each answer is compared. Afterwards the server has counted them all.
-pub(crate) fn many_requests(server: &Server, requests: usize) -> Result<()> {
+/// So many clients at a time bring all memory of the server and the kernel to a size that [`CLIENTS`] never need.
+const TO_BEGIN_WITH: usize = 3 * CLIENTS;
+
+/// So many requests; then the server has as much in use as before them, and stops.
+///
+/// They want a server that has had no other clients. QEMU takes a connection before the machine does, and goes on trying for more than a
+/// minute to pass on what came when the machine had no room: also what a client had sent that is gone. Such a request is answered and
+/// counted some time, to nobody, and the tests with more clients than there is room for leave some.
+pub(crate) fn run(server: &Server, requests: usize) -> Result<bool> {
+    let mut tests = Tests::default();
+    many_requests(server, TO_BEGIN_WITH, TO_BEGIN_WITH * BY_CONNECTION)?;
+    let before = server.footprint_at_rest()?;
+    let many = many_requests(server, CLIENTS, requests).and_then(|()| server.settle(&before));
+    tests.judge(&format!("{requests}_requests"), many);
+    tests.judge("stops_in_order", stops_in_order(server));
+    Ok(tests.end())
+}
+
+/// So many requests by so many clients, on many connections; each answer is compared. Afterwards the server has counted them all.
+fn many_requests(server: &Server, clients: usize, requests: usize) -> Result<()> {
     let before = server.status()?["answered"];
     let client = |count: usize| -> Result<()> {
         let urgent = site::content(URGENT);
@@ -32,9 +52,9 @@ pub(crate) fn many_requests(server: &Server, requests: usize) -> Result<()> {
         Ok(())
     };
     thread::scope(|scope| {
-        let running: Vec<_> = (0..CLIENTS)
+        let running: Vec<_> = (0..clients)
             .map(|number| {
-                let share = requests * (number + 1) / CLIENTS - requests * number / CLIENTS;
+                let share = requests * (number + 1) / clients - requests * number / clients;
                 scope.spawn(move || client(share).with_context(|| format!("client {number}")))
             })
             .collect();
@@ -45,9 +65,8 @@ pub(crate) fn many_requests(server: &Server, requests: usize) -> Result<()> {
     // An answer counts when its coroutine goes on, which may be after the client has it.
     server.footprint_at_rest()?;
     let answered = server.status()?["answered"] - before;
-    // Maybe more: QEMU passes on what clients have sent that are gone, when the machine has not answered at first.
     ensure!(
-        answered >= requests as u64,
+        answered == requests as u64,
         "the server has counted {answered} answers"
     );
     Ok(())

@@ -1,11 +1,12 @@
-//! Clients of `http-server`, the operating system's web server, which is reached through two ports of this computer: the one of its
-//! clients, and the one of its orders.
+//! Clients of `http-server`, the operating system's web server, which is reached at two addresses: that of its
+//! clients, and that of its orders.
 //!
 //! - `corank-http-client site FOLDER` makes the files that the server must have;
-//! - `corank-http-client check PORT CONTROL REQUESTS` tests it with clients of every kind, and then with so many requests; prints a line for
-//!   each test, and ends with 1 if one fails. The server stops;
-//! - `corank-http-client kill PORT CONTROL` lets it end in the middle of its work;
-//! - `corank-http-client levels PORT CONTROL REQUESTS` measures how long so many urgent requests take, alone and beside others.
+//! - `corank-http-client check SITE CONTROL` tests it with clients of every kind; prints a line for each test, and ends with 1 if one fails. The
+//!   server stops;
+//! - `corank-http-client load SITE CONTROL REQUESTS` does the same with so many requests;
+//! - `corank-http-client kill SITE CONTROL` lets it end in the middle of its work;
+//! - `corank-http-client levels SITE CONTROL REQUESTS` measures how long so many urgent requests take, alone and beside others.
 //!
 //! Every byte that comes back is compared. After each test the server must have as much in use as before it: frames, coroutines, calls,
 //! files, sockets. Nothing waits for a time to pass, but for the server's own limits; what hangs is ended by the time limits of its sockets.
@@ -21,42 +22,31 @@ mod server;
 mod site;
 
 use anyhow::{Context, Result, bail};
+use corank_client::address;
 use server::Server;
 use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: corank-http-client site FOLDER
-   or: corank-http-client check|levels PORT CONTROL REQUESTS
-   or: corank-http-client kill PORT CONTROL";
+   or: corank-http-client load|levels SITE CONTROL REQUESTS
+   or: corank-http-client check|kill SITE CONTROL";
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    corank_client::main(run)
 }
 
-fn run() -> Result<bool> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let number = |text: &str| -> Result<u16> {
-        text.parse()
-            .with_context(|| format!("`{text}` is not a port"))
-    };
+fn run(words: &[&str]) -> Result<bool> {
     let count = |text: &str| -> Result<usize> { text.parse().context("the number of requests") };
-    let server = |port: &str, control: &str| -> Result<Server> {
-        Ok(Server::new(number(port)?, number(control)?))
+    let server = |site: &str, control: &str| -> Result<Server> {
+        Ok(Server::new(address(site)?, address(control)?))
     };
-    match words[..] {
+    match *words {
         ["site", folder] => site::make(Path::new(folder)).map(|()| true),
-        ["check", port, control, requests] => check::run(&server(port, control)?, count(requests)?),
-        ["kill", port, control] => faults::kill(&server(port, control)?),
-        ["levels", port, control, requests] => {
-            levels::run(&server(port, control)?, count(requests)?)
+        ["check", site, control] => check::run(&server(site, control)?),
+        ["load", site, control, requests] => load::run(&server(site, control)?, count(requests)?),
+        ["kill", site, control] => faults::kill(&server(site, control)?),
+        ["levels", site, control, requests] => {
+            levels::run(&server(site, control)?, count(requests)?)
         }
         _ => bail!(USAGE),
     }

@@ -24,7 +24,7 @@ fn run(program: &str, arguments: &[&str]) -> Result<Vec<u8>> {
 }
 
 fn curl(server: &Server) -> Result<()> {
-    let site = format!("http://127.0.0.1:{}", server.port);
+    let site = format!("http://{}", server.site);
     let url = |target: &str| format!("{site}{target}");
     let quiet = ["--silent", "--show-error", "--fail", "--max-time", "60"];
     let curl = |arguments: &[&str]| run("curl", &[&quiet[..], arguments].concat());
@@ -67,7 +67,7 @@ fn curl(server: &Server) -> Result<()> {
 
 /// As many requests as it can for a short time: all must be answered well.
 fn wrk(server: &Server) -> Result<()> {
-    let url = format!("http://127.0.0.1:{}{URGENT}", server.port);
+    let url = format!("http://{}{URGENT}", server.site);
     let said = run("wrk", &["-t2", "-c32", "-d2s", "--timeout", "30s", &url])?;
     let said = String::from_utf8(said)?;
     ensure!(

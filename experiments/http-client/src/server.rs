@@ -1,9 +1,10 @@
 //! The server, as a client sees it.
 
 use anyhow::{Context, Result, bail, ensure};
+use corank_client::connect;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{SocketAddrV4, TcpStream};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,11 +13,11 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// How long what is over may be on its way out. The kernel keeps no connection for longer that nobody has open.
 const SETTLING: Duration = Duration::from_secs(90);
 
-/// Where the server is reached.
+/// The server, by where its clients and its orders reach it.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) port: u16,
-    control: u16,
+    pub(crate) site: SocketAddrV4,
+    control: SocketAddrV4,
     /// The connection of the orders, while there is one.
     orders: Mutex<Option<BufReader<TcpStream>>>,
 }
@@ -49,15 +50,6 @@ impl Answer {
     pub(crate) fn closes(&self) -> bool {
         self.field("connection") == "close"
     }
-}
-
-fn open(port: u16) -> Result<TcpStream> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
-        .with_context(|| format!("can't connect to port {port}"))?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    stream.set_write_timeout(Some(LIMIT))?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }
 
 /// A request for a path.
@@ -164,9 +156,9 @@ impl Connection {
 }
 
 impl Server {
-    pub(crate) fn new(port: u16, control: u16) -> Self {
+    pub(crate) fn new(site: SocketAddrV4, control: SocketAddrV4) -> Self {
         Self {
-            port,
+            site,
             control,
             orders: Mutex::new(None),
         }
@@ -174,7 +166,7 @@ impl Server {
 
     /// A connection that QEMU has taken. It lets no more than two wait; Linux would try the third again after a second.
     pub(crate) fn connect(&self) -> Result<Connection> {
-        let connection = Connection(BufReader::new(open(self.port)?));
+        let connection = Connection(BufReader::new(connect(self.site, LIMIT)?));
         // QEMU looks at all its sockets in turn: when it has passed this on, it has seen the connection as well.
         self.order("hello")?;
         Ok(connection)
@@ -185,7 +177,7 @@ impl Server {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         let mut control = match orders.take() {
             Some(control) => control,
-            None => BufReader::new(open(self.control)?),
+            None => BufReader::new(connect(self.control, LIMIT)?),
         };
         control
             .get_mut()

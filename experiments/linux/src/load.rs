@@ -10,6 +10,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::processors::{self, Processors};
+use crate::takes::Take;
+
 /// Bytes of a request: its number.
 pub(crate) const REQUEST: usize = 4;
 /// Work after which a handler lets others run: short requests never do.
@@ -43,6 +46,13 @@ impl Shape {
     }
 }
 
+/// What comes in the first part of a take is served, and not counted: until then there is no more than what has just come.
+const WARM_UP: Duration = Duration::from_millis(10);
+/// How long requests come.
+pub(crate) const TAKE: Duration = Duration::from_millis(60);
+/// Until the server has accepted all connections and rests.
+const SETTLE: Duration = Duration::from_millis(20);
+
 /// Rounds of [`work`] in a microsecond.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace(f64);
@@ -57,20 +67,29 @@ pub(crate) struct Request {
 
 pub(crate) struct Load {
     pub(crate) shape: Shape,
-    pub(crate) percent: u32,
-    time: Duration,
+    processors: Processors,
     pub(crate) requests: Vec<Request>,
     pub(crate) slice: u64,
     start: OnceLock<Instant>,
     begun: AtomicU64,
     /// When each was finished, in nanoseconds from the beginning; 0 if it was not.
     finished: Vec<AtomicU64>,
+    /// How long the client's and the server's threads were ready to run and had no processor, in nanoseconds.
+    lost: AtomicU64,
 }
 
 /// Numbers that look random: xorshift64*, seeded.
 struct Random(u64);
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Self(0x9E37_79B9_7F4A_7C15 ^ (seed + 1))
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 32) % bound
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -81,6 +100,49 @@ impl Random {
     /// Above 0, up to 1.
     fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Which requests are long: one at random of each [`LONG_EVERY`] of a group, so that their share is the same in every run. If it were left to
+/// chance, among the few requests of a level with little load more than one in a hundred would be long now and then, and the 99th percentile
+/// would be the length of a long one.
+pub(crate) struct Mixture {
+    random: Random,
+    groups: Vec<Group>,
+}
+
+struct Group {
+    /// How many of the next [`LONG_EVERY`] there have been.
+    count: u64,
+    /// Which of them is long.
+    long: u64,
+}
+
+impl Mixture {
+    /// For as many groups as are wanted; the first of each begins anywhere.
+    pub(crate) fn new(groups: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let groups = (0..groups)
+            .map(|_| Group {
+                count: random.below(LONG_EVERY),
+                long: random.below(LONG_EVERY),
+            })
+            .collect();
+        Self { random, groups }
+    }
+
+    /// Whether the next one of this group is long.
+    fn is_long(&mut self, group: usize) -> bool {
+        let group = &mut self.groups[group];
+        let is_long = group.count == group.long;
+        group.count += 1;
+        if group.count == LONG_EVERY {
+            *group = Group {
+                count: 0,
+                long: self.random.below(LONG_EVERY),
+            };
+        }
+        is_long
     }
 }
 
@@ -105,23 +167,35 @@ pub(crate) fn calibrate() -> Pace {
 }
 
 impl Load {
-    /// `percent` of what one worker can do.
-    pub(crate) fn new(shape: Shape, percent: u32, time: Duration, pace: Pace, seed: u64) -> Self {
+    /// `percent` of what one worker can do, for one [take](TAKE).
+    pub(crate) fn new(
+        shape: Shape,
+        percent: u32,
+        processors: Processors,
+        pace: Pace,
+        seed: u64,
+        mixture: &mut Mixture,
+    ) -> Self {
         let rounds = |time: Duration| (time.as_secs_f64() * 1e6 * pace.0) as u64;
         let share = 1.0 / LONG_EVERY as f64;
         let mean = SHORT.as_secs_f64() * (1.0 - share) + LONG.as_secs_f64() * share;
         let rate = f64::from(percent) / 100.0 / mean;
-        let mut random = Random(0x9E37_79B9_7F4A_7C15 ^ (seed + 1));
+        let mut random = Random::new(seed);
         let (mut due, mut requests) = (0.0, Vec::new());
         loop {
             due -= random.unit().ln() / rate;
-            if due >= time.as_secs_f64() {
+            if due >= TAKE.as_secs_f64() {
                 break;
             }
-            let is_long = random.next() >> 32 & 0xFFFF < 0x1_0000 / LONG_EVERY;
-            let level = match shape {
-                Shape::TwoClass => usize::from(is_long),
-                Shape::EightLevels => (random.next() >> 40) as usize % 8,
+            let (level, is_long) = match shape {
+                Shape::TwoClass => {
+                    let is_long = mixture.is_long(0);
+                    (usize::from(is_long), is_long)
+                }
+                Shape::EightLevels => {
+                    let level = random.below(8) as usize;
+                    (level, mixture.is_long(level))
+                }
             };
             requests.push(Request {
                 due: Duration::from_secs_f64(due),
@@ -132,13 +206,13 @@ impl Load {
         let finished = requests.iter().map(|_| AtomicU64::new(0)).collect();
         Self {
             shape,
-            percent,
-            time,
+            processors,
             requests,
             slice: rounds(SLICE),
             start: OnceLock::new(),
             begun: AtomicU64::new(0),
             finished,
+            lost: AtomicU64::new(0),
         }
     }
 
@@ -162,6 +236,7 @@ impl Load {
     /// Sends all requests, each when it is due, on one connection for each level. What a full connection doesn't take is lost: its time
     /// runs to the end.
     pub(crate) fn send(&self, server: SocketAddr) {
+        self.processors.be_client();
         let mut connections: Vec<TcpStream> = (0..self.shape.levels())
             .map(|level| {
                 let mut connection = TcpStream::connect(server).expect("the server listens");
@@ -174,7 +249,8 @@ impl Load {
                 connection
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(SETTLE);
+        let lost = processors::lost();
         let begin = self.now();
         self.begun.store(begin, Ordering::Relaxed);
         for (number, request) in self.requests.iter().enumerate() {
@@ -188,39 +264,63 @@ impl Load {
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
             }
         }
-        let end = begin + self.time.as_nanos() as u64;
+        let end = begin + TAKE.as_nanos() as u64;
         while self.now() < end {
             std::hint::spin_loop();
         }
+        let lost = processors::lost().saturating_sub(lost);
+        self.lost.store(lost.as_nanos() as u64, Ordering::Relaxed);
+        self.processors.be_server();
     }
 
-    /// How long each request of a level took, in microseconds; one that was not served, until the end.
-    pub(crate) fn latencies(&self, level: usize) -> Vec<f64> {
-        let end = self.time.as_nanos() as u64;
-        let of_level = self.requests.iter().zip(&self.finished);
-        of_level
-            .filter(|(request, _)| request.level == level)
-            .map(|(request, finished)| {
-                let finished = match finished.load(Ordering::Relaxed) {
-                    0 => end,
-                    finished => finished.min(end),
-                };
-                finished.saturating_sub(request.due.as_nanos() as u64) as f64 / 1e3
-            })
-            .collect()
+    /// What this take has given so far.
+    pub(crate) fn take(&self) -> Take {
+        let levels = self.shape.levels();
+        let mut take = Take {
+            lost: Duration::from_nanos(self.lost.load(Ordering::Relaxed)),
+            latencies: vec![Vec::new(); levels],
+            served: vec![0; levels],
+        };
+        for (request, finished) in self.requests.iter().zip(&self.finished) {
+            if request.due < WARM_UP {
+                continue;
+            }
+            // One that was not served took until the end.
+            let end = TAKE.as_nanos() as u64;
+            let finished = match finished.load(Ordering::Relaxed) {
+                0 => end,
+                finished => finished.min(end),
+            };
+            let latency = finished.saturating_sub(request.due.as_nanos() as u64);
+            take.latencies[request.level].push(latency as f64 / 1e3);
+            take.served[request.level] += usize::from(finished < end);
+        }
+        take
     }
+}
 
-    /// Requests of a level that were served in time, per second.
-    pub(crate) fn throughput(&self, level: usize) -> f64 {
-        let end = self.time.as_nanos() as u64;
-        let served = self
-            .requests
-            .iter()
-            .zip(&self.finished)
-            .filter(|(request, finished)| {
-                let finished = finished.load(Ordering::Relaxed);
-                request.level == level && finished > 0 && finished <= end
-            });
-        served.count() as f64 / self.time.as_secs_f64()
+/// For how long each take counts.
+pub(crate) fn counted() -> Duration {
+    TAKE - WARM_UP
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_so_many_is_long() {
+        let mut mixture = Mixture::new(2, 7);
+        let mut places = Vec::new();
+        for _ in 0..50 {
+            let of_these: Vec<u64> = (0..LONG_EVERY).filter(|_| mixture.is_long(1)).collect();
+            // A window of as many may have the end of one group and the beginning of the next.
+            assert!(of_these.len() <= 2);
+            places.extend(of_these);
+        }
+        assert!((49..=51).contains(&places.len()));
+        places.sort_unstable();
+        places.dedup();
+        assert!(places.len() > 25, "they come at random");
     }
 }

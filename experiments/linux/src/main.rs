@@ -3,6 +3,9 @@
 //! Every point is measured by all models in turn, run after run, so that a ratio of medians means something on a machine that has
 //! other things to do. One line per figure: `@row {json}`.
 //!
+//! Requests come in short *takes*, each to a server that has just been started. The half of a model's takes counts in which its threads
+//! and the client were held up least by other programs (see [`takes`]).
+//!
 //! - `two-class`: 99.5 % of the requests take 10 µs and are urgent (level 0); 0.5 % take 5 ms (level 1).
 //! - `eight-levels`: the same mixture of lengths on each of eight levels.
 //! - `hello`: a hyper server that says hello, as many requests as it can, by `wrk` where that is installed.
@@ -12,14 +15,17 @@ mod hello;
 mod load;
 mod models;
 mod operations;
+mod processors;
+mod takes;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use load::{Load, Shape};
-use models::Model;
+use load::{Load, Mixture, Pace, Shape};
+use processors::Processors;
 use serde_json::{Map, Value, json};
+use takes::Take;
 
 /// Urgent requests in one Linux process, beside other runtimes.
 #[derive(Parser)]
@@ -36,31 +42,36 @@ struct Options {
 const LOADS: &[u32] = &[10, 50, 80, 100, 150, 200];
 const QUICK_LOADS: &[u32] = &[10, 150];
 
-/// At so few percent and below there are so few requests that one in a hundred of a level would be two or three: it is measured for longer.
+/// At so few percent and below there are so few requests that one in a hundred of a level would be two or three: there are more takes.
 const FEW: u32 = 10;
-const LONGER: u32 = 4;
+const MORE: u64 = 4;
+/// Takes of a point have seeds of their own.
+const MOST_TAKES: u64 = 1000;
 
 fn main() {
     let options = Options::parse();
     let wanted = |part: &str| options.only.as_deref().is_none_or(|only| only == part);
-    let (loads, runs, time) = if options.quick {
-        (QUICK_LOADS, 3, Duration::from_millis(700))
+    let (loads, runs, takes) = if options.quick {
+        (QUICK_LOADS, 3, 12)
     } else {
-        (LOADS, 5, Duration::from_millis(2000))
+        (LOADS, 5, 36)
     };
+    let processors = Processors::split();
+    // It starts a thread of its own, once. That one is to have every processor: it competes with the server's, and they share one else.
+    async_io::block_on(async_io::Timer::after(Duration::ZERO));
+    processors.be_server();
     let pace = load::calibrate();
     for run in 0..runs {
+        processors.be_server();
         for shape in [Shape::TwoClass, Shape::EightLevels] {
             if wanted(shape.name()) {
                 for &percent in loads {
-                    let time = if percent <= FEW { LONGER * time } else { time };
-                    let load = Arc::new(Load::new(shape, percent, time, pace, u64::from(run)));
-                    for model in models::ALL {
-                        latency(model, &load, run);
-                    }
+                    let takes = if percent <= FEW { MORE * takes } else { takes };
+                    latency(shape, percent, takes, processors, pace, run);
                 }
             }
         }
+        processors.be_anywhere();
         if wanted("hello") {
             hello::measure(run, options.quick);
         }
@@ -85,32 +96,58 @@ fn print(model: &str, run: u32, metric: &str, unit: &str, value: f64, parameters
     println!("@row {}", Value::Object(row));
 }
 
-fn latency(model: &Model, load: &Arc<Load>, run: u32) {
-    load.reset();
-    (model.serve)(load.clone());
-    for priority in 0..load.shape.levels() {
-        let parameters = json!({
-            "op": load.shape.name(), "load": load.percent, "priority": priority, "workers": 1,
-        });
-        let mut latencies = load.latencies(priority);
-        latencies.sort_by(f64::total_cmp);
+/// All takes of one point, by all models in turn.
+fn latency(shape: Shape, percent: u32, takes: u64, processors: Processors, pace: Pace, run: u32) {
+    let mut of_models: Vec<Vec<Take>> = models::ALL.iter().map(|_| Vec::new()).collect();
+    let mut mixture = Mixture::new(shape.levels(), u64::from(run));
+    for number in 0..takes {
+        let seed = u64::from(run) * MOST_TAKES + number;
+        let load = Load::new(shape, percent, processors, pace, seed, &mut mixture);
+        let load = Arc::new(load);
+        for (model, of_model) in models::ALL.iter().zip(&mut of_models) {
+            load.reset();
+            (model.serve)(load.clone());
+            of_model.push(load.take());
+        }
+    }
+    for (model, of_model) in models::ALL.iter().zip(of_models) {
+        report(model.name, shape, percent, run, of_model);
+    }
+}
+
+fn report(model: &str, shape: Shape, percent: u32, run: u32, takes: Vec<Take>) {
+    let (kept, dropped) = takes::halves(takes);
+    let point = |priority: usize| json!({"op": shape.name(), "load": percent, "priority": priority, "workers": 1});
+    for priority in 0..shape.levels() {
+        let latencies = takes::latencies(&kept, priority);
         for (metric, share) in [
             ("latency-p50", 0.5),
             ("latency-p99", 0.99),
             ("latency-p999", 0.999),
         ] {
-            let at =
-                ((latencies.len() as f64 * share) as usize).min(latencies.len().saturating_sub(1));
-            if let Some(&value) = latencies.get(at) {
-                print(model.name, run, metric, "us", value, parameters.clone());
+            if let Some(value) = takes::quantile(&latencies, share) {
+                print(model, run, metric, "us", value, point(priority));
             }
         }
+        let served: usize = kept.iter().map(|take| take.served[priority]).sum();
+        let time = load::counted().as_secs_f64() * kept.len() as f64;
         print(
-            model.name,
+            model,
             run,
             "throughput",
             "1/s",
-            load.throughput(priority),
+            served as f64 / time,
+            point(priority),
+        );
+    }
+    for (which, takes) in [("lost-kept", &kept), ("lost-dropped", &dropped)] {
+        let parameters = json!({"op": shape.name(), "load": percent, "workers": 1});
+        print(
+            model,
+            run,
+            which,
+            "%",
+            100.0 * takes::lost(takes, load::TAKE),
             parameters,
         );
     }

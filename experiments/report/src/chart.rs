@@ -61,6 +61,37 @@ pub(crate) fn dots<'a>(rows: impl Iterator<Item = &'a Row>, x: &str) -> Vec<Dot>
     dots
 }
 
+/// A figure and a name for its file: a line for each model over a parameter, coloured in the models' order. `None` if no row is one of theirs.
+///
+/// # Errors
+/// As [`Chart::to_svg`].
+pub(crate) fn by_model<'a>(
+    title: &str,
+    rows: impl Iterator<Item = &'a Row> + Clone,
+    models: &[&str],
+    (parameter, x): (&str, Axis<'_>),
+    y: Axis<'_>,
+) -> Result<Option<(String, String)>> {
+    let series: Vec<Series> = (models.iter().enumerate())
+        .map(|(style, model)| Series {
+            name: model.to_string(),
+            style,
+            dots: dots(rows.clone().filter(|row| row.model == *model), parameter),
+        })
+        .filter(|series| !series.dots.is_empty())
+        .collect();
+    if series.is_empty() {
+        return Ok(None);
+    }
+    let chart = Chart {
+        title,
+        x,
+        y,
+        series: &series,
+    };
+    Ok(Some((crate::page::file_name(title), chart.to_svg()?)))
+}
+
 /// One line of a chart.
 #[derive(Clone, Debug)]
 pub struct Series {

@@ -228,8 +228,7 @@ pub(crate) mod tests {
                 "runs": [time * 1000.0], "median": time * 1000.0})
         };
         let rows: Vec<_> = points.iter().map(row).collect();
-        serde_json::from_value(serde_json::json!({"experiment": experiment, "commit": "c", "host": {}, "settings": {}, "rows": rows}))
-            .unwrap()
+        crate::sample::document(experiment, &rows)
     }
 
     #[test]

@@ -83,6 +83,7 @@ pub(crate) fn tables(document: &Document) -> Vec<Table> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample;
     use serde_json::json;
 
     /// Model, algorithm, layout, bytes, width, time.
@@ -108,13 +109,10 @@ mod tests {
             row
         };
         let rows: Vec<_> = points.iter().map(row).collect();
-        serde_json::from_value(
-            json!({"experiment": "edge", "commit": "c", "host": {}, "settings": {}, "rows": rows}),
-        )
-        .unwrap()
+        sample::document("edge", &rows)
     }
 
-    fn sample() -> Document {
+    fn measured() -> Document {
         document(&[
             (SEQUENTIAL, "btree-scan", "scattered", 1 << 20, None, 100.0),
             (COROUTINE, "btree-scan", "scattered", 1 << 20, Some(2), 90.0),
@@ -145,7 +143,7 @@ mod tests {
 
     #[test]
     fn targets_count_the_best_width_and_the_worst_point() {
-        let verdicts = verdicts(&sample());
+        let verdicts = verdicts(&measured());
         let named = |beginning: &str| {
             verdicts
                 .iter()
@@ -165,14 +163,9 @@ mod tests {
 
     #[test]
     fn figures_and_tables_show_every_algorithm_that_was_measured() {
-        let document = sample();
-        let names: Vec<String> = figures(&document)
-            .unwrap()
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
+        let document = measured();
         assert_eq!(
-            names,
+            sample::names(&figures(&document).unwrap()),
             [
                 "edge-best-gains",
                 "edge-btree-scan-i16-64-byte-leaves-scattered-gcc-sizes",

@@ -304,6 +304,7 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::{document, names, results};
     use serde_json::json;
 
     fn sample() -> Document {
@@ -323,29 +324,25 @@ mod tests {
             row(SEQUENTIAL, "accuracy", "scattered", 256, 0.97),
             row(COROUTINE, "accuracy", "scattered", 256, 0.97),
         ];
-        serde_json::from_value(
-            json!({"experiment": "gateway", "commit": "c", "host": {}, "settings": {}, "rows": rows}),
-        )
-        .unwrap()
+        document("gateway", &rows)
     }
 
     #[test]
     fn the_worst_point_counts_and_energy_may_be_missing() {
         let verdicts = verdicts(&sample());
-        let seen: Vec<_> = verdicts
-            .iter()
-            .map(|verdict| (verdict.measured, verdict.met()))
-            .collect();
         assert_eq!(
-            seen,
+            results(&verdicts),
             [
-                (Some(1.02), Some(false)),
-                (Some(0.5), Some(true)),
-                (Some(1.0 / 3.0), Some(true)),
-                (None, None),
+                (Some(1.02), Some(false), "S 50, M 100, F 128, ordered, gcc"),
+                (Some(0.5), Some(true), "S 50, M 100, F 2048, scattered, gcc"),
+                (
+                    Some(1.0 / 3.0),
+                    Some(true),
+                    "S 50, M 100, F 128, scattered, gcc"
+                ),
+                (None, None, ""),
             ]
         );
-        assert_eq!(verdicts[1].at, "S 50, M 100, F 2048, scattered, gcc");
     }
 
     #[test]
@@ -355,13 +352,8 @@ mod tests {
         assert_eq!(tables.len(), 2);
         assert_eq!(tables[0].rows[0][4..], ["97.00 %", "97.00 %"]);
         assert_eq!(tables[1].rows.len(), 1);
-        let names: Vec<String> = figures(&document)
-            .unwrap()
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
         assert_eq!(
-            names,
+            names(&figures(&document).unwrap()),
             [
                 "gateway-ordered-gcc-features",
                 "gateway-ordered-gcc-measurements",

@@ -138,11 +138,11 @@ fn dots(document: &Document, metric: &str, wake: &str, model: &str) -> Vec<Dot> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample;
     use serde_json::json;
 
     fn document(rows: &[serde_json::Value]) -> Document {
-        serde_json::from_value(json!({"experiment": "global", "commit": "c", "host": {}, "settings": {}, "rows": rows}))
-            .unwrap()
+        sample::document("global", rows)
     }
 
     fn row(
@@ -182,11 +182,8 @@ mod tests {
             row(STRICT, "latency", ("forger", "believed"), 1, 900.0),
         ]);
         let verdicts = verdicts(&document);
-        let seen: Vec<_> = (verdicts.iter())
-            .map(|verdict| (verdict.measured, verdict.met(), verdict.at.as_str()))
-            .collect();
         assert_eq!(
-            seen,
+            sample::results(&verdicts),
             [
                 (Some(7.0), Some(false), "harts 2, less-urgent"),
                 (Some(0.0), Some(true), "harts 1, nobody"),

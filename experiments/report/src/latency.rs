@@ -1,13 +1,17 @@
 //! Experiment `linux-latency`: urgent requests in one Linux process.
 
+use crate::chart::{self, Axis};
 use crate::document::Document;
 use crate::row::Row;
 use crate::verdict::Verdict;
+use anyhow::Result;
 
 /// What the report says of it.
 pub(crate) const ABOUT: &str = "One worker serves requests that come by a clock, whatever it does: 99.5 % take 10 µs and 0.5 % take 5 ms, and let others run \
      every 20 µs. `load` is in percent of what the worker can do. Latency runs from when a request should have been sent to the \
-     end of its work, in microseconds; of those that were not served, to the end of the run. `two-class`: short ones are level 0, long ones 1. \
+     end of its work, in microseconds; of those that were not served, to the end of a take. Takes are short (60 ms, the first 10 not counted), each to a new server, and of each model's the half counts in \
+     which its threads and the client had to wait least for a processor (`lost-kept`, `lost-dropped`: percent of the time), so that the figures show \
+     the servers rather than what else runs on the machine. Under more than 100 % a server without priorities gets worse the longer a take is. `two-class`: short ones are level 0, long ones 1. \
      `eight-levels`: both on every level. `hello`: a hyper server under `wrk`. The rest: one operation of the scheduler, by workers.";
 
 /// The largest latency under load, beside that without.
@@ -60,46 +64,87 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     latency.into_iter().chain(throughput).collect()
 }
 
+/// In the order of their colours.
+const MODELS: [&str; 4] = ["corank", "tokio", "async-executor", "glommio"];
+
+/// Level 0's latency by load, for each shape of load.
+pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
+    let mut figures = Vec::new();
+    for shape in ["two-class", "eight-levels"] {
+        let rows = document.rows.iter().filter(|row| {
+            row.metric == "latency-p99"
+                && row.text("op") == Some(shape)
+                && row.number("priority") == Some(0.0)
+        });
+        let x = Axis {
+            label: "load, percent of what the worker can do",
+            logarithmic: false,
+        };
+        let y = Axis {
+            label: "µs",
+            logarithmic: true,
+        };
+        let title = format!("Latency of level 0, 99th percentile, {shape}");
+        figures.extend(chart::by_model(&title, rows, &MODELS, ("load", x), y)?);
+    }
+    Ok(figures)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Map, json};
+    use crate::sample::{self, names, results};
+    use serde_json::json;
 
-    #[test]
-    fn load_and_tokio_are_compared() {
-        let row = |model: &str, op: &str, load: u32, value: f64| Row {
-            model: model.into(),
-            parameters: Map::from_iter([
-                ("op".into(), json!(op)),
-                ("load".into(), json!(load)),
-                ("priority".into(), json!(0)),
-                ("workers".into(), json!(1)),
-            ]),
-            metric: if op == "hello" {
-                "throughput"
-            } else {
-                "latency-p99"
-            }
-            .into(),
-            unit: "us".into(),
-            runs: vec![value],
-            median: value,
+    fn row(model: &str, op: &str, load: u32, value: f64) -> serde_json::Value {
+        let metric = if op == "hello" {
+            "throughput"
+        } else {
+            "latency-p99"
         };
-        let document = Document {
-            experiment: "linux-latency".into(),
-            commit: "test".into(),
-            host: Map::default(),
-            settings: Map::default(),
-            rows: vec![
+        json!({"model": model, "op": op, "load": load, "priority": 0, "workers": 1, "metric": metric, "unit": "us",
+            "runs": [value], "median": value})
+    }
+
+    fn document() -> Document {
+        sample::document(
+            "linux-latency",
+            &[
                 row("corank", "two-class", 10, 50.0),
                 row("corank", "two-class", 150, 60.0),
                 row("corank", "eight-levels", 10, 50.0),
                 row("corank", "eight-levels", 150, 100.0),
+                row("tokio", "two-class", 150, 9000.0),
                 row("tokio", "hello", 10, 110.0),
                 row("corank", "hello", 10, 100.0),
             ],
-        };
-        let met: Vec<_> = verdicts(&document).iter().map(Verdict::met).collect();
-        assert_eq!(met, [Some(true), Some(false), Some(false), None]);
+        )
+    }
+
+    #[test]
+    fn load_and_tokio_are_compared() {
+        assert_eq!(
+            results(&verdicts(&document())),
+            [
+                (Some(1.2), Some(true), "tokio's at 150 %: 9000 µs"),
+                (Some(2.0), Some(false), ""),
+                (Some(1.1), Some(false), ""),
+                (None, None, ""),
+            ]
+        );
+    }
+
+    #[test]
+    fn each_shape_of_load_has_a_figure() {
+        let figures = figures(&document()).unwrap();
+        assert_eq!(
+            names(&figures),
+            [
+                "latency-of-level-0-99th-percentile-two-class",
+                "latency-of-level-0-99th-percentile-eight-levels",
+            ]
+        );
+        assert!(figures[0].1.contains("two-class: corank, tokio\""));
+        assert!(figures[1].1.contains("eight-levels: corank\""));
     }
 }

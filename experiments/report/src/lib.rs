@@ -19,6 +19,8 @@ mod machine;
 pub mod page;
 pub mod papers;
 pub mod row;
+#[cfg(test)]
+mod sample;
 mod scheduler;
 mod server;
 pub mod table;

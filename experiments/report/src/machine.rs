@@ -1,8 +1,10 @@
 //! Experiment `linux-machine`: an urgent Linux process beside bulk ones.
 
+use crate::chart::{self, Axis};
 use crate::document::Document;
 use crate::row::Row;
 use crate::verdict::Verdict;
+use anyhow::Result;
 
 /// What the report says of it.
 pub(crate) const ABOUT: &str = "An urgent process does 200 µs of work each millisecond beside bulk processes with 2 or 8 threads, all on two \
@@ -15,6 +17,9 @@ const LATENCY: f64 = 0.1;
 const THROUGHPUT: f64 = 0.9;
 /// What a yield costs in a domain without others, compared with one without a domain, at most.
 const ALONE: f64 = 1.02;
+
+/// In the order of their colours.
+const MODELS: [&str; 5] = ["off", "relaxed", "strict", "nice", "cgroup"];
 
 /// What a domain costs a runtime that is alone in it.
 fn alone(document: &Document) -> Verdict {
@@ -77,41 +82,93 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         .collect()
 }
 
+/// The urgent process's latency and the bulk processes' work beside so many bulk threads, for each model.
+pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
+    let mut figures = Vec::new();
+    for (metric, title, label, logarithmic) in [
+        (
+            "latency-p99",
+            "Urgent process: latency, 99th percentile",
+            "µs",
+            true,
+        ),
+        (
+            "throughput",
+            "Bulk processes: throughput",
+            "chunks of 20 µs per second",
+            false,
+        ),
+    ] {
+        let rows = document.rows.iter().filter(|row| row.metric == metric);
+        let x = Axis {
+            label: "bulk threads on two processors",
+            logarithmic: false,
+        };
+        let y = Axis { label, logarithmic };
+        figures.extend(chart::by_model(title, rows, &MODELS, ("bulk", x), y)?);
+    }
+    Ok(figures)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Map, json};
+    use crate::sample::{self, names, results};
+    use serde_json::json;
+
+    fn row(
+        model: &str,
+        metric: &str,
+        parameter: (&str, serde_json::Value),
+        value: f64,
+    ) -> serde_json::Value {
+        let (name, parameter) = parameter;
+        json!({"model": model, name: parameter, "metric": metric, "unit": "us", "runs": [value], "median": value})
+    }
+
+    fn document() -> Document {
+        let eight = || ("bulk", json!(8));
+        let shared = || ("executor", json!("shared"));
+        sample::document(
+            "linux-machine",
+            &[
+                row("off", "latency-p99", eight(), 20_000.0),
+                row("strict", "latency-p99", eight(), 500.0),
+                row("off", "throughput", eight(), 90.0),
+                row("strict", "throughput", eight(), 60.0),
+                row("off", "instructions", shared(), 100.0),
+                row("strict", "instructions", shared(), 103.0),
+            ],
+        )
+    }
 
     #[test]
     fn strict_is_compared_with_off() {
-        let row = |model: &str, metric: &str, value: f64| Row {
-            model: model.into(),
-            parameters: match metric {
-                "instructions" => Map::from_iter([("executor".into(), json!("shared"))]),
-                _ => Map::from_iter([("bulk".into(), json!(8))]),
-            },
-            metric: metric.into(),
-            unit: "us".into(),
-            runs: vec![value],
-            median: value,
-        };
-        let document = Document {
-            experiment: "linux-machine".into(),
-            commit: "test".into(),
-            host: Map::default(),
-            settings: Map::default(),
-            rows: vec![
-                row("off", "latency-p99", 20_000.0),
-                row("strict", "latency-p99", 500.0),
-                row("off", "throughput", 90.0),
-                row("strict", "throughput", 60.0),
-                row("off", "instructions", 100.0),
-                row("strict", "instructions", 103.0),
-            ],
-        };
-        let verdicts = verdicts(&document);
-        let met: Vec<_> = verdicts.iter().map(Verdict::met).collect();
-        assert_eq!(met, [Some(true), Some(false), Some(false)]);
-        assert_eq!(verdicts[0].measured, Some(0.025));
+        assert_eq!(
+            results(&verdicts(&document())),
+            [
+                (Some(0.025), Some(true), ""),
+                (Some(1.5), Some(false), ""),
+                (Some(1.03), Some(false), ""),
+            ]
+        );
+    }
+
+    #[test]
+    fn figures_show_the_models_that_were_measured() {
+        let figures = figures(&document()).unwrap();
+        assert_eq!(
+            names(&figures),
+            [
+                "urgent-process-latency-99th-percentile",
+                "bulk-processes-throughput",
+            ]
+        );
+        for (_, svg) in &figures {
+            // What is read to those who can't see it.
+            assert!(svg.contains(": off, strict\""), "{svg}");
+        }
+        let nothing = sample::document("linux-machine", &[]);
+        assert!(super::figures(&nothing).unwrap().is_empty());
     }
 }

@@ -83,6 +83,8 @@ pub fn figures(document: &Document) -> Result<Vec<(String, String)>> {
         "edge" => figures = edge::figures(document)?,
         "gateway" => figures = gateway::figures(document)?,
         "global" => figures = global::figures(document)?,
+        "linux-latency" => figures = latency::figures(document)?,
+        "linux-machine" => figures = machine::figures(document)?,
         "tcp-models" => figures = server::figures(document)?,
         "tcp-priority" => figures = levels::figures(document)?,
         _ => {}

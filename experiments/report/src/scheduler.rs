@@ -221,7 +221,7 @@ mod tests {
                 "runs": [value], "median": value})
         };
         let rows: Vec<_> = points.iter().map(row).collect();
-        serde_json::from_value(serde_json::json!({"experiment": "core", "commit": "c", "host": {}, "settings": {}, "rows": rows})).unwrap()
+        crate::sample::document("core", &rows)
     }
 
     #[test]

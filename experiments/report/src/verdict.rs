@@ -143,6 +143,7 @@ mod tests {
     use super::*;
     use crate::compare::COROUTINE;
     use crate::compare::tests::document;
+    use crate::sample::results;
 
     #[test]
     fn targets_are_met_or_missed_or_unknown() {
@@ -154,12 +155,8 @@ mod tests {
             (THREAD_YIELD, 1, 4000, 200.0),
         ];
         let verdicts = verdicts(&document("b", &points)).unwrap();
-        let seen: Vec<_> = verdicts
-            .iter()
-            .map(|verdict| (verdict.measured, verdict.met(), verdict.at.as_str()))
-            .collect();
         assert_eq!(
-            seen,
+            results(&verdicts),
             [
                 (Some(1.5), Some(false), "N 200, blocking"),
                 (Some(0.15), Some(true), ""),

@@ -1,9 +1,10 @@
 //! Tests of the machine's network, against its program `echo-server`.
 
 use anyhow::{Context, Result, bail, ensure};
+use corank_client::{Tests, connect};
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ const LARGE: usize = 4 << 20;
 /// Nothing that works takes so long: a read or write that does fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
-type Test = fn(u16) -> Result<()>;
+type Test = fn(SocketAddrV4) -> Result<()>;
 
 const TESTS: &[(&str, Test)] = &[
     ("connections_at_once", connections_at_once),
@@ -31,44 +32,27 @@ const TESTS: &[(&str, Test)] = &[
 ];
 
 /// Runs all tests, and then lets the machine's program end.
-pub(crate) fn run(echo: u16, orders: u16) -> Result<bool> {
-    let mut failed = 0;
-    let mut judge = |name: &str, result: Result<()>| match result {
-        Ok(()) => println!("ok   {name}"),
-        Err(error) => {
-            println!("FAIL {name}: {error:#}");
-            failed += 1;
-        }
-    };
+pub(crate) fn run(echo: SocketAddrV4, orders: SocketAddrV4) -> Result<bool> {
+    let mut tests = Tests::default();
     for (name, test) in TESTS {
-        judge(name, test(echo));
+        tests.judge(name, test(echo));
     }
-    let mut orders = connect(orders)?;
-    judge("out_of_the_machine", out_of_the_machine(&mut orders));
-    judge(
+    let mut orders = connect(orders, LIMIT)?;
+    tests.judge("out_of_the_machine", out_of_the_machine(&mut orders));
+    tests.judge(
         "nobody_listens_outside",
         nobody_listens_outside(&mut orders),
     );
     orders.write_all(b"end\n")?;
-    println!("{} passed, {failed} failed", TESTS.len() + 2 - failed);
-    Ok(failed == 0)
+    Ok(tests.end())
 }
 
 /// A connection that the server has answered on. QEMU lets no more than two wait to be passed on; Linux would try the third again after
 /// a second.
-fn connect_echo(port: u16) -> Result<TcpStream> {
-    let mut connection = connect(port)?;
+fn connect_echo(server: SocketAddrV4) -> Result<TcpStream> {
+    let mut connection = connect(server, LIMIT)?;
     exchange(&mut connection, 0, 1)?;
     Ok(connection)
-}
-
-fn connect(port: u16) -> Result<TcpStream> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
-        .with_context(|| format!("can't connect to port {port}"))?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    stream.set_write_timeout(Some(LIMIT))?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }
 
 /// What stands at a place of a stream; each stream is another one.
@@ -96,10 +80,10 @@ fn expect_end(connection: &mut TcpStream) -> Result<()> {
     Ok(())
 }
 
-fn connections_at_once(port: u16) -> Result<()> {
+fn connections_at_once(server: SocketAddrV4) -> Result<()> {
     let mut open = Vec::new();
     for number in 0..AT_ONCE {
-        open.push(connect_echo(port).with_context(|| format!("connection {number}"))?);
+        open.push(connect_echo(server).with_context(|| format!("connection {number}"))?);
     }
     for round in 0..3 {
         for (number, connection) in open.iter_mut().enumerate() {
@@ -114,16 +98,16 @@ fn connections_at_once(port: u16) -> Result<()> {
     Ok(())
 }
 
-fn connections_in_series(port: u16) -> Result<()> {
+fn connections_in_series(server: SocketAddrV4) -> Result<()> {
     for number in 0..IN_SERIES {
-        exchange(&mut connect_echo(port)?, number, 1 + number)
+        exchange(&mut connect_echo(server)?, number, 1 + number)
             .with_context(|| format!("connection {number}"))?;
     }
     Ok(())
 }
 
-fn a_large_transfer(port: u16) -> Result<()> {
-    let connection = connect_echo(port)?;
+fn a_large_transfer(server: SocketAddrV4) -> Result<()> {
+    let connection = connect_echo(server)?;
     let mut writer = connection.try_clone()?;
     let sending = thread::spawn(move || -> Result<()> {
         writer.write_all(&message(1, LARGE)).context("sending")?;
@@ -153,9 +137,9 @@ fn receive(mut connection: TcpStream, stream: usize, length: usize) -> Result<()
     Ok(())
 }
 
-fn half_closed(port: u16) -> Result<()> {
+fn half_closed(server: SocketAddrV4) -> Result<()> {
     for number in 0..20 {
-        let mut connection = connect_echo(port)?;
+        let mut connection = connect_echo(server)?;
         connection.write_all(&message(number, 3000))?;
         connection.shutdown(Shutdown::Write)?;
         receive(connection, number, 3000)?;
@@ -163,9 +147,9 @@ fn half_closed(port: u16) -> Result<()> {
     Ok(())
 }
 
-fn broken_off_in_mid_stream(port: u16) -> Result<()> {
+fn broken_off_in_mid_stream(server: SocketAddrV4) -> Result<()> {
     for number in 0..BROKEN_OFF {
-        let mut connection = connect_echo(port)?;
+        let mut connection = connect_echo(server)?;
         connection.write_all(&message(number, 100 * number))?;
         if number % 2 == 0 {
             let mut some = vec![0; 50 * number];
@@ -175,19 +159,19 @@ fn broken_off_in_mid_stream(port: u16) -> Result<()> {
         SockRef::from(&connection).set_linger(Some(Duration::ZERO))?;
     }
     // The server goes on.
-    exchange(&mut connect_echo(port)?, 0, 1000)
+    exchange(&mut connect_echo(server)?, 0, 1000)
 }
 
-fn closed_with_answers_unread(port: u16) -> Result<()> {
+fn closed_with_answers_unread(server: SocketAddrV4) -> Result<()> {
     for number in 0..BROKEN_OFF {
-        connect_echo(port)?.write_all(&message(number, 5000))?;
+        connect_echo(server)?.write_all(&message(number, 5000))?;
     }
-    exchange(&mut connect_echo(port)?, 0, 1000)
+    exchange(&mut connect_echo(server)?, 0, 1000)
 }
 
 /// Sends until nobody takes any more, because the answers are not read; then reads them.
-fn a_slow_reader(port: u16) -> Result<()> {
-    let mut connection = connect_echo(port)?;
+fn a_slow_reader(server: SocketAddrV4) -> Result<()> {
+    let mut connection = connect_echo(server)?;
     connection.set_nonblocking(true)?;
     let piece = message(0, 1 << 16);
     let mut sent = 0;

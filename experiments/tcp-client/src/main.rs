@@ -1,12 +1,13 @@
 //! `corank-tcp-client check ECHO ORDERS`: tests the network of the operating system in a machine whose program `echo-server` is
-//! reached through these two ports of this computer. Prints a line for each test, and ends with 1 if one fails.
+//! reached at these two addresses. Prints a line for each test, and ends with 1 if one fails.
 //!
-//! `corank-tcp-client models|priority [--quick] HARTS MODEL=PORT...`: measures the machine's program `tcp-server`, whose models are reached
-//! through these ports, and prints a row for each result.
+//! `corank-tcp-client models|priority [--quick] [--part I/N] HARTS MODEL=SERVER...`: measures the machine's program `tcp-server`, whose models are reached
+//! at these addresses, and prints a row for each result. Of `models` the
+//! `I`th of `N` parts, from 1 on, if that is asked for.
 //!
-//! `corank-tcp-client fill HARTS MEMORY MODEL=PORT...`: opens as many connections as each of these models takes, and prints how many that are.
+//! `corank-tcp-client fill HARTS MEMORY MODEL=SERVER...`: opens as many connections as each of these models takes, and prints how many that are.
 //!
-//! `corank-tcp-client load CONNECTIONS ROWS MILLISECONDS WINDOW SECONDS MODEL=PORT...`: one load for each of these models in turn, to look at
+//! `corank-tcp-client load CONNECTIONS ROWS MILLISECONDS WINDOW SECONDS MODEL=SERVER...`: one load for each of these models in turn, to look at
 //! where the time goes: so many connections, matrices of so many rows, a request each so many milliseconds, so many requests of a connection
 //! under way at once, for so many seconds.
 //!
@@ -17,34 +18,34 @@
 mod check;
 mod load;
 mod measure;
+mod stamped;
 
 use anyhow::{Context, Result, bail};
+use corank_client::address;
+use measure::Part;
+use std::net::SocketAddrV4;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: corank-tcp-client check ECHO-PORT ORDERS-PORT
-   or: corank-tcp-client models|priority [--quick] HARTS MODEL=PORT...
-   or: corank-tcp-client fill HARTS MEMORY MODEL=PORT...
-   or: corank-tcp-client load CONNECTIONS ROWS MILLISECONDS WINDOW SECONDS MODEL=PORT...";
+const USAGE: &str = "usage: corank-tcp-client check ECHO ORDERS
+   or: corank-tcp-client models|priority [--quick] [--part I/N] HARTS MODEL=SERVER...
+   or: corank-tcp-client fill HARTS MEMORY MODEL=SERVER...
+   or: corank-tcp-client load CONNECTIONS ROWS MILLISECONDS WINDOW SECONDS MODEL=SERVER...";
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    corank_client::main(run)
 }
 
-fn run() -> Result<bool> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["check", echo, orders] => check::run(port(echo)?, port(orders)?),
+fn run(words: &[&str]) -> Result<bool> {
+    match *words {
+        ["check", echo, orders] => check::run(address(echo)?, address(orders)?),
         [experiment @ ("models" | "priority"), ref rest @ ..] => {
             let (quick, rest) = match rest {
                 ["--quick", rest @ ..] => (true, rest),
                 rest => (false, rest),
+            };
+            let (part, rest) = match rest {
+                ["--part", part, rest @ ..] => (part.parse()?, rest),
+                rest => (Part::WHOLE, rest),
             };
             let [harts, models @ ..] = rest else {
                 bail!(USAGE);
@@ -58,7 +59,7 @@ fn run() -> Result<bool> {
                 servers,
             };
             match experiment {
-                "models" => measure::models(&settings)?,
+                "models" => measure::models(&settings, part)?,
                 _ => measure::priorities(&settings)?,
             }
             measure::end(&settings)?;
@@ -102,15 +103,10 @@ fn run() -> Result<bool> {
     }
 }
 
-fn port(text: &str) -> Result<u16> {
-    text.parse()
-        .with_context(|| format!("`{text}` is not a port"))
-}
-
-fn servers(models: &[&str]) -> Result<Vec<(String, u16)>> {
+fn servers(models: &[&str]) -> Result<Vec<(String, SocketAddrV4)>> {
     let server = |text: &&str| {
         let (model, at) = text.split_once('=').context(USAGE)?;
-        Ok((model.to_string(), port(at)?))
+        Ok((model.to_string(), address(at)?))
     };
     models.iter().map(server).collect()
 }

@@ -1,7 +1,9 @@
 //! Which loads are run, and what is printed of them.
 
 use crate::load::{self, Connection, DEFAULT_LEVEL, Kind, Load, Open, Outcome};
-use anyhow::Result;
+use anyhow::{Context, Result};
+use std::net::SocketAddrV4;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// What the command line says.
@@ -11,8 +13,8 @@ pub(crate) struct Settings {
     pub(crate) quick: bool,
     /// Memory of the machine, for the rows.
     pub(crate) memory: String,
-    /// The models and the ports of this computer that lead to them.
-    pub(crate) servers: Vec<(String, u16)>,
+    /// The models, and where they are reached.
+    pub(crate) servers: Vec<(String, SocketAddrV4)>,
 }
 
 /// How requests follow each other.
@@ -40,32 +42,68 @@ const PACES: [Pace; 3] = [
     },
 ];
 
+/// One of so many parts of a long measurement, each of which takes about as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// From 0 on.
+    number: usize,
+    count: usize,
+}
+
+impl Part {
+    pub(crate) const WHOLE: Self = Self {
+        number: 0,
+        count: 1,
+    };
+
+    /// What this part has of all.
+    fn of<T>(self, all: &[T]) -> &[T] {
+        let at = |number| all.len() * number / self.count;
+        &all[at(self.number)..at(self.number + 1)]
+    }
+}
+
+impl FromStr for Part {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let part = || -> Option<Self> {
+            let (number, count) = text.split_once('/')?;
+            let number = number.parse::<usize>().ok()?.checked_sub(1)?;
+            let count = count.parse().ok()?;
+            (number < count).then_some(Self { number, count })
+        };
+        part().with_context(|| format!("`{text}` is no part: 1/3 is the first of three"))
+    }
+}
+
 /// Seed 002, section 5.1.
-pub(crate) fn models(settings: &Settings) -> Result<()> {
+pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
     let (connections, matrices, seconds, runs): (&[usize], &[u16], u64, u32) = if settings.quick {
         (&[1, 8, 64], &[1, 20], 1, 1)
     } else {
         (&[1, 2, 4, 8, 16, 32, 64, 96, 128], &[1, 15, 20], 2, 3)
     };
-    for run in 0..runs {
-        for Pace { period, window } in PACES {
-            for &rows in matrices {
-                for &count in connections {
-                    for (model, port) in &settings.servers {
-                        let outcome = load::run(&Load {
-                            port: *port,
-                            kinds: vec![Kind::new(DEFAULT_LEVEL, period, window); count],
-                            rows,
-                            duration: Duration::from_secs(seconds),
-                        })?;
-                        let point = format!(
-                            r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"period":{period},"window":{window},"harts":{},"run":{run}"#,
-                            settings.harts
-                        );
-                        show(&point, &outcome.connections, outcome.took);
-                        let each = outcome.memory / count as u64;
-                        row(&point, "bytes-per-connection", "bytes", each as f64);
-                    }
+    let all: Vec<(u32, &Pace)> = (0..runs)
+        .flat_map(|run| PACES.iter().map(move |pace| (run, pace)))
+        .collect();
+    for &(run, &Pace { period, window }) in part.of(&all) {
+        for &rows in matrices {
+            for &count in connections {
+                for (model, server) in &settings.servers {
+                    let outcome = load::run(&Load {
+                        server: *server,
+                        kinds: vec![Kind::new(DEFAULT_LEVEL, period, window); count],
+                        rows,
+                        duration: Duration::from_secs(seconds),
+                    })?;
+                    let point = format!(
+                        r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"period":{period},"window":{window},"harts":{},"run":{run}"#,
+                        settings.harts
+                    );
+                    show(&point, &outcome.connections, outcome.took);
+                    let each = outcome.memory / count as u64;
+                    row(&point, "bytes-per-connection", "bytes", each as f64);
                 }
             }
         }
@@ -84,10 +122,10 @@ pub(crate) struct One {
 }
 
 /// One load for each of the servers.
-pub(crate) fn one(load: &One, servers: &[(String, u16)]) -> Result<()> {
-    for (model, port) in servers {
+pub(crate) fn one(load: &One, servers: &[(String, SocketAddrV4)]) -> Result<()> {
+    for (model, server) in servers {
         let outcome = load::run(&Load {
-            port: *port,
+            server: *server,
             kinds: vec![Kind::new(DEFAULT_LEVEL, load.period, load.window); load.connections],
             rows: load.rows,
             duration: Duration::from_secs(load.seconds),
@@ -111,7 +149,8 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
             let (period, window) = pace(own);
             Kind::new(level(own), period, window)
         };
-        (0..LEVELS).flat_map(|own| [kind(own); EACH]).collect()
+        // In turn: connections begin one behind the other, spread over the period, and so those of each level are, as if they were alone.
+        (0..EACH).flat_map(|_| (0..LEVELS).map(kind)).collect()
     };
     // Two requests under way: one is there while the other is answered.
     let greedy = |level: u8| if level == 0 { (PERIOD, 1) } else { (0, 2) };
@@ -123,16 +162,17 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     ];
     for run in 0..runs {
         for (name, kinds) in &loads {
-            for (model, port) in &settings.servers {
+            for (model, server) in &settings.servers {
                 let Outcome {
                     connections, took, ..
                 } = load::run(&Load {
-                    port: *port,
+                    server: *server,
                     kinds: kinds.clone(),
                     rows: 20,
                     duration: Duration::from_secs(seconds),
                 })?;
                 let mut shown: Vec<u8> = kinds.iter().map(|kind| kind.level).collect();
+                shown.sort_unstable();
                 shown.dedup();
                 for level in shown {
                     let point = format!(
@@ -158,12 +198,12 @@ pub(crate) fn fill(settings: &Settings) -> Result<()> {
     const COUNTED: (usize, usize) = (100, 200);
     const MOST: usize = 4000;
     const LIMIT: Duration = Duration::from_secs(3);
-    for (model, port) in &settings.servers {
+    for (model, server) in &settings.servers {
         let mut open = Open::default();
         let mut coroutines = Vec::new();
-        while open.count() < MOST && open.another(*port, LIMIT) {
+        while open.count() < MOST && open.another(*server, LIMIT) {
             if [COUNTED.0, COUNTED.1].contains(&open.count()) {
-                coroutines.push(load::state(*port)?);
+                coroutines.push(load::state(*server)?);
             }
         }
         let harts = settings.harts;
@@ -194,7 +234,7 @@ pub(crate) fn end(settings: &Settings) -> Result<()> {
     settings
         .servers
         .iter()
-        .try_for_each(|(_, port)| load::end(*port))
+        .try_for_each(|(_, server)| load::end(*server))
 }
 
 fn row(point: &str, metric: &str, unit: &str, value: f64) {
@@ -203,12 +243,6 @@ fn row(point: &str, metric: &str, unit: &str, value: f64) {
 
 fn show(point: &str, connections: &[Connection], took: Duration) {
     let sum = |of: fn(&Connection) -> u64| connections.iter().map(of).sum::<u64>() as f64;
-    let mut latencies: Vec<f64> = connections
-        .iter()
-        .flat_map(|connection| &connection.latencies)
-        .map(|latency| latency.as_secs_f64() * 1e3)
-        .collect();
-    latencies.sort_by(f64::total_cmp);
     row(
         point,
         "throughput",
@@ -227,13 +261,32 @@ fn show(point: &str, connections: &[Connection], took: Duration) {
         "requests",
         sum(|connection| connection.lost),
     );
-    let Some(statistics) = Statistics::of(&latencies) else {
-        return;
+    let spread = |prefix: &str, of: fn(&Connection) -> &[Duration]| {
+        let latencies = connections.iter().flat_map(of);
+        let mut latencies: Vec<f64> = latencies
+            .map(|latency| latency.as_secs_f64() * 1e3)
+            .collect();
+        latencies.sort_by(f64::total_cmp);
+        let Some(statistics) = Statistics::of(&latencies) else {
+            return;
+        };
+        row(
+            point,
+            &format!("{prefix}latency-mean"),
+            "ms",
+            statistics.mean,
+        );
+        row(point, &format!("{prefix}latency-p50"), "ms", statistics.p50);
+        row(point, &format!("{prefix}latency-p99"), "ms", statistics.p99);
+        row(
+            point,
+            &format!("{prefix}jitter"),
+            "ms",
+            statistics.deviation,
+        );
     };
-    row(point, "latency-mean", "ms", statistics.mean);
-    row(point, "latency-p50", "ms", statistics.p50);
-    row(point, "latency-p99", "ms", statistics.p99);
-    row(point, "jitter", "ms", statistics.deviation);
+    spread("", |connection| &connection.latencies);
+    spread("wire-", |connection| &connection.wire_latencies);
 }
 
 /// Of latencies.
@@ -272,6 +325,17 @@ impl Statistics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_make_a_whole() {
+        let all: Vec<u32> = (0..10).collect();
+        assert_eq!(Part::WHOLE.of(&all), all);
+        let parts = ["1/3", "2/3", "3/3"].map(|part| part.parse::<Part>().unwrap());
+        assert_eq!(parts.map(|part| part.of(&all)).concat(), all);
+        for wrong in ["", "1", "0/3", "4/3", "1/0", "a/b"] {
+            assert!(wrong.parse::<Part>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn statistics() {

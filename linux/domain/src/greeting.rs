@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How every greeting begins, in all versions: this, and then the version in four bytes.
-const MAGIC: [u8; 8] = *b"CORANK\0G";
+pub(crate) const MAGIC: [u8; 8] = *b"CORANK\0G";
 /// Bytes of a greeting of this version.
 const LENGTH: usize = 16;
 

@@ -5,6 +5,7 @@ use crate::greeting::{self, Files};
 use crate::memory::{Mapping, Shareable, Writers};
 use crate::page::{Bells, Identity, Page};
 use crate::place::{Name, Place};
+use crate::stranger_tests::{collect_warnings, until, warnings};
 use crate::{Mix, Worker};
 use corank::{Config, Executor, Priority, Step, yield_now};
 use std::os::fd::OwnedFd;
@@ -129,6 +130,7 @@ fn a_page_that_is_written_at_random_harms_nobody() {
         .permissions(mode)
         .tempdir()
         .unwrap();
+    collect_warnings();
     let domain = Domain::named("test").root(root.path()).mix(Mix::Silent);
     let participant = domain.tick(Duration::from_millis(1)).join().unwrap();
     let place = Place {
@@ -146,6 +148,10 @@ fn a_page_that_is_written_at_random_harms_nobody() {
     for round in 0..10 {
         run(&participant, &hostile, seed.wrapping_add(round), 20_000);
     }
+    // It was warned of, once.
+    until("a damaged page is warned of", || {
+        warnings("is damaged") == 1
+    });
     drop(hostile);
     while participant.others() > 0 {
         assert!(

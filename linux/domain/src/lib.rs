@@ -39,6 +39,8 @@ mod peer;
 mod place;
 #[cfg(not(loom))]
 mod shared;
+#[cfg(all(test, not(loom)))]
+mod stranger_tests;
 #[cfg(not(loom))]
 mod watch;
 #[cfg(not(loom))]

@@ -63,27 +63,41 @@ impl<J: Send + 'static> Pool<J> {
         self.arrival.notify_all();
     }
 
-    /// Has a job done.
+    /// Has a job done; returns its number.
     ///
     /// # Errors
     /// There is no thread, and none can be started. Then the job is dropped.
-    pub(super) fn submit(self: &Arc<Self>, priority: Priority, job: J) -> io::Result<()> {
+    pub(super) fn submit(self: &Arc<Self>, priority: Priority, job: J) -> io::Result<u64> {
         let mut state = self.state();
-        let key = (priority, state.arrivals);
+        let number = state.arrivals;
+        let key = (priority, number);
         state.arrivals += 1;
         state.waiting.insert(key, job);
         if state.looking > 0 {
             self.arrival.notify_one();
-            return Ok(());
+            return Ok(number);
         }
         let started = self.start_thread(&mut state);
         if state.threads == 0 {
             let job = state.waiting.remove(&key);
             drop(state);
             drop(job);
-            return started;
+            return started.map(|()| number);
         }
-        Ok(())
+        Ok(number)
+    }
+
+    /// Whether a job on this level has not begun.
+    pub(super) fn waits(&self, priority: Priority, number: u64) -> bool {
+        self.state().waiting.contains_key(&(priority, number))
+    }
+
+    /// A job that has not begun is on another level now, among those of that level in the order of arrival.
+    pub(super) fn move_job(&self, number: u64, from: Priority, to: Priority) {
+        let mut state = self.state();
+        if let Some(job) = state.waiting.remove(&(from, number)) {
+            state.waiting.insert((to, number), job);
+        }
     }
 
     /// Starts a thread, unless there are enough.
@@ -191,9 +205,14 @@ mod tests {
         assert_eq!(pool.state().threads, 20);
         drop(ends);
         for _ in 0..100 {
+            let began = std::time::Instant::now();
+            while pool.state().looking < 20 {
+                assert!(began.elapsed() < LONG, "a job does not end");
+                thread::yield_now();
+            }
             drop(occupy(&pool));
         }
-        assert!(pool.state().threads <= 21, "one for each, and one");
+        assert_eq!(pool.state().threads, 20);
     }
 
     #[test]
@@ -209,6 +228,34 @@ mod tests {
             pool.submit(level(9), Box::new(job)).unwrap();
         }
         barrier.wait();
+    }
+
+    #[test]
+    fn a_job_may_change_its_level_until_it_begins() {
+        let pool = pool();
+        pool.limit(NonZeroUsize::MIN);
+        let end = occupy(&pool);
+        let (tell, told) = mpsc::channel();
+        let submit = |at: u8| {
+            let tell = tell.clone();
+            let job = move || tell.send(at).unwrap();
+            pool.submit(level(at), Box::new(job)).unwrap()
+        };
+        let numbers = [10, 20, 30, 40].map(submit);
+        assert!(pool.waits(level(30), numbers[2]));
+        pool.move_job(numbers[2], level(30), level(0));
+        pool.move_job(numbers[0], level(10), level(20));
+        pool.move_job(numbers[1], level(21), level(1));
+        assert!(!pool.waits(level(30), numbers[2]));
+        drop(tell);
+        end.send(()).unwrap();
+        let order: Vec<_> = told.iter().collect();
+        assert_eq!(
+            order,
+            [30, 10, 20, 40],
+            "one was not where it was said to be"
+        );
+        pool.move_job(numbers[0], level(20), level(0));
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl TcpStream {
         match connect(&stream, &address) {
             Ok(()) => {}
             Err(rustix::io::Errno::INPROGRESS) => {
-                stream.0.writable().await;
+                stream.0.writable().await?;
                 sockopt::socket_error(&stream)??;
             }
             Err(error) => return Err(error.into()),

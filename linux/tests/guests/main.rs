@@ -5,6 +5,8 @@
 
 #![cfg(not(loom))]
 
+#[path = "../../../core/tests/common/asserts.rs"]
+mod asserts;
 mod async_broadcast;
 mod async_lock;
 mod async_stream;

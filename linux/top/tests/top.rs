@@ -2,7 +2,11 @@
 
 use corank::{Config, Executor, Priority, yield_now};
 use corank_domain::{Domain, Mix};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -53,6 +57,68 @@ fn json_tells_what_a_process_does() {
         (&levels[1]["level"], &levels[1]["ready"]),
         (&json!(63), &json!(1))
     );
+}
+
+/// Live, on a terminal: what a process does is drawn, look after look, and in the end the terminal is as it was.
+#[test]
+fn a_terminal_shows_it_live() {
+    let root = private_folder();
+    let domain = Domain::named("test").root(root.path()).mix(Mix::Silent);
+    let participant = domain.process("drawn").join().unwrap();
+    let executor = Executor::with(Config::new().publish_to(participant.publish().unwrap()));
+    executor.spawn(Priority::LEAST_URGENT, yield_now()).unwrap();
+
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let size = Winsize {
+        ws_row: 24,
+        ws_col: 100,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&terminal, size).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let other_end = File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap());
+    let other_end = other_end.unwrap();
+    let mut top = Command::new(env!("CARGO_BIN_EXE_corank"));
+    top.args([
+        "top",
+        "--domain",
+        "test",
+        "--interval",
+        "0.05",
+        "--count",
+        "3",
+        "--root",
+    ])
+    .arg(root.path())
+    .env("TERM", "xterm")
+    .stdin(other_end.try_clone().unwrap())
+    .stdout(other_end.try_clone().unwrap())
+    .stderr(other_end);
+    let mut child = top.spawn().unwrap();
+    // Its ends of the terminal.
+    drop(top);
+    let mut shown = Vec::new();
+    // When nobody has the other end any more, reading ends with an error.
+    let _ = File::from(terminal).read_to_end(&mut shown);
+    assert!(child.wait().unwrap().success());
+    let shown = String::from_utf8_lossy(&shown);
+    // Between words the cursor moves on. The first is the terminal's other screen, the last its own again.
+    for text in [
+        "\x1b[?1049h",
+        "drawn",
+        "strict",
+        "63",
+        "POLLS/s",
+        "\x1b[?1049l",
+    ] {
+        assert!(shown.contains(text), "{text:?} in {shown:?}");
+    }
 }
 
 #[test]

@@ -26,8 +26,11 @@ impl Semaphore {
     }
 
     /// Takes a permit; waits for one.
+    ///
+    /// # Panics
+    /// If the kernel refuses: a call that it serves [by a kernel thread](call::SERVICE_MODEL) has found no stack to wait on.
     pub fn down(&self) {
-        let _ = calls::semaphore_down(self.id);
+        calls::semaphore_down(self.id).expect("memory to wait");
     }
 
     /// [`down`](Self::down) for a coroutine. Dropped, it has taken none.

@@ -3,14 +3,13 @@
 //! In full it takes about a quarter of an hour on an idle machine. It has a part for each compiler and algorithm; what a part printed is kept until all parts have
 //! ended, so that a run that was cut off goes on with the part that it was at.
 
+use super::parts::Parts;
 use super::runner::{Listener, settings};
+use crate::cpp;
 use crate::process;
-use crate::{cpp, repository};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
-use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
 use std::process::Command;
 use std::time::Duration;
 
@@ -40,8 +39,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
         }
         listener.hear(line);
     };
-    let mut kept = Vec::new();
-    let mut resumed = Vec::new();
+    let mut parts = Parts::new("edge");
     for compiler in compilers {
         let preset = format!("edge-{compiler}");
         let folder = cpp::build(&preset, "edge-bench", &mut listener.progress)?;
@@ -52,19 +50,15 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
             if quick {
                 command.arg("--quick");
             }
-            let file = kept_file(&program, &command)?;
-            if let Ok(lines) = fs::read_to_string(&file) {
-                lines.lines().for_each(|line| hear(line, listener));
-                resumed.push(format!("{compiler} {algorithm}"));
-            } else {
-                keep(&file, &run(&command, |line| hear(line, listener))?)?;
+            let name = format!("{compiler} {algorithm}");
+            let arguments: Vec<&OsStr> = command.get_args().collect();
+            match parts.next(&name, &[&program], arguments)? {
+                Some(lines) => lines.lines().for_each(|line| hear(line, listener)),
+                None => parts.keep(&run(&command, |line| hear(line, listener))?)?,
             }
-            kept.push(file);
         }
     }
-    for file in kept {
-        fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
-    }
+    let resumed = parts.end()?;
     Ok(settings(
         quick,
         &["cpp/edge/bench".to_string()],
@@ -100,27 +94,4 @@ fn run(command: &Command, mut hear: impl FnMut(&str)) -> Result<String> {
         finished.tail(20)
     );
     Ok(lines)
-}
-
-/// Where a part's lines are kept: another one for another program or other arguments.
-fn kept_file(program: &Path, command: &Command) -> Result<PathBuf> {
-    let mut hasher = DefaultHasher::new();
-    fs::read(program)
-        .with_context(|| format!("cannot read {}", program.display()))?
-        .hash(&mut hasher);
-    for argument in command.get_args() {
-        argument.hash(&mut hasher);
-    }
-    let name = format!("part-{:016x}.lines", hasher.finish());
-    Ok(repository::root().join("target/edge").join(name))
-}
-
-/// Writes a file as a whole or not at all.
-fn keep(file: &Path, lines: &str) -> Result<()> {
-    let unfinished = file.with_extension("unfinished");
-    let folder = file.parent().expect("the file is in a folder");
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&unfinished, lines))
-        .and_then(|()| fs::rename(&unfinished, file))
-        .with_context(|| format!("cannot write {}", file.display()))
 }

@@ -4,6 +4,7 @@ mod edge;
 mod gateway;
 mod host;
 pub(crate) mod mcu;
+mod parts;
 mod plan;
 mod runner;
 mod tcp;

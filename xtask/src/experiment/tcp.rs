@@ -1,10 +1,11 @@
 //! Experiments `tcp-models` and `tcp-priority`: a server in the operating system, and its client on this computer.
 
 use super::Name;
+use super::parts::Parts;
 use super::runner::{Listener, settings};
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
-use crate::os::client::{self, Meeting};
+use crate::os::client::{self, Link, Meeting};
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -43,6 +44,10 @@ const HARTS: [u32; 4] = [1, 2, 3, 4];
 /// Harts of the machine in which a whole run of `tcp-models` measures the points of a quick run once more: as seed 002 has them.
 const MANY_HARTS: u32 = 4;
 
+/// With the value `user` in this variable of the environment, the client reaches the server through QEMU's user network in any case.
+const NETWORK: &str = "CORANK_NETWORK";
+/// Parts of a whole run of `tcp-models`, each of which takes less than four minutes.
+const PARTS: u32 = 9;
 /// Memory of the machine in which is counted how many connections fit: little, but the archive of all programs has to fit.
 const LITTLE_MEMORY: &str = "96M";
 
@@ -60,68 +65,120 @@ pub(super) fn measure(
     let machine = Machine {
         client: client::build(client::TCP_CLIENT, &mut listener.progress)?,
         image: build::build(&[], None, &mut listener.progress)?,
+        network: link(),
+    };
+    let mut parts = Parts::new("tcp");
+    let mut run = |task: &[&str], models: &[Model], harts, memory| {
+        machine.part(&mut parts, task, models, harts, memory, listener)
     };
     let quickly = [task, "--quick"];
-    let task = if quick { &quickly[..] } else { &[task] };
-    let command = machine.run(task, models, 1, DEFAULT_MEMORY, listener)?;
     let mut harts = 1;
+    if quick {
+        run(&quickly, models, 1, DEFAULT_MEMORY)?;
+    } else if name == Name::TcpModels {
+        for part in 1..=PARTS {
+            let part = format!("{part}/{PARTS}");
+            run(&[task, "--part", &part], models, 1, DEFAULT_MEMORY)?;
+        }
+    } else {
+        run(&[task], models, 1, DEFAULT_MEMORY)?;
+    }
     if name == Name::TcpModels {
         for model in models {
             let model = std::slice::from_ref(model);
-            machine.run(&["fill"], model, 1, LITTLE_MEMORY, listener)?;
+            run(&["fill"], model, 1, LITTLE_MEMORY)?;
         }
         if !quick {
             harts = MANY_HARTS;
-            machine.run(&quickly, models, harts, DEFAULT_MEMORY, listener)?;
+            run(&quickly, models, harts, DEFAULT_MEMORY)?;
         }
     } else if !quick {
         for more in &HARTS[1..] {
             harts = *more;
-            machine.run(task, models, harts, DEFAULT_MEMORY, listener)?;
+            run(&[task], models, harts, DEFAULT_MEMORY)?;
         }
     }
-    Ok(settings(quick, &command, &[("smp", json!(harts))]))
+    let others = [
+        ("smp", json!(harts)),
+        ("network", json!(machine.network.name())),
+        ("parts-of-a-run-that-was-cut-off", json!(parts.end()?)),
+    ];
+    Ok(settings(quick, &server(models), &others))
+}
+
+/// Through which network the client reaches the server, if the environment does not say.
+fn link() -> Link {
+    match std::env::var_os(NETWORK) {
+        Some(wanted) if wanted == "user" => Link::User,
+        _ => Link::best(),
+    }
+}
+
+/// The server's command.
+fn server(models: &[Model]) -> Vec<String> {
+    let names = models.iter().map(|model| model.server.to_string());
+    std::iter::once("tcp-server".to_string())
+        .chain(names)
+        .collect()
 }
 
 /// What is needed for a run.
 struct Machine {
     client: PathBuf,
     image: Image,
+    network: Link,
 }
 
 impl Machine {
-    /// Boots the server with these models, and gives the client its task. Returns the server's command.
-    fn run(
+    /// [`run`](Self::run), unless its lines are known from a run that was cut off; the rows go to the listener.
+    fn part(
         &self,
+        parts: &mut Parts,
         task: &[&str],
         models: &[Model],
         harts: u32,
         memory: &str,
         listener: &mut Listener,
-    ) -> Result<Vec<String>> {
-        listener.progress.say("the server and its client");
-        let names = models.iter().map(|model| model.server.to_string());
-        let server: Vec<String> = ["tcp-server".to_string()]
-            .into_iter()
-            .chain(names)
-            .collect();
+    ) -> Result<()> {
+        let rows: Vec<&str> = models.iter().map(|model| model.row).collect();
+        let files = [&*self.client, &*self.image.kernel, &*self.image.archive];
+        let arguments = (task, rows, harts, memory, self.network);
+        let name = format!("{} on {harts} harts", task.join(" "));
+        listener.progress.say(&name);
+        let lines = match parts.next(&name, &files, arguments)? {
+            Some(lines) => lines,
+            None => {
+                let lines = self.run(task, models, harts, memory)?;
+                parts.keep(&lines)?;
+                lines
+            }
+        };
+        lines.lines().for_each(|line| listener.hear(line));
+        Ok(())
+    }
+
+    /// Boots the server with these models, and gives the client its task. Returns what that printed.
+    fn run(&self, task: &[&str], models: &[Model], harts: u32, memory: &str) -> Result<String> {
+        let server = server(models);
         let ports: Vec<u16> = models.iter().map(|model| model.port).collect();
         let met = Meeting {
             smp: harts,
             memory,
             limit: LIMIT,
             disk: None,
+            network: self.network,
             server: server.clone(),
             listeners: models.len(),
             ports: &ports,
-            client: &|ports| {
+            client: &|servers| {
                 let mut arguments: Vec<String> = task.iter().map(|word| word.to_string()).collect();
                 arguments.push(harts.to_string());
                 if task == ["fill"] {
                     arguments.push(memory.to_string());
                 }
-                let servers = models.iter().zip(ports);
-                arguments.extend(servers.map(|(model, port)| format!("{}={port}", model.row)));
+                let servers = models.iter().zip(servers);
+                let named = servers.map(|(model, server)| format!("{}={server}", model.row));
+                arguments.extend(named);
                 arguments
             },
         }
@@ -140,9 +197,6 @@ impl Machine {
             ended.code,
             met.printed
         );
-        for line in String::from_utf8_lossy(&met.client.stdout).lines() {
-            listener.hear(line);
-        }
-        Ok(server)
+        Ok(String::from_utf8_lossy(&met.client.stdout).into_owned())
     }
 }

@@ -146,7 +146,10 @@ impl Boot {
         command
             .arg("-append")
             .arg(quote::command_line(&self.command));
-        command
+        match &self.network {
+            Some(network) => network.enter(command),
+            None => command,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::progress::Progress;
 use crate::toolchain::host_cargo;
 use crate::{process, repository};
 use anyhow::{Context, Result, bail, ensure};
+use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
@@ -21,20 +22,48 @@ const LISTENING: &str = "listening";
 /// How many times the machine is started because another program took a port that had been free.
 const ATTEMPTS: u32 = 3;
 
+/// Through which network the client reaches the server.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// QEMU's user network, which is always there.
+    User,
+    /// A tap device in a network of their own, which costs far less.
+    Tap,
+}
+
+impl Link {
+    /// The one that costs less, where this computer allows that.
+    pub(crate) fn best() -> Self {
+        match Network::lan() {
+            Some(_) => Self::Tap,
+            None => Self::User,
+        }
+    }
+
+    /// What results call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Tap => "tap",
+        }
+    }
+}
+
 /// A server, and what its client is to do.
 pub(crate) struct Meeting<'a> {
     pub(crate) smp: u32,
     pub(crate) memory: &'a str,
     pub(crate) limit: Duration,
     pub(crate) disk: Option<Disk>,
+    pub(crate) network: Link,
     /// The server's program, and its arguments.
     pub(crate) server: Vec<String>,
     /// How many lines it prints with [`LISTENING`] before its client is started.
     pub(crate) listeners: usize,
     /// The ports at which it listens.
     pub(crate) ports: &'a [u16],
-    /// The client's arguments, from the ports of this computer that lead there.
-    pub(crate) client: &'a dyn Fn(&[u16]) -> Vec<String>,
+    /// The client's arguments, from where these are reached.
+    pub(crate) client: &'a dyn Fn(&[SocketAddrV4]) -> Vec<String>,
 }
 
 /// What came of it.
@@ -81,20 +110,25 @@ impl Meeting<'_> {
         self.attempt(image, client)
     }
 
+    fn network(&self) -> Result<Network> {
+        if self.network == Link::Tap {
+            return Network::lan().context("this computer allows no network of its own any more");
+        }
+        let forward = |&guest: &u16| Forward { host: 0, guest };
+        let forwards: Vec<Forward> = self.ports.iter().map(forward).collect();
+        Network::with(&forwards)
+    }
+
     fn attempt(&self, image: &Image, client: &Path) -> Result<Met> {
-        let forwards: Vec<Forward> = self
+        let network = self.network()?;
+        let servers: Vec<SocketAddrV4> = self
             .ports
             .iter()
-            .map(|&guest| Forward { host: 0, guest })
-            .collect();
-        let network = Network::with(&forwards)?;
-        let ports: Vec<u16> = self
-            .ports
-            .iter()
-            .filter_map(|port| network.host_port(*port))
+            .filter_map(|port| network.server(*port))
             .collect();
         let mut command = Command::new(client);
-        command.args((self.client)(&ports));
+        command.args((self.client)(&servers));
+        let command = network.enter(command);
         let boot = Boot {
             smp: self.smp,
             memory: self.memory.to_string(),

@@ -4,6 +4,7 @@ pub(crate) mod boot;
 pub(crate) mod build;
 pub(crate) mod client;
 pub(crate) mod disk;
+mod lan;
 pub(crate) mod layout;
 pub(crate) mod network;
 mod quote;

@@ -1,7 +1,9 @@
-//! The machine's network: QEMU's user network, with ports of this computer that lead into the machine.
+//! The machine's network: QEMU's user network, with ports of this computer that lead into the machine, or a network of its own.
 
+use super::lan::{DEVICE, Lan, MACHINE};
 use anyhow::{Context, Result, bail, ensure};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::process::Command;
 use std::str::FromStr;
 
 /// A port of this computer that leads to one of the machine.
@@ -31,11 +33,16 @@ impl FromStr for Forward {
 }
 
 /// The network of one run of the machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Network(Vec<Forward>);
+#[derive(Debug)]
+pub(crate) enum Network {
+    /// QEMU's own, and what leads into it.
+    User(Vec<Forward>),
+    /// One for the machine and those programs of this computer that [enter](Network::enter) it.
+    Lan(Lan),
+}
 
 impl Network {
-    /// A network with these ports. Where one is to be any that is free, it is chosen now: see [`Network::host_port`].
+    /// QEMU's user network with these ports. Where one is to be any that is free, it is chosen now: see [`Network::host_port`].
     ///
     /// # Errors
     /// When no port is free, or two of the forwards have the same.
@@ -56,21 +63,54 @@ impl Network {
             }
             chosen.push(forward);
         }
-        Ok(Self(chosen))
+        Ok(Self::User(chosen))
     }
 
-    /// The port here that leads to this one there.
+    /// A network of its own, if this computer allows it.
+    pub(crate) fn lan() -> Option<Self> {
+        Lan::new().map(Self::Lan)
+    }
+
+    /// The port here that leads to this one there; none where the machine is reached itself.
     pub(crate) fn host_port(&self, guest: u16) -> Option<u16> {
-        let found = self.0.iter().find(|forward| forward.guest == guest);
+        let Self::User(forwards) = self else {
+            return None;
+        };
+        let found = forwards.iter().find(|forward| forward.guest == guest);
         found.map(|forward| forward.host)
+    }
+
+    /// Where a program of this computer that has [entered](Network::enter) the network reaches the machine's port.
+    pub(crate) fn server(&self, guest: u16) -> Option<SocketAddrV4> {
+        match self {
+            Self::User(_) => Some(SocketAddrV4::new(
+                Ipv4Addr::LOCALHOST,
+                self.host_port(guest)?,
+            )),
+            Self::Lan(_) => Some(SocketAddrV4::new(MACHINE, guest)),
+        }
+    }
+
+    /// The same command, where the machine is reached.
+    pub(crate) fn enter(&self, command: Command) -> Command {
+        match self {
+            Self::User(_) => command,
+            Self::Lan(lan) => lan.enter(&command),
+        }
     }
 
     /// The arguments of QEMU that attach it. Only programs of this computer reach the machine.
     pub(super) fn arguments(&self) -> [String; 4] {
-        let mut device = "user,id=net".to_string();
-        for Forward { host, guest } in &self.0 {
-            device.push_str(&format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}"));
-        }
+        let device = match self {
+            Self::User(forwards) => {
+                let leads = |Forward { host, guest }: &Forward| {
+                    format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}")
+                };
+                let forwards: String = forwards.iter().map(leads).collect();
+                format!("user,id=net{forwards}")
+            }
+            Self::Lan(_) => format!("tap,id=net,ifname={DEVICE},script=no,downscript=no"),
+        };
         [
             "-netdev".to_string(),
             device,
@@ -91,6 +131,21 @@ mod tests {
         for wrong in ["80", "a:80", "80:", "1:0", "70000:1"] {
             assert!(wrong.parse::<Forward>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_network_of_its_own_has_the_machine_at_its_address() {
+        let Some(network) = Network::lan() else {
+            eprintln!("this computer allows no network of its own");
+            return;
+        };
+        let mut command = Command::new("ip");
+        command.args(["route", "get", "10.0.2.15"]);
+        let said = network.enter(command).output().unwrap();
+        let said = String::from_utf8(said.stdout).unwrap();
+        assert!(said.contains("dev corank"), "{said}");
+        let machine = network.server(1001).unwrap();
+        assert_eq!(machine.to_string(), "10.0.2.15:1001");
     }
 
     #[test]

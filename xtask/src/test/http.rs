@@ -6,9 +6,10 @@ use super::machine::{DISK_SIZE, tail};
 use super::outcome::Outcome;
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
-use crate::os::client::{self, Meeting};
+use crate::os::client::{self, Link, Meeting};
 use crate::repository;
 use anyhow::{Context as _, Result, bail};
+use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -77,7 +78,8 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
         disk,
         context,
     };
-    let mut outcome = tests.run("check", Some(requests), &[])?;
+    let mut outcome = tests.run("check", None, &[])?;
+    outcome.add(tests.run("load", Some(requests), &[])?);
     outcome.add(tests.run("levels", Some(60), &[])?);
     // The process is killed, and the system goes on.
     outcome.add(tests.run("kill", None, &["http-server: killed"])?);
@@ -94,13 +96,14 @@ impl Tests<'_> {
             memory: DEFAULT_MEMORY,
             limit: self.context.limit + PER_REQUEST * requests.unwrap_or(0),
             disk: Some(self.disk.attached()),
+            network: Link::User,
             server: SERVER.iter().map(|word| word.to_string()).collect(),
             listeners: 1,
             ports: &PORTS,
-            client: &|ports| {
-                let ports = ports.iter().map(u16::to_string);
+            client: &|servers| {
+                let servers = servers.iter().map(SocketAddrV4::to_string);
                 std::iter::once(task.to_string())
-                    .chain(ports)
+                    .chain(servers)
                     .chain(requests.map(|requests| requests.to_string()))
                     .collect()
             },

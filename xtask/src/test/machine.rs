@@ -20,16 +20,8 @@ pub(super) const DISK_SIZE: u64 = 64 << 20;
 /// The program that tests the system from inside.
 const USERTESTS: &str = "usertests";
 
-/// Harts of the machine, and the groups of tests that run there: all on one; on several those that pass there under any load. Of the others `injected` compares the
-/// kernel's heap to the byte with what it was before, and on several harts tables that were larger then may have shrunk since.
-const HARTS: [(u32, &str); 3] = [
-    (1, ""),
-    (2, " pipes urgency harts grants upcalls"),
-    (
-        MOST_HARTS,
-        " faults processes pipes urgency harts grants upcalls",
-    ),
-];
+/// Harts of the machines on which all of it runs.
+const HARTS: [u32; 3] = [1, 2, MOST_HARTS];
 /// Harts of the largest machine that is tested: what a stage tests on one hart and on several, it tests on so many.
 pub(super) const MOST_HARTS: u32 = 4;
 
@@ -37,10 +29,10 @@ pub(super) const MOST_HARTS: u32 = 4;
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
     let image = build::build(&[], None, &mut context.progress)?;
     let mut outcome = Outcome::default();
-    for (smp, groups) in HARTS {
+    for smp in HARTS {
         let disk = TestDisk::new("usertests", DISK_SIZE)?;
         let test = ProgramTest {
-            run: format!("{USERTESTS}{groups}"),
+            run: USERTESTS.to_string(),
             limit: context.limit.as_secs(),
             ..ProgramTest::default()
         };

@@ -5,7 +5,6 @@
 
 mod cpp;
 mod disk;
-mod domain;
 mod edge;
 mod gateway;
 mod http;
@@ -16,6 +15,7 @@ mod model;
 mod net;
 mod outcome;
 mod outside;
+mod privileges;
 mod stages;
 mod storage;
 

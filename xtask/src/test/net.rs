@@ -5,8 +5,9 @@ use super::machine::{MOST_HARTS, tail};
 use super::outcome::Outcome;
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
-use crate::os::client::{self, Meeting};
+use crate::os::client::{self, Link, Meeting};
 use anyhow::Result;
+use std::net::SocketAddrV4;
 use std::path::Path;
 
 /// Ports of `echo-server`: what comes goes back, and what it is told to do.
@@ -33,12 +34,13 @@ fn meet(smp: u32, image: &Image, client: &Path, context: &mut Context) -> Result
         memory: DEFAULT_MEMORY,
         limit: context.limit,
         disk: None,
+        network: Link::User,
         server: vec!["echo-server".to_string()],
         listeners: 1,
         ports: &[ECHO, ORDERS],
-        client: &|ports| {
-            let ports = ports.iter().map(u16::to_string);
-            ["check".to_string()].into_iter().chain(ports).collect()
+        client: &|servers| {
+            let servers = servers.iter().map(SocketAddrV4::to_string);
+            ["check".to_string()].into_iter().chain(servers).collect()
         },
     }
     .run(image, client)?;

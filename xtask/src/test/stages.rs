@@ -1,8 +1,9 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
+use super::privileges::{Privileges, withhold};
 use super::{
-    Context, cpp, domain, edge, gateway, http, image, layout, machine, model, net, outside, storage,
+    Context, cpp, edge, gateway, http, image, layout, machine, model, net, outside, storage,
 };
 use crate::process;
 use crate::repository;
@@ -64,7 +65,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "host",
-        about: "unit, integration and documentation tests",
+        about: "unit, integration and documentation tests, without privileges",
         home: Home::Path("Cargo.toml"),
         limit: minutes(15),
         run: host,
@@ -92,10 +93,10 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "domain",
-        about: "processes that share priorities, without privileges: killed, stopped, with damaged pages",
+        about: "what processes that share priorities tell Linux, with the privileges that there are",
         home: Home::Path("linux/domain"),
         limit: minutes(5),
-        run: domain::unprivileged,
+        run: privileged,
     },
     Stage {
         name: "model",
@@ -176,7 +177,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "usertests",
-        about: "the operating system from inside, in QEMU, all of it on one hart, groups on two and four",
+        about: "the operating system from inside, in QEMU, on one, two and four harts",
         home: Home::Path("os/apps/src/bin/usertests"),
         limit: minutes(4),
         run: machine::usertests,
@@ -279,7 +280,28 @@ fn docs(context: &mut Context) -> Result<Outcome> {
 }
 
 fn host(context: &mut Context) -> Result<Outcome> {
-    let command = host_command(&["test", "--workspace", OPTIONAL, "--no-fail-fast"]);
+    let mut command = host_command(&["test", "--workspace", OPTIONAL, "--no-fail-fast"]);
+    let privileges = withhold(&mut command);
+    let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
+    if let Privileges::Kept = privileges {
+        outcome.add(Outcome::skipped(
+            "setpriv cannot take root's capabilities away here: run the tests as another user",
+        ));
+    }
+    Ok(outcome)
+}
+
+/// What differs with privileges, once more; of the same build, of which only the tests with this name are run.
+fn privileged(context: &mut Context) -> Result<Outcome> {
+    let command = host_command(&[
+        "test",
+        "--workspace",
+        OPTIONAL,
+        "--lib",
+        "--",
+        "band::",
+        "with_privileges::",
+    ]);
     Ok(Outcome::of_cargo_test(&context.command(&command)?))
 }
 
@@ -312,8 +334,20 @@ fn loom_tests() -> Vec<String> {
     names
 }
 
+/// Most of the time goes into building what loom depends on: so only what explores and what is explored is optimised.
+const LOOM_PROFILE: [&str; 4] = [
+    "--config=profile.release.package.'*'.opt-level=0",
+    "--config=profile.release.package.loom.opt-level=3",
+    "--config=profile.release.package.generator.opt-level=3",
+    "--config=profile.release.package.scoped-tls.opt-level=3",
+];
+
 fn loom(context: &mut Context) -> Result<Outcome> {
-    let mut command = host_command(&["test", "--release", "--package", "corank", "--no-fail-fast"]);
+    // Together, so that what they depend on is built once: the core, and the protocols of the Linux home, among processes and among the workers of one.
+    let mut command = host_command(&["test", "--release", "--no-fail-fast", "--lib"]);
+    command
+        .args(["corank", "corank-domain", "corank-linux"].map(|name| format!("--package={name}")));
+    command.args(LOOM_PROFILE);
     for name in loom_tests() {
         command.args(["--test", &name]);
     }
@@ -321,24 +355,13 @@ fn loom(context: &mut Context) -> Result<Outcome> {
     command
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", repository::path("target/loom"))
-        // Most of the time goes into building loom, and nobody debugs it.
+        // Nobody debugs it.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
-    // The protocols of the Linux home: among processes, and among the workers of one.
-    for test in [
-        ["corank-domain", "--lib"].as_slice(),
-        &["corank-linux", "--test", "loom"],
-    ] {
-        let mut protocol = host_command(&["test", "--release", "--package"]);
-        protocol.args(test);
-        for (name, value) in command.get_envs() {
-            protocol.env(name, value.unwrap_or_default());
-        }
-        outcome.add(Outcome::of_cargo_test(&context.command(&protocol)?));
-    }
     // The flag of user-level interrupts belongs to another workspace, which is built for the host here.
     let mut flag = host_command(&["test", "--release", "--manifest-path", "os/Cargo.toml"]);
-    flag.args(["--package", "corank-abi", "--test", "loom"]);
+    flag.args(["--package", "corank-abi", "--test", "loom"])
+        .args(LOOM_PROFILE);
     for (name, value) in command.get_envs() {
         flag.env(name, value.unwrap_or_default());
     }

@@ -56,8 +56,6 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("memory", memory::TESTS),
     ("files", files::TESTS),
     ("file_coroutines", file_coroutines::TESTS),
-    ("network", network::TESTS),
-    ("connections", connections::TESTS),
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
     ("batches", batches::TESTS),
@@ -74,6 +72,9 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("upcalls", upcalls::TESTS),
     ("preemption", preemption::TESTS),
     ("hardening", hardening::TESTS),
+    // Last: connections that are over keep their buffers for a while, and tests that count the kernel's heap would wait for that.
+    ("network", network::TESTS),
+    ("connections", connections::TESTS),
 ];
 
 fn main() -> i32 {

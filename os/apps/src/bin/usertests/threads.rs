@@ -1,10 +1,11 @@
 //! Threads.
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use corank_abi::call::{SEMAPHORE_CREATE, SEMAPHORE_UP};
 use corank_user::thread::NoResult;
-use corank_user::{process, thread};
+use corank_user::{calls, process, thread};
 
 use crate::support::{self, BAD_ADDRESS, expect_end, frames_free, tests};
 
@@ -191,19 +192,26 @@ fn threads_are_preempted() {
     assert_eq!(spinning.join(), Ok(()));
 }
 
+/// As many threads as there is memory for, or, where each that waits has a stack of the kernel, stacks.
 fn threads_until_memory_is_exhausted() {
-    let semaphore = Arc::new(corank_user::sync::Semaphore::new(0).expect("a semaphore"));
+    let semaphore = support::call(SEMAPHORE_CREATE, [0; 3]) as usize;
+    let is_refused = Arc::new(AtomicBool::new(false));
     let mut threads = Vec::with_capacity(1 << 17);
-    while threads.len() < threads.capacity() {
-        let semaphore = Arc::clone(&semaphore);
-        match thread::spawn(move || semaphore.down()) {
+    while threads.len() < threads.capacity() && !is_refused.load(Ordering::Relaxed) {
+        let is_refused = Arc::clone(&is_refused);
+        let wait = move || {
+            if calls::semaphore_down(semaphore).is_err() {
+                is_refused.store(true, Ordering::Relaxed);
+            }
+        };
+        match thread::spawn(wait) {
             Ok(thread) => threads.push(thread),
             Err(_) => break,
         }
     }
     assert!(threads.len() > 4000, "only {} threads", threads.len());
     for _ in &threads {
-        semaphore.up();
+        support::call(SEMAPHORE_UP, [semaphore, 0, 0]);
     }
     for thread in threads {
         assert_eq!(thread.join(), Ok(()));

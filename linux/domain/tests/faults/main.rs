@@ -5,6 +5,8 @@
 
 #![cfg(not(loom))]
 
+mod steps;
+
 use corank::{Config, Executor, Priority, Published, Step, yield_now};
 use corank_domain::{Domain, Mix, Participant, Worker};
 use std::io::{BufRead, BufReader, Write};
@@ -181,6 +183,14 @@ fn number(variable: &str) -> Option<u64> {
 
 /// Runs bulk work in this process while `faults` does something to others.
 fn beside_bulk(faults: impl FnOnce(&Path, &Participant, &Bulk, &mut Lots)) {
+    beside_bulk_of(join, faults);
+}
+
+/// As [`beside_bulk`], of a participant that joins like this.
+fn beside_bulk_of(
+    join: impl FnOnce(&Path) -> Participant,
+    faults: impl FnOnce(&Path, &Participant, &Bulk, &mut Lots),
+) {
     let mode = std::fs::Permissions::from_mode(0o700);
     let root = tempfile::Builder::new()
         .permissions(mode)

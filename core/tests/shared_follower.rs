@@ -1,0 +1,148 @@
+//! What works for a coroutine of a shared executor learns its live level, whichever thread changes it (rules I2, I4, I9).
+
+#![cfg(feature = "std")]
+
+mod common;
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use common::level;
+use corank::workers::{Follower, Shared};
+use corank::{Priority, SharedExecutor};
+
+/// A follower that notes what it is told.
+#[repr(C)]
+struct Notes {
+    /// First, so that a pointer to it is one to all of it.
+    follower: Follower,
+    told: Mutex<Vec<u8>>,
+}
+
+fn note(follower: &Follower, level: Priority) {
+    // SAFETY: the follower is the first part of a `Notes`, here and nowhere else.
+    let notes: &Notes = unsafe { NonNull::from(follower).cast().as_ref() };
+    notes.told.lock().unwrap().push(level.level());
+}
+
+impl Notes {
+    fn new(executor: &SharedExecutor) -> Pin<Arc<Self>> {
+        // SAFETY: noting calls nothing of the crate, and nobody holds the lock who does.
+        let follower = unsafe { Follower::new(Shared::from(executor), note) };
+        Arc::pin(Self {
+            follower,
+            told: Mutex::default(),
+        })
+    }
+
+    fn wait(self: Pin<&Self>) {
+        // SAFETY: pinned with the rest.
+        unsafe { self.map_unchecked(|notes| &notes.follower) }.wait();
+    }
+
+    /// What it was told since it was asked last.
+    fn told(&self) -> Vec<u8> {
+        std::mem::take(&mut self.told.lock().unwrap())
+    }
+}
+
+/// Waits for ever.
+fn waits(notes: &Pin<Arc<Notes>>) -> impl Future<Output = ()> + Send + 'static {
+    let notes = notes.clone();
+    poll_fn(move |_| {
+        notes.as_ref().wait();
+        Poll::Pending
+    })
+}
+
+fn run(executor: &SharedExecutor) {
+    executor.worker(Waker::noop().clone()).run_until_idle();
+}
+
+#[test]
+fn it_is_told_of_each_change() {
+    let executor = SharedExecutor::new();
+    let notes = Notes::new(&executor);
+    let coroutine = executor.spawn(level(20), waits(&notes)).unwrap();
+    run(&executor);
+    assert_eq!(notes.told(), [20], "when the wait begins");
+    let id = coroutine.id();
+    thread::scope(|scope| {
+        scope.spawn(|| executor.reprioritize(id, level(30)));
+    });
+    executor.reprioritize(id, level(30));
+    assert_eq!(notes.told(), [30]);
+    // Lent by who waits for its handle, and given back.
+    let awaits = async move { coroutine.await.is_ok() };
+    let awaits = executor.spawn(level(4), awaits).unwrap();
+    run(&executor);
+    assert_eq!(notes.told(), [4]);
+    executor.reprioritize(awaits.id(), level(2));
+    awaits.cancel();
+    assert_eq!(notes.told(), [2, 30]);
+    assert!(executor.wake(id));
+    run(&executor);
+    assert_eq!(notes.told(), [30], "each poll begins the wait anew");
+    executor.cancel(id);
+    assert_eq!(notes.told(), []);
+}
+
+/// Whoever polls last is who waits; what is no coroutine of the executor counts as the default.
+#[test]
+fn it_follows_whoever_polls() {
+    let executor = SharedExecutor::new();
+    let notes = Notes::new(&executor);
+    let first = executor.spawn(level(20), waits(&notes)).unwrap();
+    run(&executor);
+    let second = executor.spawn(level(40), waits(&notes)).unwrap();
+    run(&executor);
+    assert_eq!(notes.told(), [20, 40]);
+    executor.reprioritize(first.id(), level(1));
+    assert_eq!(notes.told(), []);
+    executor.reprioritize(second.id(), level(3));
+    assert_eq!(notes.told(), [3]);
+    notes.as_ref().wait();
+    let other = SharedExecutor::new();
+    drop(other.spawn(level(7), waits(&notes)).unwrap());
+    run(&other);
+    let default = Priority::DEFAULT.level();
+    assert_eq!(notes.told(), [default, default]);
+    executor.reprioritize(second.id(), level(5));
+    assert_eq!(notes.told(), []);
+}
+
+/// It may end before the coroutine does, on any thread, and outlive its executor.
+#[test]
+fn it_ends_anywhere() {
+    let executor = SharedExecutor::new();
+    let notes = Notes::new(&executor);
+    let kept = notes.clone();
+    let mut polled = Some(notes.clone());
+    let once = poll_fn(move |_: &mut Context<'_>| {
+        if let Some(notes) = polled.take() {
+            notes.as_ref().wait();
+        }
+        Poll::<()>::Pending
+    });
+    let coroutine = executor.spawn(level(9), once).unwrap();
+    run(&executor);
+    assert_eq!(notes.told(), [9]);
+    drop(notes);
+    thread::spawn(move || drop(kept)).join().unwrap();
+    assert!(
+        executor.reprioritize(coroutine.id(), level(8)),
+        "nobody is told"
+    );
+
+    let late = Notes::new(&executor);
+    let waits = executor.spawn(level(6), waits(&late)).unwrap();
+    run(&executor);
+    drop((executor, waits, coroutine));
+    assert_eq!(late.told(), [6]);
+    late.as_ref().wait();
+    assert_eq!(late.told(), [Priority::DEFAULT.level()]);
+}

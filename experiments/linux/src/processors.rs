@@ -1,0 +1,67 @@
+//! Which processors the measurement uses, and what others took of them.
+//!
+//! With a processor of its own the client is not in the servers' way, nor they in its.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The client has a processor of its own; the servers have the others.
+#[derive(Clone, Copy)]
+pub(crate) struct Processors {
+    all: CpuSet,
+    client: CpuSet,
+    servers: CpuSet,
+}
+
+impl Processors {
+    /// Those that this process may use; on a machine with only one, all share it.
+    pub(crate) fn split() -> Self {
+        let all = sched_getaffinity(None).expect("this thread's processors are known");
+        let (mut client, mut servers) = (CpuSet::new(), all);
+        let last = (0..CpuSet::MAX_CPU).rfind(|&cpu| all.is_set(cpu));
+        if let Some(last) = last.filter(|_| all.count() > 1) {
+            client.set(last);
+            servers.unset(last);
+        } else {
+            client = all;
+        }
+        Self {
+            all,
+            client,
+            servers,
+        }
+    }
+
+    /// This thread is the client from now on.
+    pub(crate) fn be_client(&self) {
+        become_one_of(&self.client);
+    }
+
+    /// This thread, and those that it starts, serve from now on.
+    pub(crate) fn be_server(&self) {
+        become_one_of(&self.servers);
+    }
+
+    /// This thread, and those that it starts, run anywhere from now on.
+    pub(crate) fn be_anywhere(&self) {
+        become_one_of(&self.all);
+    }
+}
+
+fn become_one_of(processors: &CpuSet) {
+    sched_setaffinity(None, processors).expect("a part of the processors that there were");
+}
+
+/// How long the threads of this process have been ready to run and had no processor, since each began; nothing where Linux doesn't count
+/// it.
+pub(crate) fn lost() -> Duration {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
+    let lost = threads.filter_map(|thread| {
+        // A thread may have ended meanwhile.
+        let figures = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        figures.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(lost.sum())
+}

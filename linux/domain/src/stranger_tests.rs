@@ -1,0 +1,220 @@
+//! Who must not take part: other versions, other users, what is no participant. Each is refused, with a warning that says why.
+
+use std::fmt::Debug;
+use std::fs::{Permissions, set_permissions};
+use std::io;
+use std::os::fd::{IntoRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::greeting::{self, Files, MAGIC, Refusal};
+use crate::memory::{Mapping, Writers};
+use crate::page::{Bells, Page};
+use crate::place::{Name, Place};
+use crate::{Domain, Mix, Participant};
+
+/// Far beyond all bounds: whoever waits for that long waits for ever.
+const LONG: Duration = Duration::from_secs(60);
+
+/// What this program of tests was warned of.
+static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+struct Collects;
+
+impl Visit for Collects {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            WARNINGS.lock().unwrap().push(format!("{value:?}"));
+        }
+    }
+}
+
+impl Subscriber for Collects {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN && metadata.target().starts_with("corank_domain")
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut Collects);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// Warnings are collected from now on. Called before anybody is warned.
+pub(crate) fn collect_warnings() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Collects).unwrap());
+}
+
+/// How many of this kind there were so far.
+pub(crate) fn warnings(of: &str) -> usize {
+    let warnings = WARNINGS.lock().unwrap();
+    warnings.iter().filter(|text| text.contains(of)).count()
+}
+
+pub(crate) fn until(what: &str, mut happened: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !happened() {
+        assert!(began.elapsed() < LONG, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+fn private_folder() -> tempfile::TempDir {
+    tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .unwrap()
+}
+
+/// A participant in a folder of its own.
+fn participant(root: &Path) -> (Participant, Place) {
+    collect_warnings();
+    let domain = Domain::named("strangers").root(root).mix(Mix::Silent);
+    let place = Place {
+        name: Name::new("strangers").unwrap(),
+        root: Some(root.to_path_buf()),
+    };
+    (domain.join().unwrap(), place)
+}
+
+/// A connection to the only participant.
+fn knock(place: &Place) -> OwnedFd {
+    let folder = &place.folders().unwrap()[0];
+    let door = folder.doors().unwrap()[0];
+    folder.knock(door).unwrap().unwrap()
+}
+
+#[test]
+fn strangers_are_ignored_with_a_warning() {
+    let root = private_folder();
+    let (participant, place) = participant(root.path());
+    let version = |version: u32| [&MAGIC[..], &version.to_le_bytes(), &[0; 4]].concat();
+    for (greeting, warning) in [
+        (
+            version(7_000_001),
+            "it speaks version 7000001 of the domain's protocol",
+        ),
+        // A later version may say more.
+        (
+            [version(7_000_002), vec![1; 90]].concat(),
+            "it speaks version 7000002 of the domain's protocol",
+        ),
+        (
+            b"GET / HTTP/1.1".to_vec(),
+            "it does not greet as a participant does",
+        ),
+    ] {
+        let socket = knock(&place);
+        rustix::io::write(&socket, &greeting).unwrap();
+        until(warning, || warnings(warning) == 1);
+        // What they were told says why on their side, if they speak an older version: it begins as every greeting does.
+        let mut told = [0; 32];
+        let (count, _) =
+            rustix::net::recv(&socket, &mut told, rustix::net::RecvFlags::empty()).unwrap();
+        assert_eq!(told[..count.min(8)], MAGIC);
+    }
+    // It greets well, but its page is none.
+    let (_, page) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
+    let (_, bells) = Mapping::<Bells>::create("bells", Writers::All).unwrap();
+    let socket = knock(&place);
+    greeting::send(&socket, Some(&Files { page, bells })).unwrap();
+    let warning = "its page does not begin as a page does";
+    until(warning, || warnings(warning) == 1);
+    assert_eq!(participant.others(), 0);
+}
+
+/// What needs privileges to be shown: another user. Where there are none, nothing is shown; stage `domain` of the tests runs this with those that there are.
+mod with_privileges {
+    use super::*;
+
+    /// Nobody's.
+    const OTHER: u32 = 65_534;
+
+    /// Lets another user's process do something and stay for a while; `None` without privileges.
+    fn as_another_user(
+        act: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Option<io::Result<std::process::Child>> {
+        let mut command = Command::new("cat");
+        command
+            .uid(OTHER)
+            .gid(OTHER)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
+        match command.spawn() {
+            Ok(mut child) => {
+                drop(child.stdin.take());
+                child.wait().unwrap();
+            }
+            Err(_) => return None,
+        }
+        // SAFETY: what is done is system calls alone.
+        unsafe { command.pre_exec(act) };
+        Some(command.spawn())
+    }
+
+    /// It cannot enter the folder.
+    #[test]
+    fn another_user_finds_no_door() {
+        let root = private_folder();
+        let (participant, _) = participant(root.path());
+        let path = root.path().join("corank/strangers");
+        let enters = as_another_user(move || {
+            let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::RDONLY;
+            rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).map(drop)?;
+            Ok(())
+        });
+        let Some(entered) = enters else { return };
+        assert_eq!(entered.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(participant.others(), 0);
+    }
+
+    /// Should it come to a door nevertheless, it isn't let in: Linux says whose it is.
+    #[test]
+    fn another_user_is_refused_at_the_door() {
+        let open = tempfile::tempdir().unwrap();
+        set_permissions(open.path(), Permissions::from_mode(0o777)).unwrap();
+        let path = open.path().join("door");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let comes = as_another_user(move || {
+            let socket = socket_with(
+                AddressFamily::UNIX,
+                SocketType::STREAM,
+                SocketFlags::empty(),
+                None,
+            )?;
+            connect(&socket, &address)?;
+            // It stays open in the program that is run.
+            let _ = socket.into_raw_fd();
+            Ok(())
+        });
+        let Some(child) = comes else { return };
+        let mut child = child.unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        assert!(matches!(
+            greeting::process_of(&socket),
+            Err(Refusal::User(OTHER))
+        ));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,216 @@
+//! Memory that runs out at each allocation in turn: registrations and spawns fail as errors and leave nothing behind, and what is there already goes on
+//! without any memory.
+
+#![cfg(not(loom))]
+
+#[path = "../../core/tests/common/asserts.rs"]
+mod asserts;
+#[path = "../../core/tests/common/failing.rs"]
+mod failing;
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream as Blocking;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use corank_linux::net::UnixStream;
+use corank_linux::sync::{Event, Mutex, Shared};
+use corank_linux::time::{Elapsed, sleep, sleep_until, timeout};
+use corank_linux::{Async, Builder, Priority, Runtime, SpawnError, at, spawn, yield_now};
+use failing::{LIVE, Scarcity, with_memory_for};
+use futures::{AsyncReadExt, AsyncWriteExt};
+
+fn level(level: u8) -> Priority {
+    Priority::new(level).unwrap()
+}
+
+/// One worker: whatever a coroutine sets for its thread holds for all of the runtime.
+fn runtime() -> Runtime {
+    Builder::new().workers(1).build().unwrap()
+}
+
+/// Registers a descriptor with memory for ever more allocations until it succeeds; returns how many that took.
+fn register(kept: &mut Vec<Async<Blocking>>) -> usize {
+    for allocations in 0..10 {
+        let (one, mut other) = Blocking::pair().unwrap();
+        let before = LIVE.get();
+        match with_memory_for(allocations, || Async::new(one)) {
+            Ok(registered) => {
+                kept.push(registered);
+                return allocations;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+                assert_eq!(LIVE.get(), before, "something is left");
+                // The other end tells that this one is closed.
+                assert!(other.write_all(b"!").is_err());
+            }
+        }
+    }
+    panic!("a registration has few allocations");
+}
+
+#[test]
+fn a_registration_fails_at_each_allocation() {
+    runtime().block_on(async {
+        let mut kept = Vec::with_capacity(512);
+        // There is room for 64, then for 128 more, then for 256 more; each time two allocations: entries, and the list of those that are free.
+        for (first, room) in [(0, 64), (64, 128), (192, 256)] {
+            assert_eq!(kept.len(), first);
+            assert_eq!(register(&mut kept), 2);
+            for _ in 1..room {
+                assert_eq!(register(&mut kept), 0);
+            }
+        }
+        // Entries are used again.
+        kept.clear();
+        for _ in 0..448 {
+            assert_eq!(register(&mut kept), 0);
+        }
+    });
+}
+
+#[test]
+fn a_spawn_fails_at_each_allocation() {
+    runtime().block_on(async {
+        for allocations in 0..10 {
+            let large = [1_u8; 5000];
+            let future = async move {
+                yield_now().await;
+                large.iter().map(|&byte| u32::from(byte)).sum::<u32>()
+            };
+            let before = LIVE.get();
+            match with_memory_for(allocations, || spawn(level(3), future)) {
+                Ok(handle) => {
+                    assert!(allocations > 0);
+                    assert_eq!(handle.await.unwrap(), 5000);
+                    return;
+                }
+                Err(error) => {
+                    assert_eq!(error, SpawnError::OutOfMemory);
+                    assert_eq!(LIVE.get(), before, "something is left");
+                }
+            }
+        }
+        panic!("a spawn has few allocations");
+    });
+}
+
+/// I/O, wakes, timers, time limits, locks, joins and changes of level need no memory.
+#[test]
+fn what_is_there_goes_on_without_memory() {
+    const ROUNDS: u8 = 100;
+    runtime().block_on(async {
+        let (mut one, mut other) = UnixStream::pair().unwrap();
+        let shared = Arc::new(Mutex::new_in(Shared::here().unwrap(), 0_u32));
+        let counted = shared.clone();
+        let echo = async move {
+            let mut byte = [0];
+            for _ in 0..ROUNDS {
+                other.read_exact(&mut byte).await.unwrap();
+                *counted.lock().await += 1;
+                other.write_all(&byte).await.unwrap();
+            }
+        };
+        let echo = spawn(level(9), echo).unwrap();
+        let scarcity = Scarcity::of(0);
+        for number in 0..ROUNDS {
+            one.write_all(&[number]).await.unwrap();
+            let mut byte = [0];
+            one.read_exact(&mut byte).await.unwrap();
+            assert_eq!(byte[0], number);
+            at(level(40), yield_now()).await;
+        }
+        sleep(Duration::from_micros(100)).await;
+        // The other end is gone then, or says nothing.
+        let end = timeout(Duration::from_micros(100), one.read(&mut [0])).await;
+        assert!(matches!(end, Ok(Ok(0)) | Err(Elapsed)));
+        echo.await.unwrap();
+        assert_eq!(*shared.lock().await, u32::from(ROUNDS));
+        drop(scarcity);
+    });
+}
+
+/// A hundred thousand timers are set, and fire, without memory.
+#[test]
+fn timers_need_no_memory() {
+    const TIMERS: usize = 100_000;
+    runtime().block_on_at(level(30), async {
+        let begin = Arc::new(Event::new_in(Shared::here().unwrap()));
+        let handles: Vec<_> = (0..TIMERS)
+            .map(|number| {
+                let begin = begin.clone();
+                let wait = async move {
+                    begin.wait().await;
+                    let due = Instant::now() + Duration::from_nanos(number as u64 * 37 % 10_007);
+                    sleep_until(due).await;
+                    assert!(Instant::now() >= due);
+                };
+                spawn(level(20), wait).unwrap()
+            })
+            .collect();
+        yield_now().await;
+        let scarcity = Scarcity::of(0);
+        begin.set();
+        for handle in handles {
+            handle.await.unwrap();
+        }
+        drop(scarcity);
+    });
+}
+
+/// One may always wait for a descriptor; for others there must be memory.
+#[test]
+fn a_second_to_wait_is_an_error_without_memory() {
+    runtime().block_on(async {
+        let (mut write, read) = Blocking::pair().unwrap();
+        let read = Arc::new(Async::new(read).unwrap());
+        // It says at first that it is worth trying.
+        let nothing = |read: &Blocking| {
+            use io::Read;
+            (&*read).read(&mut [0])
+        };
+        let waits = read.clone();
+        let waits = spawn(level(1), async move { waits.read_with(nothing).await }).unwrap();
+        yield_now().await;
+        let scarcity = Scarcity::of(0);
+        let refused = read.read_with(nothing).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
+        let refused = read.readable().await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
+        write.write_all(b"!").unwrap();
+        assert_eq!(waits.await.unwrap().unwrap(), 1);
+        drop(scarcity);
+    });
+}
+
+/// More wait for one event than a worker has room for, and there is no memory for more room: all are woken.
+#[test]
+fn an_event_wakes_all_without_memory() {
+    const WAITING: usize = 2000;
+    runtime().block_on_at(level(30), async {
+        let (mut write, read) = Blocking::pair().unwrap();
+        let read = Arc::new(Async::new(read).unwrap());
+        let nothing = |read: &Blocking| {
+            use io::Read;
+            (&*read).read(&mut [0])
+        };
+        let waiting: Vec<_> = (0..WAITING)
+            .map(|_| {
+                let read = read.clone();
+                spawn(level(3), async move { read.read_with(nothing).await }).unwrap()
+            })
+            .collect();
+        yield_now().await;
+        let scarcity = Scarcity::of(0);
+        // An end that all of them find.
+        write.write_all(b"!").unwrap();
+        drop(write);
+        let mut bytes = 0;
+        for waiting in waiting {
+            bytes += waiting.await.unwrap().unwrap();
+        }
+        assert_eq!(bytes, 1);
+        drop(scarcity);
+    });
+}
