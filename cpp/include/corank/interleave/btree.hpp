@@ -234,8 +234,7 @@ class btree {
     if (options.bytes == 0) options.bytes = bytes();
     options.at_once = detail::addresses_of(LeafBytes);
     // Also leaves in order: all but large ones come as fast as they are looked at, and the parts of a trial are long.
-    const bool in_order = options.width == automatic && LeafBytes <= 4 * cache_line && lies_in_order();
-    if (in_order || detail::stays_plain(options)) return fold_part({first_leaf(root_, height_), nullptr}, state, step);
+    if (detail::stays_plain(options) || (options.width == automatic && LeafBytes <= 4 * cache_line && lies_in_order())) return fold_part({first_leaf(root_, height_), nullptr}, state, step);
     const auto plain = [&](const part& each) { return fold_part(each, state, step); };
     const std::vector<part> cut = parts();
     either forms{[&](lane& here, const part& each) { return fold_in_turn(here, each, state, step); }, plain};
