@@ -132,6 +132,22 @@ TEST(btree, a_fold_goes_through_all_in_order) {
   }
 }
 
+TEST(btree, a_fold_over_leaves_in_order_is_a_loop) {
+  for (const bool in_order : {true, false}) {
+    std::vector<std::pair<uint64_t, uint64_t>> pairs(15'000);
+    for (uint64_t key = 0; key < pairs.size(); ++key) pairs[key] = {key, 1};
+    usual_tree tree;
+    // 1000 leaves.
+    tree.fill(pairs, [&](size_t leaf) { return in_order ? leaf : leaf * 377 % 1000; });
+    const auto count = [&] { return tree.fold(uint64_t{0}, [](uint64_t sum, uint64_t, uint64_t value) { return sum + value; }, std::plus<>{}, {.bytes = size_t{1} << 40}); };
+    EXPECT_EQ(count(), pairs.size());
+    // Who interleaves cuts the tree into parts.
+    const size_t before = test::allocations;
+    EXPECT_EQ(count(), pairs.size());
+    EXPECT_EQ(test::allocations == before, in_order);
+  }
+}
+
 TEST(btree, is_filled_in_any_order_of_memory) {
   std::mt19937 chance(5);
   for (const size_t count : {0, 1, 6, 7, 42, 43, 5000, 30'000}) {

@@ -21,6 +21,9 @@ constexpr size_t few = 256;
 // There a loop asks so many rows ahead.
 constexpr size_t ahead = 8;
 
+// After so many scattered rows it is seen whether those behind them lie in order.
+constexpr size_t look_again = 2048;
+
 int32_t products(const int16_t* bins, const int16_t* weights, size_t count) {
   int32_t sum = 0;
   for (size_t at = 0; at < count; ++at) sum += int32_t{bins[at]} * weights[at];
@@ -42,13 +45,25 @@ corank::strand<uint8_t> damaged_in_turn(corank::lane&, const sensor_table& table
   co_return sum > table.threshold(one.machine);
 }
 
-// Whether most rows begin close behind the one before: then the processor's own prefetcher is better than any code. Looks at addresses only, which is cheap.
-bool in_order(std::span<const measurement> measurements, size_t features) {
-  const uintptr_t close = 2 * features * sizeof(int16_t) + 2 * corank::cache_line;
-  size_t behind = 0;
-  for (size_t at = 1; at < measurements.size(); ++at)
-    behind += reinterpret_cast<uintptr_t>(measurements[at].bins) - reinterpret_cast<uintptr_t>(measurements[at - 1].bins) <= close;
-  return 4 * behind >= 3 * measurements.size();
+// The plain loop, from row `at` on; returns behind the last row that it has judged. With `WhileInOrder` it leaves where fewer than three of four rows begin close
+// behind the one before: until there the processor's own prefetcher is better than any code. It looks at addresses on its way, as a look at all of them beforehand
+// would be a pass over memory of its own.
+template <bool WhileInOrder>
+size_t one_by_one(const sensor_table& table, std::span<const measurement> measurements, size_t at, uint8_t* decided) {
+  constexpr int astray_at_most = 9;
+  const uintptr_t close = 2 * table.features() * sizeof(int16_t) + 2 * corank::cache_line;
+  for (int astray = 0; at < measurements.size();) {
+    const measurement& one = measurements[at];
+    decided[at++] = damaged(table, one);
+    if constexpr (WhileInOrder) {
+      if (at < measurements.size() && reinterpret_cast<uintptr_t>(measurements[at].bins) - reinterpret_cast<uintptr_t>(one.bins) > close) {
+        if ((astray += 3) > astray_at_most) break;
+      } else if (astray > 0) {
+        --astray;
+      }
+    }
+  }
+  return at;
 }
 
 // What needs no strands: short rows, each of which is asked for whole while those before it are judged.
@@ -58,6 +73,15 @@ void ask_ahead(const sensor_table& table, std::span<const measurement> measureme
   for (size_t at = 0; at < measurements.size(); ++at) {
     if (at + ahead < measurements.size()) ask(at + ahead);
     decided[at] = damaged(table, measurements[at]);
+  }
+}
+
+// Rows that lie anywhere.
+void judge_scattered(const sensor_table& table, std::span<const measurement> measurements, uint8_t* decided) {
+  if (measurements.size() < few && table.features() <= piece) {
+    ask_ahead(table, measurements, decided);
+  } else {
+    corank::interleave(measurements, [&table](corank::lane& here, const measurement& one) { return damaged_in_turn(here, table, one); }, decided, {.width = width});
   }
 }
 
@@ -72,12 +96,16 @@ model model_of_name(std::string_view name) {
 std::string_view name_of(model of) { return of == model::sequential ? "sequential" : "coroutine"; }
 
 void classify(model by, const sensor_table& table, std::span<const measurement> measurements, uint8_t* decided) {
-  if (by == model::sequential || in_order(measurements, table.features())) {
-    for (const measurement& one : measurements) *decided++ = damaged(table, one);
-  } else if (measurements.size() < few && table.features() <= piece) {
-    ask_ahead(table, measurements, decided);
-  } else {
-    corank::interleave(measurements, [&table](corank::lane& here, const measurement& one) { return damaged_in_turn(here, table, one); }, decided, {.width = width});
+  if (by == model::sequential) {
+    one_by_one<false>(table, measurements, 0, decided);
+    return;
+  }
+  for (size_t at = 0; at < measurements.size();) {
+    at = one_by_one<true>(table, measurements, at, decided);
+    if (at == measurements.size()) break;
+    const auto scattered = measurements.subspan(at, std::min(look_again, measurements.size() - at));
+    judge_scattered(table, scattered, decided + at);
+    at += scattered.size();
   }
 }
 

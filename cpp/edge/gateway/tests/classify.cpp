@@ -82,17 +82,31 @@ TEST(Classify, LargestSumsDoNotOverflow) {
   const int32_t sum = -32768 * 32767 * 2 - 32767;
   for (const int32_t threshold : {sum - 1, sum, sum + 1}) {
     const sensor_table table({{.sensor = 1, .threshold = threshold, .weights = weights}});
-    // Two rows, the second one before the first, so that they are not in order.
-    std::vector<int16_t> both(least);
-    both.insert(both.end(), least.begin(), least.end());
-    const std::vector<measurement> rows{{.bins = both.data() + 3, .machine = 0}, {.bins = both.data(), .machine = 0}};
-    for (const model by : {model::sequential, model::coroutine}) {
-      uint8_t decided[2];
-      classify(by, table, rows, decided);
-      EXPECT_EQ(decided[0], sum > threshold);
-      EXPECT_EQ(decided[1], sum > threshold);
+    // From the last row to the first, so that they are not in order: few enough for the plain loop, for one that asks ahead, and for strands.
+    for (const size_t count : {2, 40, 600}) {
+      std::vector<int16_t> bins;
+      std::vector<measurement> rows;
+      for (size_t row = 0; row < count; ++row) bins.insert(bins.end(), least.begin(), least.end());
+      for (size_t row = count; row > 0; --row) rows.push_back({.bins = &bins[3 * (row - 1)], .machine = 0});
+      for (const model by : {model::sequential, model::coroutine}) {
+        std::vector<uint8_t> decided(count, 7);
+        classify(by, table, rows, decided.data());
+        EXPECT_EQ(decided, std::vector<uint8_t>(count, sum > threshold)) << count;
+      }
     }
   }
+}
+
+// In order, then anywhere, then in order again, with ends at every place.
+TEST(Classify, OrderMayChangeAnywhere) {
+  for (const size_t count : {5, 13, 300, 5000})
+    for (const size_t from : {size_t{0}, size_t{1}, count / 3, count - 1})
+      for (const size_t length : {size_t{0}, size_t{2}, size_t{5}, count / 2}) {
+        problem of(1, count, 16, false, count + from + length);
+        const auto begin = of.rows.begin() + static_cast<long>(from);
+        std::shuffle(begin, begin + static_cast<long>(std::min(length, count - from)), of.chance);
+        EXPECT_EQ(of.decided(model::coroutine), of.expected()) << count << " " << from << " " << length;
+      }
 }
 
 TEST(Classify, Names) {

@@ -21,7 +21,7 @@ inline constexpr double trial_part = 0.005;
 inline constexpr double trial_shortest = 8'000;
 inline constexpr double trial_longest = 20'000;
 // Strands in a trial: enough to tell.
-inline constexpr size_t trial_strands = 16;
+inline constexpr size_t trial_strands = 8;
 // How many times as long as the plain form the other one may take before that is known, and what a trial may lose by it, as a part of what is left.
 inline constexpr double trial_worst = 2.5;
 inline constexpr double trial_loss = 0.02;
