@@ -451,26 +451,44 @@ fn a_computation_that_waits_in_a_call_lets_others_run() {
     block_on(async {
         let (reader, answer) = pipe();
         let (question, asked) = pipe();
+        let (is_too_early, tells) = pipe();
         spawn(level(5), async move {
-            for _ in 0..3 {
+            let (mut answers, mut early) = (0, 0);
+            while answers < 3 {
                 let (count, data) = ring::read(&question, Vec::with_capacity(1)).await;
                 assert_eq!(count, Ok(1));
                 // While the computation waits nothing says that it is ready.
-                assert_eq!(
-                    page::process().ready.load(Ordering::Relaxed) >> 32 & 1,
-                    u64::from(data[0] == 0)
-                );
+                let is_ready = page::process().ready.load(Ordering::Relaxed) >> 32 & 1 == 1;
+                if data[0] == 0 {
+                    assert!(is_ready);
+                } else {
+                    let (count, _) = ring::write(&tells, alloc::vec![u8::from(is_ready)]).await;
+                    assert_eq!(count, Ok(1));
+                    if is_ready {
+                        early += 1;
+                        assert!(early < 100, "it is said to be ready while it waits");
+                        continue;
+                    }
+                }
                 let (count, _) = ring::write(&answer, alloc::vec![data[0] + 1]).await;
                 assert_eq!(count, Ok(1));
+                answers += 1;
             }
         })
         .expect("memory");
-        // Someone else asks, after a while, when the computation waits already.
+        // Someone else asks when the computation waits: who asks too early, does so again.
         let child = process::spawn(|| {
-            corank_user::time::sleep(Duration::from_millis(30));
-            assert_eq!(asked.write(&[1]), Ok(1));
-            corank_user::time::sleep(Duration::from_millis(30));
-            assert_eq!(asked.write(&[3]), Ok(1));
+            for question in [1, 3] {
+                let mut again = [1];
+                for pause in 1.. {
+                    corank_user::time::sleep(Duration::from_millis(pause));
+                    assert_eq!(asked.write(&[question]), Ok(1));
+                    assert_eq!(is_too_early.read(&mut again), Ok(1));
+                    if again == [0] {
+                        break;
+                    }
+                }
+            }
             0
         })
         .expect("a process");
