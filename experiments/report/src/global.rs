@@ -64,20 +64,23 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     ]
 }
 
-/// The worst ratio to the latency beside no forger. One that was granted all levels is believed: that is no forgery.
+/// The worst ratio to the latency beside no forger, in the same machine. One that was granted all levels is believed: that is no forgery.
 fn beside_forgers(document: &Document) -> (Option<f64>, String) {
-    let latency = |model: &str, forger: &str| {
-        let mut found = rows(document, "latency")
-            .filter(|row| row.model == model && row.text("forger") == Some(forger));
+    let latency = |honest: &Row, forger: &str| {
+        let mut found = rows(document, "latency").filter(|row| {
+            row.model == honest.model
+                && row.number("harts") == honest.number("harts")
+                && row.text("forger") == Some(forger)
+        });
         found.next().map(|row| row.median)
     };
-    let ratios = [RELAXED, STRICT].into_iter().flat_map(|model| {
+    let honest = rows(document, "latency")
+        .filter(|row| row.text("forger") == Some("none") && row.median > 0.0);
+    let ratios = honest.flat_map(|honest| {
         ["ones", "random", "flipping"].map(|forger| {
-            let honest = latency(model, "none").filter(|&honest| honest > 0.0)?;
-            Some((
-                latency(model, forger)? / honest,
-                format!("{model}, {forger}"),
-            ))
+            let ratio = latency(honest, forger)? / honest.median;
+            let harts = honest.number("harts").unwrap_or(1.0);
+            Some((ratio, format!("{}, {forger}, harts {harts}", honest.model)))
         })
     });
     match ratios
@@ -178,7 +181,9 @@ mod tests {
             row(STRICT, "yield-calls", ("elsewhere", "nobody"), 1, 0.0),
             row(STRICT, "latency", ("forger", "none"), 1, 2.0),
             row(STRICT, "latency", ("forger", "ones"), 1, 2.2),
-            row(STRICT, "latency", ("forger", "random"), 1, 3.0),
+            row(STRICT, "latency", ("forger", "none"), 2, 50.0),
+            row(STRICT, "latency", ("forger", "ones"), 2, 60.0),
+            row(STRICT, "latency", ("forger", "random"), 2, 75.0),
             row(STRICT, "latency", ("forger", "believed"), 1, 900.0),
         ]);
         let verdicts = verdicts(&document);
@@ -187,7 +192,7 @@ mod tests {
             [
                 (Some(7.0), Some(false), "harts 2, less-urgent"),
                 (Some(0.0), Some(true), "harts 1, nobody"),
-                (Some(1.5), Some(false), "strict, random"),
+                (Some(1.5), Some(false), "strict, random, harts 2"),
             ]
         );
         let nothing = self::document(&[]);
