@@ -186,6 +186,8 @@ fn is_nearly_full() -> bool {
 fn connect<M: Model>(stream: &Arc<TcpStream>, greeting: &Greeting) {
     FUTURES.store(0, Ordering::Relaxed);
     let (level, rows, length) = (greeting.level, greeting.rows, greeting.message());
+    // A request that comes in several frames is read once. One that is longer than any connection's buffer comes in pieces.
+    let _ = stream.set_low_water(length);
     let (Some(requests), Some(answers)) = (Buffer::new(), Buffer::new()) else {
         return;
     };
