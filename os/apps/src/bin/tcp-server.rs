@@ -121,7 +121,7 @@ async fn accept<M: Model>(listener: TcpListener) -> i32 {
             continue;
         };
         let stream = Arc::new(stream);
-        let (Ok(4), greeting) = M::receive(&stream, 4).await else {
+        let (Ok(Greeting::LENGTH), greeting) = M::receive(&stream, Greeting::LENGTH).await else {
             continue;
         };
         match greeting[1] {
@@ -142,13 +142,15 @@ async fn accept<M: Model>(listener: TcpListener) -> i32 {
 }
 
 /// What a connection begins with: the level of its tasks, what it is for (0: requests, 1: to ask for the server's [`state`], 2: to end
-/// it), and the number of rows of its matrices, in two bytes.
+/// it), the number of rows of its matrices, in two bytes, and four that mean nothing: so that requests begin at whole words.
 struct Greeting {
     level: Priority,
     rows: usize,
 }
 
 impl Greeting {
+    const LENGTH: usize = 8;
+
     fn new(bytes: &[u8]) -> Self {
         Self {
             level: Priority::new(bytes[0]).unwrap_or(Priority::LEAST_URGENT),
