@@ -80,3 +80,31 @@ impl Parts {
         Ok(self.resumed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_goes_on_with_the_part_that_it_was_at() {
+        const FOLDER: &str = "parts-of-a-test";
+        let _ = fs::remove_dir_all(repository::path("target").join(FOLDER));
+        let file = repository::path("Cargo.toml");
+        let next = |parts: &mut Parts, part: &str| parts.next(part, &[&file], part).unwrap();
+        let mut parts = Parts::new(FOLDER);
+        assert_eq!(next(&mut parts, "first"), None);
+        parts.keep("rows of the first").unwrap();
+        assert_eq!(next(&mut parts, "second"), None);
+        // Cut off in the middle of the second.
+        drop(parts);
+        let mut parts = Parts::new(FOLDER);
+        let known = Some("rows of the first".to_string());
+        assert_eq!(next(&mut parts, "first"), known);
+        assert_eq!(next(&mut parts, "second"), None);
+        parts.keep("rows of the second").unwrap();
+        assert_eq!(parts.end().unwrap(), ["first"]);
+        // All of it has ended: the next run begins anew.
+        assert_eq!(next(&mut Parts::new(FOLDER), "first"), None);
+        fs::remove_dir_all(repository::path("target").join(FOLDER)).unwrap();
+    }
+}
