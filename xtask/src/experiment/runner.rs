@@ -16,6 +16,7 @@ use anyhow::{Context, Result, ensure};
 use corank_report::document::Document;
 use corank_report::row::{self, Sample};
 use serde_json::{Map, Value, json};
+use std::process::Command;
 use std::time::Duration;
 
 /// No experiment takes longer.
@@ -30,7 +31,9 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
     let mut listener = Listener::new(&name.text());
     let settings = match name {
         Name::Core => on_host(name, "corank-experiments", quick, &mut listener),
-        Name::LinuxLatency => on_host(name, "corank-experiments-linux", quick, &mut listener),
+        Name::LinuxLatency => {
+            on_host_in_parts(name, "corank-experiments-linux", quick, &mut listener)
+        }
         Name::LinuxMachine => on_host(name, "corank-experiment-machine", quick, &mut listener),
         Name::McuSwitch => mcu::switches(quick, &mut listener),
         Name::McuSize => mcu::sizes(quick, &mut listener),
@@ -136,31 +139,56 @@ fn on_host(
     quick: bool,
     listener: &mut Listener,
 ) -> Result<Map<String, Value>> {
+    let (program, command) = host_program(name, package, quick, listener)?;
+    process::succeed(&command, LIMIT, |line| listener.hear(line))?;
+    Ok(settings(quick, &[program], &[]))
+}
+
+/// The same, part after part, as the program names them: so that a run that was cut off goes on with the part that it was at.
+fn on_host_in_parts(
+    name: Name,
+    package: &str,
+    quick: bool,
+    listener: &mut Listener,
+) -> Result<Map<String, Value>> {
+    let (program, command) = host_program(name, package, quick, listener)?;
+    let with = |arguments: &[&str]| {
+        let mut part = Command::new(command.get_program());
+        part.args(command.get_args()).args(arguments);
+        part
+    };
+    let named = process::succeed(&with(&["--parts"]), LIMIT, |_| {})?;
+    let mut parts = Parts::new(&program);
+    for part in named.output.lines() {
+        let arguments: Vec<&str> = part.split_whitespace().collect();
+        listener.progress.say(part);
+        parts.run(part, &with(&arguments), |line| listener.hear(line))?;
+    }
+    let resumed = json!(parts.end()?);
+    let resumed = ("parts-of-a-run-that-was-cut-off", resumed);
+    Ok(settings(quick, &[program], &[resumed]))
+}
+
+/// Builds the experiment's program. Returns what it is called, and the command that runs it.
+fn host_program(
+    name: Name,
+    package: &str,
+    quick: bool,
+    listener: &mut Listener,
+) -> Result<(String, Command)> {
     let program = format!("experiment-{}", name.text());
-    let mut command = host_cargo();
-    command.args([
-        "run",
-        "--quiet",
-        "--profile",
-        "bench",
-        "--package",
-        package,
-        "--bin",
-        &program,
-        "--",
-    ]);
+    let mut build = host_cargo();
+    build.args(["build", "--quiet", "--profile", "bench"]);
+    build.args(["--package", package, "--bin", &program]);
+    build.current_dir(repository::root());
+    process::succeed(&build, LIMIT, |line| listener.progress.say(line))?;
+    // The profile `bench` shares the folder of `release`.
+    let mut command = Command::new(repository::path("target/release").join(&program));
     if quick {
         command.arg("--quick");
     }
     command.current_dir(repository::root());
-    let finished = process::capture(&command, LIMIT, |line| listener.hear(line))?;
-    ensure!(
-        finished.success(),
-        "`{}` failed:\n{}",
-        process::describe(&command),
-        finished.tail(20)
-    );
-    Ok(settings(quick, &[program], &[]))
+    Ok((program, command))
 }
 
 /// What a document says of how it was measured.
