@@ -6,10 +6,8 @@
 use super::parts::Parts;
 use super::runner::{Listener, settings};
 use crate::cpp;
-use crate::process;
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde_json::{Map, Value, json};
-use std::ffi::OsStr;
 use std::process::Command;
 use std::time::Duration;
 
@@ -51,11 +49,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
                 command.arg("--quick");
             }
             let name = format!("{compiler} {algorithm}");
-            let arguments: Vec<&OsStr> = command.get_args().collect();
-            match parts.next(&name, &[&program], arguments)? {
-                Some(lines) => lines.lines().for_each(|line| hear(line, listener)),
-                None => parts.keep(&run(&command, |line| hear(line, listener))?)?,
-            }
+            parts.run(&name, &command, &[], LIMIT, |line| hear(line, listener))?;
         }
     }
     let resumed = parts.end()?;
@@ -77,21 +71,4 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
             ),
         ],
     ))
-}
-
-/// Runs the program to its end; what it printed.
-fn run(command: &Command, mut hear: impl FnMut(&str)) -> Result<String> {
-    let mut lines = String::new();
-    let finished = process::capture(command, LIMIT, |line| {
-        lines += line;
-        lines.push('\n');
-        hear(line);
-    })?;
-    ensure!(
-        finished.success(),
-        "`{}` failed:\n{}",
-        process::describe(command),
-        finished.tail(20)
-    );
-    Ok(lines)
 }

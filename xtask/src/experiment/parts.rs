@@ -1,11 +1,15 @@
 //! The parts of an experiment that takes long: what a part printed is kept until all have ended, so that a run that was cut off goes on with the
 //! part that it was at.
 
+use crate::process;
 use crate::repository;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use std::ffi::OsStr;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 /// The parts of one run.
 pub(super) struct Parts {
@@ -53,6 +57,41 @@ impl Parts {
             self.resumed.push(name.to_string());
         }
         Ok(lines)
+    }
+
+    /// The next part is a run of this program, whose results depend on its file, on its arguments and on what is in `files`: `hear` hears each line that it
+    /// prints, or has printed in a run that was cut off.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next) and [`keep`](Self::keep), and when the program fails or takes longer than `limit`.
+    pub(super) fn run(
+        &mut self,
+        name: &str,
+        command: &Command,
+        files: &[&Path],
+        limit: Duration,
+        mut hear: impl FnMut(&str),
+    ) -> Result<()> {
+        let program = Path::new(command.get_program());
+        let files: Vec<&Path> = files.iter().copied().chain([program]).collect();
+        let arguments: Vec<&OsStr> = command.get_args().collect();
+        if let Some(lines) = self.next(name, &files, arguments)? {
+            lines.lines().for_each(hear);
+            return Ok(());
+        }
+        let mut lines = String::new();
+        let finished = process::capture(command, limit, |line| {
+            lines += line;
+            lines.push('\n');
+            hear(line);
+        })?;
+        ensure!(
+            finished.success(),
+            "`{}` failed:\n{}",
+            process::describe(command),
+            finished.tail(20)
+        );
+        self.keep(&lines)
     }
 
     /// Keeps what the last part printed: as a whole or not at all.
