@@ -6,13 +6,14 @@ use anyhow::{Result, ensure};
 use corank::{Config, Executor, Published, Step, yield_now};
 use corank_domain::{Participant, Worker};
 use std::io::BufRead;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// A domain, or none.
 pub(crate) struct View {
-    worker: Option<Worker>,
+    worker: Option<Pin<Box<Worker>>>,
 }
 
 impl View {
@@ -32,7 +33,7 @@ impl View {
         let Some(worker) = &self.worker else {
             return executor.step() == Step::Ran;
         };
-        match executor.step_under(worker) {
+        match executor.step_under(&**worker) {
             Step::Ran => true,
             Step::Elsewhere => {
                 worker.step_aside(Duration::from_millis(100));
