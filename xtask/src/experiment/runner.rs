@@ -4,9 +4,10 @@
 //! wrong result ends the program with a code other than 0, and then nothing is kept.
 
 use super::parts::Parts;
-use super::{Name, edge, gateway, host, mcu, plan, tcp};
+use super::plan::{self, Part};
+use super::{Name, edge, gateway, host, mcu, tcp};
 use crate::os::boot::{Boot, Input};
-use crate::os::build;
+use crate::os::build::{self, Image};
 use crate::process;
 use crate::progress::Progress;
 use crate::repository;
@@ -70,45 +71,67 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
     listener
         .progress
         .set_total(parts.iter().map(|part| part.rows).sum());
+    let mut kept = Parts::new("os-experiments");
     for part in &parts {
-        let mut command = vec![program.clone()];
-        command.extend(part.arguments.iter().cloned());
-        let boot = Boot {
-            smp: part.harts,
-            memory: MEMORY.to_string(),
-            limit: Some(LIMIT),
-            disk: None,
-            network: None,
-            input: Input::None,
-            count: part.counts.then_some(SHIFT),
-            command,
+        let lines = match kept.next(&part.to_string(), &[&*image.kernel, &*image.archive], part)? {
+            Some(lines) => {
+                lines.lines().for_each(|line| listener.hear(line));
+                continue;
+            }
+            None => boot(&program, part, &image, listener)?,
         };
-        let mut lines = Lines::default();
-        let before = listener.samples.len() as u64;
-        let ended = boot.run(&image, |bytes| {
-            lines.feed(bytes, |line| listener.hear(line))
-        })?;
-        let command = boot.command.join(" ");
-        ensure!(
-            ended.code == 0,
-            "`{command}` ended with code {}: {}",
-            ended.code,
-            listener.last_words()
-        );
-        let rows = listener.samples.len() as u64 - before;
-        ensure!(
-            rows == part.rows,
-            "`{command}` printed {rows} rows instead of {}: {}",
-            part.rows,
-            listener.last_words()
-        );
+        kept.keep(&lines)?;
     }
     let harts = parts.iter().map(|part| part.harts).max();
     Ok(settings(
         quick,
         &[program],
-        &[("smp", json!(harts)), ("memory", json!(MEMORY))],
+        &[
+            ("smp", json!(harts)),
+            ("memory", json!(MEMORY)),
+            ("parts-of-a-run-that-was-cut-off", json!(kept.end()?)),
+        ],
     ))
+}
+
+/// Boots the OS for one part of the plan. What that printed.
+fn boot(program: &str, part: &Part, image: &Image, listener: &mut Listener) -> Result<String> {
+    let mut command = vec![program.to_string()];
+    command.extend(part.arguments.iter().cloned());
+    let boot = Boot {
+        smp: part.harts,
+        memory: MEMORY.to_string(),
+        limit: Some(LIMIT),
+        disk: None,
+        network: None,
+        input: Input::None,
+        count: part.counts.then_some(SHIFT),
+        command,
+    };
+    let (mut lines, mut printed) = (Lines::default(), String::new());
+    let before = listener.samples.len() as u64;
+    let ended = boot.run(image, |bytes| {
+        lines.feed(bytes, |line| {
+            printed += line;
+            printed.push('\n');
+            listener.hear(line);
+        })
+    })?;
+    let command = boot.command.join(" ");
+    ensure!(
+        ended.code == 0,
+        "`{command}` ended with code {}: {}",
+        ended.code,
+        listener.last_words()
+    );
+    let rows = listener.samples.len() as u64 - before;
+    ensure!(
+        rows == part.rows,
+        "`{command}` printed {rows} rows instead of {}: {}",
+        part.rows,
+        listener.last_words()
+    );
+    Ok(printed)
 }
 
 /// Runs the experiment's program, which is in this package, on the host.
@@ -141,7 +164,7 @@ fn on_host_in_parts(
     for part in named.output.lines() {
         let arguments: Vec<&str> = part.split_whitespace().collect();
         listener.progress.say(part);
-        parts.run(part, &with(&arguments), |line| listener.hear(line))?;
+        parts.run(part, &with(&arguments), &[], |line| listener.hear(line))?;
     }
     let resumed = json!(parts.end()?);
     let resumed = ("parts-of-a-run-that-was-cut-off", resumed);
