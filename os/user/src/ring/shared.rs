@@ -76,7 +76,7 @@ impl Ring {
             return ring;
         }
         Self::try_here().expect(
-            "asynchronous calls belong to one thread, and the kernel needs memory for its rings",
+            "asynchronous calls, and executors that wait, belong to the first thread of the process that ran one; and the kernel needs memory for its rings",
         )
     }
 
