@@ -42,6 +42,8 @@ pub struct ProcessRecord {
     pub threads: u64,
     /// Asynchronous calls that the kernel has accepted and not completed.
     pub calls: u64,
+    /// Microseconds for which harts have been in user mode for it. They overlap where several threads run at once.
+    pub time: u64,
     /// Open files.
     pub files: u64,
     /// Pages of memory of its own, page tables not counted.

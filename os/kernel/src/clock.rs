@@ -47,8 +47,13 @@ pub(crate) fn after(milliseconds: u64) -> u64 {
 
 /// Microseconds since the machine was switched on.
 pub(crate) fn microseconds() -> u64 {
-    let (now, hz) = (now(), TIMEBASE_HZ.load(Ordering::Relaxed));
-    now / hz * 1_000_000 + now % hz * 1_000_000 / hz
+    in_microseconds(now())
+}
+
+/// A difference of [`now`]s, in microseconds.
+pub(crate) fn in_microseconds(ticks: u64) -> u64 {
+    let hz = TIMEBASE_HZ.load(Ordering::Relaxed);
+    ticks / hz * 1_000_000 + ticks % hz * 1_000_000 / hz
 }
 
 /// The first point in time, as [`now`] counts, at which [`microseconds`] is at least so many.

@@ -224,9 +224,12 @@ fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
         hart::leave_user();
         return None;
     }
+    let entered = clock::now();
     // SAFETY: an address space lives until the process's last thread is gone or, alone in its process, runs another
     // program; every address space has the trampoline and the harts' pages.
-    Some(unsafe { trap::run_user(context, satp) })
+    let trap = unsafe { trap::run_user(context, satp) };
+    process.charge(clock::now() - entered);
+    Some(trap)
 }
 
 /// Ends the thread, unless it goes on with another program.

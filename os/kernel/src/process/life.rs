@@ -105,6 +105,7 @@ impl Process {
             level: AtomicU8::new(DEFAULT_LEVEL),
             waits_by_yielding: AtomicBool::new(false),
             by_thread: AtomicBool::new(false),
+            time: AtomicU64::new(0),
             calls_made: AtomicUsize::new(0),
             end_at: Countdown::new(),
             ends_slowly: AtomicBool::new(false),

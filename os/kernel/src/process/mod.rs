@@ -63,6 +63,8 @@ pub(crate) struct Process {
     waits_by_yielding: AtomicBool,
     /// Kernel threads serve its calls, not coroutines alone.
     pub by_thread: AtomicBool,
+    /// For how long harts have been in user mode for it, in ticks of the clock.
+    time: AtomicU64,
     /// System calls that its threads have made.
     pub calls_made: AtomicUsize,
     /// Ends the process at one of the kernel's steps for it, as a test asks.

@@ -1,5 +1,6 @@
 //! What `ps` shows of processes.
 use super::{Process, Slot, State, table};
+use crate::clock;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::information::{ENDED, ENDING, NAME_SIZE, ProcessRecord, RUNNING};
@@ -24,6 +25,12 @@ pub(crate) fn records() -> Vec<ProcessRecord> {
 }
 
 impl Process {
+    /// A hart has been in user mode for it for so many ticks of the clock, whatever the process claims (rule U3).
+    #[inline]
+    pub(crate) fn charge(&self, ticks: u64) {
+        self.time.fetch_add(ticks, Ordering::Relaxed);
+    }
+
     /// What is known of it now. Adds its children that have ended to `children`.
     fn record(&self, children: &mut Vec<Arc<Process>>) -> ProcessRecord {
         let page = self.page();
@@ -36,6 +43,7 @@ impl Process {
             running: page.running.load(Ordering::Relaxed),
             arriving: page.arriving.load(Ordering::Relaxed),
             executors: page.executors.load(Ordering::Relaxed) as u64,
+            time: clock::in_microseconds(self.time.load(Ordering::Relaxed)),
             coroutines: page.coroutines.load(Ordering::Relaxed) as u64,
             pages: self.with_memory(|space| space.pages() as u64, 0),
             calls: self

@@ -1,9 +1,10 @@
 //! What a process may claim (rules U1 to U4): one that lies about its coroutines delays only what it was granted to delay.
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use corank_user::io::OwnedFd;
 use corank_user::process::{self, Fork, Pid};
-use corank_user::{information, thread};
+use corank_user::{information, thread, time};
 
 use crate::support::{
     busy_elsewhere, claim, exit_code, kill_and_wait, pipe, spin_for_ticks, tests,
@@ -18,6 +19,7 @@ tests![
     random_claims_delay_nobody_else,
     flipping_claims_delay_nobody_else,
     without_a_grant_a_forger_is_believed,
+    each_is_charged_for_its_own_time,
 ];
 
 /// Levels from 40 on.
@@ -161,4 +163,57 @@ fn flipping_claims_delay_nobody_else() {
 /// The same forger with every level gets its turns: so the tests above would have seen it.
 fn without_a_grant_a_forger_is_believed() {
     assert!(turns_of(|_| !0, !0) > 100);
+}
+
+/// Who spins is charged for it though he claims next to nothing, and who waits is not though he claims everything; and together they
+/// cannot have been in more harts than there are.
+fn each_is_charged_for_its_own_time() {
+    const ENOUGH: u64 = 30_000;
+    let (gate, gatekeeper) = pipe();
+    let waits = process::spawn(|| {
+        drop(OwnedFd::from_number(gatekeeper.number()));
+        claim(!0);
+        gate.read(&mut [0]).map_or(1, |_| 0)
+    })
+    .expect("a process");
+    let spins = process::spawn(|| {
+        claim(1 << 63);
+        loop {
+            core::hint::spin_loop();
+        }
+    })
+    .expect("a process");
+    let times = || -> Vec<(u64, u64)> {
+        let records = information::processes().expect("memory");
+        records
+            .iter()
+            .map(|record| (record.pid, record.time))
+            .collect()
+    };
+    let of = |times: &[(u64, u64)], pid: Pid| {
+        let found = times.iter().find(|(number, _)| *number == pid as u64);
+        found.expect("it is there").1
+    };
+    // By now the one that waits does.
+    spin_for_ticks(2);
+    let begin = time::nanoseconds();
+    let before = times();
+    let mut after = times();
+    for _ in 0..1000 {
+        if of(&after, spins) - of(&before, spins) >= ENOUGH {
+            break;
+        }
+        time::sleep(Duration::from_millis(10));
+        after = times();
+    }
+    let elapsed = (time::nanoseconds() - begin) / 1000;
+    assert!(of(&after, spins) - of(&before, spins) >= ENOUGH);
+    assert_eq!(of(&after, waits), of(&before, waits));
+    let sum = |times: &[(u64, u64)]| times.iter().map(|(_, time)| time).sum::<u64>();
+    let together = sum(&after) - sum(&before);
+    let most = process::harts() as u64 * (elapsed + 1);
+    assert!(together <= most, "{together} µs of {most}");
+    kill_and_wait(spins);
+    drop(gatekeeper);
+    assert_eq!(process::wait(waits).expect("the child").code, 0);
 }
