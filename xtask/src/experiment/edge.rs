@@ -9,10 +9,6 @@ use crate::cpp;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::process::Command;
-use std::time::Duration;
-
-/// No part takes longer.
-const LIMIT: Duration = Duration::from_secs(1800);
 
 /// The algorithms as the program names them, each a part.
 const ALGORITHMS: [&str; 6] = [
@@ -49,7 +45,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
                 command.arg("--quick");
             }
             let name = format!("{compiler} {algorithm}");
-            parts.run(&name, &command, &[], LIMIT, |line| hear(line, listener))?;
+            parts.run(&name, &command, &[], |line| hear(line, listener))?;
         }
     }
     let resumed = parts.end()?;

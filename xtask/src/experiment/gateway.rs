@@ -10,10 +10,6 @@ use crate::repository;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::process::Command;
-use std::time::Duration;
-
-/// No part takes longer.
-const LIMIT: Duration = Duration::from_secs(1800);
 
 /// How rows lie in memory, as the program names it; each is a part.
 const LAYOUTS: [&str; 2] = ["ordered", "scattered"];
@@ -44,7 +40,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
                 command.arg("--quick");
             }
             let name = format!("{compiler} {layout}");
-            parts.run(&name, &command, &[&weights], LIMIT, |line| {
+            parts.run(&name, &command, &[&weights], |line| {
                 if let Some(found) = line.strip_prefix(ENERGY) {
                     energy = found.to_string();
                 }
