@@ -74,7 +74,10 @@ pub(crate) fn lines(document: &Document, tables: &[Table]) -> Result<String> {
         said.map(|said| said.to_string().replace('"', ""))
             .unwrap_or_default()
     };
-    let commit: String = document.commit.chars().take(8).collect();
+    let mut commit: String = document.commit.chars().take(8).collect();
+    if document.commit.ends_with('+') {
+        commit += " with changes";
+    }
     let mut text = format!(
         "\n*Written by `cargo xtask report --docs` from a full run of `cargo xtask experiment {} --json FILE` at commit {commit}: {}, {} cores",
         document.experiment,

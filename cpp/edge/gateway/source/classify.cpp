@@ -16,15 +16,16 @@ constexpr size_t piece = corank::most_lines * corank::cache_line / sizeof(int16_
 // Enough to hide the latency of a row of 128 bins, the shortest of the thesis; more gain nothing, see docs/gateway.md.
 constexpr size_t width = 16;
 
-// A batch of fewer rows takes about as long as it takes to fetch the interleaver's own code and frames into cold caches: some microseconds.
-constexpr size_t few = 256;
-// There a loop asks so many rows ahead.
+// Of fewer short rows strands gain nothing beside a loop that looks ahead: to fetch their code and frames into cold caches takes some microseconds.
+constexpr size_t few = 1024;
+// The loop of the coroutine model looks so many rows ahead.
 constexpr size_t ahead = 8;
 
 // After so many scattered rows it is seen whether those behind them lie in order.
 constexpr size_t look_again = 2048;
 
-int32_t products(const int16_t* bins, const int16_t* weights, size_t count) {
+// Not inlined: both models run the same machine code for a row, or what the compiler makes of each copy would decide between them.
+[[gnu::noinline]] int32_t products(const int16_t* bins, const int16_t* weights, size_t count) {
   int32_t sum = 0;
   for (size_t at = 0; at < count; ++at) sum += int32_t{bins[at]} * weights[at];
   return sum;
@@ -45,44 +46,42 @@ corank::strand<uint8_t> damaged_in_turn(corank::lane&, const sensor_table& table
   co_return sum > table.threshold(one.machine);
 }
 
-// The plain loop, from row `at` on; returns behind the last row that it has judged. With `WhileInOrder` it leaves where fewer than three of four rows begin close
-// behind the one before: until there the processor's own prefetcher is better than any code. It looks at addresses on its way, as a look at all of them beforehand
-// would be a pass over memory of its own.
-template <bool WhileInOrder>
-size_t one_by_one(const sensor_table& table, std::span<const measurement> measurements, size_t at, uint8_t* decided) {
+void one_by_one(const sensor_table& table, std::span<const measurement> measurements, uint8_t* decided) {
+  for (size_t at = 0; at < measurements.size(); ++at) decided[at] = damaged(table, measurements[at]);
+}
+
+// One by one as well, from row `at` on, with a look ahead; returns behind the last row that it has judged. It asks for the weights of the next sensor, which nothing else tells
+// the processor. Where fewer than three of four rows begin close behind the one before it asks for the rows too, if they are few and short; if not, it leaves them to strands. For rows in order the
+// processor's own prefetcher is better than any code. A look at all addresses beforehand would be a pass over memory of its own.
+size_t looking_ahead(const sensor_table& table, std::span<const measurement> measurements, size_t at, uint8_t* decided) {
   constexpr int astray_at_most = 9;
-  const uintptr_t close = 2 * table.features() * sizeof(int16_t) + 2 * corank::cache_line;
-  for (int astray = 0; at < measurements.size();) {
+  const size_t bytes = table.features() * sizeof(int16_t), size = measurements.size();
+  const uintptr_t close = 2 * bytes + 2 * corank::cache_line;
+  const bool strands = size - at >= few || table.features() > piece;
+  // So many rows have been looked at, and the last one's weights have been asked for.
+  size_t seen = at, asked_for = ~size_t{0};
+  for (int astray = 0; at < size;) {
+    const bool scattered = astray > astray_at_most;
+    if (scattered && strands) break;
+    for (; seen < std::min(at + ahead, size); ++seen) {
+      const measurement& later = measurements[seen];
+      if (later.machine != asked_for) corank::prefetch_now(table.weights(asked_for = later.machine), bytes);
+      if (scattered) corank::prefetch_now(later.bins, bytes);
+    }
     const measurement& one = measurements[at];
     decided[at++] = damaged(table, one);
-    if constexpr (WhileInOrder) {
-      if (at < measurements.size() && reinterpret_cast<uintptr_t>(measurements[at].bins) - reinterpret_cast<uintptr_t>(one.bins) > close) {
-        if ((astray += 3) > astray_at_most) break;
-      } else if (astray > 0) {
-        --astray;
-      }
+    if (at < size && reinterpret_cast<uintptr_t>(measurements[at].bins) - reinterpret_cast<uintptr_t>(one.bins) > close) {
+      astray = std::min(astray + 3, astray_at_most + 3);
+    } else if (astray > 0) {
+      --astray;
     }
   }
   return at;
 }
 
-// What needs no strands: short rows, each of which is asked for whole while those before it are judged.
-void ask_ahead(const sensor_table& table, std::span<const measurement> measurements, uint8_t* decided) {
-  const auto ask = [&](size_t at) { corank::prefetch_now(measurements[at].bins, table.features() * sizeof(int16_t)); };
-  for (size_t at = 0; at < std::min(ahead, measurements.size()); ++at) ask(at);
-  for (size_t at = 0; at < measurements.size(); ++at) {
-    if (at + ahead < measurements.size()) ask(at + ahead);
-    decided[at] = damaged(table, measurements[at]);
-  }
-}
-
 // Rows that lie anywhere.
 void judge_scattered(const sensor_table& table, std::span<const measurement> measurements, uint8_t* decided) {
-  if (measurements.size() < few && table.features() <= piece) {
-    ask_ahead(table, measurements, decided);
-  } else {
-    corank::interleave(measurements, [&table](corank::lane& here, const measurement& one) { return damaged_in_turn(here, table, one); }, decided, {.width = width});
-  }
+  corank::interleave(measurements, [&table](corank::lane& here, const measurement& one) { return damaged_in_turn(here, table, one); }, decided, {.width = width});
 }
 
 }  // namespace
@@ -96,15 +95,11 @@ model model_of_name(std::string_view name) {
 std::string_view name_of(model of) { return of == model::sequential ? "sequential" : "coroutine"; }
 
 void classify(model by, const sensor_table& table, std::span<const measurement> measurements, uint8_t* decided) {
-  if (by == model::sequential) {
-    one_by_one<false>(table, measurements, 0, decided);
-    return;
-  }
+  if (by == model::sequential) return one_by_one(table, measurements, decided);
   for (size_t at = 0; at < measurements.size();) {
-    at = one_by_one<true>(table, measurements, at, decided);
-    if (at == measurements.size()) break;
+    at = looking_ahead(table, measurements, at, decided);
     const auto scattered = measurements.subspan(at, std::min(look_again, measurements.size() - at));
-    judge_scattered(table, scattered, decided + at);
+    if (!scattered.empty()) judge_scattered(table, scattered, decided + at);
     at += scattered.size();
   }
 }

@@ -82,8 +82,8 @@ TEST(Classify, LargestSumsDoNotOverflow) {
   const int32_t sum = -32768 * 32767 * 2 - 32767;
   for (const int32_t threshold : {sum - 1, sum, sum + 1}) {
     const sensor_table table({{.sensor = 1, .threshold = threshold, .weights = weights}});
-    // From the last row to the first, so that they are not in order: few enough for the plain loop, for one that asks ahead, and for strands.
-    for (const size_t count : {2, 40, 600}) {
+    // From the last row to the first, so that they are not in order: few enough for the loop, for asking ahead in it, and for strands.
+    for (const size_t count : {2, 40, 2000}) {
       std::vector<int16_t> bins;
       std::vector<measurement> rows;
       for (size_t row = 0; row < count; ++row) bins.insert(bins.end(), least.begin(), least.end());

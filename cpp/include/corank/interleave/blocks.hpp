@@ -19,6 +19,18 @@ class supply {
   size_t next_ = 0;
 };
 
+// Both forms of the work on a block, and the plain one of several blocks that are neighbours: `stretch(first, blocks)`.
+template <class Strand, class Plain, class Stretch>
+struct on_blocks {
+  Strand strand;
+  Plain plain;
+  Stretch stretch;
+};
+template <class Strand, class Plain, class Stretch>
+on_blocks(Strand, Plain, Stretch) -> on_blocks<Strand, Plain, Stretch>;
+template <class Strand, class Plain, class Stretch>
+inline constexpr bool has_plain<on_blocks<Strand, Plain, Stretch>> = true;
+
 // Completes the items 0 to `count`: `in_turn(lane&, supply&, block)` is a strand<> that takes `block` items, no more and no less, and works on them; `plain(from, behind)`
 // works on the items in between as plain code. Returns how many were completed, less than all only if a stop was requested.
 template <class InTurn, class Plain>
@@ -29,12 +41,13 @@ size_t interleave_blocks(size_t count, InTurn in_turn, Plain plain, const interl
   supply items;
   const auto size_of = [=](size_t at) { return std::min(block, count - at * block); };
   const auto strand_form = [&](lane& here, size_t at) { return in_turn(here, items, size_of(at)); };
-  const auto plain_form = [&](size_t at) {
-    const size_t from = items.take(size_of(at));
-    plain(from, from + size_of(at));
+  const auto stretch = [&](size_t at, size_t blocks) {
+    const size_t items_there = std::min(blocks * block, count - at * block), from = items.take(items_there);
+    plain(from, from + items_there);
   };
+  const auto plain_form = [&](size_t at) { stretch(at, 1); };
   const size_t blocks = (count + block - 1) / block;
-  return std::min(count, block * interleave(std::views::iota(size_t{0}, blocks), either{strand_form, plain_form}, options));
+  return std::min(count, block * interleave(std::views::iota(size_t{0}, blocks), on_blocks{strand_form, plain_form, stretch}, options));
 }
 
 }  // namespace corank::detail

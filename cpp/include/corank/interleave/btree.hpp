@@ -16,6 +16,13 @@
 #include <span>
 #include <type_traits>
 
+// Not inlined, and by GCC not copied for constant arguments.
+#if defined(__clang__)
+#define CORANK_ONE_COPY [[gnu::noinline]]
+#else
+#define CORANK_ONE_COPY [[gnu::noinline, gnu::noclone]]
+#endif
+
 namespace corank {
 
 // `LeafBytes` and `InnerBytes` are sizes of nodes, whole cache lines. Larger leaves need fewer misses for a scan, and more lines for a lookup.
@@ -233,8 +240,7 @@ class btree {
   [[nodiscard]] State fold(State state, Step step, Join join, interleave_options options = {}) const {
     if (options.bytes == 0) options.bytes = bytes();
     options.at_once = detail::addresses_of(LeafBytes);
-    // Also leaves in order: all but large ones come as fast as they are looked at, and the parts of a trial are long.
-    if (detail::stays_plain(options) || (options.width == automatic && LeafBytes <= 4 * cache_line && lies_in_order())) return fold_part({first_leaf(root_, height_), nullptr}, state, step);
+    if (detail::stays_plain(options) || (options.width == automatic && scan_stays_plain(options.bytes))) return fold_part({first_leaf(root_, height_), nullptr}, state, step);
     const auto plain = [&](const part& each) { return fold_part(each, state, step); };
     const std::vector<part> cut = parts();
     either forms{[&](lane& here, const part& each) { return fold_in_turn(here, each, state, step); }, plain};
@@ -248,9 +254,9 @@ class btree {
     const leaf* first;
     const leaf* behind;
   };
-  // What `step` makes of a part, beginning with `state`, in plain code. Not inlined: so it is as fast wherever it is called.
+  // What `step` makes of a part, beginning with `state`, in plain code. Not inlined, nor a copy for each constant: so it is as fast wherever it is called.
   template <class State, class Step>
-  [[nodiscard]] [[gnu::noinline]] static State fold_part(part leaves, State state, Step& step) {
+  [[nodiscard]] CORANK_ONE_COPY static State fold_part(part leaves, State state, Step& step) {
     for (const leaf* in = leaves.first; in != leaves.behind; in = in->next) state = fold_leaf(*in, std::move(state), step);
     return state;
   }
@@ -303,20 +309,33 @@ class btree {
     return if_there(&in->values[at], in->keys.is_at(at, key));
   }
 
+  // Whether a scan of the whole tree is plain without a trial, and without being cut in parts, whose beginnings cost something.
+  [[nodiscard]] bool scan_stays_plain(size_t bytes) const {
+    // What a leaf takes at most that comes from the last cache, in nanoseconds: so long a scan may be too short for a trial.
+    constexpr double longest = 60;
+    const bool near = bytes <= detail::last_cache();
+    if (near && longest * static_cast<double>(leaves_.count()) < detail::shortest_with_trial) return true;
+    // All leaves in order but large ones come as fast as they are looked at, and the parts of a trial are long; large ones too, from the last cache.
+    return (LeafBytes <= 4 * cache_line || near) && lies_in_order();
+  }
+
   // Whether most leaves lie close behind the one before, as far as a few of the lowest inner nodes tell: then the processor's own prefetcher brings them.
   [[nodiscard]] bool lies_in_order() const {
     constexpr size_t places = 16;
-    size_t leaves = 0, close = 0;
+    if (height_ == 0) return true;
+    // Down level by level, so that the nodes at a level don't wait for each other.
+    const inner* at[places];
+    std::fill_n(at, places, static_cast<const inner*>(root_));
     uint64_t chance = 0;
-    for (size_t place = 0; place < places && height_ > 0; ++place) {
-      const auto* in = static_cast<const inner*>(root_);
-      for (size_t level = height_; level > 1; --level) {
+    for (size_t level = height_; level > 1; --level)
+      for (const inner*& in : at) {
         chance = chance * 6364136223846793005 + 1442695040888963407;
         in = static_cast<const inner*>(in->children[(chance >> 33) % (in->keys.count() + 1)]);
       }
-      for (size_t at = 1; at <= in->keys.count(); ++at, ++leaves)
-        close += reinterpret_cast<uintptr_t>(in->children[at]) - reinterpret_cast<uintptr_t>(in->children[at - 1]) <= 2 * LeafBytes;
-    }
+    size_t leaves = 0, close = 0;
+    for (const inner* const in : at)
+      for (size_t child = 1; child <= in->keys.count(); ++child, ++leaves)
+        close += reinterpret_cast<uintptr_t>(in->children[child]) - reinterpret_cast<uintptr_t>(in->children[child - 1]) <= 2 * LeafBytes;
     return 4 * close >= 3 * leaves;
   }
 
@@ -458,3 +477,5 @@ class btree {
 };
 
 }  // namespace corank
+
+#undef CORANK_ONE_COPY

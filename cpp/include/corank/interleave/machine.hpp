@@ -48,6 +48,12 @@ inline size_t second_cache() {
   return size;
 }
 
+// As the second one. No smaller than that.
+inline size_t last_cache() {
+  static const size_t size = std::max(cache_size(3), second_cache());
+  return size;
+}
+
 // Nanoseconds of something, by the steady clock.
 template <class Something>
 double nanoseconds(Something&& something) {
@@ -93,7 +99,7 @@ inline memory_profile measure_memory() {
   memory_profile found{};
   found.first_cache = cache_size(1);
   found.second_cache = second_cache();
-  found.last_cache = std::max(cache_size(3), found.second_cache);
+  found.last_cache = last_cache();
   circle lines(std::clamp<size_t>(4 * found.last_cache, 64 << 20, 256 << 20));
   constexpr size_t widths[] = {1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64};
   double interval[std::size(widths)];

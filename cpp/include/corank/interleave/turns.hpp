@@ -117,6 +117,17 @@ class turns {
   void plain(size_t count)
     requires has_plain_form
   {
+    // Neighbours at one go, unless somebody may stop the run between them.
+    if constexpr (requires { work_.stretch(begun_, count); }) {
+      if (!stop_.stop_possible()) {
+        if (begun_ >= count || !more()) return;
+        const size_t now = std::min(count - begun_, left());
+        work_.stretch(begun_, now);
+        begun_ += now;
+        position_ += static_cast<std::iter_difference_t<Position>>(now);
+        return;
+      }
+    }
     lane here;
     for (; begun_ < count && more(); ++begun_, ++position_) {
       if constexpr (is_void<value>) {
