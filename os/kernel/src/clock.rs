@@ -12,12 +12,15 @@ use spin::{Mutex, Once};
 
 /// Clock ticks per second: one each 10 ms.
 const TICKS_PER_SECOND: u64 = 100;
+/// Nanoseconds in a second.
+const NANOSECONDS: u64 = 1_000_000_000;
 
 static TIMEBASE_HZ: AtomicU64 = AtomicU64::new(0);
 static SYSTEM_PAGE: Once<Frame> = Once::new();
 
 /// Sleepers by deadline, then by the order in which they came.
-static SLEEPERS: Mutex<BTreeMap<(u64, u64), Waker>> = Mutex::new(BTreeMap::new());
+static SLEEPERS: Mutex<BTreeMap<Place, Waker>> = Mutex::new(BTreeMap::new());
+type Place = (u64, u64);
 
 /// When the system's next tick is due. Every hart has ticks at these times; the first to come to one counts it.
 static NEXT_TICK: AtomicU64 = AtomicU64::new(0);
@@ -30,6 +33,20 @@ pub(crate) fn now() -> u64 {
 /// Milliseconds since the machine was switched on.
 pub(crate) fn milliseconds() -> u64 {
     now() / (TIMEBASE_HZ.load(Ordering::Relaxed) / 1000)
+}
+
+/// Nanoseconds since the machine was switched on: the clock of the programs' executors.
+pub(crate) fn nanoseconds() -> u64 {
+    let (now, hz) = (now(), TIMEBASE_HZ.load(Ordering::Relaxed));
+    now / hz * NANOSECONDS + now % hz * NANOSECONDS / hz
+}
+
+/// The first point in time, as [`now`] counts, at which [`nanoseconds`] is at least so many.
+pub(crate) fn at_nanoseconds(nanoseconds: u64) -> u64 {
+    let hz = TIMEBASE_HZ.load(Ordering::Relaxed);
+    let (seconds, rest) = (nanoseconds / NANOSECONDS, nanoseconds % NANOSECONDS);
+    let whole = seconds.saturating_mul(hz);
+    whole.saturating_add((rest * hz).div_ceil(NANOSECONDS))
 }
 
 /// The point in time that lies `milliseconds` ahead, as [`now`] counts.
@@ -152,12 +169,57 @@ fn wake_sleepers(now: u64) {
     }
 }
 
+/// Returns the place among the sleepers.
+fn add_sleeper(deadline: u64, sleeper: Waker) -> Place {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let place = (deadline, NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut sleepers = SLEEPERS.lock();
+    sleepers.insert(place, sleeper);
+    let first = sleepers.first_key_value().map(|(first, _)| *first);
+    drop(sleepers);
+    if first == Some(place) && deadline < hart::next_tick().get() {
+        arm();
+    }
+    place
+}
+
+/// Wakes someone at a point in time, again and again. Dropped, it leaves nothing behind.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm {
+    place: Option<Place>,
+}
+
+impl Alarm {
+    /// Wakes `sleeper` when [`now`] has reached `deadline`, which it has not, and at no time that was set before; `u64::MAX`: never.
+    pub(crate) fn set(&mut self, deadline: u64, sleeper: impl FnOnce() -> Waker) {
+        if self.place.is_some_and(|(known, _)| known == deadline) {
+            return;
+        }
+        self.clear();
+        if deadline != u64::MAX {
+            self.place = Some(add_sleeper(deadline, sleeper()));
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some(place) = self.place.take() {
+            SLEEPERS.lock().remove(&place);
+        }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
 /// Waits until [`now`] has reached a deadline. Dropped early, it leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct Sleep {
     deadline: u64,
     /// The place among the sleepers, once there is one.
-    key: Option<(u64, u64)>,
+    key: Option<Place>,
 }
 
 /// Sleeps until `deadline`, in ticks of the `time` register; `u64::MAX`: for ever.
@@ -178,24 +240,14 @@ impl Future for Sleep {
         if now() >= self.deadline {
             return Poll::Ready(());
         }
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let deadline = self.deadline;
-        let is_known = self.key.is_some();
-        let key = *self
-            .key
-            .get_or_insert_with(|| (deadline, NEXT.fetch_add(1, Ordering::Relaxed)));
-        let mut sleepers = SLEEPERS.lock();
-        match sleepers.get_mut(&key) {
-            Some(waker) => waker.clone_from(context.waker()),
-            None => drop(sleepers.insert(key, context.waker().clone())),
-        }
-        let is_first = sleepers
-            .first_key_value()
-            .is_some_and(|(first, _)| *first == key);
-        drop(sleepers);
-        // Where it was known, some hart has been asked for its interrupt already.
-        if !is_known && is_first && deadline < hart::next_tick().get() {
-            arm();
+        let sleeper = context.waker();
+        let is_known = self.key.is_some_and(|key| {
+            let mut sleepers = SLEEPERS.lock();
+            let known = sleepers.get_mut(&key);
+            known.map(|known| known.clone_from(sleeper)).is_some()
+        });
+        if !is_known {
+            self.key = Some(add_sleeper(self.deadline, sleeper.clone()));
         }
         Poll::Pending
     }
