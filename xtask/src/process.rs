@@ -1,7 +1,7 @@
 //! Running other programs with a time limit, and keeping what they say.
 
 use crate::setup;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitStatus, Stdio};
@@ -117,6 +117,25 @@ pub(crate) fn capture(
     })
 }
 
+/// As [`capture`], of a command that has to succeed.
+///
+/// # Errors
+/// When it fails, too: with the end of what it printed.
+pub(crate) fn succeed(
+    command: &Command,
+    limit: Duration,
+    each_line: impl FnMut(&str),
+) -> Result<Finished> {
+    let finished = capture(command, limit, each_line)?;
+    ensure!(
+        finished.success(),
+        "`{}` failed:\n{}",
+        describe(command),
+        finished.tail(20)
+    );
+    Ok(finished)
+}
+
 /// Whether an exit status of `timeout` means that the limit was reached, rather than that the program chose that status.
 pub(crate) fn timed_out(code: Option<i32>, took: Duration, limit: Duration) -> bool {
     matches!(code, Some(TIMED_OUT | KILLED) | None) && took >= limit
@@ -206,6 +225,15 @@ mod tests {
         let limit = Duration::from_secs(10);
         assert!(!timed_out(Some(124), Duration::from_secs(2), limit));
         assert!(timed_out(Some(124), Duration::from_secs(10), limit));
+    }
+
+    #[test]
+    fn a_command_that_has_to_succeed_says_what_it_printed_last() {
+        let limit = Duration::from_secs(20);
+        let error = succeed(&shell("echo why; exit 3"), limit, |_| {}).err();
+        let said = error.unwrap().to_string();
+        assert_eq!(said, "`sh -c echo why; exit 3` failed:\nwhy");
+        assert!(succeed(&shell("echo fine"), limit, |_| {}).is_ok());
     }
 
     #[test]

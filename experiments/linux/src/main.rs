@@ -9,7 +9,7 @@
 //! - `two-class`: 99.5 % of the requests take 10 µs and are urgent (level 0); 0.5 % take 5 ms (level 1).
 //! - `eight-levels`: the same mixture of lengths on each of eight levels.
 //! - `hello`: a hyper server that says hello, as many requests as it can, by `wrk` where that is installed.
-//! - `yield`, `spawn-join`, `wake`: what the scheduler alone costs, on one and two workers.
+//! - `operations` (`yield`, `spawn-join`, `wake`): what the scheduler alone costs, on one and two workers.
 
 mod hello;
 mod load;
@@ -21,7 +21,7 @@ mod takes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use load::{Load, Mixture, Pace, Shape};
 use processors::Processors;
 use serde_json::{Map, Value, json};
@@ -33,9 +33,32 @@ struct Options {
     /// Fewer points and fewer runs
     #[arg(long)]
     quick: bool,
-    /// Only this part: `two-class`, `eight-levels`, `hello` or `operations`
+    /// Only this kind of measurement
     #[arg(long)]
-    only: Option<String>,
+    only: Option<Kind>,
+    /// Only this run, counted from 0
+    #[arg(long)]
+    run: Option<u32>,
+    /// Print the arguments of each part of the measurement, a line for each, and end
+    #[arg(long)]
+    parts: bool,
+}
+
+/// What is measured in each run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    TwoClass,
+    EightLevels,
+    Hello,
+    Operations,
+}
+
+impl Kind {
+    /// As on the command line.
+    fn name(self) -> String {
+        let value = self.to_possible_value().expect("none is hidden");
+        value.get_name().to_string()
+    }
 }
 
 /// Percent of what one worker can do.
@@ -50,33 +73,47 @@ const MOST_TAKES: u64 = 1000;
 
 fn main() {
     let options = Options::parse();
-    let wanted = |part: &str| options.only.as_deref().is_none_or(|only| only == part);
     let (loads, runs, takes) = if options.quick {
         (QUICK_LOADS, 3, 12)
     } else {
-        (LOADS, 5, 36)
+        (LOADS, 5, 20)
     };
+    let runs = match options.run {
+        Some(run) => run..run + 1,
+        None => 0..runs,
+    };
+    let kinds = match options.only {
+        Some(kind) => vec![kind],
+        None => Kind::value_variants().to_vec(),
+    };
+    if options.parts {
+        for (run, kind) in runs.flat_map(|run| kinds.iter().map(move |kind| (run, kind))) {
+            println!("--run {run} --only {}", kind.name());
+        }
+        return;
+    }
     let processors = Processors::split();
     // It starts a thread of its own, once. That one is to have every processor: it competes with the server's, and they share one else.
     async_io::block_on(async_io::Timer::after(Duration::ZERO));
     processors.be_server();
     let pace = load::calibrate();
-    for run in 0..runs {
+    let all_loads = |shape: Shape, run| {
         processors.be_server();
-        for shape in [Shape::TwoClass, Shape::EightLevels] {
-            if wanted(shape.name()) {
-                for &percent in loads {
-                    let takes = if percent <= FEW { MORE * takes } else { takes };
-                    latency(shape, percent, takes, processors, pace, run);
-                }
-            }
+        for &percent in loads {
+            let takes = if percent <= FEW { MORE * takes } else { takes };
+            latency(shape, percent, takes, processors, pace, run);
         }
         processors.be_anywhere();
-        if wanted("hello") {
-            hello::measure(run, options.quick);
-        }
-        if wanted("operations") {
-            operations::measure(run, options.quick);
+    };
+    processors.be_anywhere();
+    for run in runs {
+        for kind in &kinds {
+            match kind {
+                Kind::TwoClass => all_loads(Shape::TwoClass, run),
+                Kind::EightLevels => all_loads(Shape::EightLevels, run),
+                Kind::Hello => hello::measure(run, options.quick),
+                Kind::Operations => operations::measure(run, options.quick),
+            }
         }
     }
 }

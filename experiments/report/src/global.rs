@@ -9,8 +9,9 @@ use anyhow::Result;
 /// What the report says of it.
 pub(crate) const ABOUT: &str = "Several processes have coroutines at levels that interleave, and more work than they can do at once. An inversion lasts while \
      a coroutine is ready that is more urgent than one that runs, unless its own process runs something as urgent. Relaxed: the \
-     kernel decides at its clock ticks and entries; strict: each executor also compares before every poll. The machine counts \
-     instructions, and each takes a nanosecond: so these times are the same on every host.";
+     kernel decides at its clock ticks and entries; strict: each executor also compares before every poll. On one hart the machine counts \
+     instructions, and each takes a nanosecond: so these times are the same on every host. On several harts they are taken by the clock, and \
+     have in them what else the host does.";
 
 const RELAXED: &str = "relaxed";
 const STRICT: &str = "strict";

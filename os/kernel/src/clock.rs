@@ -22,6 +22,14 @@ static SYSTEM_PAGE: Once<Frame> = Once::new();
 static SLEEPERS: Mutex<BTreeMap<Place, Waker>> = Mutex::new(BTreeMap::new());
 type Place = (u64, u64);
 
+/// The first sleeper's deadline; `u64::MAX` where nobody sleeps. Written under the lock, read without: all harts ask for an interrupt at this
+/// time, and those that come behind the first are to find out without a lock that there is nothing left to do.
+static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Another hart is at the sleepers when some are due: after so many microseconds this one looks again. Waiting for the lock instead
+/// would stop what the hart does for as long as the other one is itself stopped, by its machine's host for example.
+const AGAIN: u64 = 10;
+
 /// When the system's next tick is due. Every hart has ticks at these times; the first to come to one counts it.
 static NEXT_TICK: AtomicU64 = AtomicU64::new(0);
 
@@ -124,7 +132,7 @@ pub(crate) fn nap() {
 /// Serves the clock's interrupt: wakes whoever slept long enough and, when a tick is due, looks at the priorities.
 pub(crate) fn tick() {
     let now = now();
-    wake_sleepers(now);
+    let is_done = wake_sleepers(now);
     let period = TIMEBASE_HZ.load(Ordering::Relaxed) / TICKS_PER_SECOND;
     let after = |due: u64| due + ((now - due) / period + 1) * period;
     let due = NEXT_TICK.load(Ordering::Relaxed);
@@ -143,30 +151,43 @@ pub(crate) fn tick() {
         let next = NEXT_TICK.load(Ordering::Relaxed);
         own.set(if next > now { next } else { now + period });
     }
-    arm();
+    if is_done {
+        arm();
+    } else {
+        sbi_rt::set_timer(now + TIMEBASE_HZ.load(Ordering::Relaxed) * AGAIN / 1_000_000);
+    }
 }
 
-/// Asks for the next interrupt: at the next tick or when the first sleeper's time comes.
+/// Asks for the next interrupt: at the next tick or when the first sleeper's time comes. Whoever changes who is first does so afterwards.
 fn arm() {
-    let first = SLEEPERS
-        .lock()
-        .first_key_value()
-        .map_or(u64::MAX, |((deadline, _), _)| *deadline);
+    let first = FIRST.load(Ordering::Relaxed);
     sbi_rt::set_timer(first.min(hart::next_tick().get()));
 }
 
-fn wake_sleepers(now: u64) {
-    loop {
-        let mut sleepers = SLEEPERS.lock();
+/// Wakes those whose time has come. Whether it could: if not, another hart is at the sleepers, perhaps to wake them.
+fn wake_sleepers(now: u64) -> bool {
+    while FIRST.load(Ordering::Relaxed) <= now {
+        let Some(mut sleepers) = SLEEPERS.try_lock() else {
+            return false;
+        };
         match sleepers.first_entry() {
             Some(first) if first.key().0 <= now => {
                 let waker = first.remove();
+                note_first(&sleepers);
                 drop(sleepers);
                 waker.wake();
             }
             _ => break,
         }
     }
+    true
+}
+
+/// To be called under the lock, after each change.
+fn note_first(sleepers: &BTreeMap<Place, Waker>) {
+    let first = sleepers.first_key_value();
+    let deadline = first.map_or(u64::MAX, |((deadline, _), _)| *deadline);
+    FIRST.store(deadline, Ordering::Relaxed);
 }
 
 /// Returns the place among the sleepers.
@@ -176,11 +197,18 @@ fn add_sleeper(deadline: u64, sleeper: Waker) -> Place {
     let mut sleepers = SLEEPERS.lock();
     sleepers.insert(place, sleeper);
     let first = sleepers.first_key_value().map(|(first, _)| *first);
+    note_first(&sleepers);
     drop(sleepers);
     if first == Some(place) && deadline < hart::next_tick().get() {
         arm();
     }
     place
+}
+
+fn remove_sleeper(place: &Place) {
+    let mut sleepers = SLEEPERS.lock();
+    sleepers.remove(place);
+    note_first(&sleepers);
 }
 
 /// Wakes someone at a point in time, again and again. Dropped, it leaves nothing behind.
@@ -203,7 +231,7 @@ impl Alarm {
 
     fn clear(&mut self) {
         if let Some(place) = self.place.take() {
-            SLEEPERS.lock().remove(&place);
+            remove_sleeper(&place);
         }
     }
 }
@@ -256,7 +284,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            SLEEPERS.lock().remove(&key);
+            remove_sleeper(&key);
         }
     }
 }

@@ -6,15 +6,9 @@
 use super::parts::Parts;
 use super::runner::{Listener, settings};
 use crate::cpp;
-use crate::process;
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde_json::{Map, Value, json};
-use std::ffi::OsStr;
 use std::process::Command;
-use std::time::Duration;
-
-/// No part takes longer.
-const LIMIT: Duration = Duration::from_secs(1800);
 
 /// The algorithms as the program names them, each a part.
 const ALGORITHMS: [&str; 6] = [
@@ -51,11 +45,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
                 command.arg("--quick");
             }
             let name = format!("{compiler} {algorithm}");
-            let arguments: Vec<&OsStr> = command.get_args().collect();
-            match parts.next(&name, &[&program], arguments)? {
-                Some(lines) => lines.lines().for_each(|line| hear(line, listener)),
-                None => parts.keep(&run(&command, |line| hear(line, listener))?)?,
-            }
+            parts.run(&name, &command, &[], |line| hear(line, listener))?;
         }
     }
     let resumed = parts.end()?;
@@ -77,21 +67,4 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
             ),
         ],
     ))
-}
-
-/// Runs the program to its end; what it printed.
-fn run(command: &Command, mut hear: impl FnMut(&str)) -> Result<String> {
-    let mut lines = String::new();
-    let finished = process::capture(command, LIMIT, |line| {
-        lines += line;
-        lines.push('\n');
-        hear(line);
-    })?;
-    ensure!(
-        finished.success(),
-        "`{}` failed:\n{}",
-        process::describe(command),
-        finished.tail(20)
-    );
-    Ok(lines)
 }

@@ -1,16 +1,22 @@
 //! The parts of an experiment that takes long: what a part printed is kept until all have ended, so that a run that was cut off goes on with the
 //! part that it was at.
 
-use crate::repository;
+use crate::{process, repository};
 use anyhow::{Context, Result};
+use std::ffi::OsStr;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// No program that is a part takes longer.
+const LIMIT: Duration = Duration::from_secs(1800);
 
 /// The parts of one run.
 pub(super) struct Parts {
     /// Where lines are kept, below `target`.
-    folder: &'static str,
+    folder: String,
     /// The files of the parts so far.
     files: Vec<PathBuf>,
     /// What is known from a run that was cut off.
@@ -19,9 +25,9 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Those of an experiment, whose lines are kept in this folder below `target`.
-    pub(super) fn new(folder: &'static str) -> Self {
+    pub(super) fn new(folder: &str) -> Self {
         Self {
-            folder,
+            folder: folder.into(),
             files: Vec::new(),
             resumed: Vec::new(),
         }
@@ -46,13 +52,41 @@ impl Parts {
         }
         arguments.hash(&mut hasher);
         let file = format!("part-{:016x}.lines", hasher.finish());
-        let file = repository::path("target").join(self.folder).join(file);
+        let file = repository::path("target").join(&self.folder).join(file);
         let lines = fs::read_to_string(&file).ok();
         self.files.push(file);
         if lines.is_some() {
             self.resumed.push(name.to_string());
         }
         Ok(lines)
+    }
+
+    /// The next part is a run of this program, whose results depend on its file, on its arguments and on what is in `files`: `hear` hears each line that it
+    /// prints, or has printed in a run that was cut off.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next) and [`keep`](Self::keep), and when the program fails or takes too long.
+    pub(super) fn run(
+        &mut self,
+        name: &str,
+        command: &Command,
+        files: &[&Path],
+        mut hear: impl FnMut(&str),
+    ) -> Result<()> {
+        let program = Path::new(command.get_program());
+        let files: Vec<&Path> = files.iter().copied().chain([program]).collect();
+        let arguments: Vec<&OsStr> = command.get_args().collect();
+        if let Some(lines) = self.next(name, &files, arguments)? {
+            lines.lines().for_each(hear);
+            return Ok(());
+        }
+        let mut lines = String::new();
+        process::succeed(command, LIMIT, |line| {
+            lines += line;
+            lines.push('\n');
+            hear(line);
+        })?;
+        self.keep(&lines)
     }
 
     /// Keeps what the last part printed: as a whole or not at all.
@@ -78,5 +112,58 @@ impl Parts {
             fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))?;
         }
         Ok(self.resumed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_has_ended_is_not_run_again_until_all_have() {
+        let folder = format!("parts-of-a-test-{}", std::process::id());
+        let kept = repository::path("target").join(&folder);
+        let mark = kept.join("runs");
+        fs::create_dir_all(&kept).unwrap();
+        let mut command = Command::new("/bin/sh");
+        let script = format!("echo ran >> {}; echo $0", mark.display());
+        command.args(["-c", &script]);
+        let part = |parts: &mut Parts, name: &str| {
+            let mut part = Command::new(command.get_program());
+            part.args(command.get_args()).arg(name);
+            let mut heard = Vec::new();
+            parts
+                .run(name, &part, &[], |line| heard.push(line.to_string()))
+                .unwrap();
+            assert_eq!(heard, [name]);
+        };
+        let runs = || fs::read_to_string(&mark).unwrap().lines().count();
+        // Cut off after the first part.
+        part(&mut Parts::new(&folder), "one");
+        assert_eq!(runs(), 1);
+        // The next one has it, and runs the second.
+        let mut parts = Parts::new(&folder);
+        part(&mut parts, "one");
+        part(&mut parts, "two");
+        assert_eq!(runs(), 2);
+        assert_eq!(parts.end().unwrap(), ["one"]);
+        // Nothing is kept of one that ended.
+        let mut parts = Parts::new(&folder);
+        part(&mut parts, "one");
+        assert_eq!(runs(), 3);
+        parts.end().unwrap();
+        fs::remove_dir_all(&kept).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_part_that_fails() {
+        let folder = format!("parts-that-fail-{}", std::process::id());
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo half; exit 1"]);
+        for _ in 0..2 {
+            let error = Parts::new(&folder).run("one", &command, &[], |_| {});
+            assert!(error.unwrap_err().to_string().ends_with("half"));
+        }
+        assert!(!repository::path("target").join(&folder).exists());
     }
 }

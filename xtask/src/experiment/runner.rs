@@ -3,9 +3,11 @@
 //! The program alternates the models and prints one line per run: see [`corank_report::row::Sample`]. Other lines explain. A
 //! wrong result ends the program with a code other than 0, and then nothing is kept.
 
-use super::{Name, edge, gateway, host, mcu, plan, tcp};
+use super::parts::Parts;
+use super::plan::{self, Part};
+use super::{Name, edge, gateway, host, mcu, tcp};
 use crate::os::boot::{Boot, Input};
-use crate::os::build;
+use crate::os::build::{self, Image};
 use crate::process;
 use crate::progress::Progress;
 use crate::repository;
@@ -14,6 +16,7 @@ use anyhow::{Context, Result, ensure};
 use corank_report::document::Document;
 use corank_report::row::{self, Sample};
 use serde_json::{Map, Value, json};
+use std::process::Command;
 use std::time::Duration;
 
 /// No experiment takes longer.
@@ -28,7 +31,9 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
     let mut listener = Listener::new(&name.text());
     let settings = match name {
         Name::Core => on_host(name, "corank-experiments", quick, &mut listener),
-        Name::LinuxLatency => on_host(name, "corank-experiments-linux", quick, &mut listener),
+        Name::LinuxLatency => {
+            on_host_in_parts(name, "corank-experiments-linux", quick, &mut listener)
+        }
         Name::LinuxMachine => on_host(name, "corank-experiment-machine", quick, &mut listener),
         Name::McuSwitch => mcu::switches(quick, &mut listener),
         Name::McuSize => mcu::sizes(quick, &mut listener),
@@ -64,45 +69,67 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
     listener
         .progress
         .set_total(parts.iter().map(|part| part.rows).sum());
+    let mut kept = Parts::new("os-experiments");
     for part in &parts {
-        let mut command = vec![program.clone()];
-        command.extend(part.arguments.iter().cloned());
-        let boot = Boot {
-            smp: part.harts,
-            memory: MEMORY.to_string(),
-            limit: Some(LIMIT),
-            disk: None,
-            network: None,
-            input: Input::None,
-            count: part.counts.then_some(SHIFT),
-            command,
+        let lines = match kept.next(&part.to_string(), &[&*image.kernel, &*image.archive], part)? {
+            Some(lines) => {
+                lines.lines().for_each(|line| listener.hear(line));
+                continue;
+            }
+            None => boot(&program, part, &image, listener)?,
         };
-        let mut lines = Lines::default();
-        let before = listener.samples.len() as u64;
-        let ended = boot.run(&image, |bytes| {
-            lines.feed(bytes, |line| listener.hear(line))
-        })?;
-        let command = boot.command.join(" ");
-        ensure!(
-            ended.code == 0,
-            "`{command}` ended with code {}: {}",
-            ended.code,
-            listener.last_words()
-        );
-        let rows = listener.samples.len() as u64 - before;
-        ensure!(
-            rows == part.rows,
-            "`{command}` printed {rows} rows instead of {}: {}",
-            part.rows,
-            listener.last_words()
-        );
+        kept.keep(&lines)?;
     }
     let harts = parts.iter().map(|part| part.harts).max();
     Ok(settings(
         quick,
         &[program],
-        &[("smp", json!(harts)), ("memory", json!(MEMORY))],
+        &[
+            ("smp", json!(harts)),
+            ("memory", json!(MEMORY)),
+            ("parts-of-a-run-that-was-cut-off", json!(kept.end()?)),
+        ],
     ))
+}
+
+/// Boots the OS for one part of the plan. What that printed.
+fn boot(program: &str, part: &Part, image: &Image, listener: &mut Listener) -> Result<String> {
+    let mut command = vec![program.to_string()];
+    command.extend(part.arguments.iter().cloned());
+    let boot = Boot {
+        smp: part.harts,
+        memory: MEMORY.to_string(),
+        limit: Some(LIMIT),
+        disk: None,
+        network: None,
+        input: Input::None,
+        count: part.counts.then_some(SHIFT),
+        command,
+    };
+    let (mut lines, mut printed) = (Lines::default(), String::new());
+    let before = listener.samples.len() as u64;
+    let ended = boot.run(image, |bytes| {
+        lines.feed(bytes, |line| {
+            printed += line;
+            printed.push('\n');
+            listener.hear(line);
+        })
+    })?;
+    let command = boot.command.join(" ");
+    ensure!(
+        ended.code == 0,
+        "`{command}` ended with code {}: {}",
+        ended.code,
+        listener.last_words()
+    );
+    let rows = listener.samples.len() as u64 - before;
+    ensure!(
+        rows == part.rows,
+        "`{command}` printed {rows} rows instead of {}: {}",
+        part.rows,
+        listener.last_words()
+    );
+    Ok(printed)
 }
 
 /// Runs the experiment's program, which is in this package, on the host.
@@ -112,31 +139,56 @@ fn on_host(
     quick: bool,
     listener: &mut Listener,
 ) -> Result<Map<String, Value>> {
+    let (program, command) = host_program(name, package, quick, listener)?;
+    process::succeed(&command, LIMIT, |line| listener.hear(line))?;
+    Ok(settings(quick, &[program], &[]))
+}
+
+/// The same, part after part, as the program names them: so that a run that was cut off goes on with the part that it was at.
+fn on_host_in_parts(
+    name: Name,
+    package: &str,
+    quick: bool,
+    listener: &mut Listener,
+) -> Result<Map<String, Value>> {
+    let (program, command) = host_program(name, package, quick, listener)?;
+    let with = |arguments: &[&str]| {
+        let mut part = Command::new(command.get_program());
+        part.args(command.get_args()).args(arguments);
+        part
+    };
+    let named = process::succeed(&with(&["--parts"]), LIMIT, |_| {})?;
+    let mut parts = Parts::new(&program);
+    for part in named.output.lines() {
+        let arguments: Vec<&str> = part.split_whitespace().collect();
+        listener.progress.say(part);
+        parts.run(part, &with(&arguments), &[], |line| listener.hear(line))?;
+    }
+    let resumed = json!(parts.end()?);
+    let resumed = ("parts-of-a-run-that-was-cut-off", resumed);
+    Ok(settings(quick, &[program], &[resumed]))
+}
+
+/// Builds the experiment's program. Returns what it is called, and the command that runs it.
+fn host_program(
+    name: Name,
+    package: &str,
+    quick: bool,
+    listener: &mut Listener,
+) -> Result<(String, Command)> {
     let program = format!("experiment-{}", name.text());
-    let mut command = host_cargo();
-    command.args([
-        "run",
-        "--quiet",
-        "--profile",
-        "bench",
-        "--package",
-        package,
-        "--bin",
-        &program,
-        "--",
-    ]);
+    let mut build = host_cargo();
+    build.args(["build", "--quiet", "--profile", "bench"]);
+    build.args(["--package", package, "--bin", &program]);
+    build.current_dir(repository::root());
+    process::succeed(&build, LIMIT, |line| listener.progress.say(line))?;
+    // The profile `bench` shares the folder of `release`.
+    let mut command = Command::new(repository::path("target/release").join(&program));
     if quick {
         command.arg("--quick");
     }
     command.current_dir(repository::root());
-    let finished = process::capture(&command, LIMIT, |line| listener.hear(line))?;
-    ensure!(
-        finished.success(),
-        "`{}` failed:\n{}",
-        process::describe(&command),
-        finished.tail(20)
-    );
-    Ok(settings(quick, &[program], &[]))
+    Ok((program, command))
 }
 
 /// What a document says of how it was measured.

@@ -4,8 +4,9 @@
 //! while a less urgent one runs? What does the strict comparison cost before each poll, and how often does it enter the kernel
 //! for nothing? And whom does a process delay that lies about its coroutines?
 //!
-//! Run it in a machine that counts instructions (`qemu -icount shift=0`): there an instruction takes a nanosecond, on whatever host,
-//! and every run can be repeated exactly. `cargo xtask experiment global` does.
+//! With one hart run it in a machine that counts instructions (`qemu -icount shift=0`): there an instruction takes a nanosecond, on
+//! whatever host, and every run can be repeated exactly. There several harts take turns of milliseconds: times on several are measured by
+//! the clock. `cargo xtask experiment global` does both.
 #![no_std]
 #![no_main]
 

@@ -19,6 +19,7 @@ mod faults;
 mod file_coroutines;
 mod files;
 mod grants;
+mod handlers;
 mod hardening;
 mod harts;
 mod image;
@@ -73,6 +74,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("service", service::TESTS),
     ("upcalls", upcalls::TESTS),
     ("preemption", preemption::TESTS),
+    ("handlers", handlers::TESTS),
     ("hardening", hardening::TESTS),
     // Last: connections that are over keep their buffers for a while, and tests that count the kernel's heap would wait for that.
     ("network", network::TESTS),

@@ -1,4 +1,5 @@
-//! Coroutines that are preempted while they compute (rules S8 to S11). `upcalls.rs` has the kernel's side by hand.
+//! Coroutines that are preempted while they compute (rules S8 to S11). `handlers.rs` has processes that end meanwhile, `upcalls.rs` the
+//! kernel's side by hand.
 //!
 //! What interrupts is made by the computation itself wherever that can be, so that the tests know at which instruction it comes: a
 //! byte for a pipe that a more urgent coroutine reads.
@@ -21,7 +22,7 @@ use corank_user::{
     Priority, SpawnError, block_on, page, process, ring, spawn, sync, thread, yield_now,
 };
 
-use crate::support::{KILL, exit_code, one_hart, pipe, tests};
+use crate::support::{one_hart, pipe, tests};
 
 tests![
     a_completion_interrupts_a_long_computation,
@@ -39,16 +40,10 @@ tests![
     outside_the_executor,
     without_an_executor_it_just_computes,
     calls_of_the_more_urgent_are_handed_over,
-    killed_in_the_handler,
-    killed_while_a_call_waits_below_the_handler,
-    exit_in_the_handler,
-    fork_in_the_handler,
-    exec_in_the_handler,
-    exec_while_a_call_waits_below_the_handler,
     a_strict_executor_is_interrupted_as_well,
 ];
 
-fn level(level: u8) -> Priority {
+pub(crate) fn level(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
 }
 
@@ -68,14 +63,14 @@ impl Log {
 
 /// Something that a computation waits for by looking.
 #[derive(Clone, Default)]
-struct Seen(Arc<AtomicBool>);
+pub(crate) struct Seen(Arc<AtomicBool>);
 
 impl Seen {
     fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    fn get(&self) -> bool {
+    pub(crate) fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
@@ -94,7 +89,7 @@ impl Seen {
 }
 
 /// A coroutine that waits for a byte and then sets the returned `Seen`. Whoever writes the byte interrupts.
-fn on_a_byte(priority: u8, then: impl FnOnce() + 'static) -> (OwnedFd, Seen) {
+pub(crate) fn on_a_byte(priority: u8, then: impl FnOnce() + 'static) -> (OwnedFd, Seen) {
     let (reader, writer) = pipe();
     let seen = Seen::default();
     let set = seen.clone();
@@ -119,9 +114,36 @@ async fn until_the_least_urgent_runs() {
 }
 
 /// Writes a byte. When this returns, the kernel has served who waits for it, on whichever hart, unless that is less urgent.
-fn ring_it(writer: &OwnedFd) {
+pub(crate) fn ring_it(writer: &OwnedFd) {
     assert_eq!(writer.write(&[1]), Ok(1));
     process::settle();
+}
+
+/// Whether the computation is ready, which it is unless it waits in a call. For coroutines that interrupt it.
+fn computation_is_ready() -> bool {
+    page::process().ready.load(Ordering::Relaxed) >> Priority::DEFAULT.level() & 1 == 1
+}
+
+/// What a coroutine answers [`ask_while_it_waits`]: whether that has asked too early, for the computation does not wait in a call yet.
+pub(crate) async fn is_too_early(tells: &OwnedFd) -> bool {
+    let is_ready = computation_is_ready();
+    let (count, _) = ring::write(tells, alloc::vec![u8::from(is_ready)]).await;
+    assert_eq!(count, Ok(1));
+    is_ready
+}
+
+/// Asks a coroutine while its computation waits in a call: who asks [too early](is_too_early) is told so, and asks again. For another process.
+pub(crate) fn ask_while_it_waits(question: u8, asked: &OwnedFd, told: &OwnedFd) {
+    for pause in 1..100 {
+        corank_user::time::sleep(Duration::from_millis(pause));
+        assert_eq!(asked.write(&[question]), Ok(1));
+        let mut again = [1];
+        assert_eq!(told.read(&mut again), Ok(1));
+        if again == [0] {
+            return;
+        }
+    }
+    panic!("the computation never waited");
 }
 
 /// The kernel completes the read inside the computation's own system call: when that returns, the urgent one has run.
@@ -451,25 +473,17 @@ fn a_computation_that_waits_in_a_call_lets_others_run() {
     block_on(async {
         let (reader, answer) = pipe();
         let (question, asked) = pipe();
-        let (is_too_early, tells) = pipe();
+        let (told, tells) = pipe();
         spawn(level(5), async move {
-            let (mut answers, mut early) = (0, 0);
+            let mut answers = 0;
             while answers < 3 {
                 let (count, data) = ring::read(&question, Vec::with_capacity(1)).await;
                 assert_eq!(count, Ok(1));
-                // While the computation waits nothing says that it is ready.
-                let is_ready = page::process().ready.load(Ordering::Relaxed) >> 32 & 1 == 1;
                 if data[0] == 0 {
                     // Elsewhere another hart may still take this read in while it asks, and it waits when its question is read.
-                    assert!(is_ready || process::harts() > 1);
-                } else {
-                    let (count, _) = ring::write(&tells, alloc::vec![u8::from(is_ready)]).await;
-                    assert_eq!(count, Ok(1));
-                    if is_ready {
-                        early += 1;
-                        assert!(early < 100, "it is said to be ready while it waits");
-                        continue;
-                    }
+                    assert!(computation_is_ready() || process::harts() > 1);
+                } else if is_too_early(&tells).await {
+                    continue;
                 }
                 let (count, _) = ring::write(&answer, alloc::vec![data[0] + 1]).await;
                 assert_eq!(count, Ok(1));
@@ -477,19 +491,9 @@ fn a_computation_that_waits_in_a_call_lets_others_run() {
             }
         })
         .expect("memory");
-        // Someone else asks when the computation waits: who asks too early, does so again.
         let child = process::spawn(|| {
-            for question in [1, 3] {
-                let mut again = [1];
-                for pause in 1.. {
-                    corank_user::time::sleep(Duration::from_millis(pause));
-                    assert_eq!(asked.write(&[question]), Ok(1));
-                    assert_eq!(is_too_early.read(&mut again), Ok(1));
-                    if again == [0] {
-                        break;
-                    }
-                }
-            }
+            ask_while_it_waits(1, &asked, &told);
+            ask_while_it_waits(3, &asked, &told);
             0
         })
         .expect("a process");
@@ -621,84 +625,6 @@ fn calls_of_the_more_urgent_are_handed_over() {
             assert_eq!(reader.read(&mut [0]), Ok(1));
         });
     });
-}
-
-/// Runs `deed` in a process of its own, in the handler: on a second stack, above a computation, or above a computation that waits in
-/// a call. The process's exit code.
-fn in_the_handler(call_waits: bool, deed: fn()) -> i32 {
-    exit_code(|| {
-        block_on(async move {
-            let (writer, seen) = on_a_byte(5, move || {
-                assert_eq!(stacks().in_use, 1);
-                deed();
-            });
-            if call_waits {
-                let child = process::spawn(|| {
-                    corank_user::time::sleep(Duration::from_millis(30));
-                    assert_eq!(writer.write(&[1]), Ok(1));
-                    0
-                })
-                .expect("a process");
-                let (reader, _writer) = pipe();
-                let mut data = [0];
-                preemptible(|| reader.read(&mut data)).expect("the handler ends the process");
-                let _ = child;
-            } else {
-                preemptible(|| ring_it(&writer));
-            }
-            assert!(seen.get());
-        });
-        3
-    })
-}
-
-fn killed_in_the_handler() {
-    assert_eq!(
-        in_the_handler(false, || process::kill(process::id(), KILL).expect("alive")),
-        -(KILL as i32)
-    );
-}
-
-fn killed_while_a_call_waits_below_the_handler() {
-    assert_eq!(
-        in_the_handler(true, || process::kill(process::id(), KILL).expect("alive")),
-        -(KILL as i32)
-    );
-}
-
-fn exit_in_the_handler() {
-    assert_eq!(in_the_handler(false, || process::exit(5)), 5);
-    assert_eq!(in_the_handler(true, || process::exit(5)), 5);
-}
-
-fn fork_in_the_handler() {
-    let fork = || assert_eq!(exit_code(|| 4), 4);
-    assert_eq!(in_the_handler(false, fork), 3);
-    let fork = || {
-        assert_eq!(exit_code(|| 4), 4);
-        process::exit(6);
-    };
-    assert_eq!(in_the_handler(true, fork), 6);
-}
-
-fn exec_in_the_handler() {
-    let exec = || {
-        panic!(
-            "exec failed: {:?}",
-            process::exec("hello", &["hello", "handler"])
-        )
-    };
-    assert_eq!(in_the_handler(false, exec), 0);
-}
-
-fn exec_while_a_call_waits_below_the_handler() {
-    let exec = || {
-        panic!(
-            "exec failed: {:?}",
-            process::exec("hello", &["hello", "handler"])
-        )
-    };
-    assert_eq!(in_the_handler(true, exec), 0);
 }
 
 fn a_strict_executor_is_interrupted_as_well() {
