@@ -5,9 +5,11 @@
 //! - a sleeper whose level changes takes its old level's bound along;
 //! - a timer that fires or is cancelled leaves the bound as it is: too early now, perhaps.
 //!
-//! A bound is *stale* when it is before the first deadline of all. Then, when the executor looks at its clock the next time and before it
-//! is idle, the bounds are made exact by a search of the heap, if the timers that were set have earned it ([`VISITS_EARNED`]); else stale ones become the first deadline of all. So no timer is ever later than its level's bound, and while
-//! an executor is idle none of its bounds is before the time until which it sleeps. A bound that is too early costs one look in vain.
+//! A bound is *stale* when it is before the first deadline of all. When the executor looks at its clock the next time, and before it is
+//! idle, stale bounds become the first deadline. That may still be too early, but it matters only for levels more urgent than that of the first timer: at
+//! the others the executor is as urgent by then anyway. So only for those the bounds are made exact, by a search of the heap, if the timers
+//! that were set have earned it ([`VISITS_EARNED`]). No timer is ever later than its level's bound, and while an executor is idle none of its
+//! bounds is before the time until which it sleeps. A bound that is too early costs one look in vain.
 //!
 //! The executor's thread may be interrupted at each instruction, and then its timers count by what is shown there. So a bound is lowered
 //! before the timer or the sleeper is where it is needed, and raised when those whose timers have fired are ready, which the bitmap shows.
@@ -199,23 +201,41 @@ impl Bounds {
         self.earliest.get() < first
     }
 
-    /// No bound is before the first deadline of all after this. `search` calls what it is given with the level and the deadline of each timer that waits.
+    /// No bound is before the first deadline of all after this. That is of a coroutine at level `at`. `search` calls what it is given with the
+    /// level and the deadline of each timer that waits.
     #[cold]
-    pub(crate) fn raise(&self, first: u64, search: impl FnOnce(&mut dyn FnMut(Priority, u64))) {
+    pub(crate) fn raise(
+        &self,
+        first: u64,
+        at: Priority,
+        search: impl FnOnce(&mut dyn FnMut(Priority, u64)),
+    ) {
         let Some(shown) = self.shown else {
             return;
         };
         self.earliest.set(first);
-        let (earned, waiting) = (self.earned.get(), self.waiting.get());
-        if earned < waiting {
-            for level in each(shown.levels()) {
-                let bound = shown.place(level);
-                if bound.load(Ordering::Relaxed) < first {
-                    bound.store(first, Ordering::Relaxed);
-                }
+        let mut too_urgent = false;
+        for level in each(shown.levels()) {
+            let bound = shown.place(level);
+            if bound.load(Ordering::Relaxed) < first {
+                bound.store(first, Ordering::Relaxed);
+                too_urgent |= level.is_more_urgent_than(at);
             }
-            return;
         }
+        let (earned, waiting) = (self.earned.get(), self.waiting.get());
+        if too_urgent && waiting <= earned {
+            self.search(shown, earned, waiting, search);
+        }
+    }
+
+    /// Makes the bounds exact.
+    fn search(
+        &self,
+        shown: &Deadlines,
+        earned: usize,
+        waiting: usize,
+        search: impl FnOnce(&mut dyn FnMut(Priority, u64)),
+    ) {
         // No more is saved than those that wait have earned, or one search after the other might be long.
         let most = waiting.saturating_mul(VISITS_EARNED);
         self.earned.set((earned - waiting).min(most));

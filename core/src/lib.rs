@@ -70,7 +70,13 @@ mod deadlines {
         pub(crate) fn are_stale(&self, _: u64) -> bool {
             false
         }
-        pub(crate) fn raise(&self, _: u64, _: impl FnOnce(&mut dyn FnMut(Priority, u64))) {}
+        pub(crate) fn raise(
+            &self,
+            _: u64,
+            _: Priority,
+            _: impl FnOnce(&mut dyn FnMut(Priority, u64)),
+        ) {
+        }
     }
 }
 mod executor;

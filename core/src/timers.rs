@@ -235,7 +235,7 @@ impl Timers {
         };
         let first = at(root).deadline.get();
         if self.bounds.are_stale(first) {
-            self.bounds.raise(first, |found| {
+            self.bounds.raise(first, at(root).level(), |found| {
                 each(root, |timer| found(timer.level(), timer.deadline.get()));
             });
         }
