@@ -103,6 +103,9 @@ impl Flags {
     pub(crate) const PANIC: Self = Self(1 << 4);
     /// Exited, and the handle has given its result.
     pub(crate) const TAKEN: Self = Self(1 << 5);
+    /// It has set a timer, of which others are shown something: see [`crate::deadlines`].
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) const SLEPT: Self = Self(1 << 6);
 
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -7,6 +7,8 @@ use core::task::Waker;
 
 use crate::block::State;
 use crate::context::Entered;
+#[cfg(target_has_atomic = "64")]
+use crate::deadlines::Deadlines;
 use crate::id::CoroutineId;
 use crate::join::JoinHandle;
 use crate::kept_waker::KeptWaker;
@@ -50,6 +52,8 @@ pub struct Config {
     pub(crate) published: Option<&'static Published>,
     pub(crate) notify: Option<KeptWaker>,
     pub(crate) clock: Option<Clock>,
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) deadlines: Option<&'static Deadlines>,
     /// Several workers: set by [`SharedExecutor`](crate::SharedExecutor) alone.
     pub(crate) shared: bool,
     #[cfg(feature = "hooks")]
@@ -65,6 +69,8 @@ impl Config {
             published: None,
             notify: None,
             clock: None,
+            #[cfg(target_has_atomic = "64")]
+            deadlines: None,
             shared: false,
             #[cfg(feature = "hooks")]
             observer: crate::hooks::Watch(None),
@@ -100,6 +106,14 @@ impl Config {
     /// at the start of each call that runs it, before it is idle, and every [`POLLS_PER_LOOK`](crate::time::POLLS_PER_LOOK) polls, and fires what is due.
     pub const fn clock(mut self, clock: fn() -> u64) -> Self {
         self.clock = Some(Clock::new(clock));
+        self
+    }
+
+    /// Where the executor shows when its timers are due, for a system that has to know while the executor doesn't run (rule T9). Without it
+    /// timers cost nothing for this.
+    #[cfg(target_has_atomic = "64")]
+    pub const fn publish_deadlines_to(mut self, deadlines: &'static Deadlines) -> Self {
+        self.deadlines = Some(deadlines);
         self
     }
 }

@@ -14,7 +14,7 @@
 //! # What crosses
 //! - Calls: `extern "C"`, through the table. Back: a future's [`VTable`] (poll, two destructors), a waker's calls, a clock, an
 //!   allocator, a view of the system, what follows a level; each a C function that came with its data.
-//! - Memory that both sides touch: control blocks, waiters, timers, seats, [`Published`]. All are `repr(C)`, made of integers, pointers and
+//! - Memory that both sides touch: control blocks, waiters, timers, seats, [`Published`], [`Deadlines`]. All are `repr(C)`, made of integers, pointers and
 //!   cells of them. A scheduler is opaque to a client, but for its first fields: whether it has several workers, how many
 //!   coroutines live, and the seat of its one owner.
 //! - Nothing whose layout or calls are Rust's own: no `Waker`, `Context`, `dyn`, `Result`, slices.
@@ -38,6 +38,7 @@ use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use crate::block::{Block, BlockRef};
+use crate::deadlines::Deadlines;
 use crate::executor::SpawnError;
 use crate::kept_waker::WakerCell;
 use crate::priority::Priority;
@@ -103,6 +104,7 @@ pub struct Engine {
     fire_timers: unsafe extern "C" fn(&Scheduler, u64) -> usize,
     set_timer: unsafe extern "C" fn(&Scheduler, &Timer, u64),
     cancel_timer: unsafe extern "C" fn(&Scheduler, &Timer),
+    hand_over_timer: unsafe extern "C" fn(&Scheduler, &Timer),
 }
 
 /// What a scheduler is made from.
@@ -117,6 +119,8 @@ struct Setup {
     published: *const Published,
     /// Means something if there is one.
     clock: Clock,
+    /// Null for none.
+    deadlines: *const Deadlines,
     notify: WakerCell,
     memory: Memory,
 }
@@ -170,6 +174,7 @@ pub const LAYOUT: u64 = fingerprint(&[
     offset_of!(Block, future_gone),
     size_of::<Waiter>(),
     size_of::<Timer>(),
+    size_of::<Deadlines>(),
     size_of::<Seat>(),
     offset_of!(Seat, current),
     offset_of!(Seat, holds),

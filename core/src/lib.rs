@@ -47,6 +47,38 @@ mod baton;
 mod block;
 mod call;
 mod context;
+#[cfg(target_has_atomic = "64")]
+mod deadlines;
+/// Where a word of shared memory has 32 bits nobody is shown anything.
+#[cfg(not(target_has_atomic = "64"))]
+mod deadlines {
+    use crate::block::BlockRef;
+    use crate::executor::Config;
+    use crate::priority::Priority;
+
+    pub(crate) struct Bounds;
+
+    impl Bounds {
+        pub(crate) fn new(_: &Config) -> Self {
+            Self
+        }
+        pub(crate) fn started(&self, _: Option<BlockRef>, _: Priority, _: u64) {}
+        pub(crate) fn handed_over(&self, _: Option<BlockRef>, _: Priority, _: u64) {}
+        pub(crate) fn sleeper_moves(&self, _: BlockRef, _: Priority) {}
+        pub(crate) fn ended(&self) {}
+        pub(crate) fn emptied(&self) {}
+        pub(crate) fn are_stale(&self, _: u64) -> bool {
+            false
+        }
+        pub(crate) fn raise(
+            &self,
+            _: u64,
+            _: Priority,
+            _: impl FnOnce(&mut dyn FnMut(Priority, u64)),
+        ) {
+        }
+    }
+}
 mod executor;
 mod follower;
 mod here;
@@ -102,6 +134,8 @@ mod waker;
 pub mod workers;
 
 pub use block::State;
+#[cfg(target_has_atomic = "64")]
+pub use deadlines::{Deadlines, Due};
 pub use executor::{Config, Executor, Relaxed, SpawnError, Step, SystemView};
 pub use follower::{Changed, Follower};
 #[cfg(feature = "std")]

@@ -30,6 +30,7 @@ use crate::atomic::{AtomicU8, AtomicU32, AtomicUsize};
 use crate::baton::Baton;
 use crate::block::NONE;
 use crate::context;
+use crate::deadlines::Bounds;
 use crate::executor::Config;
 use crate::kept_waker::KeptWaker;
 use crate::link::Link;
@@ -144,7 +145,7 @@ impl Scheduler {
             directory: Cell::new(storage.directory()),
             storage: UnsafeCell::new(storage),
             handles: Cell::new(0),
-            timers: Timers::new(config.clock),
+            timers: Timers::new(config.clock, Bounds::new(&config)),
             notes: Notes::new(&config),
             own_published: Published::new(),
             published: Cell::new(config.published.map_or(ptr::null(), ptr::from_ref)),

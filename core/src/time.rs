@@ -235,6 +235,9 @@ impl<P: Place> Sleep<P> {
     /// By the owner: whoever polls is woken, unless the timer has fired or was abandoned.
     fn poll_held(&self, scheduler: &Scheduler, cx: &Context<'_>) -> Stage {
         scheduler.assert_owned();
+        if self.timer.stage() == Stage::Waiting && self.timer.sleeper() != context::current() {
+            scheduler.hand_over_timer(&self.timer);
+        }
         if self.timer.stage() == Stage::Waiting && !self.timer.remembers(cx) {
             let new = scheduler.aside(|| KeptWaker::new(cx.waker().clone()));
             let old = self.timer.remember(new);

@@ -9,7 +9,10 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::Context;
 
+use crate::block::BlockRef;
+use crate::deadlines::Bounds;
 use crate::kept_waker::{KeptWaker, WakerCell};
+use crate::priority::Priority;
 
 /// A function that reads a clock: nanoseconds that never go back.
 #[repr(C)]
@@ -51,6 +54,7 @@ pub(crate) struct Timers {
     root: Cell<Option<NonNull<Timer>>>,
     /// How many timers were ever set: the number of the next one.
     set: Cell<u64>,
+    bounds: Bounds,
 }
 
 /// One timer. It must be pinned while it waits, and taken out of the heap before it is dropped.
@@ -61,6 +65,8 @@ pub(crate) struct Timer {
     number: Cell<u64>,
     stage: Cell<Stage>,
     waker: WakerCell,
+    /// Whose level it counts at (rule T9): who polled it last, while that one has not exited. No block goes before its scheduler.
+    sleeper: Cell<Option<BlockRef>>,
     /// First of the heaps below this timer; they follow by `next`.
     child: Cell<Option<NonNull<Timer>>>,
     next: Cell<Option<NonNull<Timer>>>,
@@ -87,6 +93,7 @@ impl Timer {
             number: Cell::new(0),
             stage: Cell::new(Stage::Idle),
             waker: WakerCell::new(),
+            sleeper: Cell::new(None),
             child: Cell::new(None),
             next: Cell::new(None),
             previous: Cell::new(None),
@@ -96,6 +103,16 @@ impl Timer {
 
     pub(crate) fn stage(&self) -> Stage {
         self.stage.get()
+    }
+
+    /// The coroutine that polled it last, if it was one.
+    pub(crate) fn sleeper(&self) -> Option<BlockRef> {
+        self.sleeper.get()
+    }
+
+    /// The level at which it counts now.
+    fn level(&self) -> Priority {
+        (self.sleeper.get()).map_or(Priority::DEFAULT, |sleeper| sleeper.level())
     }
 
     /// Whether it wakes whoever polls now.
@@ -122,12 +139,13 @@ fn at<'a>(timer: NonNull<Timer>) -> &'a Timer {
 }
 
 impl Timers {
-    pub(crate) const fn new(clock: Option<Clock>) -> Self {
+    pub(crate) const fn new(clock: Option<Clock>, bounds: Bounds) -> Self {
         Self {
             clock,
             told: Cell::new(0),
             root: Cell::new(None),
             set: Cell::new(0),
+            bounds,
         }
     }
 
@@ -174,15 +192,19 @@ impl Timers {
                 wake(waker);
             }
         }
+        self.tighten();
         fired
     }
 
-    /// Starts a timer.
+    /// Starts a timer of `sleeper`'s, or of nobody's.
     ///
     /// # Safety
-    /// Before the timer is dropped, the caller calls [`cancel`](Self::cancel) if it still waits.
-    pub(crate) unsafe fn set(&self, timer: Pin<&Timer>, deadline: u64) {
+    /// Before the timer is dropped, the caller calls [`cancel`](Self::cancel) if it still waits. `sleeper`'s block stays as long as this.
+    pub(crate) unsafe fn set(&self, timer: Pin<&Timer>, deadline: u64, sleeper: Option<BlockRef>) {
         debug_assert_ne!(timer.stage(), Stage::Waiting);
+        timer.sleeper.set(sleeper);
+        // Before it is in the heap: see `crate::deadlines`.
+        self.bounds.started(sleeper, timer.level(), deadline);
         timer.deadline.set(deadline);
         timer.number.set(self.set.get());
         self.set.set(self.set.get() + 1);
@@ -190,9 +212,41 @@ impl Timers {
         self.insert(NonNull::from(timer.get_ref()));
     }
 
+    /// A timer that waits is `sleeper`'s from now on, and nobody else's.
+    pub(crate) fn hand_over(&self, timer: &Timer, sleeper: Option<BlockRef>) {
+        let level = sleeper.map_or(Priority::DEFAULT, |sleeper| sleeper.level());
+        self.bounds
+            .handed_over(sleeper, level, timer.deadline.get());
+        timer.sleeper.set(sleeper);
+    }
+
+    /// A coroutine goes to another level, and its timers with it.
+    #[inline]
+    pub(crate) fn sleeper_moves(&self, sleeper: BlockRef, to: Priority) {
+        self.bounds.sleeper_moves(sleeper, to);
+    }
+
+    /// No bound that is shown is before the first deadline.
+    #[inline]
+    fn tighten(&self) {
+        let Some(root) = self.root.get() else {
+            self.bounds.emptied();
+            return;
+        };
+        let first = at(root).deadline.get();
+        if self.bounds.are_stale(first) {
+            self.bounds.raise(first, at(root).level(), |found| {
+                each(root, |timer| found(timer.level(), timer.deadline.get()));
+            });
+        }
+    }
+
     /// Takes a timer that waits out of the heap.
     pub(crate) fn cancel(&self, timer: &Timer) {
         self.remove(timer, Stage::Idle);
+        if self.is_empty() {
+            self.bounds.emptied();
+        }
     }
 
     /// The scheduler goes away: no timer refers to it or to another timer any more. Each waker goes to `forget`.
@@ -201,6 +255,7 @@ impl Timers {
             self.remove(root, Stage::Idle);
             forget(root.waker.replace(None));
         }
+        self.bounds.emptied();
     }
 
     fn insert(&self, timer: NonNull<Timer>) {
@@ -232,6 +287,39 @@ impl Timers {
             }
         }
         timer.stage.set(stage);
+        self.bounds.ended();
+    }
+}
+
+/// Visits every timer of the heap with this root, each before those below it.
+fn each(root: NonNull<Timer>, mut visit: impl FnMut(&Timer)) {
+    let mut here = root;
+    loop {
+        visit(at(here));
+        let below = at(here).child.get();
+        here = match below.or_else(|| behind(here)) {
+            Some(next) => next,
+            None => return,
+        };
+    }
+}
+
+/// The next neighbour, or that of the nearest timer above that has one.
+fn behind(timer: NonNull<Timer>) -> Option<NonNull<Timer>> {
+    let mut here = timer;
+    loop {
+        let next = at(here).next.get();
+        if next.is_some() {
+            return next;
+        }
+        // Back past the neighbours before it, to their parent. Each is passed once by the whole visit.
+        loop {
+            let before = here;
+            here = at(here).previous.get()?;
+            if at(here).child.get() == Some(before) {
+                break;
+            }
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 //! | last reference not anchored, pushed although the block is queued, or released relaxed | `clones_and_drops_race_with_exit`, `late_wake_reaches_no_stranger`, `two_blocks_pushed_at_once` |
 //! | slot reclaimed or retired although it is referenced or queued | `late_wake_reaches_no_stranger` |
 //! | next block in the inbox read after the signals are taken | `pushed_again_during_the_drain` |
+//! | a level of the deadlines shown relaxed | `deadlines_that_are_found_were_shown` |
 //! | table not anchored for those who outlive the executor, or never let go | `executor_and_last_waker_go_together`, `executor_goes_while_it_is_woken` |
 //!
 //! Loom keeps one last access of each atomic, so it can miss that a load and a later write of two threads may change places
@@ -31,7 +32,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use corank::{Config, Executor, JoinError, Priority, State, Step, yield_now};
+use corank::time::sleep_until;
+use corank::{Config, Deadlines, Executor, JoinError, Priority, State, Step, yield_now};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
@@ -386,5 +388,37 @@ fn pushed_again_during_the_drain() {
         waker.join().unwrap();
         home.executor.run_until_idle();
         assert_eq!(polls.get(), 2);
+    });
+}
+
+/// Somebody looks at the deadlines (rule T9) while timers are set, leave and fire: what it finds at a level was a bound of that level, perhaps
+/// raised to the first deadline of all, and once the executor rests it finds all.
+#[test]
+fn deadlines_that_are_found_were_shown() {
+    explore(PREEMPTIONS, || {
+        let shown: &Deadlines = Box::leak(Box::new(Deadlines::new()));
+        let executor = Executor::with(Config::new().publish_deadlines_to(shown));
+        let reader = thread::spawn(move || {
+            for (at, bounds) in [(5, &[10, 20, 30][..]), (40, &[30])] {
+                let found = shown.bound(level(at));
+                assert!(
+                    found.is_none_or(|bound| bounds.contains(&bound)),
+                    "{found:?}"
+                );
+            }
+        });
+        let sleep = |at, deadline| {
+            let handle = executor.spawn(level(at), sleep_until(deadline)).unwrap();
+            executor.run_until_idle();
+            handle
+        };
+        sleep(5, 10).cancel();
+        let _second = sleep(5, 20);
+        let _third = sleep(40, 30);
+        executor.advance(20);
+        executor.run_until_idle();
+        reader.join().unwrap();
+        let found = [5, 40].map(|at| shown.bound(level(at)));
+        assert_eq!(found, [None, Some(30)]);
     });
 }

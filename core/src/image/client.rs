@@ -119,6 +119,7 @@ pub(crate) fn create(config: Config, memory: Memory) -> Option<NonNull<Scheduler
         capacity: config.capacity,
         published: config.published.map_or(ptr::null(), ptr::from_ref),
         clock: config.clock.unwrap_or(Clock::new(|| 0)),
+        deadlines: config.deadlines.map_or(ptr::null(), ptr::from_ref),
         notify,
         memory,
     };
@@ -320,5 +321,9 @@ impl Scheduler {
 
     pub(crate) fn cancel_timer(&self, timer: &Timer) {
         unsafe { (engine().cancel_timer)(self, timer) }
+    }
+
+    pub(crate) fn hand_over_timer(&self, timer: &Timer) {
+        unsafe { (engine().hand_over_timer)(self, timer) }
     }
 }

@@ -50,6 +50,7 @@ pub const ENGINE: Engine = Engine {
     fire_timers,
     set_timer,
     cancel_timer,
+    hand_over_timer,
 };
 
 impl Engine {
@@ -88,6 +89,8 @@ fn config(setup: &Setup, every: u32) -> Config {
         published: unsafe { setup.published.as_ref() },
         notify: setup.notify.replace(None),
         clock: setup.has_clock.then_some(setup.clock),
+        // SAFETY: as above.
+        deadlines: unsafe { setup.deadlines.as_ref() },
         shared: setup.shared,
     }
 }
@@ -264,4 +267,8 @@ unsafe extern "C" fn set_timer(scheduler: &Scheduler, timer: &Timer, deadline: u
 
 unsafe extern "C" fn cancel_timer(scheduler: &Scheduler, timer: &Timer) {
     scheduler.cancel_timer(timer);
+}
+
+unsafe extern "C" fn hand_over_timer(scheduler: &Scheduler, timer: &Timer) {
+    scheduler.hand_over_timer(timer);
 }

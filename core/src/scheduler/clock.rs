@@ -3,7 +3,8 @@
 use core::pin::Pin;
 
 use super::Scheduler;
-use crate::context::Entered;
+use crate::block::BlockRef;
+use crate::context::{self, Entered};
 use crate::executor::{Step, SystemView};
 use crate::seat::Seat;
 use crate::time::POLLS_PER_LOOK;
@@ -71,7 +72,7 @@ impl Scheduler {
         self.timers.next_deadline()
     }
 
-    /// Starts a timer.
+    /// Starts a timer of whoever is polled here.
     ///
     /// # Safety
     /// Before the timer is dropped, the caller calls [`cancel_timer`](Self::cancel_timer) if it still waits.
@@ -80,7 +81,17 @@ impl Scheduler {
             self.note_deadline(deadline);
         }
         // SAFETY: the caller's promise.
-        unsafe { self.timers.set(timer, deadline) }
+        unsafe { self.timers.set(timer, deadline, self.sleeper()) }
+    }
+
+    /// A timer that waits is that of whoever is polled here from now on.
+    pub(crate) fn hand_over_timer(&self, timer: &Timer) {
+        self.timers.hand_over(timer, self.sleeper());
+    }
+
+    /// Who is polled here; a coroutine of another scheduler is none of ours, and its block may go first.
+    fn sleeper(&self) -> Option<BlockRef> {
+        context::current().filter(|block| core::ptr::eq(block.scheduler().as_ptr(), self))
     }
 
     /// Takes a timer that waits out of the heap.

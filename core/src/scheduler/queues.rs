@@ -121,6 +121,7 @@ impl Scheduler {
     pub(crate) fn move_to_level(&self, block: BlockRef, level: Priority) {
         self.assert_owned();
         let from = block.level();
+        self.timers.sleeper_moves(block, level);
         match block.state.get() {
             State::Ready => {
                 self.dequeue(block);

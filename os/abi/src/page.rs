@@ -1,5 +1,5 @@
 //! The pages that kernel and processes share.
-use core::sync::atomic::{AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::upcall::Flag;
 
@@ -36,11 +36,42 @@ pub struct ProcessPage {
     pub coroutines: AtomicUsize,
     /// Whether an arrival has to interrupt; see [`crate::upcall`].
     pub flag: Flag,
-    /// When the next timer of the process is due, in ticks of the `time` register; 0: there is none. At the first clock tick from
-    /// then on the kernel raises the flag. Written by the process alone.
-    pub deadline: AtomicU64,
     /// How many stacks hold a preempted coroutine: see [`crate::upcall::STACK_COUNT`]. Only shown.
     pub stacks: AtomicUsize,
+    /// When timers of the process's own are due.
+    pub deadlines: Deadlines,
+}
+
+/// For each level, a time before which no timer of a coroutine at that level is due. When it has come while the process does not run, or runs but has
+/// its [`flag`](ProcessPage::flag) open, the kernel notes an arrival at that level and raises the flag. A bound that is too early costs a look in vain.
+/// The kernel looks when a thread of the process gives way or waits, and when a bound that it saw then is due. Written by the process alone.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Deadlines {
+    /// The levels that have a bound.
+    pub levels: AtomicU64,
+    /// The bound of each, in nanoseconds since the `time` register was 0. Means nothing at a level that has none.
+    pub bounds: [AtomicU64; 64],
+}
+
+impl Deadlines {
+    /// Takes over what `other` says.
+    pub fn copy_from(&self, other: &Self) {
+        for (bound, other) in self.bounds.iter().zip(&other.bounds) {
+            bound.store(other.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let levels = other.levels.load(Ordering::Relaxed);
+        self.levels.store(levels, Ordering::Release);
+    }
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            levels: AtomicU64::new(0),
+            bounds: [const { AtomicU64::new(0) }; 64],
+        }
+    }
 }
 
 /// What the kernel says to everyone.

@@ -12,12 +12,15 @@ use spin::{Mutex, Once};
 
 /// Clock ticks per second: one each 10 ms.
 const TICKS_PER_SECOND: u64 = 100;
+/// Nanoseconds in a second.
+const NANOSECONDS: u64 = 1_000_000_000;
 
 static TIMEBASE_HZ: AtomicU64 = AtomicU64::new(0);
 static SYSTEM_PAGE: Once<Frame> = Once::new();
 
 /// Sleepers by deadline, then by the order in which they came.
-static SLEEPERS: Mutex<BTreeMap<(u64, u64), Waker>> = Mutex::new(BTreeMap::new());
+static SLEEPERS: Mutex<BTreeMap<Place, Waker>> = Mutex::new(BTreeMap::new());
+type Place = (u64, u64);
 
 /// The first sleeper's deadline; `u64::MAX` where nobody sleeps. Written under the lock, read without: all harts ask for an interrupt at this
 /// time, and those that come behind the first are to find out without a lock that there is nothing left to do.
@@ -38,6 +41,20 @@ pub(crate) fn now() -> u64 {
 /// Milliseconds since the machine was switched on.
 pub(crate) fn milliseconds() -> u64 {
     now() / (TIMEBASE_HZ.load(Ordering::Relaxed) / 1000)
+}
+
+/// Nanoseconds since the machine was switched on: the clock of the programs' executors.
+pub(crate) fn nanoseconds() -> u64 {
+    let (now, hz) = (now(), TIMEBASE_HZ.load(Ordering::Relaxed));
+    now / hz * NANOSECONDS + now % hz * NANOSECONDS / hz
+}
+
+/// The first point in time, as [`now`] counts, at which [`nanoseconds`] is at least so many.
+pub(crate) fn at_nanoseconds(nanoseconds: u64) -> u64 {
+    let hz = TIMEBASE_HZ.load(Ordering::Relaxed);
+    let (seconds, rest) = (nanoseconds / NANOSECONDS, nanoseconds % NANOSECONDS);
+    let whole = seconds.saturating_mul(hz);
+    whole.saturating_add((rest * hz).div_ceil(NANOSECONDS))
 }
 
 /// The point in time that lies `milliseconds` ahead, as [`now`] counts.
@@ -172,10 +189,62 @@ fn wake_sleepers(now: u64) -> bool {
 }
 
 /// To be called under the lock, after each change.
-fn note_first(sleepers: &BTreeMap<(u64, u64), Waker>) {
+fn note_first(sleepers: &BTreeMap<Place, Waker>) {
     let first = sleepers.first_key_value();
     let deadline = first.map_or(u64::MAX, |((deadline, _), _)| *deadline);
     FIRST.store(deadline, Ordering::Relaxed);
+}
+
+/// Returns the place among the sleepers.
+fn add_sleeper(deadline: u64, sleeper: Waker) -> Place {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let place = (deadline, NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut sleepers = SLEEPERS.lock();
+    sleepers.insert(place, sleeper);
+    let first = sleepers.first_key_value().map(|(first, _)| *first);
+    note_first(&sleepers);
+    drop(sleepers);
+    if first == Some(place) && deadline < hart::next_tick().get() {
+        arm();
+    }
+    place
+}
+
+fn remove_sleeper(place: &Place) {
+    let mut sleepers = SLEEPERS.lock();
+    sleepers.remove(place);
+    note_first(&sleepers);
+}
+
+/// Wakes someone at a point in time, again and again. Dropped, it leaves nothing behind.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm {
+    place: Option<Place>,
+}
+
+impl Alarm {
+    /// Wakes `sleeper` when [`now`] has reached `deadline`, which it has not, and at no time that was set before; `u64::MAX`: never.
+    pub(crate) fn set(&mut self, deadline: u64, sleeper: impl FnOnce() -> Waker) {
+        if self.place.is_some_and(|(known, _)| known == deadline) {
+            return;
+        }
+        self.clear();
+        if deadline != u64::MAX {
+            self.place = Some(add_sleeper(deadline, sleeper()));
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some(place) = self.place.take() {
+            remove_sleeper(&place);
+        }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.clear();
+    }
 }
 
 /// Waits until [`now`] has reached a deadline. Dropped early, it leaves nothing behind.
@@ -183,7 +252,7 @@ fn note_first(sleepers: &BTreeMap<(u64, u64), Waker>) {
 pub(crate) struct Sleep {
     deadline: u64,
     /// The place among the sleepers, once there is one.
-    key: Option<(u64, u64)>,
+    key: Option<Place>,
 }
 
 /// Sleeps until `deadline`, in ticks of the `time` register; `u64::MAX`: for ever.
@@ -204,25 +273,14 @@ impl Future for Sleep {
         if now() >= self.deadline {
             return Poll::Ready(());
         }
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let deadline = self.deadline;
-        let is_known = self.key.is_some();
-        let key = *self
-            .key
-            .get_or_insert_with(|| (deadline, NEXT.fetch_add(1, Ordering::Relaxed)));
-        let mut sleepers = SLEEPERS.lock();
-        match sleepers.get_mut(&key) {
-            Some(waker) => waker.clone_from(context.waker()),
-            None => drop(sleepers.insert(key, context.waker().clone())),
-        }
-        let is_first = sleepers
-            .first_key_value()
-            .is_some_and(|(first, _)| *first == key);
-        note_first(&sleepers);
-        drop(sleepers);
-        // Where it was known, some hart has been asked for its interrupt already.
-        if !is_known && is_first && deadline < hart::next_tick().get() {
-            arm();
+        let sleeper = context.waker();
+        let is_known = self.key.is_some_and(|key| {
+            let mut sleepers = SLEEPERS.lock();
+            let known = sleepers.get_mut(&key);
+            known.map(|known| known.clone_from(sleeper)).is_some()
+        });
+        if !is_known {
+            self.key = Some(add_sleeper(self.deadline, sleeper.clone()));
         }
         Poll::Pending
     }
@@ -231,9 +289,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let mut sleepers = SLEEPERS.lock();
-            sleepers.remove(&key);
-            note_first(&sleepers);
+            remove_sleeper(&key);
         }
     }
 }

@@ -113,6 +113,7 @@ pub(crate) async fn run(
             );
         }
         let Some(trap) = run_until_trap(thread, context) else {
+            thread.process.watch_timers();
             corank::yield_now().await;
             continue;
         };
@@ -124,6 +125,7 @@ pub(crate) async fn run(
                         context.set_result(result);
                         // What the call has made ready may be more urgent than this process (seed 002, section 3.3).
                         if hart::is_more_urgent_ready(priority(thread.process.level())) {
+                            thread.process.watch_timers();
                             corank::yield_now().await;
                         }
                     }
@@ -181,7 +183,7 @@ pub(crate) async fn run(
 
 /// An interrupt has come: what it has made ready may be more urgent than this process, which counts by what it runs now.
 async fn give_way(thread: &Thread) {
-    thread.process.follow_level();
+    thread.process.come_to_rest();
     corank::yield_now().await;
 }
 

@@ -102,14 +102,6 @@ pub(crate) fn notify(process: &Process) {
     }
 }
 
-/// As [`notify`], if a timer of the process is due. At each clock tick.
-pub(crate) fn notify_if_due(process: &Process, now: u64) {
-    let deadline = process.page().deadline.load(Ordering::Relaxed);
-    if deadline != 0 && deadline <= now {
-        notify(process);
-    }
-}
-
 /// Interrupts the thread that takes the process's interrupts: in user mode, in a call that waits, or in `ring_enter`. False if
 /// there is none.
 #[cold]
@@ -225,8 +217,15 @@ pub(crate) async fn interruptible(
     loop {
         let result = poll_fn(|polled| match call.as_mut().poll(polled) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if thread.process.upcalls.are_raised_for(thread.tid) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => {
+                // A timer that is due raises one.
+                thread.process.watch_timers();
+                if thread.process.upcalls.are_raised_for(thread.tid) {
+                    Poll::Ready(None)
+                } else {
+                    Poll::Pending
+                }
+            }
         });
         match result.await {
             Some(result) => return Ok(result?),

@@ -25,7 +25,7 @@
 //!   poll ─▶ preemptible ─▶ look, flag open, unmask ─▶ computes ────╳─── goes on ────▶ mask, flag closed ─▶ poll goes on
 //!                                                                  │        ▲
 //!   an interrupt (see `corank_abi::upcall`): a completion, a wake  ▼        │ nothing strictly more urgent is ready:
-//!   from another thread, a timer due at a clock tick        ┌─ handler ─────┴─┐ flag open, unmask
+//!   from another thread, a timer that is due                ┌─ handler ─────┴─┐ flag open, unmask
 //!                                                           │ on a stack of   │
 //!                                                           │ its own: takes  │
 //!                                                           │ in, polls what  │

@@ -1,6 +1,6 @@
 //! The pages that this process shares with the kernel.
 pub use corank_abi::page::{
-    DEFAULT_LEVEL, PAGE_SIZE, PROCESS_PAGE, ProcessPage, SYSTEM_PAGE, SystemPage,
+    DEFAULT_LEVEL, Deadlines, PAGE_SIZE, PROCESS_PAGE, ProcessPage, SYSTEM_PAGE, SystemPage,
 };
 
 /// What this process says of its coroutines (seed 003, section 2.3.2.1).

@@ -16,7 +16,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use corank::{
-    Config, Executor, Interrupted, Levels, Policy, Priority, Published, Step, SystemView,
+    Config, Deadlines, Executor, Interrupted, Levels, Policy, Priority, Published, Step, SystemView,
 };
 use corank_abi::call;
 
@@ -106,6 +106,9 @@ pub fn run_under<T: 'static>(
     if let Some(published) = presence.published() {
         config = config.publish_to(published);
     }
+    if let Some(deadlines) = presence.deadlines() {
+        config = config.publish_deadlines_to(deadlines);
+    }
     let runtime = Runtime {
         executor: Executor::with(config),
         patience: Cell::new(PATIENCE),
@@ -143,6 +146,13 @@ impl Presence {
         // the process's first executor gets here, so each word has the writers that it may have.
         self.first
             .then(|| unsafe { &*core::ptr::from_ref(page::process()).cast::<Published>() })
+    }
+
+    fn deadlines(&self) -> Option<&'static Deadlines> {
+        const { assert!(size_of::<Deadlines>() == size_of::<page::Deadlines>()) };
+        let place = &raw const page::process().deadlines;
+        // SAFETY: both are the same words, all of them atomic, and stay mapped. Only the process's first executor gets here: the one writer.
+        self.first.then(|| unsafe { &*place.cast::<Deadlines>() })
     }
 }
 
@@ -204,8 +214,6 @@ impl Runtime {
                     }
                 }
             });
-            let due = self.executor.next_deadline().map_or(0, time::ticks_at);
-            page::process().deadline.store(due, Ordering::Relaxed);
         };
         page::process()
             .flag

@@ -1,6 +1,6 @@
 //! Which level a process runs at: relaxed global priority (seed 003, section 2.3.2.2).
 use super::{Process, Slot, table};
-use crate::{clock, hart, upcall};
+use crate::hart;
 use corank::Priority;
 use corank_abi::page::DEFAULT_LEVEL;
 use core::sync::atomic::Ordering;
@@ -124,13 +124,9 @@ impl Process {
     }
 }
 
-/// Lets each process follow what it says of its coroutines, and interrupts those that have a timer that is due.
+/// Lets each process follow what it says of its coroutines.
 pub(crate) fn follow_levels() {
-    let now = clock::now();
-    table::for_each(|process| {
-        process.follow_level();
-        upcall::notify_if_due(process, now);
-    });
+    table::for_each(|process| process.follow_level());
 }
 
 /// The live level of the coroutine of the kernel that calls this.

@@ -103,6 +103,7 @@ impl Process {
             granted: AtomicU64::new(u64::MAX),
             is_strict: AtomicBool::new(false),
             level: AtomicU8::new(DEFAULT_LEVEL),
+            watch: Mutex::default(),
             waits_by_yielding: AtomicBool::new(false),
             by_thread: AtomicBool::new(false),
             time: AtomicU64::new(0),
@@ -183,7 +184,8 @@ impl Process {
         for words in [&page.coroutines, &page.stacks] {
             words.store(0, Ordering::Relaxed);
         }
-        for words in [&page.ready, &page.running, &page.arriving, &page.deadline] {
+        let timers = &page.deadlines.levels;
+        for words in [&page.ready, &page.running, &page.arriving, timers] {
             words.store(0, Ordering::Relaxed);
         }
         page.flag.open();
@@ -242,6 +244,7 @@ impl Process {
         theirs
             .running
             .store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
+        theirs.deadlines.copy_from(&ours.deadlines);
         child.set_wait_mode(self.wait_mode());
         child.set_global(self.global());
         child.granted.store(self.granted(), Ordering::Relaxed);

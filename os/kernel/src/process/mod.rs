@@ -9,6 +9,7 @@ mod level;
 mod life;
 mod records;
 mod table;
+mod timers;
 
 pub(crate) use level::{Global, current_level, follow_levels, priority};
 pub(crate) use life::start_first;
@@ -60,6 +61,8 @@ pub(crate) struct Process {
     is_strict: AtomicBool,
     /// The level at which its threads run now.
     level: AtomicU8,
+    /// The timers of its own coroutines.
+    watch: Mutex<timers::Watch>,
     waits_by_yielding: AtomicBool,
     /// Kernel threads serve its calls, not coroutines alone.
     pub by_thread: AtomicBool,

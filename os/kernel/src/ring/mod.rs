@@ -107,7 +107,7 @@ impl Ring {
         while let Some(submission) = self.next(end) {
             self.serve(process, submission, end)?;
         }
-        process.follow_level();
+        process.come_to_rest();
         // What was just served may have woken other calls of this process. Let them go first: so their completions come with
         // the same kernel entry. And what was written to a connection is sent before this process goes on computing at the same level.
         if !self.state.lock().calls.all_parked() || net::has_something_to_send() {

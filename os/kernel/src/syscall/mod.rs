@@ -52,7 +52,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
             // Whoever gives way has changed its bitmap since the kernel looked last: it must not come back at an old level.
-            process.follow_level();
+            process.come_to_rest();
             corank::yield_now().await;
             0
         }

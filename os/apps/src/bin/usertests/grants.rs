@@ -7,7 +7,7 @@ use corank_user::process::{self, Fork, Pid};
 use corank_user::{information, thread, time};
 
 use crate::support::{
-    busy_elsewhere, claim, exit_code, kill_and_wait, pipe, spin_for_ticks, tests,
+    busy_elsewhere, claim, claim_timer, exit_code, kill_and_wait, pipe, spin_for_ticks, tests,
 };
 
 tests![
@@ -18,6 +18,7 @@ tests![
     all_ones_delays_nobody_else,
     random_claims_delay_nobody_else,
     flipping_claims_delay_nobody_else,
+    nonsense_timers_delay_nobody_else,
     without_a_grant_a_forger_is_believed,
     each_is_charged_for_its_own_time,
 ];
@@ -160,9 +161,29 @@ fn flipping_claims_delay_nobody_else() {
     assert!(turns_of(|turn| if turn % 2 == 0 { 1 } else { 1 << 60 }, FROM_40) <= 2);
 }
 
+/// Deadlines that are past, always about to come, and beyond all time, at every level.
+fn forged_timers(turn: u64) -> u64 {
+    let random = (turn + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for level in 0..64 {
+        let due = match (random >> level) % 4 {
+            0 => 0,
+            1 => time::nanoseconds() + (random >> 54) * 100,
+            2 => u64::MAX - (turn & 1),
+            _ => random.rotate_left(level as u32),
+        };
+        claim_timer(level, due);
+    }
+    1 << 60
+}
+
+fn nonsense_timers_delay_nobody_else() {
+    assert!(turns_of(forged_timers, FROM_40) <= 2);
+}
+
 /// The same forger with every level gets its turns: so the tests above would have seen it.
 fn without_a_grant_a_forger_is_believed() {
     assert!(turns_of(|_| !0, !0) > 100);
+    assert!(turns_of(forged_timers, !0) > 100);
 }
 
 /// Who spins is charged for it though he claims next to nothing, and who waits is not though he claims everything; and together they

@@ -38,6 +38,7 @@ mod service;
 mod support;
 mod synchronisation;
 mod threads;
+mod timers;
 mod upcalls;
 mod urgency;
 
@@ -66,6 +67,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
     ("urgency", urgency::TESTS),
+    ("timers", timers::TESTS),
     ("harts", harts::TESTS),
     ("grants", grants::TESTS),
     ("inheritance", inheritance::TESTS),

@@ -147,6 +147,24 @@ pub(crate) fn claim(levels: u64) {
     page.ready.store(levels, Ordering::Release);
 }
 
+/// Takes back what [`claim`] has said, or the parent's: a child begins with a copy of that. For a process without an executor.
+pub(crate) fn claim_nothing() {
+    claim(0);
+    page::process().executors.store(0, Ordering::Relaxed);
+}
+
+/// Makes this process say that a timer of a coroutine at this level is due then, in nanoseconds.
+pub(crate) fn claim_timer(level: usize, due: u64) {
+    let deadlines = &page::process().deadlines;
+    deadlines.bounds[level].store(due, Ordering::Relaxed);
+    deadlines.levels.fetch_or(1 << level, Ordering::Release);
+}
+
+/// Takes back what [`claim_timer`] has said.
+pub(crate) fn claim_no_timers() {
+    page::process().deadlines.levels.store(0, Ordering::Relaxed);
+}
+
 /// From here on this process is at this level.
 pub(crate) fn be_at(level: u8) {
     claim(1 << level);

@@ -11,7 +11,10 @@ use corank_user::io::OwnedFd;
 use corank_user::process::Pid;
 use corank_user::{page, process, thread};
 
-use crate::support::{BAD_ADDRESS, KERNEL, UNMAPPED, call, exit_code, expect_end, pipe, tests};
+use crate::support::{
+    BAD_ADDRESS, KERNEL, UNMAPPED, call, claim_no_timers, claim_timer, exit_code, expect_end, pipe,
+    tests,
+};
 
 tests![
     raised_and_returned,
@@ -132,10 +135,10 @@ fn only_while_the_flag_is_open() {
     set_up();
     let flag = &page::process().flag;
     let complete = || {
-        // A timer that is due raises the flag at the next clock tick, like any arrival.
-        page::process().deadline.store(1, Ordering::Relaxed);
+        // A timer that is due raises the flag at the next clock tick, as an arrival does.
+        claim_timer(0, 0);
         crate::support::spin_for_ticks(3);
-        page::process().deadline.store(0, Ordering::Relaxed);
+        claim_no_timers();
     };
     complete();
     assert_eq!(count(), 1, "three ticks and one opening");
@@ -410,13 +413,13 @@ fn a_child_inherits() {
 fn read_and_be_interrupted(write: impl FnOnce(OwnedFd) -> Option<Pid>) -> isize {
     let (reader, writer) = pipe();
     let writer = write(writer);
-    page::process().deadline.store(1, Ordering::Relaxed);
+    claim_timer(0, 0);
     let mut byte = [0_u8];
     let result = call(
         READ,
         [reader.number(), (&raw mut byte).expose_provenance(), 1],
     );
-    page::process().deadline.store(0, Ordering::Relaxed);
+    claim_no_timers();
     if let Some(writer) = writer {
         assert_eq!(process::wait(writer).expect("the child").code, 0);
     }

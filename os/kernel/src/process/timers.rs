@@ -1,0 +1,95 @@
+//! The timers of a process's own coroutines, while the process does not run (rule T9).
+//!
+//! ```text
+//!   a thread comes to rest ──▶ look at the page ──▶ due: an arrival at each such level, as if a call had ended there
+//!        (gives way, or waits)        ▲      └────▶ not yet: an alarm at the earliest
+//!                                     └────────────────┘ when that is due
+//! ```
+//! The page has a lower bound for each level (`corank::Deadlines`). While a process runs it looks at its clock itself; when it stops, the hart that it
+//! ran on sees all that it has written. So nothing is late; a bound that is too early costs one look.
+//!
+//! A program may write anything there, at any time and from another hart. The words are compared and no more. Between two times that a
+//! thread of the process comes to rest each level counts once, so there are at most 64 alarms; and what counts is what the process might
+//! as well claim in its bitmap (rules U2 and U3).
+use super::{Process, table};
+use crate::clock::{self, Alarm};
+use crate::upcall;
+use corank::{Deadlines, Levels};
+use corank_abi::page;
+use core::mem::{offset_of, size_of};
+use core::ptr;
+use core::sync::atomic::Ordering;
+use core::task::{RawWaker, RawWakerVTable, Waker};
+
+/// What the kernel remembers of a process's timers.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    alarm: Alarm,
+    /// Levels that have counted since a thread came to rest.
+    counted: u64,
+}
+
+impl Process {
+    /// A thread of the process comes to rest: from now on the kernel counts its timers.
+    #[inline]
+    pub(crate) fn watch_timers(&self) {
+        if self.page().deadlines.levels.load(Ordering::Relaxed) != 0 {
+            self.look_at_timers(true);
+        }
+    }
+
+    /// A thread of the process gives way: the process counts by what it says of its coroutines and their timers.
+    #[inline]
+    pub(crate) fn come_to_rest(&self) {
+        self.watch_timers();
+        self.follow_level();
+    }
+
+    #[cold]
+    fn look_at_timers(&self, comes_to_rest: bool) {
+        // Looked at under the lock, so that of two harts the one that comes second sets the alarm by what it sees then.
+        let mut watch = self.watch.lock();
+        if comes_to_rest {
+            watch.counted = 0;
+        }
+        let found = self
+            .deadlines()
+            .look(clock::nanoseconds(), Levels::from_bits(watch.counted));
+        let due = found.levels.bits();
+        watch.counted |= due;
+        let next = found.next.map_or(u64::MAX, clock::at_nanoseconds);
+        watch.alarm.set(next, || waker(self.pid));
+        drop(watch);
+        if due != 0 {
+            self.page().arriving.fetch_or(due, Ordering::AcqRel);
+            self.follow_level();
+            upcall::notify(self);
+        }
+    }
+
+    fn deadlines(&self) -> &Deadlines {
+        const {
+            assert!(
+                size_of::<page::Deadlines>() == size_of::<Deadlines>()
+                    && align_of::<page::Deadlines>() == align_of::<Deadlines>()
+                    && offset_of!(page::Deadlines, levels) == 0
+            );
+        };
+        // SAFETY: both are the same words, all of them atomic.
+        unsafe { &*ptr::from_ref(&self.page().deadlines).cast() }
+    }
+}
+
+/// Looks at the timers of the process with this number: its data. By the time it is called, another process may have the number.
+fn waker(pid: usize) -> Waker {
+    const TABLE: RawWakerVTable =
+        RawWakerVTable::new(|pid| RawWaker::new(pid, &TABLE), due, due, |_| ());
+    // SAFETY: the data is no pointer to anything; the functions may be called on every hart.
+    unsafe { Waker::new(ptr::without_provenance(pid), &TABLE) }
+}
+
+fn due(pid: *const ()) {
+    if let Some(process) = table::find(pid.addr()) {
+        process.look_at_timers(false);
+    }
+}
