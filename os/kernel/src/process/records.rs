@@ -37,6 +37,7 @@ impl Process {
             arriving: page.arriving.load(Ordering::Relaxed),
             executors: page.executors.load(Ordering::Relaxed) as u64,
             coroutines: page.coroutines.load(Ordering::Relaxed) as u64,
+            stacks: page.stacks.load(Ordering::Relaxed) as u64,
             pages: self.with_memory(|space| space.pages() as u64, 0),
             calls: self
                 .ring
