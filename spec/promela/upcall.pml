@@ -13,15 +13,20 @@
  * broken: -DFORGET_DEFERRED
  * broken: -DSLEEP_TWO_STEPS
  * broken: -DEXIT_OPEN
+ * broken: -DDROP_WHEN_FULL
+ * broken: -DFORGET_KEPT
+ * broken: -DLOOK_AT_RING_ONLY
  *
  * One thread, whose executor takes in what has arrived, waits in the kernel, or runs a coroutine that computes for ever; a kernel
  * coroutine that completes calls; another thread that wakes a coroutine. The thread's instructions are the steps of `Thread`; an
  * interrupt may come between any two of them, also inside the handler. Each block is one function:
  *
  *   raise, open, close                        os/abi/src/upcall.rs, Flag
+ *   fill                                      os/abi/src/ring.rs, Outbox
  *   Completer                                 os/kernel/src/ring.rs, complete
  *   Waker                                     os/user/src/interrupt.rs, interrupt
  *   Kernel, ring_enter, upcall_return         os/kernel/src/upcall.rs; ring.rs, enter
+ *   take_in                                   os/user/src/ring/shared.rs, take_completions
  *   unmask, take_deferred, serve, region      os/user/src/interrupt.rs
  *   wait                                      os/user/src/runtime.rs
  *
@@ -31,12 +36,17 @@
  * that looks by itself; the handler is entered only unmasked, on a stack that is free. The checks can fail: each `broken` above takes something out, and `cargo xtask test` expects
  * spin to find the error. README.md says what is taken out.
  */
-#define COMPLETIONS 1
-#define WAKES 2
+#define COMPLETIONS 2
+#define WAKES 1
 #define TOTAL (COMPLETIONS + WAKES)
+#define ENTRIES 1       /* of the completion ring */
 
 byte put;               /* what has arrived: completions and wakes alike */
 byte taken;             /* what the executor has taken in */
+byte ring;              /* completions in the ring */
+byte kept;              /* completions that the kernel keeps because it is full */
+byte inbox;             /* wakes */
+bool locked;            /* the ring's lock in the kernel: it holds off ring_enter, but not the process that takes from the ring */
 bool flag_open;         /* the flag in the process's page; closed while the executor is at work */
 byte masked = 1;        /* Block::masked */
 bool deferred;          /* Block::deferred */
@@ -64,11 +74,32 @@ inline raise(told) {
 #endif
 }
 
+/* What is kept goes into the ring as far as there is room. */
+inline fill() {
+    do
+    :: ring < ENTRIES && kept > 0 -> kept--; ring++
+    :: else -> break
+    od
+}
+
 /* Ring::complete: who waits is woken; else the flag decides */
 proctype Completer() {
-    bool told; byte n;
+    bool told; bool has_room; byte n;
     for (n : 1 .. COMPLETIONS) {
-        atomic { put++; told = completes; if :: completes -> asleep = false; completes = false :: else fi }
+        atomic {
+            !locked -> locked = true;
+            put++;
+            has_room = (kept == 0 && ring < ENTRIES);
+            if :: has_room -> ring++ :: else fi
+        }
+#ifndef DROP_WHEN_FULL
+        if :: has_room :: else -> kept++ fi;
+#endif
+        atomic {
+            locked = false;
+            told = completes;
+            if :: completes -> asleep = false; completes = false :: else fi
+        }
         if
         :: told
         :: else ->
@@ -82,7 +113,7 @@ proctype Completer() {
 proctype Waker() {
     bool told; byte n;
     for (n : 1 .. WAKES) {
-        put++;
+        atomic { put++; inbox++ }
         raise(told);
         if :: told -> raise_in_kernel() :: else fi
     }
@@ -93,14 +124,36 @@ proctype Waker() {
 /* One instruction of `who`: of the thread while no handler runs on top of it, or of the handler. */
 #define AT(who) (interrupted == who)
 
+inline take_in(who) {
+    do
+    :: atomic { AT(who) -> taken = taken + ring + inbox; ring = 0; inbox = 0 }
+#ifdef FORGET_KEPT
+        break
+#else
+        if
+        :: atomic { AT(who) && (kept == 0) } -> break
+        /* ring_enter */
+        :: atomic { AT(who) && (kept != 0) && !locked -> fill() }
+        fi
+#endif
+    od
+}
+
+/* Whether the thread sees that something has arrived. */
+#if defined(LOOK_AT_RING_ONLY) || defined(FORGET_KEPT)
+#define SEES (ring != 0 || inbox != 0)
+#else
+#define SEES (ring != 0 || kept != 0 || inbox != 0)
+#endif
+
 /* run_more_urgent, Flag::open_when_quiet */
 inline open_when_quiet(who) {
     do
-    :: atomic { AT(who) -> taken = put }
+    :: take_in(who);
 #ifdef LOOK_FIRST
         if
-        :: atomic { AT(who) && (put == taken) } -> atomic { AT(who) -> flag_open = true; at_work = false } break
-        :: atomic { AT(who) && (put != taken) }
+        :: atomic { AT(who) && !SEES } -> atomic { AT(who) -> flag_open = true; at_work = false } break
+        :: atomic { AT(who) && SEES }
         fi
 #else
         atomic { AT(who) -> flag_open = true; at_work = false }
@@ -108,8 +161,8 @@ inline open_when_quiet(who) {
         break
 #else
         if
-        :: atomic { AT(who) && (put == taken) } -> break
-        :: atomic { AT(who) && (put != taken) -> flag_open = false; at_work = true }
+        :: atomic { AT(who) && !SEES } -> break
+        :: atomic { AT(who) && SEES -> flag_open = false; at_work = true }
         fi
 #endif
 #endif
@@ -149,7 +202,7 @@ proctype Thread() {
     bool wait;
 executor:
     /* Between two polls: the flag is closed, the executor looks. */
-    atomic { AT(false) -> taken = put }
+    take_in(false);
     if
     :: goto executor
     :: goto park
@@ -160,8 +213,8 @@ park:
     /* Runtime::wait */
     atomic { AT(false) -> flag_open = true; at_work = false }
     if
-    :: atomic { AT(false) && (put != taken) }
-    :: atomic { AT(false) && (put == taken) } ->
+    :: atomic { AT(false) && SEES }
+    :: atomic { AT(false) && !SEES } ->
         /* ring_enter: the look and the sleep under the ring's lock */
 #ifdef SLEEP_TWO_STEPS
         atomic { AT(false) -> wait = (kernel == Quiet); kernel = Quiet }

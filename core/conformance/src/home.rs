@@ -25,19 +25,22 @@ use corank_model::{
 pub struct Verdict {
     /// Traces that the core went through as they say.
     pub passed: usize,
-    /// Traces that need what this home does not have.
-    pub skipped: usize,
+    /// Traces that need what this home does not have, by name.
+    pub skipped: Vec<&'static str>,
     /// Where the core did something else, in each of the other traces.
     pub failures: Vec<Failure>,
 }
 
+/// The counts, and what was skipped.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for failure in &self.failures {
-            writeln!(f, "FAIL {failure}")?;
-        }
         let (passed, failed) = (self.passed, self.failures.len());
-        write!(f, "{passed} passed, {failed} failed")
+        let skipped = self.skipped.len();
+        write!(f, "{passed} passed, {failed} failed, {skipped} skipped")?;
+        match skipped {
+            0 => Ok(()),
+            _ => write!(f, ": {}", self.skipped.join(", ")),
+        }
     }
 }
 
@@ -55,7 +58,7 @@ pub fn replay_all(workers: Workers) -> Verdict {
             Ok(report) => {
                 assert_eq!(report.unanswered, 0, "{file}");
                 match report.skipped {
-                    Some(_) => verdict.skipped += 1,
+                    Some(_) => verdict.skipped.push(name),
                     None => verdict.passed += 1,
                 }
             }

@@ -10,23 +10,52 @@ mod home;
 mod primitives;
 mod served;
 
+use alloc::vec::Vec;
+use core::fmt;
+
 pub use home::{CoreHome, Verdict, replay_all};
 pub use served::Workers;
 
+/// What came of replaying every trace on each kind of executor.
+#[derive(Clone, Debug)]
+pub struct Report(Vec<(&'static str, Verdict)>);
+
+impl Report {
+    /// Whether each kind has passed traces, and failed none. Which ones it skipped is for the reader to judge.
+    #[must_use]
+    pub fn succeeded(&self) -> bool {
+        let good = |verdict: &Verdict| verdict.failures.is_empty() && verdict.passed > 0;
+        self.0.iter().all(|(_, verdict)| good(verdict))
+    }
+}
+
+/// Failures, then a line for each kind of executor.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for failure in self.0.iter().flat_map(|(_, verdict)| &verdict.failures) {
+            writeln!(f, "FAIL {failure}")?;
+        }
+        let mut between = "";
+        for (kind, verdict) in &self.0 {
+            write!(f, "{between}{kind}: {verdict}")?;
+            between = "\n";
+        }
+        Ok(())
+    }
+}
+
 /// Replays every trace on all kinds of executors.
 #[must_use]
-pub fn verdict() -> Verdict {
-    let mut all = Verdict::default();
-    for workers in [
-        Workers::None,
-        Workers::One,
+pub fn report() -> Report {
+    let kinds = [
+        ("executors of one thread", Workers::None),
+        ("shared executors with one worker", Workers::One),
         #[cfg(feature = "std")]
-        Workers::Threads,
-    ] {
-        let verdict = replay_all(workers);
-        all.passed += verdict.passed;
-        all.skipped += verdict.skipped;
-        all.failures.extend(verdict.failures);
-    }
-    all
+        ("shared executors with several workers", Workers::Threads),
+    ];
+    Report(
+        kinds
+            .map(|(kind, workers)| (kind, replay_all(workers)))
+            .into(),
+    )
 }

@@ -2,6 +2,7 @@
 
 use core::pin::Pin;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Deadline, ERRORS, Engine, Fill, LAYOUT, Ran, Setup, Spawned, View};
 use crate::block::BlockRef;
@@ -63,6 +64,16 @@ impl Engine {
             ..self
         }
     }
+
+    /// The table of an engine that counts the schedulers that it makes, and treats all levels alike in every second one. For tests
+    /// of a home's images: the only engine with a variable, of which each address space has its own.
+    #[must_use]
+    pub const fn alternating(self) -> Self {
+        Self {
+            create: create_alternating,
+            ..self
+        }
+    }
 }
 
 impl SystemView for View {
@@ -97,6 +108,19 @@ fn config(setup: &Setup, every: u32) -> Config {
 
 unsafe extern "C" fn create_alike(setup: &Setup) -> Option<NonNull<Scheduler>> {
     heap_scheduler(config(setup, setup.every.max(1)), setup.memory)
+}
+
+/// Schedulers that [`Engine::alternating`] has made in this address space.
+static MADE: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" fn create_alternating(setup: &Setup) -> Option<NonNull<Scheduler>> {
+    let is_second = MADE.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+    let every = if is_second {
+        setup.every.max(1)
+    } else {
+        setup.every
+    };
+    heap_scheduler(config(setup, every), setup.memory)
 }
 
 unsafe extern "C" fn close(scheduler: NonNull<Scheduler>) {

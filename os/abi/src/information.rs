@@ -38,6 +38,8 @@ pub struct ProcessRecord {
     pub executors: u64,
     /// What it says of the number of its coroutines, as of its last entry into the kernel.
     pub coroutines: u64,
+    /// Stacks that hold a preempted coroutine, as it says.
+    pub stacks: u64,
     /// Threads that have not ended.
     pub threads: u64,
     /// Asynchronous calls that the kernel has accepted and not completed.

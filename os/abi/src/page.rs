@@ -32,11 +32,11 @@ pub struct ProcessPage {
     pub arriving: AtomicU64,
     /// 0 until an executor runs in this process: until then the process counts as [`DEFAULT_LEVEL`].
     pub executors: AtomicUsize,
-    /// How many coroutines live in the process's executors, as of its last entry into the kernel. Only shown, by `ps`.
+    /// How many coroutines live in the process's executors, as of its last entry into the kernel. Only shown, by `ps` and `top`.
     pub coroutines: AtomicUsize,
     /// Whether an arrival has to interrupt; see [`crate::upcall`].
     pub flag: Flag,
-    /// How many stacks hold a preempted coroutine: see [`crate::upcall::STACK_COUNT`]. Only shown.
+    /// How many stacks hold a preempted coroutine: see [`crate::upcall::STACK_COUNT`]. Only shown, by `ps` and `top`.
     pub stacks: AtomicUsize,
     /// When timers of the process's own are due.
     pub deadlines: Deadlines,

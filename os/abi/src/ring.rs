@@ -5,9 +5,21 @@
 //!
 //! Both rings work alike: `head` and `tail` count up for ever and wrap at 2³²; an entry's place is its number modulo
 //! `entries`; the ring is empty when they are equal. The producer writes the entry, then stores `tail` (release); the
-//! consumer loads `tail` (acquire), reads the entry, then stores `head`. The kernel never drops a completion: while the
-//! completion ring is full it keeps them.
-use core::sync::atomic::{AtomicU32, AtomicU64};
+//! consumer loads `tail` (acquire), reads the entry, then stores `head`: [`Counters`]. Each side keeps the counter that it writes itself, and
+//! does not believe what it finds in its place.
+//!
+//! The kernel never drops a completion: while the completion ring is full it keeps them ([`Outbox`]), and says how many in
+//! [`RingHeader::kept`]. A process that has emptied the ring and finds that number not 0 enters the kernel, which then fills the ring again.
+//! To look whether something has arrived is to look at both ([`RingHeader::has_completions`]): the process may empty the ring between the
+//! kernel's look at it and its keeping. Both are written before the process's [`Flag`](crate::upcall::Flag) is raised, so whoever opens the
+//! flag and looks then misses nothing. `os/abi/tests/loom_ring.rs` tries every interleaving.
+extern crate alloc;
+
+use alloc::collections::VecDeque;
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Offset of the first submission from the ring's address, in bytes.
 pub const SUBMISSIONS: usize = 64;
@@ -29,11 +41,159 @@ pub struct RingHeader {
     pub deadline: AtomicU64,
     /// Number of entries of each ring. Written by the kernel at set-up; it does not believe a later change.
     pub entries: AtomicU32,
+    /// How many completions the kernel keeps because their ring is full. Written by the kernel.
+    pub kept: AtomicU32,
     /// Padding up to [`SUBMISSIONS`].
-    pub reserved: [u32; 9],
+    pub reserved: [u32; 8],
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<RingHeader>() == SUBMISSIONS);
+
+impl RingHeader {
+    /// For the process, whose next completion is number `head`: whether there are any, in the ring or kept.
+    #[inline]
+    #[must_use]
+    pub fn has_completions(&self, head: u32) -> bool {
+        self.completions().available(head) != 0 || self.kept.load(Ordering::Acquire) != 0
+    }
+
+    /// Of the submission ring: the process is the producer.
+    #[inline]
+    #[must_use]
+    pub fn submissions(&self) -> Counters<'_> {
+        Counters {
+            head: &self.submission_head,
+            tail: &self.submission_tail,
+        }
+    }
+
+    /// Of the completion ring: the kernel is the producer.
+    #[inline]
+    #[must_use]
+    pub fn completions(&self) -> Counters<'_> {
+        Counters {
+            head: &self.completion_head,
+            tail: &self.completion_tail,
+        }
+    }
+}
+
+/// The two counters of a ring. Each operation is one side's, and takes the counter that this side keeps itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Counters<'a> {
+    head: &'a AtomicU32,
+    tail: &'a AtomicU32,
+}
+
+impl Counters<'_> {
+    /// For the producer, whose next entry is number `tail`: how many entries the consumer has not taken. More than the ring has if the
+    /// consumer has written nonsense.
+    #[inline]
+    #[must_use]
+    pub fn used(self, tail: u32) -> u32 {
+        tail.wrapping_sub(self.head.load(Ordering::Acquire))
+    }
+
+    /// For the producer: entry number `tail` has been written. Returns the number of the next.
+    #[inline]
+    #[must_use = "it is the producer's own counter from now on"]
+    pub fn publish(self, tail: u32) -> u32 {
+        let next = tail.wrapping_add(1);
+        self.tail.store(next, Ordering::Release);
+        next
+    }
+
+    /// For the consumer, whose next entry is number `head`: how many entries are there. More than the ring has if the producer has
+    /// written nonsense.
+    #[inline]
+    #[must_use]
+    pub fn available(self, head: u32) -> u32 {
+        self.tail.load(Ordering::Acquire).wrapping_sub(head)
+    }
+
+    /// For the consumer: entry number `head` has been read, and its place is free. Returns the number of the next.
+    #[inline]
+    #[must_use = "it is the consumer's own counter from now on"]
+    pub fn take(self, head: u32) -> u32 {
+        let next = head.wrapping_add(1);
+        self.head.store(next, Ordering::Release);
+        next
+    }
+}
+
+/// The kernel's end of the completion ring. Under a lock: completions come from every hart.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Number of the next completion in the ring.
+    tail: u32,
+    /// Completions for which the ring had no room, oldest first.
+    kept: VecDeque<Completion>,
+}
+
+impl Outbox {
+    /// How many completions are kept.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Puts a completion into the ring with so many entries, by `write`, which is told its number; keeps it while there is no room.
+    #[inline]
+    pub fn add(
+        &mut self,
+        header: &RingHeader,
+        entries: u32,
+        write: impl FnMut(u32, Completion),
+        completion: Completion,
+    ) {
+        if self.kept.is_empty() && self.in_ring(header, entries) < entries {
+            self.publish(header, write, completion);
+        } else {
+            self.kept.push_back(completion);
+            self.fill(header, entries, write);
+        }
+    }
+
+    /// How many completions there are for the process, kept ones included. Moves those into the ring as far as there is room.
+    #[inline]
+    pub fn ready(
+        &mut self,
+        header: &RingHeader,
+        entries: u32,
+        write: impl FnMut(u32, Completion),
+    ) -> u32 {
+        if !self.kept.is_empty() {
+            self.fill(header, entries, write);
+        }
+        self.in_ring(header, entries) + self.kept.len() as u32
+    }
+
+    #[cold]
+    fn fill(&mut self, header: &RingHeader, entries: u32, mut write: impl FnMut(u32, Completion)) {
+        while self.in_ring(header, entries) < entries
+            && let Some(completion) = self.kept.pop_front()
+        {
+            self.publish(header, &mut write, completion);
+        }
+        header.kept.store(self.kept.len() as u32, Ordering::Release);
+    }
+
+    /// How many completions the process has not taken. A head that cannot be counts as a full ring.
+    fn in_ring(&self, header: &RingHeader, entries: u32) -> u32 {
+        header.completions().used(self.tail).min(entries)
+    }
+
+    fn publish(
+        &mut self,
+        header: &RingHeader,
+        mut write: impl FnMut(u32, Completion),
+        completion: Completion,
+    ) {
+        write(self.tail, completion);
+        self.tail = header.completions().publish(self.tail);
+    }
+}
 
 /// One asynchronous system call.
 #[repr(C)]

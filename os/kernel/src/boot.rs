@@ -204,6 +204,12 @@ extern "C" fn boot(hart: usize, tree_address: usize) {
         machine.harts().len(),
         tree.cpus().count()
     );
+    let left_out = tree.cpus().count() - machine.harts().len();
+    if left_out > 0 {
+        crate::println!(
+            "corank: {left_out} more of them are left alone: this kernel serves {MAX_HARTS} at most"
+        );
+    }
     if !cfg!(feature = "conformance") {
         process::start_first(&arguments);
     }

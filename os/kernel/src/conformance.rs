@@ -3,9 +3,7 @@ use crate::{power, println};
 
 /// Replays every trace, says what came of it, and switches the machine off.
 pub(crate) fn run() {
-    let verdict = corank_conformance::verdict();
-    println!("{verdict}");
-    power::off(i32::from(
-        !verdict.failures.is_empty() || verdict.passed == 0,
-    ))
+    let report = corank_conformance::report();
+    println!("{report}");
+    power::off(i32::from(!report.succeeded()))
 }

@@ -14,6 +14,8 @@ use corank::image::{ENGINE, Engine};
 #[unsafe(no_mangle)]
 static corank_engine: Engine = if cfg!(feature = "alike") {
     ENGINE.alike()
+} else if cfg!(feature = "alternating") {
+    ENGINE.alternating()
 } else {
     ENGINE
 };

@@ -8,9 +8,16 @@ use anyhow::{Context, Result, anyhow};
 use corank_abi::vdso::{BASE, SYMBOL, VERSION};
 use corank_image::{Image, Rights, find};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The package and its binary.
 const NAME: &str = "corank-vdso";
+
+/// The feature of its package with which the image has a variable: for a test.
+pub(crate) const WITH_A_VARIABLE: &str = "alternating";
+
+/// Flags with which the compiler lays out Rust's own types in another order, and what it begins to shuffle from.
+const SHUFFLED: &str = r#"build.rustflags=["-Zrandomize-layout", "-Zlayout-seed=42"]"#;
 
 /// Builds the image with these features of its package, and checks it as the kernel does.
 pub(crate) fn build(
@@ -18,26 +25,55 @@ pub(crate) fn build(
     features: &[&str],
     progress: &mut Progress,
 ) -> Result<PathBuf> {
+    let mut command = command(toolchain);
+    command.args(["--features", &features.join(",")]);
+    let image = link(command, progress)?;
+    check(&image, features.contains(&WITH_A_VARIABLE))?;
+    Ok(image)
+}
+
+/// Builds the image with the fields of all types that are not laid out as in C in another order than the kernel and the programs have
+/// them in; apart from the other one.
+pub(crate) fn build_shuffled(toolchain: BareMetal, progress: &mut Progress) -> Result<PathBuf> {
+    let mut command = command(toolchain);
+    command
+        .args(["--target-dir", "target/shuffled"])
+        .args(["--config", SHUFFLED])
+        // The flags are not stable. For the compiler alone: cargo would build the standard library as well.
+        .args(["--config", r#"env.RUSTC_BOOTSTRAP="1""#]);
+    let image = link(command, progress)?;
+    check(&image, false)?;
+    Ok(image)
+}
+
+fn command(toolchain: BareMetal) -> Command {
     let mut command = toolchain.cargo(Target::RiscV, "rustc");
     command
         .args(["--release", "--package", NAME])
-        .args(["--features", &features.join(",")])
         .current_dir(repository::path("os"));
+    command
+}
+
+fn link(command: Command, progress: &mut Progress) -> Result<PathBuf> {
     let image = binaries(command, &["-Crelocation-model=pic"], progress)?
         .into_iter()
         .find(|binary| binary.name == NAME)
         .with_context(|| format!("building os/vdso gave no binary named {NAME}"))?;
-    check(&image.path)?;
     Ok(image.path)
 }
 
-/// What the kernel asks of an image, and that it needs no memory in each process.
-fn check(path: &Path) -> Result<()> {
+/// What the kernel asks of an image, and that it needs no memory in each process, unless it is one with a variable.
+fn check(path: &Path, with_a_variable: bool) -> Result<()> {
     let file = std::fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
     let wrong = |what: String| anyhow!("{} is not a good image: {what}", path.display());
     let image = Image::check(&file).map_err(|defect| wrong(defect.to_string()))?;
-    if image.pages().any(|rights| rights == Rights::Write) {
-        return Err(wrong("it has variables".to_string()));
+    match (
+        image.pages().any(|rights| rights == Rights::Write),
+        with_a_variable,
+    ) {
+        (true, false) => return Err(wrong("it has variables".to_string())),
+        (false, true) => return Err(wrong("it has no variable".to_string())),
+        _ => {}
     }
     let mut memory = vec![0; image.size()];
     image.load(&mut memory, BASE);

@@ -1,22 +1,28 @@
 //! Tests of the shared scheduler's image that need more than one image, one kernel or one version of a program.
 
 use super::Context;
-use super::machine::{MOST_HARTS, ProgramTest, tail};
+use super::machine::{HARTS, PROGRAM_TESTS, ProgramTest, tail};
 use super::outcome::Outcome;
-use crate::os::build::{self, Image};
+use crate::os::build;
 use crate::os::vdso;
 use crate::repository;
 use crate::toolchain::BareMetal;
 use anyhow::{Context as _, Result, bail, ensure};
-use corank_abi::vdso::{VERSION, WRONG_VERSION};
+use corank_abi::vdso::{BASE, FILE, SYMBOL, VERSION, WRONG_VERSION};
+use corank_image::{Image, find};
 use elf::ElfBytes;
 use elf::endian::LittleEndian;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The program that says what the image decides.
 const PROBE: &str = "scheduling";
 /// A version that no image has, as long as the real one.
 const UNKNOWN: &str = "corank_?";
+
+/// What kernel and programs say of an image whose layouts are not theirs.
+const MISMATCH: &str = "its functions or layouts are not those that its version promises";
 
 /// One test, and its name.
 type Test = (&'static str, fn(&mut Context) -> Result<()>);
@@ -35,7 +41,18 @@ const TESTS: &[Test] = &[
         "the kernel refuses what it does not know",
         the_kernel_refuses,
     ),
-    ("a program of another version says so", a_program_says_so),
+    (
+        "a program of another version or with other layouts says so",
+        a_program_says_so,
+    ),
+    (
+        "variables are each address space's own",
+        variables_are_each_address_spaces_own,
+    ),
+    (
+        "nothing of Rust's own layout crosses",
+        nothing_of_rusts_own_layout_crosses,
+    ),
 ];
 
 pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
@@ -54,12 +71,27 @@ pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
 }
 
 /// What a program prints, and its exit code.
-fn boot(image: &Image, program: &str) -> Result<(String, u8)> {
+fn boot(image: &build::Image, program: &str) -> Result<(String, u8)> {
     ProgramTest::expecting(program, 0, &[]).boot(1, image, None)
 }
 
-fn build(context: &mut Context, programs: &[PathBuf], image: Option<&Path>) -> Result<Image> {
+fn build(
+    context: &mut Context,
+    programs: &[PathBuf],
+    image: Option<&Path>,
+) -> Result<build::Image> {
     build::build(programs, image, &mut context.progress)
+}
+
+/// Where the build puts a binary.
+fn release(name: &str) -> PathBuf {
+    repository::path("os/target/riscv64gc-unknown-none-elf/release").join(name)
+}
+
+/// An image that is built with this feature, under the feature's name: the next build of the image takes the place of what cargo made.
+fn image_with(feature: &str, context: &mut Context) -> Result<PathBuf> {
+    let built = vdso::build(BareMetal::require()?, &[feature], &mut context.progress)?;
+    file(&format!("{feature}.so"), &std::fs::read(built)?)
 }
 
 /// A file for a test, in a folder that git ignores.
@@ -71,18 +103,22 @@ fn file(name: &str, contents: &[u8]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The conformance traces, inside the kernel.
+/// The test of the conformance traces in a process.
+fn conformance() -> Result<ProgramTest> {
+    ProgramTest::of_file(&repository::path(PROGRAM_TESTS).join("conformance.toml"))
+}
+
+/// The conformance traces, inside the kernel: with the same result as in a process.
 fn the_kernel_conforms(context: &mut Context) -> Result<()> {
     let plain = build(context, &[], None)?;
     let kernel = build::kernel_with("conformance", &mut context.progress)?;
-    let image = Image { kernel, ..plain };
-    for smp in [1, MOST_HARTS] {
-        let (output, code) = ProgramTest::default().boot(smp, &image, None)?;
-        ensure!(
-            code == 0 && output.contains(" passed, 0 failed"),
-            "on {smp} harts ended with code {code}:\n{}",
-            tail(&output)
-        );
+    let image = build::Image { kernel, ..plain };
+    let test = conformance()?;
+    for smp in HARTS {
+        // This kernel starts no program, whatever it is asked for.
+        if let Some(complaint) = test.on(smp, &image, context)? {
+            bail!("on {smp} harts it {complaint}");
+        }
     }
     Ok(())
 }
@@ -90,20 +126,32 @@ fn the_kernel_conforms(context: &mut Context) -> Result<()> {
 /// With another image, and the same kernel and programs, coroutines and processes are scheduled in another way; and a larger
 /// image takes memory once, but nothing of each process.
 fn another_image_decides_for_all(context: &mut Context) -> Result<()> {
-    let toolchain = BareMetal::require()?;
-    let strict = Probe::run(&build(context, &[], None)?)?;
-    let alike = vdso::build(toolchain, &["alike"], &mut context.progress)?;
-    // Under a name of its own: the next build of the image takes the place of this one.
-    let alike = file("alike.so", &std::fs::read(alike)?)?;
-    let alike = Probe::run(&build(context, &[], Some(&alike))?)?;
+    let strict = build(context, &[], None)?;
+    let strict = HARTS.map(|smp| Probe::run(smp, &strict));
+    let alike = image_with("alike", context)?;
+    let alike = build(context, &[], Some(&alike))?;
+    let alike = HARTS.map(|smp| Probe::run(smp, &alike));
 
-    for order in [&strict.process, &strict.kernel] {
-        ensure!(order.is_sorted(), "not strict: {order:?}");
+    for (smp, (strict, alike)) in HARTS.into_iter().zip(strict.into_iter().zip(alike)) {
+        compare(smp, &strict?, &alike?).with_context(|| format!("on {smp} harts"))?;
     }
+    Ok(())
+}
+
+fn compare(smp: u32, strict: &Probe, alike: &Probe) -> Result<()> {
+    ensure!(
+        strict.process.is_sorted(),
+        "not strict: {:?}",
+        strict.process
+    );
     let alternates = alike.process.windows(2).all(|pair| pair[0] != pair[1]);
     ensure!(alternates, "not alike: {:?}", alike.process);
-    // Threads wait for other things as well, so that their turns do not alternate exactly.
-    ensure!(!alike.kernel.is_sorted(), "strict: {:?}", alike.kernel);
+    // On several harts the two processes run at the same time.
+    if smp == 1 {
+        ensure!(strict.kernel.is_sorted(), "not strict: {:?}", strict.kernel);
+        // Threads wait for other things as well, so that their turns do not alternate exactly.
+        ensure!(!alike.kernel.is_sorted(), "strict: {:?}", alike.kernel);
+    }
     ensure!(
         strict.memory >= alike.memory + 16,
         "{} frames with the smaller image, {} with the larger",
@@ -119,28 +167,72 @@ fn another_image_decides_for_all(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Kernel and programs are smaller by what the image has: no function of the scheduler is in them.
-fn the_scheduler_is_in_the_image_alone(context: &mut Context) -> Result<()> {
-    let kernel = build(context, &[], None)?.kernel;
-    let folder = kernel.parent().context("the kernel lies in a folder")?;
-    let image = folder.join("corank-vdso");
-    ensure!(has_scheduler(&image)?, "not even the image has one");
-    for client in [kernel.clone(), folder.join("hello-async")] {
-        ensure!(
-            !has_scheduler(&client)?,
-            "{} has one of its own",
-            client.display()
-        );
+/// With an image that has a variable: every second scheduler of an address space treats all levels alike. The kernel's is its first, so the
+/// kernel counts as well.
+fn variables_are_each_address_spaces_own(context: &mut Context) -> Result<()> {
+    let image = image_with(vdso::WITH_A_VARIABLE, context)?;
+    let image = build(context, &[], Some(&image))?;
+    let expected = [
+        "first: strict\n",
+        // With a copy of what its parent had.
+        "forked: alike\n",
+        // As if there were no child.
+        "second: alike\n",
+        "third: strict\n",
+        // From the beginning.
+        "started: strict\n",
+    ];
+    let test = ProgramTest::expecting("scheduling counted", 0, &expected);
+    for smp in HARTS {
+        if let Some(complaint) = test.on(smp, &image, context)? {
+            bail!("on {smp} harts it {complaint}");
+        }
     }
     Ok(())
 }
 
+/// The image is built with the fields of all Rust's own types in another, random, order than kernel and programs have them in: what both
+/// sides touch is laid out as C says, or this does not go well.
+fn nothing_of_rusts_own_layout_crosses(context: &mut Context) -> Result<()> {
+    let image = vdso::build_shuffled(BareMetal::require()?, &mut context.progress)?;
+    let image = build(context, &[], Some(&image))?;
+    let test = conformance()?;
+    match test.on(1, &image, context)? {
+        Some(complaint) => bail!("it {complaint}"),
+        None => Ok(()),
+    }
+}
+
+/// Kernel and programs are smaller by what the image has: no function of the scheduler is in any of them.
+fn the_scheduler_is_in_the_image_alone(context: &mut Context) -> Result<()> {
+    let built = build(context, &[], None)?;
+    ensure!(
+        !has_scheduler(&std::fs::read(&built.kernel)?)?,
+        "the kernel has one of its own"
+    );
+    let mut archive = tar::Archive::new(File::open(&built.archive)?);
+    let mut programs = 0;
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let name = entry.path()?.display().to_string();
+        let mut contents = Vec::new();
+        entry.read_to_end(&mut contents)?;
+        let is_image = name == FILE;
+        ensure!(
+            has_scheduler(&contents).with_context(|| name.clone())? == is_image,
+            "{name}: only the image should have a scheduler"
+        );
+        programs += usize::from(!is_image);
+    }
+    ensure!(programs > 20, "there are just {programs} programs");
+    Ok(())
+}
+
 /// Whether one of a file's symbols is a function of the core's scheduler.
-fn has_scheduler(path: &Path) -> Result<bool> {
+fn has_scheduler(file: &[u8]) -> Result<bool> {
     // `corank::scheduler` in the names that the compiler gives.
     const MANGLED: &[u8] = b"6corank9scheduler";
-    let file = std::fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
-    let elf = ElfBytes::<LittleEndian>::minimal_parse(&file)?;
+    let elf = ElfBytes::<LittleEndian>::minimal_parse(file)?;
     let (symbols, names) = elf.symbol_table()?.context("it has no symbols")?;
     let is_one = |symbol: elf::symbol::Symbol| {
         let name = names.get_raw(symbol.st_name as usize).unwrap_or_default();
@@ -160,8 +252,8 @@ struct Probe {
 }
 
 impl Probe {
-    fn run(image: &Image) -> Result<Probe> {
-        let (output, code) = boot(image, PROBE)?;
+    fn run(smp: u32, image: &build::Image) -> Result<Probe> {
+        let (output, code) = ProgramTest::expecting(PROBE, 0, &[]).boot(smp, image, None)?;
         ensure!(code == 0, "ended with code {code}:\n{}", tail(&output));
         let line = |name: &str| {
             let mut lines = output.lines();
@@ -191,7 +283,26 @@ fn of_unknown_version(mut file: Vec<u8>) -> Result<Vec<u8>> {
     Ok(file)
 }
 
-/// An image of another version, and damaged ones: the kernel says what is wrong, and ends the machine.
+/// The fingerprint of the layouts in an image: the second word of its table.
+fn layout_of(image: &[u8]) -> Result<[u8; 8]> {
+    let image = Image::check(image)?;
+    let mut memory = vec![0; image.size()];
+    image.load(&mut memory, BASE);
+    let table = find(&memory, SYMBOL, VERSION)?;
+    Ok(memory[table + 8..table + 16].try_into()?)
+}
+
+/// `file`, which has this fingerprint of the layouts once, with another one.
+fn of_other_layout(mut file: Vec<u8>, layout: [u8; 8]) -> Result<Vec<u8>> {
+    let mut places = (0..file.len()).filter(|at| file[*at..].starts_with(&layout));
+    let (Some(place), None) = (places.next(), places.next()) else {
+        bail!("the fingerprint of the layouts is not in the file, or several times");
+    };
+    file[place] ^= 1;
+    Ok(file)
+}
+
+/// An image of another version or with other layouts, and damaged ones: the kernel says what is wrong, and ends the machine.
 fn the_kernel_refuses(context: &mut Context) -> Result<()> {
     let good = std::fs::read(vdso::build(
         BareMetal::require()?,
@@ -203,6 +314,7 @@ fn the_kernel_refuses(context: &mut Context) -> Result<()> {
     writable_code[64 + 56 + 4] |= 2;
     let cases = [
         (of_unknown_version(good.clone())?, "another version"),
+        (of_other_layout(good.clone(), layout_of(&good)?)?, MISMATCH),
         (good[..good.len() / 2].to_vec(), "not a whole ELF file"),
         (writable_code, "both writable and executable"),
     ];
@@ -225,21 +337,39 @@ fn the_kernel_refuses(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// A program that was built for a version which the image does not have.
+/// Programs that were built for a version which the image does not have, and for other layouts than the image's.
 fn a_program_says_so(context: &mut Context) -> Result<()> {
     build(context, &[], None)?;
-    let hello = repository::path("os/target/riscv64gc-unknown-none-elf/release/hello");
-    let hello = of_unknown_version(std::fs::read(hello)?)?;
-    let program = file("hello-of-another-version", &hello)?;
-    let image = build(context, &[program], None)?;
-    let (output, code) = boot(&image, "hello-of-another-version")?;
-    ensure!(
-        i32::from(code) == WRONG_VERSION
-            && output.contains(UNKNOWN)
-            && output.contains("build the program for this system"),
-        "ended with code {code}:\n{}",
-        tail(&output)
-    );
+    let built = |name| std::fs::read(release(name));
+    let hello = built("hello")?;
+    let layout = layout_of(&built("corank-vdso")?)?;
+    let cases = [
+        (
+            "hello-of-another-version",
+            of_unknown_version(hello.clone())?,
+            UNKNOWN,
+        ),
+        (
+            "hello-with-other-layouts",
+            of_other_layout(hello, layout)?,
+            MISMATCH,
+        ),
+    ];
+    let programs = cases
+        .iter()
+        .map(|(name, contents, _)| file(name, contents))
+        .collect::<Result<Vec<_>>>()?;
+    let image = build(context, &programs, None)?;
+    for (name, _, message) in cases {
+        let (output, code) = boot(&image, name)?;
+        ensure!(
+            i32::from(code) == WRONG_VERSION
+                && output.contains(message)
+                && output.contains("build the program for this system"),
+            "{name} ended with code {code}:\n{}",
+            tail(&output)
+        );
+    }
     Ok(())
 }
 

@@ -21,9 +21,9 @@ pub(super) const DISK_SIZE: u64 = 64 << 20;
 const USERTESTS: &str = "usertests";
 
 /// Harts of the machines on which all of it runs.
-const HARTS: [u32; 3] = [1, 2, MOST_HARTS];
-/// Harts of the largest machine that is tested: what a stage tests on one hart and on several, it tests on so many.
-pub(super) const MOST_HARTS: u32 = 4;
+pub(super) const HARTS: [u32; 3] = [1, 2, 4];
+/// Stands for the number of harts in what a test expects.
+const HARTS_MARK: &str = "{harts}";
 
 /// `usertests`, each time with a new disk, which must be whole afterwards.
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
@@ -68,7 +68,7 @@ pub(super) struct ProgramTest {
     limit: u64,
     /// The exit code that is expected.
     exit: u8,
-    /// Texts that the output must contain, in this order.
+    /// Texts that the output must contain, in this order; [`HARTS_MARK`] in them stands for the number of harts.
     expect: Vec<String>,
     /// Texts that the output must not contain.
     reject: Vec<String>,
@@ -110,6 +110,13 @@ impl ProgramTest {
         }
     }
 
+    /// The test in a file of [`PROGRAM_TESTS`].
+    pub(super) fn of_file(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("can't read {}", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("{} is not a test", path.display()))
+    }
+
     /// A script for the shell, its exit code, and what it must print.
     pub(super) fn script(script: &str, exit: u8, expect: &[&str]) -> Self {
         Self {
@@ -134,7 +141,7 @@ impl ProgramTest {
     ) -> Result<Outcome> {
         context.progress.say(&self.run);
         let (output, code) = self.boot(smp, image, disk)?;
-        Ok(match self.complaint(&output, code) {
+        Ok(match self.complaint(smp, &output, code) {
             None => Outcome::passed(),
             Some(complaint) => {
                 context.show(&format!(
@@ -176,7 +183,12 @@ impl ProgramTest {
     }
 
     /// What is wrong with a run on so many harts, with a new disk if there is to be one.
-    fn on(&self, smp: u32, image: &Image, context: &mut Context) -> Result<Option<String>> {
+    pub(super) fn on(
+        &self,
+        smp: u32,
+        image: &Image,
+        context: &mut Context,
+    ) -> Result<Option<String>> {
         let disk = match self.disk {
             true => Some(TestDisk::new("program", DISK_SIZE)?),
             false => None,
@@ -188,12 +200,12 @@ impl ProgramTest {
             return Ok(Some("leaves a disk that is not whole".to_string()));
         }
         Ok(self
-            .complaint(&output, code)
+            .complaint(smp, &output, code)
             .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))
     }
 
-    /// What is wrong with a run, if anything is.
-    fn complaint(&self, output: &str, code: u8) -> Option<String> {
+    /// What is wrong with a run on so many harts, if anything is.
+    fn complaint(&self, smp: u32, output: &str, code: u8) -> Option<String> {
         if code != self.exit {
             return Some(format!("ended with code {code} instead of {}", self.exit));
         }
@@ -206,6 +218,7 @@ impl ProgramTest {
         }
         let mut rest = output;
         for text in &self.expect {
+            let text = text.replace(HARTS_MARK, &smp.to_string());
             match rest.split_once(text.as_str()) {
                 Some((_, after)) => rest = after,
                 None => return Some(format!("did not print `{text}` where it was expected")),
@@ -244,8 +257,7 @@ pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
 }
 
 fn program(file: &Path, context: &mut Context) -> Result<Option<String>> {
-    let test: ProgramTest =
-        toml::from_str(&std::fs::read_to_string(file)?).context("not a test")?;
+    let test = ProgramTest::of_file(file)?;
     let outside: Vec<PathBuf> = test.program.iter().map(repository::path).collect();
     let image = build::build(&outside, None, &mut context.progress)?;
     for &smp in &test.smp {
@@ -301,17 +313,24 @@ mod tests {
     #[test]
     fn texts_are_expected_in_order() {
         let test = test("expect = ['one', 'two']");
-        assert_eq!(test.complaint("one\nand two\n", 0), None);
-        assert!(test.complaint("two one", 0).unwrap().contains("`two`"));
+        assert_eq!(test.complaint(1, "one\nand two\n", 0), None);
+        assert!(test.complaint(1, "two one", 0).unwrap().contains("`two`"));
         assert!(
-            test.complaint("one two panicked", 0)
+            test.complaint(1, "one two panicked", 0)
                 .unwrap()
                 .contains("printed `panicked`")
         );
         assert!(
-            test.complaint("one two", 9)
+            test.complaint(1, "one two", 9)
                 .unwrap()
                 .contains("code 9 instead of 0")
         );
+    }
+
+    #[test]
+    fn the_number_of_harts_may_be_expected() {
+        let test = test("expect = ['on {harts} stacks']");
+        assert_eq!(test.complaint(4, "on 4 stacks", 0), None);
+        assert!(test.complaint(2, "on 4 stacks", 0).is_some());
     }
 }

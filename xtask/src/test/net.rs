@@ -1,7 +1,7 @@
 //! The operating system's network, with an ordinary program of this computer at the other end.
 
 use super::Context;
-use super::machine::{MOST_HARTS, tail};
+use super::machine::{HARTS, tail};
 use super::outcome::Outcome;
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
@@ -19,7 +19,7 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let client = client::build(client::TCP_CLIENT, &mut context.progress)?;
     let image = build::build(&[], None, &mut context.progress)?;
     let mut outcome = Outcome::default();
-    for smp in [1, MOST_HARTS] {
+    for smp in HARTS {
         context
             .progress
             .say(&format!("echo-server on {smp} harts and its client"));

@@ -3,7 +3,7 @@
 
 use super::Context;
 use super::disk::TestDisk;
-use super::machine::{DISK_SIZE, ProgramTest};
+use super::machine::{DISK_SIZE, HARTS, ProgramTest};
 use super::outcome::Outcome;
 use crate::os::build;
 use crate::repository;
@@ -144,7 +144,7 @@ const SPOILED: &[Spoiled] = &[
     ),
 ];
 
-/// Runs the program, with a disk and without, then each of the spoiled files.
+/// Runs the program, with a disk and without, then each of the spoiled files: they are refused before the number of harts matters.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let folder = repository::path("target/outside");
     std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
@@ -161,14 +161,17 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     }
     let image = build::build(&programs, None, &mut context.progress)?;
     let mut outcome = Outcome::default();
-    let disk = TestDisk::new("outside", DISK_SIZE)?;
-    for (attached, expected) in [(None, "no disk"), (Some(disk.attached()), "kept")] {
-        let test = ProgramTest::expecting("outside one two", 42, &["outside one two", expected]);
-        outcome.add(test.judge(1, &image, attached, context)?);
-    }
-    outcome.add(disk.check(context)?);
-    if disk.read("outside.txt")? != b"through a pipe" {
-        bail!("outside.txt on the disk has not what the program has written");
+    for smp in HARTS {
+        let disk = TestDisk::new("outside", DISK_SIZE)?;
+        for (attached, expected) in [(None, "no disk"), (Some(disk.attached()), "kept")] {
+            let test =
+                ProgramTest::expecting("outside one two", 42, &["outside one two", expected]);
+            outcome.add(test.judge(smp, &image, attached, context)?);
+        }
+        outcome.add(disk.check(context)?);
+        if disk.read("outside.txt")? != b"through a pipe" {
+            bail!("outside.txt on the disk has not what the program has written");
+        }
     }
     for (name, _, reason) in SPOILED {
         let says = format!("corank: cannot start {name}: {reason}");

@@ -86,7 +86,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "loom",
-        about: "all interleavings of the core's races, of the Linux home's and of the interrupts' flag, under loom",
+        about: "all interleavings of the core's races, of the Linux home's, of the interrupts' flag and of a full ring, under loom",
         home: Home::Search(|| !loom_tests().is_empty()),
         limit: minutes(15),
         run: loom,
@@ -358,9 +358,10 @@ fn loom(context: &mut Context) -> Result<Outcome> {
         // Nobody debugs it.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
-    // The flag of user-level interrupts belongs to another workspace, which is built for the host here.
+    // The flag of user-level interrupts and the rings belong to another workspace, which is built for the host here.
     let mut flag = host_command(&["test", "--release", "--manifest-path", "os/Cargo.toml"]);
-    flag.args(["--package", "corank-abi", "--test", "loom"])
+    flag.args(["--package", "corank-abi"])
+        .args(["--test", "loom", "--test", "loom_ring"])
         .args(LOOM_PROFILE);
     for (name, value) in command.get_envs() {
         flag.env(name, value.unwrap_or_default());

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::disk::TestDisk;
-use super::machine::{DISK_SIZE, MOST_HARTS, ProgramTest};
+use super::machine::{DISK_SIZE, HARTS, ProgramTest};
 use super::outcome::Outcome;
 use crate::os::build::{self, Image};
 use crate::os::disk::Disk;
@@ -18,7 +18,7 @@ const CHANGES: &str = "mkdir d; echo text > 'd/a long name'; mv 'd/a long name' 
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let image = build::build(&[], None, &mut context.progress)?;
     let mut outcome = Outcome::default();
-    for smp in [1, MOST_HARTS] {
+    for smp in HARTS {
         for test in [
             both_ways,
             a_read_that_fails_once,

@@ -7,7 +7,7 @@ use corank_user::println;
 corank_user::main!(main);
 
 fn main() -> i32 {
-    let verdict = corank_conformance::verdict();
-    println!("{verdict}");
-    i32::from(!verdict.failures.is_empty() || verdict.passed == 0)
+    let report = corank_conformance::report();
+    println!("{report}");
+    i32::from(!report.succeeded())
 }

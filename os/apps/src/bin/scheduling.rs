@@ -1,5 +1,8 @@
 //! Shows what the shared scheduler's image decides, for the tests that boot with different ones: in which order coroutines of a
 //! process and threads of two processes run when one is more urgent, and what a process takes of memory.
+//!
+//! `scheduling counted`: which policy each scheduler of a process has, of one that was forked from it, and of one that runs a program of
+//! its own. There is an image with which that depends on how many schedulers the address space has had.
 #![no_std]
 #![no_main]
 
@@ -21,6 +24,11 @@ const LEVELS: [u8; 2] = [10, 40];
 const TURNS: usize = 32;
 
 fn main() {
+    match corank_user::arguments().nth(1) {
+        None => {}
+        Some("counted") => return counted(),
+        Some(name) => return println!("{name}: {}", policy()),
+    }
     println!("memory: {}", process::frames_free());
     println!("process: {:?}", inside_a_process());
     println!("kernel: {:?}", between_processes());
@@ -29,6 +37,36 @@ fn main() {
 
 fn priority(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
+}
+
+/// The policy of one scheduler more, by what it does.
+fn policy() -> &'static str {
+    if inside_a_process().is_sorted() {
+        "strict"
+    } else {
+        "alike"
+    }
+}
+
+fn counted() {
+    println!("first: {}", policy());
+    child(|| {
+        println!("forked: {}", policy());
+        0
+    });
+    println!("second: {}", policy());
+    println!("third: {}", policy());
+    child(|| {
+        let why = process::exec("scheduling", &["scheduling", "started"]);
+        println!("this program cannot be started: {why:?}");
+        127
+    });
+}
+
+/// Runs a child to its end.
+fn child(run: impl FnOnce() -> i32) {
+    let ended = process::spawn(run).and_then(process::wait);
+    assert_eq!(ended.map(|ended| ended.code), Ok(0));
 }
 
 /// Two coroutines that yield again and again, in the order of their turns.

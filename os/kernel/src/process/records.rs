@@ -45,6 +45,7 @@ impl Process {
             executors: page.executors.load(Ordering::Relaxed) as u64,
             time: clock::in_microseconds(self.time.load(Ordering::Relaxed)),
             coroutines: page.coroutines.load(Ordering::Relaxed) as u64,
+            stacks: page.stacks.load(Ordering::Relaxed) as u64,
             pages: self.with_memory(|space| space.pages() as u64, 0),
             calls: self
                 .ring

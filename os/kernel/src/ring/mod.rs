@@ -22,11 +22,10 @@ use crate::net;
 use crate::process::{Process, priority};
 use crate::thread::Thread;
 use crate::wait::{WaitMode, WaitQueue, until};
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use calls::{Calls, Found};
 use corank_abi::call::{FAILED, RING_CANCELLED};
-use corank_abi::ring::{Completion, Submission};
+use corank_abi::ring::{Completion, Outbox, Submission};
 use core::future::poll_fn;
 use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -58,9 +57,7 @@ pub(crate) struct Ring {
 #[derive(Debug, Default)]
 struct State {
     submission_head: u32,
-    completion_tail: u32,
-    /// Completions for which the ring had no room, oldest first.
-    kept: VecDeque<Completion>,
+    completions: Outbox,
     calls: Calls,
     /// The smallest number of completions that someone waits for.
     wanted: u32,
@@ -100,10 +97,12 @@ impl Ring {
         wait_for: usize,
     ) -> Result<isize, BadAddress> {
         let process = &thread.process;
-        let end = self.memory.header().submission_tail.load(Ordering::Acquire);
-        if end.wrapping_sub(self.state.lock().submission_head) > self.memory.entries {
+        let head = self.state.lock().submission_head;
+        let queued = self.memory.header().submissions().available(head);
+        if queued > self.memory.entries {
             return Ok(FAILED);
         }
+        let end = head.wrapping_add(queued);
         while let Some(submission) = self.next(end) {
             self.serve(process, submission, end)?;
         }
@@ -150,14 +149,11 @@ impl Ring {
         let mut state = self.state.lock();
         let number = state.submission_head;
         // Another thread may have taken submissions meanwhile, up to a later end.
-        let has_room = state.calls.len() + state.kept.len() < MAX_PENDING;
+        let has_room = state.calls.len() + state.completions.kept() < MAX_PENDING;
         if has_room && matches!(end.wrapping_sub(number), 1..=MAX_ENTRIES_U32) {
-            state.submission_head = number.wrapping_add(1);
-            self.memory
-                .header()
-                .submission_head
-                .store(state.submission_head, Ordering::Release);
-            return Some(self.memory.submission(number));
+            let submission = self.memory.submission(number);
+            state.submission_head = self.memory.header().submissions().take(number);
+            return Some(submission);
         }
         None
     }
@@ -240,37 +236,16 @@ impl Ring {
 }
 
 impl State {
-    /// Moves completions that were kept back into the ring as far as there is room. Returns how many there are, kept ones
-    /// included.
+    /// How many completions there are for the process, kept ones included.
     fn ready(&mut self, memory: &Memory) -> u32 {
-        while !self.kept.is_empty() && self.in_ring(memory) < memory.entries {
-            if let Some(completion) = self.kept.pop_front() {
-                self.publish(memory, completion);
-            }
-        }
-        self.in_ring(memory) + self.kept.len() as u32
+        let write = |number, completion| memory.write_completion(number, completion);
+        self.completions
+            .ready(memory.header(), memory.entries, write)
     }
 
     fn add(&mut self, memory: &Memory, completion: Completion) {
-        if self.kept.is_empty() && self.in_ring(memory) < memory.entries {
-            self.publish(memory, completion);
-        } else {
-            self.kept.push_back(completion);
-        }
-    }
-
-    /// How many completions the program has not taken. A head that cannot be counts as a full ring.
-    fn in_ring(&self, memory: &Memory) -> u32 {
-        let head = memory.header().completion_head.load(Ordering::Acquire);
-        self.completion_tail.wrapping_sub(head).min(memory.entries)
-    }
-
-    fn publish(&mut self, memory: &Memory, completion: Completion) {
-        memory.write_completion(self.completion_tail, completion);
-        self.completion_tail = self.completion_tail.wrapping_add(1);
-        memory
-            .header()
-            .completion_tail
-            .store(self.completion_tail, Ordering::Release);
+        let write = |number, completion| memory.write_completion(number, completion);
+        self.completions
+            .add(memory.header(), memory.entries, write, completion);
     }
 }

@@ -193,10 +193,8 @@ impl Ring {
                 .add((tail % ENTRIES) as usize)
                 .write(submission)
         };
-        self.submission_tail.set(tail.wrapping_add(1));
-        self.header
-            .submission_tail
-            .store(tail.wrapping_add(1), Ordering::Release);
+        self.submission_tail
+            .set(self.header.submissions().publish(tail));
         self.queued_levels
             .set(self.queued_levels.get() | 1 << level.level());
         tail
@@ -371,23 +369,33 @@ impl Ring {
     /// Whether the kernel has completed anything that hasn't been taken in.
     #[inline]
     pub(crate) fn has_completions(&self) -> bool {
-        self.header.completion_tail.load(Ordering::Acquire) != self.completion_head.get()
+        self.header.has_completions(self.completion_head.get())
     }
 
     /// Takes in what the kernel has completed, and wakes those who wait for it. The executor clears the process page's
     /// `arriving` levels when it runs next.
     #[inline(always)]
     pub(crate) fn take_completions(&self) {
-        while self.completion_head.get() != self.header.completion_tail.load(Ordering::Acquire) {
-            let head = self.completion_head.get();
-            // SAFETY: inside the ring, and the kernel has written it before it moved the tail.
-            let completion = unsafe { self.completions.add((head % ENTRIES) as usize).read() };
-            self.completion_head.set(head.wrapping_add(1));
-            self.header
-                .completion_head
-                .store(head.wrapping_add(1), Ordering::Release);
-            self.complete(completion);
+        let ring = self.header.completions();
+        loop {
+            while ring.available(self.completion_head.get()) != 0 {
+                let head = self.completion_head.get();
+                // SAFETY: inside the ring, and the kernel has written it before it moved the tail.
+                let completion = unsafe { self.completions.add((head % ENTRIES) as usize).read() };
+                self.completion_head.set(ring.take(head));
+                self.complete(completion);
+            }
+            if self.header.kept.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            self.fetch_kept();
         }
+    }
+
+    /// Has the kernel fill the completion ring with what it has kept while that was full.
+    #[cold]
+    fn fetch_kept(&self) {
+        self.enter(0, u64::MAX);
     }
 
     #[inline]

@@ -70,8 +70,9 @@ impl Elsewhere {
     }
 }
 
-/// Measures one model beside everybody that there can be on so many harts.
-pub(crate) fn measure(global: Global, run: usize) -> Result<(), String> {
+/// Measures one model beside everybody that there can be on so many harts. With a number of instructions, a comparison that takes more
+/// is an error, and so is one that makes a system call.
+pub(crate) fn measure(global: Global, run: usize, most: Option<usize>) -> Result<(), String> {
     let harts = process::harts();
     let all = [Elsewhere::Nobody, Elsewhere::LessUrgent, Elsewhere::Served];
     let there = all
@@ -95,9 +96,28 @@ pub(crate) fn measure(global: Global, run: usize) -> Result<(), String> {
         print("poll-instructions", "instructions", this.instructions);
         print("yield-calls", "calls", this.calls as f64);
         if global == Global::Strict {
-            let more = this.instructions - relaxed.instructions;
-            print("check-instructions", "instructions", more.max(0.0));
+            let more = (this.instructions - relaxed.instructions).max(0.0);
+            print("check-instructions", "instructions", more);
+            if let Some(most) = most {
+                judge(elsewhere, more, this.calls, most)?;
+            }
         }
+    }
+    Ok(())
+}
+
+/// What is wrong with a comparison that takes so many instructions and has made so many system calls, if anything is.
+fn judge(elsewhere: Elsewhere, instructions: f64, calls: usize, most: usize) -> Result<(), String> {
+    let name = elsewhere.name();
+    if instructions > most as f64 {
+        return Err(format!(
+            "beside {name} the comparison takes {instructions:.3} instructions, {most} at most were asked for"
+        ));
+    }
+    if calls > 0 {
+        return Err(format!(
+            "beside {name} the comparison made {calls} system calls, although nobody more urgent waited"
+        ));
     }
     Ok(())
 }

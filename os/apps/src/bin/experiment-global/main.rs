@@ -37,7 +37,7 @@ fn main() -> i32 {
     for (run, &global) in settings.turns() {
         let measured = match settings.part {
             Part::Inversion(wake) => inversion::measure(wake, global, settings.processes, run),
-            Part::Check => check::measure(global, run),
+            Part::Check => check::measure(global, run, settings.most),
             Part::Forger => forger::measure(global, run, settings.within),
         };
         if let Err(error) = measured {

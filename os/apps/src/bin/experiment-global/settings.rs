@@ -3,7 +3,7 @@ use alloc::string::String;
 
 use corank_user::runtime::Global;
 
-pub(crate) const USAGE: &str = "usage: experiment-global arrivals|timers|check|forger [--processes P] [--runs RUNS] [--within PERCENT]";
+pub(crate) const USAGE: &str = "usage: experiment-global arrivals|timers|check|forger [--processes P] [--runs RUNS] [--within PERCENT] [--most INSTRUCTIONS]";
 
 /// What is measured.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) processes: usize,
     /// The largest latency beside a forger that is no failure, in percent of that without one.
     pub(crate) within: Option<usize>,
+    /// The most instructions that the comparison may take without being a failure; then a system call that it makes is one as well.
+    pub(crate) most: Option<usize>,
     runs: usize,
 }
 
@@ -58,6 +60,7 @@ impl Settings {
             part,
             processes: 2,
             within: None,
+            most: None,
             runs: 1,
         };
         while let Some(name) = arguments.next() {
@@ -69,6 +72,7 @@ impl Settings {
             match name {
                 "--processes" => settings.processes = number,
                 "--within" => settings.within = Some(number),
+                "--most" => settings.most = Some(number),
                 "--runs" => settings.runs = number,
                 _ => return Err(alloc::format!("there is no option {name}")),
             }

@@ -57,12 +57,12 @@ fn state(record: &ProcessRecord) -> &'static str {
 /// The table, one line for each process.
 fn table(records: &[ProcessRecord]) -> String {
     let mut text = String::from(
-        "  PID PARENT STATE  LEVEL RUNNING READY      ARRIVING  THREADS COROUTINES CALLS FILES    KiB       MS NAME\n",
+        "  PID PARENT STATE  LEVEL RUNNING READY      ARRIVING  THREADS COROUTINES STACKS CALLS FILES    KiB       MS NAME\n",
     );
     for record in records {
         let _ = writeln!(
             text,
-            "{:>5} {:>6} {:<6} {:>5} {:<7} {:<10} {:<9} {:>7} {:>10} {:>5} {:>5} {:>6} {:>8} {}",
+            "{:>5} {:>6} {:<6} {:>5} {:<7} {:<10} {:<9} {:>7} {:>10} {:>6} {:>5} {:>5} {:>6} {:>8} {}",
             record.pid,
             record.parent,
             state(record),
@@ -72,6 +72,7 @@ fn table(records: &[ProcessRecord]) -> String {
             levels(record.arriving),
             record.threads,
             record.coroutines,
+            record.stacks,
             record.calls,
             record.files,
             record.pages * page::PAGE_SIZE as u64 / 1024,

@@ -26,6 +26,7 @@ use crate::support::{one_hart, pipe, tests};
 
 tests![
     a_completion_interrupts_a_long_computation,
+    more_completions_than_entries_interrupt_a_long_computation,
     a_timer_interrupts_a_long_computation,
     another_thread_interrupts_a_long_computation,
     its_own_wake_interrupts_a_computation,
@@ -159,6 +160,38 @@ fn a_completion_interrupts_a_long_computation() {
             );
         });
         assert_eq!((stacks().in_use, stacks().most), (0, 1));
+    });
+}
+
+/// They come all at once, from another process: the kernel keeps those for which the ring has no room, and nothing comes later that would
+/// bring them.
+fn more_completions_than_entries_interrupt_a_long_computation() {
+    const READERS: usize = ring::ENTRIES as usize + 10;
+    block_on(async {
+        let (reader, writer) = pipe();
+        let reader = Rc::new(reader);
+        let done = Arc::new(AtomicUsize::new(0));
+        for _ in 0..READERS {
+            let (reader, done) = (reader.clone(), done.clone());
+            spawn(level(10), async move {
+                let (count, _) = ring::read(&reader, Vec::with_capacity(1)).await;
+                assert_eq!(count, Ok(1));
+                done.fetch_add(1, Ordering::Relaxed);
+            })
+            .expect("memory");
+        }
+        until_the_least_urgent_runs().await;
+        let child = process::spawn(|| i32::from(writer.write(&[1; READERS]) != Ok(READERS)));
+        preemptible(|| {
+            let ticks = || page::system().ticks.load(Ordering::Relaxed);
+            let start = ticks();
+            while done.load(Ordering::Relaxed) < READERS {
+                assert!(ticks() - start < 1000, "a completion was not taken in");
+                core::hint::spin_loop();
+            }
+        });
+        let ended = child.and_then(process::wait);
+        assert_eq!(ended.map(|ended| ended.code), Ok(0));
     });
 }
 

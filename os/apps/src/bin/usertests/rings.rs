@@ -275,11 +275,14 @@ fn all_entries_at_once() {
 
 fn completions_are_kept_while_the_ring_is_full() {
     let rings = Rings::new(4);
+    let kept = || u64::from(rings.header.kept.load(Ordering::Acquire));
     for round in 0..10 {
         for key in 0..4 {
             rings.submit(submission(round * 4 + key, GETPID, [0; 3], 0));
         }
         rings.enter(0);
+        // It says so.
+        assert_eq!(kept(), round * 4);
     }
     let mut next = 0;
     while next < 40 {
@@ -290,6 +293,7 @@ fn completions_are_kept_while_the_ring_is_full() {
         }
     }
     assert_eq!(rings.enter(0), 0);
+    assert_eq!(kept(), 0);
 }
 
 /// Counters that can't be are refused, and harm nobody.
