@@ -5,6 +5,7 @@
 //! figures of the [`papers`]; [`verdict`] says which of the project's targets they meet; [`page`] makes one HTML file of it all.
 #![forbid(unsafe_code)]
 
+mod answers;
 pub mod chart;
 pub mod compare;
 pub mod document;

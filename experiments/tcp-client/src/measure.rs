@@ -1,6 +1,8 @@
 //! Which loads are run, and what is printed of them.
 
-use crate::load::{self, Connection, DEFAULT_LEVEL, Kind, Load, Open, Outcome};
+use crate::dialogue::{Kind, Until};
+use crate::load::{self, Crowd, DEFAULT_LEVEL, Open};
+use crate::outcome::{Outcome, row};
 use anyhow::{Context, Result};
 use std::net::SocketAddrV4;
 use std::str::FromStr;
@@ -77,12 +79,17 @@ impl FromStr for Part {
     }
 }
 
+/// A stretch of time in which one server is measured, before the next one has its turn.
+const SLICE: Duration = Duration::from_millis(300);
+/// What goes before the first of them, and is not measured: QEMU translates the code that a model needs.
+const WARM_UP: Duration = Duration::from_millis(100);
+
 /// Seed 002, section 5.1.
 pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
-    let (connections, matrices, seconds, runs): (&[usize], &[u16], u64, u32) = if settings.quick {
-        (&[1, 8, 64], &[1, 20], 1, 1)
+    let (connections, matrices, slices, runs): (&[usize], &[u16], usize, u32) = if settings.quick {
+        (&[1, 8, 64], &[1, 20], 3, 1)
     } else {
-        (&[1, 2, 4, 8, 16, 32, 64, 96, 128], &[1, 15, 20], 2, 3)
+        (&[1, 2, 4, 8, 16, 32, 64, 96, 128], &[1, 15, 20], 6, 3)
     };
     let all: Vec<(u32, &Pace)> = (0..runs)
         .flat_map(|run| PACES.iter().map(move |pace| (run, pace)))
@@ -90,25 +97,43 @@ pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
     for &(run, &Pace { period, window }) in part.of(&all) {
         for &rows in matrices {
             for &count in connections {
-                for (model, server) in &settings.servers {
-                    let outcome = load::run(&Load {
-                        server: *server,
-                        kinds: vec![Kind::new(DEFAULT_LEVEL, period, window); count],
-                        rows,
-                        duration: Duration::from_secs(seconds),
-                    })?;
-                    let point = format!(
+                let kinds = vec![Kind::new(DEFAULT_LEVEL, period, window); count];
+                let outcomes = in_turn(&settings.servers, &kinds, rows, slices)?;
+                for ((model, _), outcome) in settings.servers.iter().zip(outcomes) {
+                    outcome.show(&format!(
                         r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"period":{period},"window":{window},"harts":{},"run":{run}"#,
                         settings.harts
-                    );
-                    show(&point, &outcome.connections, outcome.took);
-                    let each = outcome.memory / count as u64;
-                    row(&point, "bytes-per-connection", "bytes", each as f64);
+                    ));
                 }
             }
         }
     }
     Ok(())
+}
+
+/// Measures servers that each have connections of these kinds: in slices, by turns, each time another one first. So what the computer does
+/// beside them, and who came before, falls on all of them.
+fn in_turn(
+    servers: &[(String, SocketAddrV4)],
+    kinds: &[Kind],
+    rows: u16,
+    slices: usize,
+) -> Result<Vec<Outcome>> {
+    let mut crowds = Vec::new();
+    for (_, server) in servers {
+        let mut crowd = Crowd::open(*server, kinds, rows)?;
+        let before = crowd.converse(Until::Over(WARM_UP))?;
+        crowds.push((crowd, Outcome::new(SLICE, before)));
+    }
+    for slice in 0..slices {
+        for place in 0..crowds.len() {
+            let turn = (slice + place) % servers.len();
+            let (crowd, outcome) = &mut crowds[turn];
+            outcome.add(crowd.converse(Until::Over(SLICE))?);
+        }
+    }
+    let end = |(crowd, outcome): (Crowd, Outcome)| Ok(outcome.with_end(crowd.end()?));
+    crowds.into_iter().map(end).collect()
 }
 
 /// A load that somebody wants to look at.
@@ -123,17 +148,23 @@ pub(crate) struct One {
 
 /// One load for each of the servers.
 pub(crate) fn one(load: &One, servers: &[(String, SocketAddrV4)]) -> Result<()> {
+    let kinds = vec![Kind::new(DEFAULT_LEVEL, load.period, load.window); load.connections];
     for (model, server) in servers {
-        let outcome = load::run(&Load {
-            server: *server,
-            kinds: vec![Kind::new(DEFAULT_LEVEL, load.period, load.window); load.connections],
-            rows: load.rows,
-            duration: Duration::from_secs(load.seconds),
-        })?;
-        let point = format!(r#""model":"{model}","connections":{}"#, load.connections);
-        show(&point, &outcome.connections, outcome.took);
+        at_once(*server, &kinds, load.rows, load.seconds)?.show(&format!(
+            r#""model":"{model}","connections":{}"#,
+            load.connections
+        ));
     }
     Ok(())
+}
+
+/// Measures one server for so many seconds on end.
+fn at_once(server: SocketAddrV4, kinds: &[Kind], rows: u16, seconds: u64) -> Result<Outcome> {
+    let duration = Duration::from_secs(seconds);
+    let mut crowd = Crowd::open(server, kinds, rows)?;
+    let mut outcome = Outcome::new(duration, Vec::new());
+    outcome.add(crowd.converse(Until::Over(duration))?);
+    Ok(outcome.with_end(crowd.end()?))
 }
 
 /// Seed 002, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone; all,
@@ -163,28 +194,15 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     for run in 0..runs {
         for (name, kinds) in &loads {
             for (model, server) in &settings.servers {
-                let Outcome {
-                    connections, took, ..
-                } = load::run(&Load {
-                    server: *server,
-                    kinds: kinds.clone(),
-                    rows: 20,
-                    duration: Duration::from_secs(seconds),
-                })?;
+                let outcome = at_once(*server, kinds, 20, seconds)?;
                 let mut shown: Vec<u8> = kinds.iter().map(|kind| kind.level).collect();
                 shown.sort_unstable();
                 shown.dedup();
                 for level in shown {
-                    let point = format!(
+                    outcome.of_level(level).show_in_detail(&format!(
                         r#""experiment":"tcp-priority","model":"{model}","priority":{level},"load":"{name}","harts":{},"run":{run}"#,
                         settings.harts
-                    );
-                    let own: Vec<Connection> = connections
-                        .iter()
-                        .filter(|connection| connection.level == level)
-                        .cloned()
-                        .collect();
-                    show(&point, &own, took);
+                    ));
                 }
             }
         }
@@ -192,9 +210,10 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// How many connections one server takes before one is refused or not answered; and what each of them takes in futures.
+/// How many connections one server takes before one is refused or not answered; and what each of them takes, of all memory and in futures.
+/// The machine is a fresh one: what was in use before would be used again.
 pub(crate) fn fill(settings: &Settings) -> Result<()> {
-    /// From here to there kernel coroutines are counted: by then all tables are as large as they will get.
+    /// From here to there memory and kernel coroutines are counted: what a server needs but once is there by then.
     const COUNTED: (usize, usize) = (100, 200);
     const MOST: usize = 4000;
     const LIMIT: Duration = Duration::from_secs(3);
@@ -220,6 +239,9 @@ pub(crate) fn fill(settings: &Settings) -> Result<()> {
         let [before, after] = coroutines[..] else {
             continue;
         };
+        let memory = after.memory.saturating_sub(before.memory);
+        let each = memory as f64 / (COUNTED.1 - COUNTED.0) as f64;
+        row(&point, "bytes-per-connection", "bytes", each);
         // Where the kernel has a coroutine for each connection, its futures are not known here.
         if after.coroutines == before.coroutines && after.futures > 0 {
             let bytes = after.futures + after.waiting_read;
@@ -237,91 +259,6 @@ pub(crate) fn end(settings: &Settings) -> Result<()> {
         .try_for_each(|(_, server)| load::end(*server))
 }
 
-fn row(point: &str, metric: &str, unit: &str, value: f64) {
-    println!(r#"@row {{{point},"metric":"{metric}","unit":"{unit}","value":{value}}}"#);
-}
-
-fn show(point: &str, connections: &[Connection], took: Duration) {
-    let sum = |of: fn(&Connection) -> u64| connections.iter().map(of).sum::<u64>() as f64;
-    row(
-        point,
-        "throughput",
-        "requests/s",
-        sum(|connection| connection.in_time) / took.as_secs_f64(),
-    );
-    row(
-        point,
-        "wrong-answers",
-        "requests",
-        sum(|connection| connection.wrong),
-    );
-    row(
-        point,
-        "lost-answers",
-        "requests",
-        sum(|connection| connection.lost),
-    );
-    let spread = |prefix: &str, of: fn(&Connection) -> &[Duration]| {
-        let latencies = connections.iter().flat_map(of);
-        let mut latencies: Vec<f64> = latencies
-            .map(|latency| latency.as_secs_f64() * 1e3)
-            .collect();
-        latencies.sort_by(f64::total_cmp);
-        let Some(statistics) = Statistics::of(&latencies) else {
-            return;
-        };
-        row(
-            point,
-            &format!("{prefix}latency-mean"),
-            "ms",
-            statistics.mean,
-        );
-        row(point, &format!("{prefix}latency-p50"), "ms", statistics.p50);
-        row(point, &format!("{prefix}latency-p99"), "ms", statistics.p99);
-        row(
-            point,
-            &format!("{prefix}jitter"),
-            "ms",
-            statistics.deviation,
-        );
-    };
-    spread("", |connection| &connection.latencies);
-    spread("wire-", |connection| &connection.wire_latencies);
-}
-
-/// Of latencies.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Statistics {
-    mean: f64,
-    p50: f64,
-    p99: f64,
-    /// The standard deviation: what the results call jitter.
-    deviation: f64,
-}
-
-impl Statistics {
-    /// Of values in ascending order; `None` of none.
-    fn of(sorted: &[f64]) -> Option<Self> {
-        if sorted.is_empty() {
-            return None;
-        }
-        let count = sorted.len() as f64;
-        let mean = sorted.iter().sum::<f64>() / count;
-        let variance = sorted
-            .iter()
-            .map(|value| (value - mean).powi(2))
-            .sum::<f64>()
-            / count;
-        let rank = |share: f64| sorted.get((share * count).ceil() as usize - 1).copied();
-        Some(Self {
-            mean,
-            p50: rank(0.5)?,
-            p99: rank(0.99)?,
-            deviation: variance.sqrt(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,15 +272,5 @@ mod tests {
         for wrong in ["", "1", "0/3", "4/3", "1/0", "a/b"] {
             assert!(wrong.parse::<Part>().is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn statistics() {
-        assert_eq!(Statistics::of(&[]), None);
-        let values: Vec<f64> = (1..=100).map(f64::from).collect();
-        let found = Statistics::of(&values).unwrap();
-        assert_eq!((found.mean, found.p50, found.p99), (50.5, 50.0, 99.0));
-        let alike = Statistics::of(&[2.0, 2.0]).unwrap();
-        assert_eq!((alike.deviation, alike.p99), (0.0, 2.0));
     }
 }
