@@ -162,7 +162,7 @@ fn on_host_in_parts(
     for part in named.output.lines() {
         let arguments: Vec<&str> = part.split_whitespace().collect();
         listener.progress.say(part);
-        parts.run(part, &with(&arguments), |line| listener.hear(line))?;
+        parts.run(part, &with(&arguments), &[], |line| listener.hear(line))?;
     }
     let resumed = json!(parts.end()?);
     let resumed = ("parts-of-a-run-that-was-cut-off", resumed);
