@@ -108,7 +108,8 @@ impl Tests<'_> {
         self.context
             .progress
             .say(&format!("http-server on {smp} harts: {task}"));
-        let command = SERVER.iter().chain(&["--config", levels]);
+        let config = ["--config", levels];
+        let command = SERVER.iter().chain(&config);
         let met = Meeting {
             smp,
             memory: DEFAULT_MEMORY,

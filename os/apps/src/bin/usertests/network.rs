@@ -98,8 +98,8 @@ fn byte(place: usize) -> u8 {
 /// somebody waits for bytes.
 fn nobody_looks_while_nothing_happens() {
     without_sockets();
-    let (here, there) = pair();
     block_on(async {
+        let (here, there) = pair();
         let mut read = pin!(here.read(Vec::with_capacity(1)));
         begin(read.as_mut()).await;
         // What is left to do of the connection's beginning, as an answer that may be late, is done once.
