@@ -6,27 +6,19 @@ use crate::check::Test;
 use crate::server::{Connection, LIMIT, Server, get};
 use crate::site::{self, LARGE, URGENT};
 use anyhow::{Context, Result, ensure};
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::SockRef;
 use std::io::{ErrorKind, Write};
-use std::net::{SocketAddrV4, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Connections that the server serves at a time.
 const ROOM: usize = 64;
-/// Clients that come at the same time.
-const FLOOD: usize = 500;
-/// How long they try. Linux knocks again after a second, and then after two.
-const PATIENCE: Duration = Duration::from_millis(1500);
-/// The operating system's number for a connection that is being made.
-const EINPROGRESS: i32 = 115;
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("nonsense", nonsense),
     ("more_than_there_is_room_for", more_than_there_is_room_for),
     ("idle_connections_make_room", idle_connections_make_room),
     ("silent_connections_make_room", silent_connections_make_room),
-    ("all_at_the_same_time", all_at_the_same_time),
     ("slow_heads", slow_heads),
     ("slow_readers", slow_readers),
     ("broken_off_in_mid_answer", broken_off_in_mid_answer),
@@ -154,55 +146,6 @@ fn silent_connections_make_room(server: &Server) -> Result<()> {
     goes_on(server)?;
     drop(silent);
     Ok(())
-}
-
-/// Far more clients than there is room for knock in the same moment, and none of them waits for another. Whom QEMU takes in time gets an
-/// answer, or the end if the server has made room; the others give up.
-fn all_at_the_same_time(server: &Server) -> Result<()> {
-    let content = site::content(URGENT);
-    let mut knocking = (0..FLOOD)
-        .map(|_| knock(server.site))
-        .collect::<Result<Vec<_>>>()?;
-    let start = Instant::now();
-    let mut open = Vec::new();
-    while start.elapsed() < PATIENCE && !knocking.is_empty() {
-        let is_taken = |socket: &mut Socket| socket.peer_addr().is_ok();
-        for socket in knocking.extract_if(.., is_taken) {
-            socket.set_nonblocking(false)?;
-            let stream = TcpStream::from(socket);
-            stream.set_read_timeout(Some(LIMIT))?;
-            let mut connection = Connection::new(stream);
-            connection.send(get(URGENT).as_bytes())?;
-            open.push(connection);
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    drop(knocking);
-    let mut answered = 0;
-    for connection in &mut open {
-        if connection
-            .stream()
-            .peek(&mut [0])
-            .is_ok_and(|count| count > 0)
-        {
-            let answer = connection.answer()?.with_status(200)?;
-            ensure!(answer.body == content, "other bytes came");
-            answered += 1;
-        }
-    }
-    ensure!(answered > 0, "nobody was answered of {}", open.len());
-    drop(open);
-    goes_on(server)
-}
-
-/// A socket on its way to the server.
-fn knock(server: SocketAddrV4) -> Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    socket.set_nonblocking(true)?;
-    match socket.connect(&server.into()) {
-        Err(error) if error.raw_os_error() != Some(EINPROGRESS) => Err(error.into()),
-        _ => Ok(socket),
-    }
 }
 
 /// Sends until the server has had enough.

@@ -6,8 +6,7 @@
 //!   server stops;
 //! - `corank-http-client load SITE CONTROL REQUESTS` does the same with so many requests;
 //! - `corank-http-client kill SITE CONTROL` lets it end in the middle of its work;
-//! - `corank-http-client levels SITE CONTROL REQUESTS` tests with so many requests that urgent ones overtake others;
-//! - `corank-http-client alike SITE CONTROL REQUESTS` that they do not, at a server that was told to rank them alike.
+//! - `corank-http-client levels SITE CONTROL REQUESTS` measures how long so many urgent requests take, alone and beside others.
 //!
 //! Every byte that comes back is compared. After each test the server must have as much in use as before it: frames, coroutines, calls,
 //! files, sockets. Nothing waits for a time to pass, but for the server's own limits; what hangs is ended by the time limits of its sockets.
@@ -24,13 +23,12 @@ mod site;
 
 use anyhow::{Context, Result, bail};
 use corank_client::address;
-use levels::Ranks;
 use server::Server;
 use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: corank-http-client site FOLDER
-   or: corank-http-client load|levels|alike SITE CONTROL REQUESTS
+   or: corank-http-client load|levels SITE CONTROL REQUESTS
    or: corank-http-client check|kill SITE CONTROL";
 
 fn main() -> ExitCode {
@@ -48,10 +46,7 @@ fn run(words: &[&str]) -> Result<bool> {
         ["load", site, control, requests] => load::run(&server(site, control)?, count(requests)?),
         ["kill", site, control] => faults::kill(&server(site, control)?),
         ["levels", site, control, requests] => {
-            levels::run(&server(site, control)?, count(requests)?, Ranks::Apart)
-        }
-        ["alike", site, control, requests] => {
-            levels::run(&server(site, control)?, count(requests)?, Ranks::Alike)
+            levels::run(&server(site, control)?, count(requests)?)
         }
         _ => bail!(USAGE),
     }

@@ -62,10 +62,6 @@ pub(crate) fn get(target: &str) -> String {
 pub(crate) struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        Self(BufReader::new(stream))
-    }
-
     pub(crate) fn stream(&self) -> &TcpStream {
         self.0.get_ref()
     }
@@ -170,7 +166,7 @@ impl Server {
 
     /// A connection that QEMU has taken. It lets no more than two wait; Linux would try the third again after a second.
     pub(crate) fn connect(&self) -> Result<Connection> {
-        let connection = Connection::new(connect(self.site, LIMIT)?);
+        let connection = Connection(BufReader::new(connect(self.site, LIMIT)?));
         // QEMU looks at all its sockets in turn: when it has passed this on, it has seen the connection as well.
         self.order("hello")?;
         Ok(connection)

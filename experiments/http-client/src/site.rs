@@ -50,7 +50,7 @@ pub(crate) fn content(path: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Writes all files below a folder, and the server's rules as `levels.txt`; `alike.txt` has others.
+/// Writes all files below a folder, and the server's rules as `levels.txt`.
 pub(crate) fn make(folder: &Path) -> Result<()> {
     for (path, _) in files() {
         let file = folder.join(path.trim_start_matches('/'));
@@ -67,6 +67,5 @@ pub(crate) fn make(folder: &Path) -> Result<()> {
         folder.join("levels.txt"),
         "# how urgent paths are\n/urgent = 4\n/bulk = 60\n",
     )?;
-    fs::write(folder.join("alike.txt"), "/urgent = 60\n/bulk = 60\n")?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::disk::TestDisk;
-use super::machine::{DISK_SIZE, MOST_HARTS, tail};
+use super::machine::{DISK_SIZE, tail};
 use super::outcome::Outcome;
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
@@ -33,6 +33,8 @@ const SERVER: &[&str] = &[
     "--count",
     "--control",
     "81",
+    "--config",
+    "/levels.txt",
     "--connections",
     "64",
     "--request-limit",
@@ -40,12 +42,6 @@ const SERVER: &[&str] = &[
     "--send-limit",
     "1",
 ];
-
-/// The server's rules, in files of its disk: urgent paths before others, and all paths alike.
-const LEVELS: &str = "/levels.txt";
-const ALIKE: &str = "/alike.txt";
-/// How many times urgent requests may overtake others.
-const RACES: u32 = 60;
 
 /// A machine with the server and its files, once for each task of the client.
 struct Tests<'c> {
@@ -82,41 +78,26 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
         disk,
         context,
     };
-    let mut outcome = Outcome::default();
-    for smp in [1, MOST_HARTS] {
-        outcome.add(tests.run(smp, "check", None, LEVELS, &[])?);
-        outcome.add(tests.run(smp, "load", Some(requests), LEVELS, &[])?);
-    }
-    outcome.add(tests.run(1, "levels", Some(RACES), LEVELS, &[])?);
-    outcome.add(tests.run(1, "alike", Some(RACES), ALIKE, &[])?);
+    let mut outcome = tests.run("check", None, &[])?;
+    outcome.add(tests.run("load", Some(requests), &[])?);
+    outcome.add(tests.run("levels", Some(60), &[])?);
     // The process is killed, and the system goes on.
-    outcome.add(tests.run(1, "kill", None, LEVELS, &["http-server: killed"])?);
+    outcome.add(tests.run("kill", None, &["http-server: killed"])?);
     outcome.add(tests.disk.check(tests.context)?);
     Ok(outcome)
 }
 
 impl Tests<'_> {
     /// Lets the client do one task. That the server ends then, prints `expected`, and leaves nothing behind is one more test.
-    fn run(
-        &mut self,
-        smp: u32,
-        task: &str,
-        requests: Option<u32>,
-        levels: &str,
-        expected: &[&str],
-    ) -> Result<Outcome> {
-        self.context
-            .progress
-            .say(&format!("http-server on {smp} harts: {task}"));
-        let config = ["--config", levels];
-        let command = SERVER.iter().chain(&config);
+    fn run(&mut self, task: &str, requests: Option<u32>, expected: &[&str]) -> Result<Outcome> {
+        self.context.progress.say(&format!("http-server: {task}"));
         let met = Meeting {
-            smp,
+            smp: 1,
             memory: DEFAULT_MEMORY,
             limit: self.context.limit + PER_REQUEST * requests.unwrap_or(0),
             disk: Some(self.disk.attached()),
             network: Link::User,
-            server: command.map(|word| word.to_string()).collect(),
+            server: SERVER.iter().map(|word| word.to_string()).collect(),
             listeners: 1,
             ports: &PORTS,
             client: &|servers| {
@@ -149,7 +130,7 @@ impl Tests<'_> {
             }
         };
         self.context.show(&format!(
-            "http-server ({task} on {smp} harts): {complaint}; it printed:\n{}",
+            "http-server ({task}): {complaint}; it printed:\n{}",
             tail(&met.printed)
         ));
         outcome.add(Outcome::failed());
