@@ -161,6 +161,6 @@ fn open(server: SocketAddrV4, level: u8, rows: u16, limit: Duration) -> Result<D
 fn greet(server: SocketAddrV4, level: u8, purpose: u8, rows: u16) -> Result<TcpStream> {
     let mut stream = connect(server, LIMIT)?;
     let [low, high] = rows.to_le_bytes();
-    stream.write_all(&[level, purpose, low, high])?;
+    stream.write_all(&[level, purpose, low, high, 0, 0, 0, 0])?;
     Ok(stream)
 }

@@ -19,6 +19,18 @@ pub(crate) struct Settings {
     pub(crate) servers: Vec<(String, SocketAddrV4)>,
 }
 
+impl Settings {
+    /// The models, beginning with another one each turn.
+    fn in_turn(&self, turn: usize) -> impl Iterator<Item = &(String, SocketAddrV4)> {
+        let count = self.servers.len();
+        self.servers
+            .iter()
+            .cycle()
+            .skip(turn % count.max(1))
+            .take(count)
+    }
+}
+
 /// How requests follow each other.
 struct Pace {
     /// From one request of a connection to the next, in milliseconds.
@@ -79,32 +91,61 @@ impl FromStr for Part {
     }
 }
 
-/// A stretch of time in which one server is measured, before the next one has its turn.
-const SLICE: Duration = Duration::from_millis(300);
-/// What goes before the first of them, and is not measured: QEMU translates the code that a model needs.
+/// Stretches of time in which one server is measured before the next one has its turn, of a load without a period.
+const SLICES: u32 = 4;
+/// What goes before the first of them, and is not measured.
 const WARM_UP: Duration = Duration::from_millis(100);
 
-/// Seed 002, section 5.1.
-pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
-    let (connections, matrices, slices, runs): (&[usize], &[u16], usize, u32) = if settings.quick {
-        (&[1, 8, 64], &[1, 20], 3, 1)
-    } else {
-        (&[1, 2, 4, 8, 16, 32, 64, 96, 128], &[1, 15, 20], 6, 3)
+/// One time that all points of a pace are measured.
+struct Run {
+    /// From 0 on.
+    number: u32,
+    pace: &'static Pace,
+    /// How long each load is kept up.
+    duration: Duration,
+}
+
+/// All runs of `models`. A whole one measures thrice what is compared; where there is a period, the server has time for all that it is asked,
+/// and what is measured are latencies.
+fn runs(quick: bool) -> Vec<Run> {
+    let runs = |pace: &'static Pace| {
+        let (runs, milliseconds) = match pace.period {
+            0 if !quick => (3, 500),
+            _ => (1, 1000),
+        };
+        (0..runs).map(move |number| Run {
+            number,
+            pace,
+            duration: Duration::from_millis(milliseconds),
+        })
     };
-    let all: Vec<(u32, &Pace)> = (0..runs)
-        .flat_map(|run| PACES.iter().map(move |pace| (run, pace)))
-        .collect();
-    for &(run, &Pace { period, window }) in part.of(&all) {
-        for &rows in matrices {
-            for &count in connections {
-                let kinds = vec![Kind::new(DEFAULT_LEVEL, period, window); count];
-                let outcomes = in_turn(&settings.servers, &kinds, rows, slices)?;
-                for ((model, _), outcome) in settings.servers.iter().zip(outcomes) {
-                    outcome.show(&format!(
-                        r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"period":{period},"window":{window},"harts":{},"run":{run}"#,
-                        settings.harts
-                    ));
-                }
+    PACES.iter().flat_map(runs).collect()
+}
+
+/// Seed 002, section 5.1. What is compared is measured in turn, and each time another one begins.
+pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
+    let (connections, matrices): (&[usize], &[u16]) = if settings.quick {
+        (&[1, 8, 64], &[1, 20])
+    } else {
+        (&[1, 8, 16, 32, 64, 96, 128], &[1, 15, 20])
+    };
+    warm_up(settings)?;
+    for run in part.of(&runs(settings.quick)) {
+        let Pace { period, window } = *run.pace;
+        let points = matrices
+            .iter()
+            .flat_map(|rows| connections.iter().map(move |count| (*rows, *count)));
+        for (turn, (rows, count)) in points.enumerate() {
+            let kinds = vec![Kind::new(DEFAULT_LEVEL, period, window); count];
+            // Whole periods, where there are some.
+            let slices = if period == 0 { SLICES } else { 1 };
+            let servers: Vec<_> = settings.in_turn(turn + run.number as usize).collect();
+            let outcomes = by_turns(&servers, &kinds, rows, run.duration / slices, slices)?;
+            for ((model, _), outcome) in servers.iter().zip(outcomes) {
+                outcome.show(&format!(
+                    r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"period":{period},"window":{window},"harts":{},"run":{}"#,
+                    settings.harts, run.number
+                ));
             }
         }
     }
@@ -113,27 +154,40 @@ pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
 
 /// Measures servers that each have connections of these kinds: in slices, by turns, each time another one first. So what the computer does
 /// beside them, and who came before, falls on all of them.
-fn in_turn(
-    servers: &[(String, SocketAddrV4)],
+fn by_turns(
+    servers: &[&(String, SocketAddrV4)],
     kinds: &[Kind],
     rows: u16,
-    slices: usize,
+    slice: Duration,
+    slices: u32,
 ) -> Result<Vec<Outcome>> {
     let mut crowds = Vec::new();
     for (_, server) in servers {
         let mut crowd = Crowd::open(*server, kinds, rows)?;
         let before = crowd.converse(Until::Over(WARM_UP))?;
-        crowds.push((crowd, Outcome::new(SLICE, before)));
+        crowds.push((crowd, Outcome::new(slice, before)));
     }
-    for slice in 0..slices {
+    for turn in 0..slices as usize {
         for place in 0..crowds.len() {
-            let turn = (slice + place) % servers.len();
-            let (crowd, outcome) = &mut crowds[turn];
-            outcome.add(crowd.converse(Until::Over(SLICE))?);
+            let next = (turn + place) % servers.len();
+            let (crowd, outcome) = &mut crowds[next];
+            outcome.add(crowd.converse(Until::Over(slice))?);
         }
     }
     let end = |(crowd, outcome): (Crowd, Outcome)| Ok(outcome.with_end(crowd.end()?));
     crowds.into_iter().map(end).collect()
+}
+
+/// A load for each of the servers that nobody looks at. The machine's processor is emulated, and code is translated when it first runs: whoever is
+/// measured first would pay for what all share.
+fn warm_up(settings: &Settings) -> Result<()> {
+    for (_, server) in &settings.servers {
+        let kinds = [Kind::new(DEFAULT_LEVEL, 0, 16); 8];
+        let mut crowd = Crowd::open(*server, &kinds, 20)?;
+        crowd.converse(Until::Over(Duration::from_millis(300)))?;
+        crowd.end()?;
+    }
+    Ok(())
 }
 
 /// A load that somebody wants to look at.
@@ -173,7 +227,7 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     const LEVELS: u8 = 8;
     const EACH: usize = 16;
     const PERIOD: u64 = 50;
-    let (seconds, runs) = if settings.quick { (2, 1) } else { (5, 3) };
+    let (seconds, runs) = if settings.quick { (2, 1) } else { (4, 3) };
     // The paced ones stay so: what is asked is how they fare beside those that take all that they can get.
     let load = |level: fn(u8) -> u8, pace: fn(u8) -> (u64, usize)| -> Vec<Kind> {
         let kind = |own: u8| {
@@ -191,9 +245,10 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
         ("overload", load(|level| level, greedy)),
         ("overload-one-level", load(|_| LEVELS / 2, greedy)),
     ];
+    warm_up(settings)?;
     for run in 0..runs {
-        for (name, kinds) in &loads {
-            for (model, server) in &settings.servers {
+        for (turn, (name, kinds)) in loads.iter().enumerate() {
+            for (model, server) in settings.in_turn(turn + run) {
                 let outcome = at_once(*server, kinds, 20, seconds)?;
                 let mut shown: Vec<u8> = kinds.iter().map(|kind| kind.level).collect();
                 shown.sort_unstable();
@@ -272,5 +327,30 @@ mod tests {
         for wrong in ["", "1", "0/3", "4/3", "1/0", "a/b"] {
             assert!(wrong.parse::<Part>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_runs_of_a_whole_measurement_come_in_as_many_parts() {
+        assert_eq!(runs(true).len(), PACES.len());
+        // As many as the experiment asks for (xtask/src/experiment/tcp.rs).
+        assert_eq!(runs(false).len(), 7);
+    }
+
+    #[test]
+    fn models_begin_in_turn() {
+        let servers = ["a", "b", "c"].map(|name| (name.to_string(), "0.0.0.0:1".parse().unwrap()));
+        let settings = Settings {
+            harts: 1,
+            quick: true,
+            memory: String::new(),
+            servers: servers.to_vec(),
+        };
+        let order = |turn| {
+            settings
+                .in_turn(turn)
+                .map(|server| &*server.0)
+                .collect::<String>()
+        };
+        assert_eq!([0, 1, 2, 3].map(order), ["abc", "bca", "cab", "abc"]);
     }
 }

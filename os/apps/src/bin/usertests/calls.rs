@@ -1,18 +1,23 @@
 //! Every call that can wait, in each of its forms (seed 002, section 4.3.1): all give the same result.
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
+use core::net::Ipv4Addr;
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
 
+use corank_abi::call::{FAULT, FAULT_MEMORY};
 use corank_user::corank::{self, CoroutineId};
+use corank_user::io::OwnedFd;
+use corank_user::net::{TcpListener, TcpStream};
 use corank_user::sync::{Condvar, Mutex, Semaphore};
 use corank_user::{
-    Priority, block_on, condvar_wait, mutex_lock, process, read, ring, semaphore_down, sleep,
-    spawn, thread, time, waitpid, waittid, write, yield_now,
+    Error, Priority, accept, block_on, condvar_wait, mutex_lock, process, read, ring,
+    semaphore_down, sleep, spawn, tcp_connect, thread, time, waitpid, waittid, write, yield_now,
 };
 
-use crate::support::{call, pipe, tests};
+use crate::network::listener;
+use crate::support::{call, pipe, tests, without_sockets};
 
 tests![
     reading,
@@ -23,11 +28,17 @@ tests![
     locking,
     taking_a_permit,
     waiting_for_a_signal,
+    accepting,
+    connecting,
     failures_are_the_same,
+    a_sleep_without_memory_fails,
     a_key_is_for_one_call_at_a_time,
     keys_and_unnamed_calls_mix,
     another_coroutine_is_woken,
 ];
+
+/// This machine's address for itself, as calls have it.
+const LOCALHOST: usize = Ipv4Addr::LOCALHOST.to_bits() as usize;
 
 /// The coroutine that runs.
 fn this() -> CoroutineId {
@@ -228,11 +239,69 @@ fn waiting_for_a_signal() {
     });
 }
 
-/// Calls that the kernel refuses: no such file, child, thread, mutex, semaphore or condition variable.
+/// The connection behind the result of a call.
+fn opened(number: Result<usize, Error>) -> TcpStream {
+    let number = number.expect("there is somebody at the other end");
+    TcpStream::from_descriptor(OwnedFd::from_number(number))
+}
+
+/// Expects that these are the ends of one connection. Ends it by a reset: so nothing is kept for frames that may be on their way.
+fn assert_connected(here: TcpStream, there: TcpStream) {
+    let mut byte = [0];
+    assert_eq!(here.write_blocking(b"a"), Ok(1));
+    assert_eq!((there.read_blocking(&mut byte), &byte), (Ok(1), b"a"));
+    here.reset();
+}
+
+fn accepting() {
+    let (listener, address) = listener();
+    let number = listener.number();
+    let knock = move || TcpStream::connect_blocking(address).expect("somebody listens");
+    let here = knock();
+    assert_connected(here, opened(accept!(number)));
+    block_on(async move {
+        let mut accept = pin!(accept!(number, 7, this()));
+        submit(accept.as_mut()).await;
+        let here = knock();
+        assert_connected(here, opened(accept.await));
+        let here = knock();
+        assert_connected(here, opened(accept!(number, 7, this()).await));
+        let here = knock();
+        let there = corank_user::calls::accept_async(number).await;
+        assert_connected(here, opened(there));
+        let here = knock();
+        let there = listener.accept().await.expect("somebody knocks");
+        assert_connected(here, there);
+    });
+    without_sockets();
+}
+
+fn connecting() {
+    let (listener, address) = listener();
+    let (host, port) = (LOCALHOST, address.port().into());
+    let accepted = |listener: &TcpListener| listener.accept_blocking().expect("somebody knocks");
+    let here = opened(tcp_connect!(host, port));
+    assert_connected(here, accepted(&listener));
+    block_on(async move {
+        let here = opened(tcp_connect!(host, port, 7, this()).await);
+        assert_connected(here, accepted(&listener));
+        let here = corank_user::calls::tcp_connect_async(host, port).await;
+        assert_connected(opened(here), accepted(&listener));
+        let here = TcpStream::connect(address).await;
+        assert_connected(here.expect("somebody listens"), accepted(&listener));
+    });
+    without_sockets();
+}
+
+/// Calls that the kernel refuses: no such listener, nobody who listens, no such file, child, thread, mutex, semaphore or condition variable.
 fn failures_are_the_same() {
     const WRONG: usize = 77;
+    /// Nobody listens there.
+    const PORT: usize = 1;
     let mut code = 0;
     let errors = [
+        accept!(WRONG).map(|_| ()),
+        tcp_connect!(LOCALHOST, PORT).map(|_| ()),
         read!(WRONG, &mut [0; 4]).map(|_| ()),
         write!(WRONG, b"x").map(|_| ()),
         waitpid!(WRONG, &mut code).map(|_| ()),
@@ -243,6 +312,8 @@ fn failures_are_the_same() {
     ];
     block_on(async move {
         let same = [
+            accept!(WRONG, 1, this()).await.map(|_| ()),
+            tcp_connect!(LOCALHOST, PORT, 1, this()).await.map(|_| ()),
             read!(WRONG, Vec::with_capacity(4), 1, this())
                 .await
                 .0
@@ -258,6 +329,16 @@ fn failures_are_the_same() {
             assert!(one.is_err(), "call {number}");
             assert_eq!(one, other, "call {number}");
         }
+    });
+}
+
+/// The only failure of `sleep`, in the form that has it.
+fn a_sleep_without_memory_fails() {
+    block_on(async {
+        assert_eq!(call(FAULT, [FAULT_MEMORY, 1, 0]), 0);
+        assert!(sleep!(1000, 1, this()).await.is_err());
+        assert_eq!(call(FAULT, [FAULT_MEMORY, 0, 0]), 0, "the fault has come");
+        assert_eq!(sleep!(0, 1, this()).await, Ok(0), "once");
     });
 }
 

@@ -13,7 +13,7 @@ use corank_user::runtime::{self, Global};
 use corank_user::thread;
 
 use crate::support::{
-    self, BAD_ADDRESS, call, claim, exit_code, kill_and_wait, pipe, spin_for_ticks, tests,
+    self, BAD_ADDRESS, at_level, be_at, call, exit_code, kill_and_wait, pipe, spin_for_ticks, tests,
 };
 
 tests![
@@ -63,27 +63,6 @@ fn meet(count: usize) {
 fn threads_meet() {
     meet(process::harts());
     meet(4 * process::harts());
-}
-
-/// From here on this process is at this level.
-fn be_at(level: u8) {
-    claim(1 << level);
-    // The kernel looks when a process gives way.
-    thread::yield_now();
-}
-
-/// Runs `work` in a process of its own at this level: when this returns, it has begun.
-fn at_level(level: u8, work: impl FnOnce()) -> Pid {
-    let (begun, begins) = pipe();
-    let pid = process::spawn(|| {
-        be_at(level);
-        begins.write(&[0]).expect("room");
-        work();
-        0
-    })
-    .expect("a process");
-    assert_eq!(begun.read(&mut [0]), Ok(1));
-    pid
 }
 
 fn spin_for_ever() {

@@ -147,6 +147,27 @@ pub(crate) fn claim(levels: u64) {
     page.ready.store(levels, Ordering::Release);
 }
 
+/// From here on this process is at this level.
+pub(crate) fn be_at(level: u8) {
+    claim(1 << level);
+    // The kernel looks when a process gives way.
+    thread::yield_now();
+}
+
+/// Runs `work` in a process of its own at this level: when this returns, it has begun.
+pub(crate) fn at_level(level: u8, work: impl FnOnce()) -> Pid {
+    let (begun, begins) = pipe();
+    let pid = process::spawn(|| {
+        be_at(level);
+        begins.write(&[0]).expect("room");
+        work();
+        0
+    })
+    .expect("a process");
+    assert_eq!(begun.read(&mut [0]), Ok(1));
+    pid
+}
+
 /// Spins until the clock has ticked this many times.
 pub(crate) fn spin_for_ticks(ticks: u64) {
     let now = || page::system().ticks.load(Ordering::Relaxed);

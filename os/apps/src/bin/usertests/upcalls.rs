@@ -1,6 +1,7 @@
 //! User-level interrupts by hand (see `corank_abi::upcall`): when they are delivered, and what a program can do wrong.
 //! `preemption.rs` has the library's side.
 use core::arch::{asm, global_asm};
+use core::hint::spin_loop;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,6 +19,7 @@ tests![
     masked_interrupts_are_deferred,
     without_a_stack_interrupts_are_deferred,
     one_thread_takes_them,
+    another_hart_is_interrupted,
     another_thread_waits_while_an_interrupt_is_due,
     the_taker_ends,
     nobody_takes_them,
@@ -182,6 +184,46 @@ fn one_thread_takes_them() {
         1,
         "the thread that takes them was interrupted, in its call or behind it"
     );
+}
+
+/// A thread that computes on another hart, and makes no call, is interrupted at once: no clock tick has to come.
+fn another_hart_is_interrupted() {
+    if process::harts() == 1 {
+        return;
+    }
+    /// Rounds that must be over before the next tick, and rounds in which there must be so many. Where nothing but ticks interrupts, a
+    /// round lasts until the next one, but for the few in which that is just on its way to the other hart.
+    const QUIET: usize = 10;
+    const ROUNDS: usize = 200;
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let ticks = || page::system().ticks.load(Ordering::Relaxed);
+    set_up();
+    let other = thread::spawn(|| {
+        for round in 1..=ROUNDS {
+            while ASKED.load(Ordering::Acquire) < round {
+                spin_loop();
+            }
+            raise();
+            // Without a call: what another hart is told of in its call, it isn't here.
+            while count() < round {
+                spin_loop();
+            }
+        }
+    })
+    .expect("a thread");
+    let mut quiet = 0;
+    for round in 1..=ROUNDS {
+        let before = ticks();
+        // This hart has taken the tick before.
+        thread::yield_now();
+        ASKED.store(round, Ordering::Release);
+        while count() < round {
+            spin_loop();
+        }
+        quiet += usize::from(ticks() == before);
+    }
+    other.join().expect("it ends");
+    assert!(quiet >= QUIET, "{quiet} of {ROUNDS} before the next tick");
 }
 
 /// The thread that raises goes to wait before the other one has come to take the interrupt.
