@@ -3,8 +3,8 @@
 use crate::experiment::{self, Name};
 use crate::{report, setup};
 use anyhow::Result;
-use corank_report::compare;
-use corank_report::verdict;
+use corank_report::document::Document;
+use corank_report::{page, verdict};
 use std::process::ExitCode;
 
 /// Sets up, runs the operating system's experiments at a quick setting, shows the results beside the papers' figures, writes the report.
@@ -17,9 +17,7 @@ pub(crate) fn run() -> Result<ExitCode> {
             name.text()
         );
         let document = experiment::measure(name, true)?;
-        for comparison in compare::comparisons(&document)? {
-            println!("\n{}", comparison.table().to_text());
-        }
+        show(&document)?;
         verdicts.extend(verdict::verdicts(&document)?);
     }
     for (name, about) in [
@@ -38,9 +36,20 @@ pub(crate) fn run() -> Result<ExitCode> {
     ] {
         println!("experiment {}: {about}", name.text());
         let document = experiment::measure(name, true)?;
+        if name != Name::Global {
+            show(&document)?;
+        }
         verdicts.extend(verdict::verdicts(&document)?);
     }
     println!("{}", verdict::table(&verdicts).to_text());
     println!("report: {}", report::write()?.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints an experiment's numbers, beside the papers' where these have some.
+fn show(document: &Document) -> Result<()> {
+    for table in page::tables(document)? {
+        println!("\n{}", table.to_text());
+    }
+    Ok(())
 }

@@ -116,13 +116,16 @@ pub struct Chart<'a> {
     pub series: &'a [Series],
 }
 
-/// Blue, vermilion, green, purple, orange: dark enough for white, bright enough for black.
-const COLOURS: [RGBColor; 5] = [
+/// Blue, vermilion, green, purple, orange, light blue, grey, brown: dark enough for white, bright enough for black.
+const COLOURS: [RGBColor; 8] = [
     RGBColor(0x1f, 0x83, 0xc4),
     RGBColor(0xd9, 0x62, 0x0b),
     RGBColor(0x0a, 0x9a, 0x74),
     RGBColor(0xbb, 0x67, 0x99),
     RGBColor(0xb8, 0x86, 0x0b),
+    RGBColor(0x4a, 0xa8, 0xdc),
+    RGBColor(0x80, 0x80, 0x80),
+    RGBColor(0x96, 0x5a, 0x3c),
 ];
 
 impl Chart<'_> {
@@ -243,7 +246,8 @@ impl Chart<'_> {
     }
 }
 
-/// The mark of a style, as the corners of a filled polygon around (0, 0): disc, triangle, square, diamond or triangle upside down.
+/// The mark of a style, as the corners of a filled polygon around (0, 0): disc, triangle, square, diamond, triangle upside
+/// down, two bars, and a triangle to the right.
 fn mark(style: usize) -> Polygon<(i32, i32)> {
     let corners: &[(i32, i32)] = match style % COLOURS.len() {
         0 => &[
@@ -259,7 +263,10 @@ fn mark(style: usize) -> Polygon<(i32, i32)> {
         1 => &[(0, -5), (5, 4), (-5, 4)],
         2 => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
         3 => &[(0, -6), (6, 0), (0, 6), (-6, 0)],
-        _ => &[(0, 5), (5, -4), (-5, -4)],
+        4 => &[(0, 5), (5, -4), (-5, -4)],
+        5 => &[(-6, -2), (6, -2), (6, 2), (-6, 2)],
+        6 => &[(-2, -6), (2, -6), (2, 6), (-2, 6)],
+        _ => &[(-4, -5), (5, 0), (-4, 5)],
     };
     Polygon::new(corners.to_vec(), COLOURS[style % COLOURS.len()].filled())
 }

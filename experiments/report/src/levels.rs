@@ -1,7 +1,13 @@
 //! Experiment `tcp-priority`: the TCP server's connections on eight levels.
 
-use crate::chart::{self, Axis, Chart, Series};
+mod tables;
+
+pub(crate) use tables::tables;
+
+use crate::answers;
+use crate::chart::{self, Axis, Chart, Dot, Series};
 use crate::document::Document;
+use crate::papers;
 use crate::row::Row;
 use crate::verdict::Verdict;
 use anyhow::Result;
@@ -11,14 +17,16 @@ pub(crate) const ABOUT: &str = "128 connections, 16 on each of 8 levels, with 20
      and no others; `overload`: level 0 goes on so, and each of the others always has two requests under way; `overload-one-level`: the same with \
      all connections on one level. `strict`: a level that never empties starves those below it. `bounded`: one pick in eight goes round the \
      levels. `wire-` latencies end when Linux got the answer, the others when the client's thread did, which shares the computer's processors \
-     with the machine. The paper's level 7 has 13.5 times the latency of its level 0.";
+     with the machine. The paper's level 7 has 13.5 times the latency of its level 0. \
+     An answer is late that comes when the next request was due; without a pause, after the time in which requests are sent.";
 
 /// Level 0's latency under overload, beside that without load.
 const UNDER_LOAD: f64 = 1.3;
-/// Level 7's latency beside level 0's: what the paper has.
-const APART: f64 = 13.5;
 /// What is left of the throughput of a server whose connections are all on one level.
 const THROUGHPUT: f64 = 0.95;
+
+/// With the bound on starvation one pick in so many goes round the levels (`RESERVED` of `tcp-server`).
+const RESERVED: f64 = 8.0;
 
 const LOADS: [&str; 4] = ["level-0-alone", "full", "overload", "overload-one-level"];
 const STRICT: &str = "strict";
@@ -56,12 +64,14 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         let divisor = other.filter(|&divisor| divisor > 0.0)?;
         Some(one? / divisor)
     };
-    let bounded: Vec<f64> = rows(document, BOUNDED, "overload", "throughput")
-        .filter(here)
-        .map(|row| row.median)
+    let bounded = |metric| -> Vec<&Row> {
+        let found = rows(document, BOUNDED, "overload", metric);
+        found.filter(here).collect()
+    };
+    let empty: Vec<f64> = (bounded("quarters-without-answers").iter())
+        .flat_map(|row| row.runs.iter().copied())
         .collect();
-    let stopped = bounded.iter().filter(|&&throughput| throughput <= 0.0);
-    let stopped = (!bounded.is_empty()).then_some(stopped.count() as f64);
+    let empty = (!empty.is_empty()).then(|| empty.iter().sum());
     let verdict = |claim: &str, limit: f64, measured: Option<f64>| Verdict {
         claim: format!("TCP server, overload: {claim}"),
         limit,
@@ -81,7 +91,7 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         ),
         verdict(
             "level 0's mean latency / level 7's",
-            1.0 / APART,
+            1.0 / papers::LEVELS_APART,
             ratio(latency("overload", 0.0), latency("overload", 7.0)),
         ),
         verdict(
@@ -89,17 +99,43 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
             1.0 / THROUGHPUT,
             ratio(total("overload-one-level"), total("overload")),
         ),
-        verdict("levels that stop, bounded", 0.0, stopped),
+        verdict(
+            "quarters of a run in which a level has no answer, bounded",
+            0.0,
+            empty,
+        ),
+        verdict(
+            "a level's reserved share of all answers / its answers, in any run, bounded",
+            1.0,
+            reserved(&bounded("throughput")),
+        ),
+        answers::verdict(document),
     ]
+}
+
+/// The largest value that a level's share of the throughput, if only reserved picks were left to it, has beside its throughput, over all
+/// runs of these rows, one for each level. Infinite if a level has none.
+fn reserved(levels: &[&Row]) -> Option<f64> {
+    let runs = levels.iter().map(|row| row.runs.len()).min()?;
+    let worst = |run: usize| -> Option<f64> {
+        let of_run = || levels.iter().map(|row| row.runs[run]);
+        let share = of_run().sum::<f64>() / (RESERVED * levels.len() as f64);
+        of_run()
+            .map(|own| {
+                if own > 0.0 {
+                    share / own
+                } else {
+                    f64::INFINITY
+                }
+            })
+            .max_by(f64::total_cmp)
+    };
+    (0..runs).filter_map(worst).max_by(f64::total_cmp)
 }
 
 /// Latency and throughput by level, for each load and policy; and how the latencies spread under overload.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
-    let mut harts: Vec<f64> = (document.rows.iter())
-        .filter_map(|row| row.number("harts"))
-        .collect();
-    harts.sort_by(f64::total_cmp);
-    harts.dedup();
+    let harts = answers::values(document, "harts");
     let mut figures = Vec::new();
     for (harts, model) in harts
         .into_iter()
@@ -125,6 +161,12 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
                 dots: dots(load, metric),
             });
             let title = format!("TCP server by level, {model}{on}");
+            let paper = (metric == "latency-mean").then(|| Series {
+                name: format!("{} x level 0", papers::LEVELS_APART),
+                style: LOADS.len(),
+                dots: apart(&dots("overload", metric)),
+            });
+            let series = series.chain(paper);
             figures.extend(draw(&title, metric, label, logarithmic, series)?);
         }
         let spread = ["latency-p50", "latency-mean", "latency-p99"];
@@ -138,8 +180,81 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
             });
         let title = format!("TCP server under overload, {model}{on}");
         figures.extend(draw(&title, "spread", "latency, ms", true, series)?);
+        for load in ["full", "overload"] {
+            let title = format!("TCP server, {load}, {model}{on}: how latencies are distributed");
+            figures.extend(distribution(document, &title, model, load, harts)?);
+        }
     }
     Ok(figures)
+}
+
+/// The paper's distance of its last level from its first one, as a line over ours.
+fn apart(dots: &[Dot]) -> Vec<Dot> {
+    let Some(first) = dots.first() else {
+        return Vec::new();
+    };
+    let y = papers::LEVELS_APART * first.y;
+    let at = |dot: &Dot| Dot {
+        x: dot.x,
+        y,
+        low: y,
+        high: y,
+    };
+    dots.iter().map(at).collect()
+}
+
+/// Which share of a level's answers took at most so long, a line for each level.
+fn distribution(
+    document: &Document,
+    title: &str,
+    model: &str,
+    load: &str,
+    harts: f64,
+) -> Result<Option<(String, String)>> {
+    let line = |level: f64| -> Series {
+        let own = rows(document, model, load, "latency-quantile").filter(|row| {
+            row.number("priority") == Some(level)
+                && row.number("harts") == Some(harts)
+                && row.median > 0.0
+        });
+        let dot = |row: &Row| {
+            let percent = row.number("quantile")?;
+            Some(Dot {
+                x: row.median,
+                y: percent,
+                low: percent,
+                high: percent,
+            })
+        };
+        let mut dots: Vec<Dot> = own.filter_map(dot).collect();
+        dots.sort_by(|one, other| one.y.total_cmp(&other.y));
+        Series {
+            name: format!("level {level}"),
+            style: level as usize,
+            dots,
+        }
+    };
+    let series: Vec<Series> = answers::values(document, "priority")
+        .into_iter()
+        .map(line)
+        .filter(|series| series.dots.len() > 1)
+        .collect();
+    if series.is_empty() {
+        return Ok(None);
+    }
+    let chart = Chart {
+        title,
+        x: Axis {
+            label: "latency, ms",
+            logarithmic: true,
+        },
+        y: Axis {
+            label: "% of the answers",
+            logarithmic: false,
+        },
+        series: &series,
+    };
+    Ok(Some((crate::page::file_name(title), chart.to_svg()?)))
 }
 
 /// A figure over the levels, if there is a line to draw.
@@ -177,9 +292,40 @@ mod tests {
     use crate::sample::{document, names, results};
     use serde_json::json;
 
-    fn row(model: &str, load: &str, metric: &str, level: u32, value: f64) -> serde_json::Value {
+    pub(super) fn row(
+        model: &str,
+        load: &str,
+        metric: &str,
+        level: u32,
+        value: f64,
+    ) -> serde_json::Value {
         json!({"model": model, "priority": level, "load": load, "harts": 1, "metric": metric, "unit": "u",
             "runs": [value], "median": value})
+    }
+
+    fn quantile(load: &str, percent: f64, value: f64) -> serde_json::Value {
+        let mut row = row(STRICT, load, "latency-quantile", 0, value);
+        row["quantile"] = json!(percent);
+        row
+    }
+
+    #[test]
+    fn a_level_that_has_nothing_in_one_run_has_stopped() {
+        let runs = |level, runs: [f64; 3]| {
+            let mut row = row(BOUNDED, "overload", "throughput", level, runs[1]);
+            row["runs"] = json!(runs);
+            row
+        };
+        let found = |last| {
+            let document = document(
+                "tcp-priority",
+                &[runs(0, [96.0, 96.0, 96.0]), runs(1, [32.0, 32.0, last])],
+            );
+            verdicts(&document)[5].measured
+        };
+        assert_eq!(found(32.0), Some(0.25));
+        assert_eq!(found(4.0), Some(100.0 / 16.0 / 4.0));
+        assert_eq!(found(0.0), Some(f64::INFINITY));
     }
 
     #[test]
@@ -194,7 +340,13 @@ mod tests {
             row(STRICT, "overload", "throughput", 7, 40.0),
             row(STRICT, "overload-one-level", "throughput", 4, 100.0),
             row(BOUNDED, "overload", "throughput", 0, 60.0),
-            row(BOUNDED, "overload", "throughput", 7, 0.0),
+            row(BOUNDED, "overload", "throughput", 7, 4.0),
+            row(BOUNDED, "overload", "quarters-without-answers", 0, 0.0),
+            row(BOUNDED, "overload", "quarters-without-answers", 7, 3.0),
+            row(STRICT, "overload", "quarters-without-answers", 7, 4.0),
+            quantile("overload", 1.0, 2.0),
+            quantile("overload", 99.0, 3.0),
+            quantile("full", 99.0, 3.0),
         ];
         let document = document("tcp-priority", &rows);
         assert_eq!(
@@ -204,7 +356,10 @@ mod tests {
                 (Some(1.5), Some(false), ""),
                 (Some(0.125), Some(false), ""),
                 (Some(1.0), Some(true), ""),
-                (Some(1.0), Some(false), ""),
+                (Some(3.0), Some(false), ""),
+                // A sixteenth of 64 is the reserved share of each of the two.
+                (Some(1.0), Some(true), ""),
+                (None, None, ""),
             ]
         );
         assert_eq!(
@@ -213,6 +368,7 @@ mod tests {
                 "tcp-server-by-level-strict-latency-mean",
                 "tcp-server-by-level-strict-throughput",
                 "tcp-server-under-overload-strict-spread",
+                "tcp-server-overload-strict-how-latencies-are-distributed",
                 "tcp-server-by-level-bounded-throughput",
             ]
         );

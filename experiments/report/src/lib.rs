@@ -6,6 +6,7 @@
 //! [`documentation`] what the repository's own pages say of it.
 #![forbid(unsafe_code)]
 
+mod answers;
 pub mod chart;
 pub mod compare;
 pub mod document;

@@ -92,6 +92,26 @@ pub fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     Ok(figures)
 }
 
+/// The tables of a document's page.
+///
+/// # Errors
+/// As [`page`].
+pub fn tables(document: &Document) -> Result<Vec<Table>> {
+    Ok(match document.experiment.as_str() {
+        "a" | "b" => compare::comparisons(document)?
+            .iter()
+            .map(Comparison::table)
+            .collect(),
+        "core" => scheduler::tables(document),
+        "edge" => edge::tables(document),
+        "gateway" => gateway::tables(document),
+        "tcp-models" => server::tables(document),
+        "tcp-priority" => levels::tables(document),
+        "mcu-switch" => vec![plain_table(document), firmware::exception_model()],
+        _ => vec![plain_table(document)],
+    })
+}
+
 /// A title as a file's name: small letters, digits, and `-` for everything between.
 pub(crate) fn file_name(title: &str) -> String {
     let words = title
@@ -119,23 +139,11 @@ fn section(document: &Document) -> Result<String> {
         "gateway" => ("The sensor gateway", gateway::ABOUT),
         other => (other, ""),
     };
-    let tables: Vec<Table> = match document.experiment.as_str() {
-        "a" | "b" => compare::comparisons(document)?
-            .iter()
-            .map(Comparison::table)
-            .collect(),
-        "core" => scheduler::tables(document),
-        "edge" => edge::tables(document),
-        "gateway" => gateway::tables(document),
-        "tcp-models" => server::tables(document),
-        "mcu-switch" => vec![plain_table(document), firmware::exception_model()],
-        _ => vec![plain_table(document)],
-    };
     let figures: String = figures(document)?
         .iter()
         .map(|(_, svg)| format!("<figure>{svg}</figure>\n"))
         .collect();
-    let tables: String = tables.iter().map(Table::to_html).collect();
+    let tables: String = tables(document)?.iter().map(Table::to_html).collect();
     Ok(format!(
         "<h2 id=\"{}\">{}</h2>\n<p>{about}</p>\n<div class=\"figures\">\n{figures}</div>\n\
          <details open><summary>The numbers</summary>\n{tables}</details>\n{}",

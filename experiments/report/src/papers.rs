@@ -101,6 +101,15 @@ pub const SERVER: &[Served] = &[
     served("KTUC", 96, 477.0, 1040.0),
 ];
 
+/// Under overload on one core, the latency of the least urgent of eight levels beside that of the most urgent one.
+pub const LEVELS_APART: f64 = 13.5;
+
+/// How many connections the TCP server took in the same memory: with coroutines, with threads.
+pub const CONNECTIONS: [f64; 2] = [385.0, 186.0];
+
+/// Bytes of a connection's futures: of the process, of the kernel.
+pub const FUTURES: [f64; 2] = [264.0, 176.0];
+
 /// The published point of an experiment at `n`; `bytes` only matters in B.
 pub fn find(experiment: &str, bytes: Option<f64>, n: f64) -> Option<Point> {
     let points = match experiment {

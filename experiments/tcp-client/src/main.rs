@@ -1,6 +1,9 @@
 //! `corank-tcp-client check ECHO ORDERS`: tests the network of the operating system in a machine whose program `echo-server` is
 //! reached at these two addresses. Prints a line for each test, and ends with 1 if one fails.
 //!
+//! `corank-tcp-client serves MODEL=SERVER...`: tests the machine's program `tcp-server`, whose models are reached at these addresses. Prints a
+//! line for each test, and ends with 1 if one fails.
+//!
 //! `corank-tcp-client models|priority [--quick] [--part I/N] HARTS MODEL=SERVER...`: measures the machine's program `tcp-server`, whose models are reached
 //! at these addresses, and prints a row for each result. Of `models` the
 //! `I`th of `N` parts, from 1 on, if that is asked for.
@@ -16,8 +19,11 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod dialogue;
 mod load;
 mod measure;
+mod outcome;
+mod serves;
 mod stamped;
 
 use anyhow::{Context, Result, bail};
@@ -27,6 +33,7 @@ use std::net::SocketAddrV4;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: corank-tcp-client check ECHO ORDERS
+   or: corank-tcp-client serves MODEL=SERVER...
    or: corank-tcp-client models|priority [--quick] [--part I/N] HARTS MODEL=SERVER...
    or: corank-tcp-client fill HARTS MEMORY MODEL=SERVER...
    or: corank-tcp-client load CONNECTIONS ROWS MILLISECONDS WINDOW SECONDS MODEL=SERVER...";
@@ -38,6 +45,7 @@ fn main() -> ExitCode {
 fn run(words: &[&str]) -> Result<bool> {
     match *words {
         ["check", echo, orders] => check::run(address(echo)?, address(orders)?),
+        ["serves", ref models @ ..] => serves::run(&servers(models)?),
         [experiment @ ("models" | "priority"), ref rest @ ..] => {
             let (quick, rest) = match rest {
                 ["--quick", rest @ ..] => (true, rest),

@@ -1,6 +1,8 @@
 //! Which loads are run, and what is printed of them.
 
-use crate::load::{self, Connection, DEFAULT_LEVEL, Kind, Load, Open, Outcome};
+use crate::dialogue::{Kind, Until};
+use crate::load::{self, Crowd, DEFAULT_LEVEL, Open};
+use crate::outcome::{Outcome, row};
 use anyhow::{Context, Result};
 use std::net::SocketAddrV4;
 use std::str::FromStr;
@@ -89,6 +91,11 @@ impl FromStr for Part {
     }
 }
 
+/// Stretches of time in which one server is measured before the next one has its turn, of a load without a period.
+const SLICES: u32 = 4;
+/// What goes before the first of them, and is not measured.
+const WARM_UP: Duration = Duration::from_millis(100);
+
 /// One time that all points of a pace are measured.
 struct Run {
     /// From 0 on.
@@ -129,36 +136,56 @@ pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
             .iter()
             .flat_map(|rows| connections.iter().map(move |count| (*rows, *count)));
         for (turn, (rows, count)) in points.enumerate() {
-            for (model, server) in settings.in_turn(turn + run.number as usize) {
-                let outcome = load::run(&Load {
-                    server: *server,
-                    kinds: vec![Kind::new(DEFAULT_LEVEL, period, window); count],
-                    rows,
-                    duration: run.duration,
-                })?;
-                let point = format!(
+            let kinds = vec![Kind::new(DEFAULT_LEVEL, period, window); count];
+            // Whole periods, where there are some.
+            let slices = if period == 0 { SLICES } else { 1 };
+            let servers: Vec<_> = settings.in_turn(turn + run.number as usize).collect();
+            let outcomes = by_turns(&servers, &kinds, rows, run.duration / slices, slices)?;
+            for ((model, _), outcome) in servers.iter().zip(outcomes) {
+                outcome.show(&format!(
                     r#""experiment":"tcp-models","model":"{model}","connections":{count},"matrix":{rows},"period":{period},"window":{window},"harts":{},"run":{}"#,
                     settings.harts, run.number
-                );
-                show(&point, &outcome.connections, outcome.took);
-                let each = outcome.memory / count as u64;
-                row(&point, "bytes-per-connection", "bytes", each as f64);
+                ));
             }
         }
     }
     Ok(())
 }
 
+/// Measures servers that each have connections of these kinds: in slices, by turns, each time another one first. So what the computer does
+/// beside them, and who came before, falls on all of them.
+fn by_turns(
+    servers: &[&(String, SocketAddrV4)],
+    kinds: &[Kind],
+    rows: u16,
+    slice: Duration,
+    slices: u32,
+) -> Result<Vec<Outcome>> {
+    let mut crowds = Vec::new();
+    for (_, server) in servers {
+        let mut crowd = Crowd::open(*server, kinds, rows)?;
+        let before = crowd.converse(Until::Over(WARM_UP))?;
+        crowds.push((crowd, Outcome::new(slice, before)));
+    }
+    for turn in 0..slices as usize {
+        for place in 0..crowds.len() {
+            let next = (turn + place) % servers.len();
+            let (crowd, outcome) = &mut crowds[next];
+            outcome.add(crowd.converse(Until::Over(slice))?);
+        }
+    }
+    let end = |(crowd, outcome): (Crowd, Outcome)| Ok(outcome.with_end(crowd.end()?));
+    crowds.into_iter().map(end).collect()
+}
+
 /// A load for each of the servers that nobody looks at. The machine's processor is emulated, and code is translated when it first runs: whoever is
 /// measured first would pay for what all share.
 fn warm_up(settings: &Settings) -> Result<()> {
     for (_, server) in &settings.servers {
-        load::run(&Load {
-            server: *server,
-            kinds: vec![Kind::new(DEFAULT_LEVEL, 0, 16); 8],
-            rows: 20,
-            duration: Duration::from_millis(300),
-        })?;
+        let kinds = [Kind::new(DEFAULT_LEVEL, 0, 16); 8];
+        let mut crowd = Crowd::open(*server, &kinds, 20)?;
+        crowd.converse(Until::Over(Duration::from_millis(300)))?;
+        crowd.end()?;
     }
     Ok(())
 }
@@ -175,17 +202,23 @@ pub(crate) struct One {
 
 /// One load for each of the servers.
 pub(crate) fn one(load: &One, servers: &[(String, SocketAddrV4)]) -> Result<()> {
+    let kinds = vec![Kind::new(DEFAULT_LEVEL, load.period, load.window); load.connections];
     for (model, server) in servers {
-        let outcome = load::run(&Load {
-            server: *server,
-            kinds: vec![Kind::new(DEFAULT_LEVEL, load.period, load.window); load.connections],
-            rows: load.rows,
-            duration: Duration::from_secs(load.seconds),
-        })?;
-        let point = format!(r#""model":"{model}","connections":{}"#, load.connections);
-        show(&point, &outcome.connections, outcome.took);
+        at_once(*server, &kinds, load.rows, load.seconds)?.show(&format!(
+            r#""model":"{model}","connections":{}"#,
+            load.connections
+        ));
     }
     Ok(())
+}
+
+/// Measures one server for so many seconds on end.
+fn at_once(server: SocketAddrV4, kinds: &[Kind], rows: u16, seconds: u64) -> Result<Outcome> {
+    let duration = Duration::from_secs(seconds);
+    let mut crowd = Crowd::open(server, kinds, rows)?;
+    let mut outcome = Outcome::new(duration, Vec::new());
+    outcome.add(crowd.converse(Until::Over(duration))?);
+    Ok(outcome.with_end(crowd.end()?))
 }
 
 /// Seed 002, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone; all,
@@ -216,28 +249,15 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     for run in 0..runs {
         for (turn, (name, kinds)) in loads.iter().enumerate() {
             for (model, server) in settings.in_turn(turn + run) {
-                let Outcome {
-                    connections, took, ..
-                } = load::run(&Load {
-                    server: *server,
-                    kinds: kinds.clone(),
-                    rows: 20,
-                    duration: Duration::from_secs(seconds),
-                })?;
+                let outcome = at_once(*server, kinds, 20, seconds)?;
                 let mut shown: Vec<u8> = kinds.iter().map(|kind| kind.level).collect();
                 shown.sort_unstable();
                 shown.dedup();
                 for level in shown {
-                    let point = format!(
+                    outcome.of_level(level).show_in_detail(&format!(
                         r#""experiment":"tcp-priority","model":"{model}","priority":{level},"load":"{name}","harts":{},"run":{run}"#,
                         settings.harts
-                    );
-                    let own: Vec<Connection> = connections
-                        .iter()
-                        .filter(|connection| connection.level == level)
-                        .cloned()
-                        .collect();
-                    show(&point, &own, took);
+                    ));
                 }
             }
         }
@@ -245,9 +265,10 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// How many connections one server takes before one is refused or not answered; and what each of them takes in futures.
+/// How many connections one server takes before one is refused or not answered; and what each of them takes, of all memory and in futures.
+/// The machine is a fresh one: what was in use before would be used again.
 pub(crate) fn fill(settings: &Settings) -> Result<()> {
-    /// From here to there kernel coroutines are counted: by then all tables are as large as they will get.
+    /// From here to there memory and kernel coroutines are counted: what a server needs but once is there by then.
     const COUNTED: (usize, usize) = (100, 200);
     const MOST: usize = 4000;
     const LIMIT: Duration = Duration::from_secs(3);
@@ -273,6 +294,9 @@ pub(crate) fn fill(settings: &Settings) -> Result<()> {
         let [before, after] = coroutines[..] else {
             continue;
         };
+        let memory = after.memory.saturating_sub(before.memory);
+        let each = memory as f64 / (COUNTED.1 - COUNTED.0) as f64;
+        row(&point, "bytes-per-connection", "bytes", each);
         // Where the kernel has a coroutine for each connection, its futures are not known here.
         if after.coroutines == before.coroutines && after.futures > 0 {
             let bytes = after.futures + after.waiting_read;
@@ -288,91 +312,6 @@ pub(crate) fn end(settings: &Settings) -> Result<()> {
         .servers
         .iter()
         .try_for_each(|(_, server)| load::end(*server))
-}
-
-fn row(point: &str, metric: &str, unit: &str, value: f64) {
-    println!(r#"@row {{{point},"metric":"{metric}","unit":"{unit}","value":{value}}}"#);
-}
-
-fn show(point: &str, connections: &[Connection], took: Duration) {
-    let sum = |of: fn(&Connection) -> u64| connections.iter().map(of).sum::<u64>() as f64;
-    row(
-        point,
-        "throughput",
-        "requests/s",
-        sum(|connection| connection.in_time) / took.as_secs_f64(),
-    );
-    row(
-        point,
-        "wrong-answers",
-        "requests",
-        sum(|connection| connection.wrong),
-    );
-    row(
-        point,
-        "lost-answers",
-        "requests",
-        sum(|connection| connection.lost),
-    );
-    let spread = |prefix: &str, of: fn(&Connection) -> &[Duration]| {
-        let latencies = connections.iter().flat_map(of);
-        let mut latencies: Vec<f64> = latencies
-            .map(|latency| latency.as_secs_f64() * 1e3)
-            .collect();
-        latencies.sort_by(f64::total_cmp);
-        let Some(statistics) = Statistics::of(&latencies) else {
-            return;
-        };
-        row(
-            point,
-            &format!("{prefix}latency-mean"),
-            "ms",
-            statistics.mean,
-        );
-        row(point, &format!("{prefix}latency-p50"), "ms", statistics.p50);
-        row(point, &format!("{prefix}latency-p99"), "ms", statistics.p99);
-        row(
-            point,
-            &format!("{prefix}jitter"),
-            "ms",
-            statistics.deviation,
-        );
-    };
-    spread("", |connection| &connection.latencies);
-    spread("wire-", |connection| &connection.wire_latencies);
-}
-
-/// Of latencies.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Statistics {
-    mean: f64,
-    p50: f64,
-    p99: f64,
-    /// The standard deviation: what the results call jitter.
-    deviation: f64,
-}
-
-impl Statistics {
-    /// Of values in ascending order; `None` of none.
-    fn of(sorted: &[f64]) -> Option<Self> {
-        if sorted.is_empty() {
-            return None;
-        }
-        let count = sorted.len() as f64;
-        let mean = sorted.iter().sum::<f64>() / count;
-        let variance = sorted
-            .iter()
-            .map(|value| (value - mean).powi(2))
-            .sum::<f64>()
-            / count;
-        let rank = |share: f64| sorted.get((share * count).ceil() as usize - 1).copied();
-        Some(Self {
-            mean,
-            p50: rank(0.5)?,
-            p99: rank(0.99)?,
-            deviation: variance.sqrt(),
-        })
-    }
 }
 
 #[cfg(test)]
@@ -413,15 +352,5 @@ mod tests {
                 .collect::<String>()
         };
         assert_eq!([0, 1, 2, 3].map(order), ["abc", "bca", "cab", "abc"]);
-    }
-
-    #[test]
-    fn statistics() {
-        assert_eq!(Statistics::of(&[]), None);
-        let values: Vec<f64> = (1..=100).map(f64::from).collect();
-        let found = Statistics::of(&values).unwrap();
-        assert_eq!((found.mean, found.p50, found.p99), (50.5, 50.0, 99.0));
-        let alike = Statistics::of(&[2.0, 2.0]).unwrap();
-        assert_eq!((alike.deviation, alike.p99), (0.0, 2.0));
     }
 }

@@ -7,7 +7,7 @@ pub(crate) mod mcu;
 mod parts;
 mod plan;
 mod runner;
-mod tcp;
+pub(crate) mod tcp;
 
 use crate::{repository, setup};
 use anyhow::Result;

@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A model of `tcp-server`.
-struct Model {
+pub(crate) struct Model {
     /// In the results.
     row: &'static str,
     /// On the server's command line.
-    server: &'static str,
+    pub(crate) server: &'static str,
     /// Where it listens.
-    port: u16,
+    pub(crate) port: u16,
 }
 
 const fn model(row: &'static str, server: &'static str, port: u16) -> Model {
@@ -26,14 +26,14 @@ const fn model(row: &'static str, server: &'static str, port: u16) -> Model {
 }
 
 /// Who serves calls in the kernel, and who runs in the process.
-const MODELS: &[Model] = &[
+pub(crate) const MODELS: &[Model] = &[
     model("KCUC", "KCUC", 1001),
     model("KTUC", "KTUC", 1002),
     model("KCUT", "KCUT", 1003),
     model("KTUT", "KTUT", 1004),
 ];
 /// How levels share a processor. Threads have no levels to compare.
-const POLICIES: &[Model] = &[
+pub(crate) const POLICIES: &[Model] = &[
     model("strict", "KCUC", 1001),
     model("bounded", "KCUC-bounded", 1005),
 ];

@@ -3,6 +3,7 @@
 use super::Context;
 use super::machine::{HARTS, tail};
 use super::outcome::Outcome;
+use crate::experiment::tcp;
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
 use crate::os::client::{self, Link, Meeting};
@@ -14,33 +15,92 @@ use std::path::Path;
 const ECHO: u16 = 7;
 const ORDERS: u16 = 9;
 
-/// Boots `echo-server`, and runs the client's tests against it. Then nothing must be left of all the connections: that is one more test.
+/// A server, and how its client tests it.
+struct Tested {
+    /// The server's program, and its arguments.
+    command: Vec<String>,
+    /// How many lines it prints before all of it listens.
+    listeners: usize,
+    ports: Vec<u16>,
+    /// What the client is to do.
+    task: &'static str,
+    /// What the client calls the server at each port, if it has to know.
+    names: Vec<String>,
+}
+
+/// Boots `echo-server` and `tcp-server`, and runs the client's tests against them. Then nothing must be left of all the connections of
+/// `echo-server`: that is one more test.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let client = client::build(client::TCP_CLIENT, &mut context.progress)?;
     let image = build::build(&[], None, &mut context.progress)?;
     let mut outcome = Outcome::default();
-    for smp in HARTS {
-        context
-            .progress
-            .say(&format!("echo-server on {smp} harts and its client"));
-        outcome.add(meet(smp, &image, &client, context)?);
+    for server in [echo_server(), tcp_server()] {
+        for smp in HARTS {
+            let name = &server.command[0];
+            context
+                .progress
+                .say(&format!("{name} on {smp} harts and its client"));
+            outcome.add(meet(&server, smp, &image, &client, context)?);
+        }
     }
     Ok(outcome)
 }
 
-fn meet(smp: u32, image: &Image, client: &Path, context: &mut Context) -> Result<Outcome> {
+fn echo_server() -> Tested {
+    Tested {
+        command: vec!["echo-server".to_string()],
+        listeners: 1,
+        ports: vec![ECHO, ORDERS],
+        task: "check",
+        names: Vec::new(),
+    }
+}
+
+/// In all its models.
+fn tcp_server() -> Tested {
+    let mut command = vec!["tcp-server".to_string()];
+    let mut ports = Vec::new();
+    for model in tcp::MODELS.iter().chain(tcp::POLICIES) {
+        if !ports.contains(&model.port) {
+            command.push(model.server.to_string());
+            ports.push(model.port);
+        }
+    }
+    Tested {
+        names: command[1..].to_vec(),
+        listeners: ports.len(),
+        command,
+        ports,
+        task: "serves",
+    }
+}
+
+fn meet(
+    server: &Tested,
+    smp: u32,
+    image: &Image,
+    client: &Path,
+    context: &mut Context,
+) -> Result<Outcome> {
     let met = Meeting {
         smp,
         memory: DEFAULT_MEMORY,
         limit: context.limit,
         disk: None,
         network: Link::User,
-        server: vec!["echo-server".to_string()],
-        listeners: 1,
-        ports: &[ECHO, ORDERS],
-        client: &|servers| {
-            let servers = servers.iter().map(SocketAddrV4::to_string);
-            ["check".to_string()].into_iter().chain(servers).collect()
+        server: server.command.clone(),
+        listeners: server.listeners,
+        ports: &server.ports,
+        client: &|places| {
+            let place = |(number, place): (usize, &SocketAddrV4)| match server.names.get(number) {
+                Some(name) => format!("{name}={place}"),
+                None => place.to_string(),
+            };
+            let places = places.iter().enumerate().map(place);
+            [server.task.to_string()]
+                .into_iter()
+                .chain(places)
+                .collect()
         },
     }
     .run(image, client)?;
@@ -59,7 +119,8 @@ fn meet(smp: u32, image: &Image, client: &Path, context: &mut Context) -> Result
         Err(error) => format!("{error:#}"),
     };
     context.show(&format!(
-        "echo-server on {smp} harts: {complaint}; it printed:\n{}",
+        "{} on {smp} harts: {complaint}; it printed:\n{}",
+        server.command[0],
         tail(&met.printed)
     ));
     outcome.add(Outcome::failed());

@@ -13,9 +13,10 @@ use corank_user::net::{self, TcpListener, TcpStream, UdpSocket};
 use corank_user::{Error, Priority, block_on, calls, information, process, ring, spawn};
 
 use crate::injected::at_every_step_by;
-use crate::support::{call, kill_and_wait, pipe, settled, tests};
+use crate::support::{call, kill_and_wait, pipe, settled, tests, without_sockets};
 
 tests![
+    nobody_looks_while_nothing_happens,
     bytes_go_both_ways,
     each_direction_ends_by_itself,
     a_reset_reaches_the_other_side,
@@ -91,6 +92,29 @@ fn read_all(stream: &TcpStream, buffer: &mut [u8]) -> Result<usize, Error> {
 /// What stands at a place of a long message.
 fn byte(place: usize) -> u8 {
     (place.wrapping_mul(2_654_435_761) >> 16) as u8
+}
+
+/// The network's coroutine waits for frames and for its sockets' timers: it does not look by itself, also not at a connection on which
+/// somebody waits for bytes.
+fn nobody_looks_while_nothing_happens() {
+    without_sockets();
+    block_on(async {
+        let (here, there) = pair();
+        let mut read = pin!(here.read(Vec::with_capacity(1)));
+        begin(read.as_mut()).await;
+        // What is left to do of the connection's beginning, as an answer that may be late, is done once.
+        let is_quiet = || {
+            let before = net::status().polls;
+            calls::sleep(200).expect("a call that works");
+            net::status().polls == before
+        };
+        assert!(
+            (0..5).any(|_| is_quiet()),
+            "the network's coroutine is polled on and on"
+        );
+        there.write_all(b"x".to_vec()).await.expect("open");
+        assert_eq!(read.await, (Ok(1), b"x".to_vec()));
+    });
 }
 
 fn bytes_go_both_ways() {

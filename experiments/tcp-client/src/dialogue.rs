@@ -1,0 +1,424 @@
+//! One connection's requests and answers.
+//!
+//! As in seed 002, section 5: a connection sends a request, waits for the answer, and sends the next one when the period is over, counted
+//! from the request before; an answer that is late delays the next request. Under overload there is no period, and a connection may have
+//! several requests under way: it sends the next one when the oldest is answered, and for all answers that have come at once the next ones in
+//! one piece. So the client, which has to share this computer with the machine, takes as little of it as it can.
+
+use crate::stamped::Room;
+use anyhow::{Context, Result, ensure};
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Answers that are read at once.
+const AT_ONCE: usize = 16;
+/// Parts of the time in which requests are sent, in each of which answers are counted.
+pub(crate) const QUARTERS: usize = 4;
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) level: u8,
+    /// From one request to the next.
+    pub(crate) period: Duration,
+    /// Requests that are under way at once, at least 1.
+    pub(crate) window: usize,
+}
+
+impl Kind {
+    /// The period is in milliseconds.
+    pub(crate) fn new(level: u8, period: u64, window: usize) -> Self {
+        Self {
+            level,
+            period: Duration::from_millis(period),
+            window,
+        }
+    }
+}
+
+/// How long a connection goes on asking. It asks once in any case.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Until {
+    /// Until so much time has passed.
+    Over(Duration),
+    /// Until so many requests are sent.
+    Sent(u64),
+}
+
+/// What came of one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers {
+    pub(crate) level: u8,
+    /// Answers that came while requests were sent, in each quarter of that time; all in the first one where no time is set.
+    pub(crate) quarters: [u64; QUARTERS],
+    /// Answers that came when the next request was already due; where a connection has no period, after the time in which requests are
+    /// sent.
+    pub(crate) late: u64,
+    /// From each request to its answer.
+    pub(crate) latencies: Vec<Duration>,
+    /// From each request to when its answer had come to this computer, where that is known: without what the client's thread waited for a
+    /// processor.
+    pub(crate) wire_latencies: Vec<Duration>,
+    /// Answers with other bytes than they should have, and answers, or beginnings of one, that nobody has asked for.
+    pub(crate) wrong: u64,
+    /// Requests without an answer.
+    pub(crate) lost: u64,
+}
+
+impl Answers {
+    /// Answers that came while requests were sent.
+    pub(crate) fn in_time(&self) -> u64 {
+        self.quarters.iter().sum()
+    }
+
+    /// Counts answers of a quarter, if it is one.
+    fn count(&mut self, answers: u64, quarter: usize) {
+        if let Some(count) = self.quarters.get_mut(quarter) {
+            *count += answers;
+        }
+    }
+}
+
+/// A connection whose server is ready for requests.
+#[derive(Debug)]
+pub(crate) struct Dialogue {
+    stream: TcpStream,
+    rows: usize,
+    answers: Answers,
+    /// The last request's number.
+    number: u64,
+    /// The requests that are not answered yet, oldest first.
+    under_way: VecDeque<Asked>,
+    /// Requests that are not sent yet.
+    outgoing: Vec<u8>,
+    /// Bytes of an answer.
+    length: usize,
+    /// What has come and was not looked at yet: as many bytes as [`arrived`](Self::arrived) says.
+    incoming: Vec<u8>,
+    arrived: usize,
+    /// When the last of it came to this computer, where that is known.
+    came: Option<SystemTime>,
+    room: Room,
+    /// It was broken off.
+    is_broken: bool,
+}
+
+/// A request that was sent.
+#[derive(Debug)]
+struct Asked {
+    /// By this program's clock, and by the one that Linux stamps what comes with.
+    sent: (Instant, SystemTime),
+    /// An answer that comes after this is late.
+    deadline: Option<Instant>,
+    /// The answer that it should get.
+    expected: Vec<u8>,
+}
+
+impl Dialogue {
+    /// On a connection that has greeted; its matrices have so many rows.
+    pub(crate) fn new(stream: TcpStream, rows: u16) -> Result<Self> {
+        let rows = usize::from(rows);
+        let length = 8 + 4 * rows * rows;
+        Ok(Self {
+            room: Room::new(&stream)?,
+            stream,
+            rows,
+            answers: Answers::default(),
+            number: 0,
+            under_way: VecDeque::new(),
+            outgoing: Vec::new(),
+            length,
+            incoming: vec![0; length * AT_ONCE],
+            arrived: 0,
+            came: None,
+            is_broken: false,
+        })
+    }
+
+    /// Asks once: an answer shows that the connection's tasks are there. It counts nowhere.
+    ///
+    /// # Errors
+    /// When it is wrong or does not come.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        self.ask(1, None)?;
+        self.check()?;
+        ensure!(self.answers.wrong == 0, "a wrong answer");
+        self.answers = Answers::default();
+        Ok(())
+    }
+
+    /// Asks for as long as `until` says, and takes the answers to all requests. Returns what came since it was last asked.
+    ///
+    /// What is broken off then has requests under way that nobody answers: these are lost.
+    pub(crate) fn converse(&mut self, kind: Kind, until: Until) -> Answers {
+        if self.run(kind, until).is_err() {
+            self.answers.lost += self.under_way.len() as u64;
+            self.under_way.clear();
+            self.is_broken = true;
+        }
+        self.answers.level = kind.level;
+        std::mem::take(&mut self.answers)
+    }
+
+    fn run(&mut self, kind: Kind, until: Until) -> Result<()> {
+        let start = Instant::now();
+        let (end, most) = match until {
+            Until::Over(duration) => (Some(start + duration), u64::MAX),
+            Until::Sent(count) => (None, count),
+        };
+        // The last one is followed by the end.
+        let quarter = || match until {
+            Until::Over(duration) if start.elapsed() >= duration => QUARTERS,
+            Until::Over(duration) => {
+                let share = start.elapsed().as_secs_f64() / duration.as_secs_f64();
+                ((share * QUARTERS as f64) as usize).min(QUARTERS - 1)
+            }
+            Until::Sent(_) => 0,
+        };
+        let mut due = start;
+        let mut sent = 0;
+        let mut wanted = kind.window as u64;
+        loop {
+            wanted = wanted.min(most - sent);
+            let deadline = match kind.period {
+                Duration::ZERO => end,
+                period => Some(Instant::now() + period),
+            };
+            self.ask(wanted as usize, deadline)?;
+            sent += wanted;
+            wanted = self.check()?;
+            self.answers.count(wanted, quarter());
+            if sent == most {
+                break;
+            }
+            due = (due + kind.period).max(Instant::now());
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            if quarter() == QUARTERS {
+                break;
+            }
+        }
+        while !self.under_way.is_empty() {
+            let count = self.check()?;
+            self.answers.count(count, quarter());
+        }
+        Ok(())
+    }
+
+    /// Sends so many requests, in one piece.
+    fn ask(&mut self, count: usize, deadline: Option<Instant>) -> Result<()> {
+        let mut expected = Vec::with_capacity(count);
+        for _ in 0..count {
+            self.number += 1;
+            let number = self.number;
+            let matrix: Vec<u32> = (0..self.rows * self.rows)
+                .map(|place| (place as u32 ^ number as u32).wrapping_mul(2_654_435_761))
+                .collect();
+            self.outgoing.extend(message(number, &matrix));
+            expected.push(message(number, &square(&matrix, self.rows)));
+        }
+        // Now: making them takes a while.
+        let sent = (Instant::now(), SystemTime::now());
+        let asked = expected.into_iter().map(|expected| Asked {
+            sent,
+            deadline,
+            expected,
+        });
+        self.under_way.extend(asked);
+        self.stream.write_all(&self.outgoing)?;
+        self.outgoing.clear();
+        Ok(())
+    }
+
+    /// Waits for the answer to the oldest request, and looks at all answers that have come by then. Returns how many requests they answer.
+    fn check(&mut self) -> Result<u64> {
+        while self.arrived < self.length {
+            let free = &mut self.incoming[self.arrived..];
+            let (count, came) = self.room.read(&self.stream, free)?;
+            self.came = came;
+            self.arrived += count;
+        }
+        let whole = self.arrived - self.arrived % self.length;
+        let (now, came) = (Instant::now(), self.came);
+        let mut count = 0;
+        for answer in self.incoming[..whole].chunks_exact(self.length) {
+            let Some(asked) = self.under_way.pop_front() else {
+                // Nobody has asked for it.
+                self.answers.wrong += 1;
+                continue;
+            };
+            count += 1;
+            self.answers.latencies.push(now - asked.sent.0);
+            let on_the_wire = came.and_then(|came| came.duration_since(asked.sent.1).ok());
+            self.answers.wire_latencies.extend(on_the_wire);
+            self.answers.late += u64::from(asked.deadline.is_some_and(|deadline| now > deadline));
+            self.answers.wrong += u64::from(answer != asked.expected);
+        }
+        self.incoming.copy_within(whole..self.arrived, 0);
+        self.arrived -= whole;
+        Ok(count)
+    }
+
+    /// Ends the connection, when all requests are answered. Returns how many answers, the last perhaps only begun, came that nobody has
+    /// asked for.
+    ///
+    /// # Errors
+    /// When the server does not end it as well.
+    pub(crate) fn end(mut self) -> Result<u64> {
+        if self.is_broken {
+            // Its last bytes belong to an answer that is lost.
+            return Ok(0);
+        }
+        let mut more = self.arrived;
+        self.stream.shutdown(Shutdown::Write)?;
+        loop {
+            let read = self.stream.read(&mut self.incoming);
+            match read.context("the server does not end the connection in order")? {
+                0 => break,
+                count => more += count,
+            }
+        }
+        Ok(more.div_ceil(self.length) as u64)
+    }
+}
+
+fn message(number: u64, matrix: &[u32]) -> Vec<u8> {
+    let values = matrix.iter().flat_map(|value| value.to_le_bytes());
+    number.to_le_bytes().into_iter().chain(values).collect()
+}
+
+fn square(matrix: &[u32], rows: usize) -> Vec<u32> {
+    let mut product = vec![0_u32; rows * rows];
+    for row in 0..rows {
+        for at in 0..rows {
+            let left = matrix[row * rows + at];
+            for column in 0..rows {
+                let cell = &mut product[row * rows + column];
+                *cell = cell.wrapping_add(left.wrapping_mul(matrix[at * rows + column]));
+            }
+        }
+    }
+    product
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::time::Duration;
+
+    /// Bytes of a request, and of an answer, with one row.
+    const LENGTH: usize = 12;
+    /// So many requests under way, none of which ever comes late.
+    const GREEDY: Kind = Kind {
+        level: 3,
+        period: Duration::ZERO,
+        window: 2,
+    };
+
+    /// What came of a connection whose server makes `lie` of each of its answers, by the request's number, and ends it after one that is too
+    /// short; and how many answers came at the end that nobody has asked for.
+    fn answers(kind: Kind, until: Until, lie: fn(u64, Vec<u8>) -> Vec<u8>) -> (Answers, u64) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        let server = thread::spawn(move || {
+            let mut request = [0; LENGTH];
+            for number in 1.. {
+                if server.read_exact(&mut request).is_err() {
+                    break;
+                }
+                let value = u32::from_le_bytes(*request.last_chunk().unwrap());
+                let answer = message(number, &[value.wrapping_mul(value)]);
+                let bytes = lie(number, answer);
+                server.write_all(&bytes).unwrap();
+                if bytes.len() < LENGTH {
+                    break;
+                }
+            }
+        });
+        let mut dialogue = Dialogue::new(stream, 1).unwrap();
+        let answers = dialogue.converse(kind, until);
+        let more = dialogue.end().unwrap();
+        server.join().unwrap();
+        (answers, more)
+    }
+
+    /// How many answers are wrong, lost, and late, and what came at the end, of five requests.
+    fn of_five(lie: fn(u64, Vec<u8>) -> Vec<u8>) -> [u64; 4] {
+        let (found, more) = answers(GREEDY, Until::Sent(5), lie);
+        let expected = 5 - found.lost;
+        assert_eq!(
+            (found.latencies.len() as u64, found.in_time(), found.level),
+            (expected, expected, 3)
+        );
+        [found.wrong, found.lost, found.late, more]
+    }
+
+    #[test]
+    fn all_is_well() {
+        assert_eq!(of_five(|_, answer| answer), [0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_wrong_byte_is_a_wrong_answer() {
+        let lie = |number, mut answer: Vec<u8>| {
+            answer[LENGTH - 1] ^= u8::from(number == 3);
+            answer
+        };
+        assert_eq!(of_five(lie), [1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_nobody_has_asked_for_is_wrong() {
+        // Behind the last answer: it may come with that or when nobody reads any more.
+        let twice = |_, answer: Vec<u8>| answer.repeat(2);
+        let (found, more) = answers(GREEDY, Until::Sent(1), twice);
+        assert_eq!((found.wrong + more, found.lost, found.late), (1, 0, 0));
+        let begun = |number, mut answer: Vec<u8>| {
+            answer.extend((number == 5).then_some(0));
+            answer
+        };
+        assert_eq!(of_five(begun), [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn who_closes_early_loses_answers() {
+        let nothing = |number, answer: Vec<u8>| if number < 5 { answer } else { Vec::new() };
+        assert_eq!(of_five(nothing), [0, 1, 0, 0]);
+        let a_part = |number, mut answer: Vec<u8>| {
+            answer.truncate(if number < 5 { LENGTH } else { 7 });
+            answer
+        };
+        assert_eq!(of_five(a_part), [0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn what_comes_after_its_time_is_late() {
+        let slow = |_, answer| {
+            thread::sleep(Duration::from_millis(2));
+            answer
+        };
+        let paced = |period| Kind::new(3, period, 1);
+        let late = |kind, until| answers(kind, until, slow).0.late;
+        assert_eq!(late(paced(1), Until::Sent(3)), 3);
+        assert_eq!(late(paced(1_000_000), Until::Sent(1)), 0);
+        // Without a period: when no requests are sent any more.
+        let (found, _) = answers(paced(0), Until::Over(Duration::ZERO), slow);
+        assert_eq!((found.late, found.in_time(), found.lost), (1, 0, 0));
+        assert_eq!(late(paced(0), Until::Sent(3)), 0);
+    }
+
+    #[test]
+    fn squares() {
+        assert_eq!(square(&[3], 1), [9]);
+        assert_eq!(square(&[1, 2, 3, 4], 2), [7, 10, 15, 22]);
+    }
+
+    #[test]
+    fn a_message_is_a_number_and_a_matrix() {
+        assert_eq!(message(1, &[2]), [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
+    }
+}

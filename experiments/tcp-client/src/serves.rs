@@ -1,0 +1,92 @@
+//! Tests of the machine's program `tcp-server`, in each of its models: the same requests as in the experiments, but a fixed number of them.
+
+use crate::dialogue::{Answers, Kind, Until};
+use crate::load::{self, Crowd, Open};
+use anyhow::{Result, ensure};
+use corank_client::Tests;
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+/// Connections, one on each of so many levels.
+const CONNECTIONS: u8 = 8;
+/// Rows of a matrix.
+const ROWS: u16 = 20;
+/// Requests of a connection.
+const REQUESTS: u64 = 100;
+/// Of them under way at once: more than the server's message buffers hold.
+const WINDOW: usize = 16;
+/// Bytes of a connection's futures, kernel and process together: seed 002 has 176 and 264.
+const FUTURES: u64 = 440;
+/// How the models' names begin whose connections are coroutines and nothing else.
+const COROUTINES: &str = "KCUC";
+/// Nothing that works takes so long.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs all tests, and then lets the servers end.
+pub(crate) fn run(servers: &[(String, SocketAddrV4)]) -> Result<bool> {
+    let mut tests = Tests::default();
+    for (model, server) in servers {
+        tests.judge(&format!("{model}_answers"), answers(*server));
+        if model.starts_with(COROUTINES) {
+            tests.judge(&format!("{model}_futures"), futures(*server));
+        }
+    }
+    for (model, server) in servers {
+        tests.judge(&format!("{model}_ends"), load::end(*server));
+    }
+    Ok(tests.end())
+}
+
+/// Every request has its answer and every answer its request, to the end of the connection.
+fn answers(server: SocketAddrV4) -> Result<()> {
+    let kinds: Vec<Kind> = (0..CONNECTIONS)
+        .map(|level| Kind::new(level, 0, WINDOW))
+        .collect();
+    let mut crowd = Crowd::open(server, &kinds, ROWS)?;
+    let found = crowd.converse(Until::Sent(REQUESTS))?;
+    let surplus: u64 = crowd.end()?.iter().map(|answers| answers.wrong).sum();
+    for Answers {
+        level,
+        wrong,
+        lost,
+        latencies,
+        ..
+    } in &found
+    {
+        let right = latencies.len() as u64 - wrong;
+        ensure!(
+            (right, *wrong, *lost) == (REQUESTS, 0, 0),
+            "level {level}: {right} of {REQUESTS} answers, {wrong} wrong ones, {lost} lost ones"
+        );
+    }
+    ensure!(surplus == 0, "{surplus} answers that nobody has asked for");
+    Ok(())
+}
+
+/// Connections that wait are what their tasks' futures are, and a read that waits in the kernel without a coroutine.
+fn futures(server: SocketAddrV4) -> Result<()> {
+    let mut open = Open::default();
+    let mut another = || ensure_open(&mut open, server);
+    another()?;
+    let before = load::state(server)?;
+    (1..CONNECTIONS).try_for_each(|_| another())?;
+    let after = load::state(server)?;
+    ensure!(
+        after.coroutines <= before.coroutines,
+        "{} coroutines of the kernel with one connection, {} with {CONNECTIONS}",
+        before.coroutines,
+        after.coroutines
+    );
+    let bytes = after.futures + after.waiting_read;
+    ensure!(
+        after.futures > 0 && bytes <= FUTURES,
+        "{bytes} bytes of futures, {} of them in the kernel, instead of at most {FUTURES}",
+        after.waiting_read
+    );
+    Ok(())
+}
+
+fn ensure_open(open: &mut Open, server: SocketAddrV4) -> Result<()> {
+    ensure!(open.another(server, LIMIT), "a connection is refused");
+    Ok(())
+}
