@@ -43,7 +43,13 @@ pub enum JoinError {
 
 /// What a panic carried. Given away as a whole or shown as text, so that an error that has it goes wherever errors go.
 #[cfg(feature = "std")]
-pub struct Payload(std::boxed::Box<dyn core::any::Any + Send>);
+pub struct Payload(Carried);
+
+#[cfg(feature = "std")]
+enum Carried {
+    Panic(std::boxed::Box<dyn core::any::Any + Send>),
+    Text(&'static str),
+}
 
 // SAFETY: a shared reference to it gives no reference to what is inside, but for texts, which are `Sync`.
 #[cfg(feature = "std")]
@@ -54,24 +60,38 @@ impl Payload {
     /// That of [`std::panic::catch_unwind`].
     #[must_use]
     pub fn new(payload: std::boxed::Box<dyn core::any::Any + Send>) -> Self {
-        Self(payload)
+        Self(Carried::Panic(payload))
+    }
+
+    /// That of `panic!(text)`, of something that could not even begin. It needs no memory, so also a lack of memory can be told by it.
+    #[must_use]
+    pub const fn of_text(text: &'static str) -> Self {
+        Self(Carried::Text(text))
     }
 
     /// For [`std::panic::resume_unwind`], or to see what it is.
     #[must_use]
     pub fn into_inner(self) -> std::boxed::Box<dyn core::any::Any + Send> {
-        self.0
+        match self.0 {
+            Carried::Panic(payload) => payload,
+            Carried::Text(text) => std::boxed::Box::new(text),
+        }
     }
 
     /// The panic's message, if it had one.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
-        let text = self.0.downcast_ref::<&str>().copied();
-        text.or_else(|| {
-            self.0
-                .downcast_ref::<std::string::String>()
-                .map(|text| &**text)
-        })
+        match &self.0 {
+            Carried::Panic(payload) => {
+                let text = payload.downcast_ref::<&str>().copied();
+                text.or_else(|| {
+                    payload
+                        .downcast_ref::<std::string::String>()
+                        .map(|text| &**text)
+                })
+            }
+            Carried::Text(text) => Some(text),
+        }
     }
 }
 
@@ -163,7 +183,7 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
         }
         #[cfg(feature = "std")]
         if self.block.has(Flags::PANIC) {
-            let payload = Payload(self.scheduler().take_panic(self.block));
+            let payload = Payload::new(self.scheduler().take_panic(self.block));
             return Some(Err(JoinError::Panicked(payload)));
         }
         Some(Err(JoinError::Cancelled))

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::hint::black_box;
+use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -29,6 +31,11 @@ static POOL: LazyLock<Arc<pool::Pool<Runnable>>> = LazyLock::new(|| {
     })
 });
 
+/// Memory that a call takes at most besides what it was given: its job, a place in the queue, a thread's name and handles.
+const ROOM: usize = 16 * 1024;
+
+const NO_MEMORY: &str = "there is no memory for a blocking call";
+
 /// Runs `work` on a thread for blocking calls, so that it keeps no worker from other coroutines. Await the result, as that of a coroutine.
 ///
 /// There are up to 500 such threads in a process, for all runtimes ([`limit_blocking_threads`] says otherwise). When all are busy, the most
@@ -36,7 +43,8 @@ static POOL: LazyLock<Arc<pool::Pool<Runnable>>> = LazyLock::new(|| {
 /// this. Outside of coroutines, that is [`Priority::DEFAULT`].
 ///
 /// The call can be cancelled until it has begun: by dropping the future. After that it runs to its end, and nobody is told. If there is no
-/// thread and none can be started, the result is [`JoinError::Panicked`], with a message that says so.
+/// thread and none can be started, or there is no memory for the call, the result is [`JoinError::Panicked`], with a message that says so. The memory is asked for
+/// before anything is done: only if other threads of the process take the last of it in the meantime, the process ends, as everywhere in Rust.
 ///
 /// ```
 /// # let runtime = corank_linux::Runtime::new()?;
@@ -52,6 +60,9 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
+    if !has_memory_for(size_of::<F>().max(size_of::<T>()) + ROOM) {
+        return Blocking(Call::Refused(Some(Payload::of_text(NO_MEMORY))));
+    }
     #[cfg(feature = "tracing")]
     let work = {
         let span = tracing::Span::current();
@@ -73,6 +84,26 @@ where
             Call::Refused(Some(Payload::new(Box::new(message))))
         }
     })
+}
+
+/// Whether an allocation of so many bytes would succeed now. What is asked for afterwards comes from the standard library and from `async-task`, which end the process
+/// where there is none.
+fn has_memory_for(bytes: usize) -> bool {
+    let mut room: Vec<u8> = Vec::new();
+    let granted = room.try_reserve_exact(bytes).is_ok();
+    // Or the compiler sees that nobody needs it, and leaves the question out.
+    black_box(&mut room);
+    granted
+}
+
+/// As an error of input and output, which needs no memory if there was none.
+pub(crate) fn into_io(error: JoinError) -> io::Error {
+    match &error {
+        JoinError::Panicked(payload) if payload.message() == Some(NO_MEMORY) => {
+            io::ErrorKind::OutOfMemory.into()
+        }
+        _ => io::Error::other(error),
+    }
 }
 
 /// From now on at most so many threads of this process are for blocking calls; otherwise 500.
@@ -151,9 +182,12 @@ struct Following {
 }
 
 impl Following {
-    /// `None` outside of coroutines.
+    /// `None` outside of coroutines; and without memory: then the call waits on the level that it has.
     fn new(number: u64, priority: Priority) -> Option<Pin<Box<Self>>> {
         let place = Shared::here()?;
+        if !has_memory_for(size_of::<Self>()) {
+            return None;
+        }
         // SAFETY: `follow` takes the pool's lock, under which nothing of the executor is called, and nothing else.
         let follower = unsafe { Follower::new(place, follow) };
         Some(Box::pin(Self {

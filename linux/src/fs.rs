@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::blocking::{Blocking, spawn_blocking};
+use crate::blocking::{Blocking, into_io, spawn_blocking};
 
 mod directory;
 mod file;
@@ -47,7 +47,7 @@ where
     T: Send + 'static,
     F: FnOnce() -> io::Result<T> + Send + 'static,
 {
-    spawn_blocking(work).await.map_err(io::Error::other)?
+    spawn_blocking(work).await.map_err(into_io)?
 }
 
 /// An operation under way.
@@ -55,7 +55,7 @@ type Operation<T> = Blocking<io::Result<T>>;
 
 fn poll_operation<T>(operation: &mut Operation<T>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
     let result = Pin::new(operation).poll(cx);
-    result.map(|result| result.map_err(io::Error::other)?)
+    result.map(|result| result.map_err(into_io)?)
 }
 
 macro_rules! functions {

@@ -38,9 +38,10 @@
 //! - **Blocked workers.** A worker that is held up inside one poll is named, with the coroutine, the time and what waits, to whoever asks
 //!   with [`Builder::on_blocked`].
 //! - **Failure.** A panic ends its coroutine, whose handle says so. Exhausted memory and a full table are errors of `spawn`; exhausted descriptors
-//!   are errors of whoever asked for one, and exhausted memory is one of whoever registers a descriptor, or waits for one for which others wait. Whatever is
+//!   are errors of whoever asked for one, and exhausted memory is one of whoever registers a descriptor, or waits for one for which others wait, or has a [blocking call](spawn_blocking) or
+//!   an operation on a file to be done. Whatever is
 //!   there already goes on without memory: polls, wakes, timers, I/O, locks, joins. Only what the standard library allocates for us ends the process instead, as it does
-//!   everywhere in Rust: starting a runtime, [`spawn_blocking`], names to be resolved, child processes, signals.
+//!   everywhere in Rust: starting a runtime, names to be resolved, child processes, signals.
 //!
 //! # Features
 //! - `macros` (default): [`main`] and [`test`].

@@ -211,7 +211,7 @@ impl Runtime {
                     if let Some((participant, published)) = domain
                         && let Ok(worker) = participant.worker(published)
                     {
-                        return worker::serve(&shared, &worker);
+                        return worker::serve(&shared, &*worker);
                     }
                     worker::serve(&shared, &Relaxed);
                 })?;

@@ -10,13 +10,16 @@ mod failing;
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream as Blocking;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use corank_linux::fs::File;
 use corank_linux::net::UnixStream;
 use corank_linux::sync::{Event, Mutex, Shared};
 use corank_linux::time::{Elapsed, sleep, sleep_until, timeout};
-use corank_linux::{Async, Builder, Priority, Runtime, SpawnError, at, spawn, yield_now};
+use corank_linux::{
+    Async, Builder, JoinError, Priority, Runtime, SpawnError, at, spawn, spawn_blocking, yield_now,
+};
 use failing::{LIVE, Scarcity, with_memory_for};
 use futures::{AsyncReadExt, AsyncWriteExt};
 
@@ -93,6 +96,59 @@ fn a_spawn_fails_at_each_allocation() {
             }
         }
         panic!("a spawn has few allocations");
+    });
+}
+
+/// Whether the pool has threads already or not: without memory a call is refused and leaves nothing, and later ones are done.
+#[test]
+fn a_blocking_call_is_refused_without_memory() {
+    runtime().block_on(async {
+        let file = File::open("/proc/self/status").await.unwrap();
+        for _ in 0..2 {
+            let before = LIVE.get();
+            let (tell, told) = mpsc::channel::<()>();
+            let scarcity = Scarcity::of(0);
+            let refused = spawn_blocking(move || drop(tell)).await;
+            drop(scarcity);
+            let Err(JoinError::Panicked(payload)) = refused else {
+                panic!("it was done");
+            };
+            let said = payload.message();
+            assert_eq!(said, Some("there is no memory for a blocking call"));
+            drop(payload);
+            // What it was given is gone.
+            assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+            drop(told);
+            assert_eq!(LIVE.get(), before, "something is left");
+            assert_eq!(spawn_blocking(|| 5).await.unwrap(), 5);
+        }
+        // So are operations on files that go to threads.
+        let scarcity = Scarcity::of(0);
+        let refused = file.metadata().await.map(drop).unwrap_err();
+        drop(scarcity);
+        assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
+        assert!(file.metadata().await.is_ok());
+    });
+}
+
+/// One that waits for a thread while memory ends is done; its caller's level is not followed then.
+#[test]
+fn a_blocking_call_that_waits_goes_on_without_memory() {
+    runtime().block_on(async {
+        let (end, ended) = mpsc::channel::<()>();
+        let call = spawn_blocking(move || ended.recv().is_err());
+        let waits = async {
+            let scarcity = Scarcity::of(0);
+            let said = call.await;
+            drop(scarcity);
+            said
+        };
+        let ends = async move {
+            yield_now().await;
+            drop(end);
+        };
+        let (said, ()) = futures::join!(waits, ends);
+        assert!(said.unwrap());
     });
 }
 

@@ -45,7 +45,7 @@ enum Command {
     /// The coroutine frames in a firmware: their sizes, and whether they fit
     Frames(corank_frames::Options),
     /// Writes target/report/index.html from the results of the last runs
-    Report,
+    Report(report::Options),
 }
 
 fn main() -> ExitCode {
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         Command::Os(options) => os::run(&options),
         Command::OsLayout => os::layout::run(),
         Command::Frames(options) => corank_frames::run(&options).map(|()| ExitCode::SUCCESS),
-        Command::Report => report::run(),
+        Command::Report(options) => report::run(&options),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

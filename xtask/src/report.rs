@@ -1,30 +1,72 @@
-//! `cargo xtask report`: one page from the results of the last runs.
+//! `cargo xtask report`: one page from the results of the last runs, and what the documentation says of them.
 
 use crate::experiment::Name;
 use crate::repository;
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use corank_report::document::Document;
+use corank_report::documentation;
 use corank_report::page;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// What `cargo xtask report` takes.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Writes the figures of full runs into the documentation as well
+    #[arg(long)]
+    docs: bool,
+}
+
 /// Writes the page and says where it is.
-pub(crate) fn run() -> Result<ExitCode> {
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let file = write()?;
     println!("report: {}", file.display());
+    if options.docs {
+        write_documentation()?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Every result that is there.
+fn documents() -> Result<Vec<Document>> {
+    let files = Name::value_variants()
+        .iter()
+        .map(|name| repository::data_folder().join(format!("{}.json", name.text())));
+    files
+        .filter(|file| file.exists())
+        .map(|file| Document::load(&file))
+        .collect()
+}
+
+/// Writes what the documentation says of each result of a full run, and which pages it has changed.
+fn write_documentation() -> Result<()> {
+    for document in documents()? {
+        if document.quick() {
+            println!(
+                "{}: a quick run, of which the documentation says nothing",
+                document.experiment
+            );
+            continue;
+        }
+        for passage in documentation::passages(&document)? {
+            let file = repository::path(passage.page);
+            let before = std::fs::read_to_string(&file)
+                .with_context(|| format!("can't read {}", file.display()))?;
+            let after = passage
+                .write_into(&before)
+                .with_context(|| format!("can't change {}", file.display()))?;
+            std::fs::write(&file, after)
+                .with_context(|| format!("can't write {}", file.display()))?;
+            println!("{}: {}", document.experiment, passage.page);
+        }
+    }
+    Ok(())
 }
 
 /// Writes the page from every result that is there, and beside it each figure as a file.
 pub(crate) fn write() -> Result<PathBuf> {
-    let mut documents = Vec::new();
-    for name in Name::value_variants() {
-        let file = repository::data_folder().join(format!("{}.json", name.text()));
-        if file.exists() {
-            documents.push(Document::load(&file)?);
-        }
-    }
+    let documents = documents()?;
     if documents.is_empty() {
         bail!("there are no results yet; `cargo xtask run` or `cargo xtask experiment` makes some");
     }

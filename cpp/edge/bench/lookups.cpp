@@ -141,7 +141,7 @@ void tree_lookups(size_t bytes) {
     co_return in.find(key);
   };
   for (const size_t width : widths()) {
-    models.push_back({"coroutine", [&, width] { all.interleaved(no_prefetch, width); }, width});
+    if (without_prefetch(width)) models.push_back({"coroutine", [&, width] { all.interleaved(no_prefetch, width); }, width});
     models.push_back({"coroutine-prefetch", [&, width] { in.multi_get(all.keys, all.values.begin(), {.width = width}); }, width});
     models.push_back({"protothreads", [&, width] { protothreads(in, all, width, cold); }, width});
     models.push_back({"hand-interleaved", [&, width] { by_hand(in, all, width, cold); }, width});

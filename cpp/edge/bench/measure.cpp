@@ -28,7 +28,7 @@ std::vector<size_t> sizes() {
   const corank::memory_profile& memory = corank::machine_memory();
   const size_t first = memory.first_cache, second = memory.second_cache, last = memory.last_cache;
   std::vector<size_t> all = chosen.quick ? std::vector<size_t>{first / 4, second / 2, last / 2, 8 * last}
-                                         : std::vector<size_t>{first / 4, first, second / 2, 4 * second, last / 2, last, 2 * last, 4 * last, 8 * last};
+                                         : std::vector<size_t>{first / 4, first, second / 2, 4 * second, last / 2, last, 2 * last, 8 * last};
   const size_t most = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 10;
   for (size_t& each : all) each = std::min(each, most);
   std::sort(all.begin(), all.end());
@@ -40,6 +40,8 @@ std::vector<size_t> widths() {
   if (!chosen.widths.empty()) return chosen.widths;
   return chosen.quick ? std::vector<size_t>{8, 32} : std::vector<size_t>{2, 4, 8, 16, 32};
 }
+
+bool without_prefetch(size_t width) { return !chosen.widths.empty() || (width != 4 && width != 16); }
 
 namespace {
 

@@ -35,7 +35,7 @@ struct options {
   bool quick = false;
   // Passes that are kept, after one that is not; fewer, but three at least, where all models at a point take longer than so many seconds.
   int runs = 10;
-  double seconds = 3;
+  double seconds = 1.5;
   std::string compiler = "unknown";
   // Only these, if any are named.
   std::vector<std::string> algorithms;
@@ -52,6 +52,8 @@ bool wanted(const std::vector<std::string>& names, const std::string& name);
 std::vector<size_t> sizes();
 // Numbers of strands.
 std::vector<size_t> widths();
+// Whether to measure so many coroutines that don't ask for memory: from one number to the next one of `widths` they differ by little.
+bool without_prefetch(size_t width);
 
 // Runs each model as often, in turn, and prints a row for each time: nanoseconds of a pass. `result` says what came of the last pass, and wipes it. The first model is the
 // sequential one, the second one `auto`; if another one's result is not the same the program ends with an error.
@@ -62,6 +64,20 @@ std::vector<uint32_t> scattered(size_t count);
 
 // Puts something into a sum so that its place counts.
 inline uint64_t mix(uint64_t sum, uint64_t value) { return (sum ^ value) * 0x9e3779b97f4a7c15 + (sum >> 29); }
+
+// Something that depends on each of the results and on its place. Not one product after the other, which would take longer than the models.
+template <class Results, class Number>
+uint64_t mix_all(Results& results, Number number) {
+  constexpr size_t chains = 8;
+  uint64_t sums[chains] = {};
+  size_t at = 0;
+  for (; at + chains <= results.size(); at += chains)
+    for (size_t each = 0; each < chains; ++each) sums[each] = mix(sums[each], number(results[at + each]));
+  for (; at < results.size(); ++at) sums[0] = mix(sums[0], number(results[at]));
+  uint64_t sum = 0;
+  for (const uint64_t each : sums) sum = mix(sum, each);
+  return sum;
+}
 
 // A second thread that waits for work.
 class second_thread {

@@ -188,9 +188,7 @@ struct models {
 // Something that depends on every result, which is wiped.
 template <class Results>
 uint64_t result_of(Results& results) {
-  uint64_t sum = 0;
-  for (auto& each : results) sum = mix(sum, static_cast<uint64_t>(static_cast<int64_t>(std::exchange(each, {}) * 1024)));
-  return sum;
+  return mix_all(results, [](auto& each) { return static_cast<uint64_t>(static_cast<int64_t>(std::exchange(each, {}) * 1024)); });
 }
 
 template <template <class> class Algorithm, class T>
@@ -209,7 +207,7 @@ void measure(size_t bytes, size_t columns, const std::string& layout) {
       {"threads-2", [&] { run.threads(other); }},
   };
   for (const size_t width : widths()) {
-    all.push_back({"coroutine", [&, width] { run.template coroutine<false>({.width = width}); }, width});
+    if (without_prefetch(width)) all.push_back({"coroutine", [&, width] { run.template coroutine<false>({.width = width}); }, width});
     all.push_back({"coroutine-prefetch", [&, width] { run.template coroutine<true>({.width = width}); }, width});
     all.push_back({"protothreads", [&, width] { run.protothreads(width); }, width});
     all.push_back({"hand-interleaved", [&, width] { run.by_hand(width); }, width});

@@ -148,7 +148,7 @@ void scan(size_t bytes, const std::string& layout) {
       {"threads-2", [&] { sum = run.threads(other); }},
   };
   for (const size_t width : widths()) {
-    all.push_back({"coroutine", [&, width] { sum = run.template coroutine<false>(width); }, width});
+    if (without_prefetch(width)) all.push_back({"coroutine", [&, width] { sum = run.template coroutine<false>(width); }, width});
     all.push_back({"coroutine-prefetch", [&, width] { sum = run.template coroutine<true>(width); }, width});
     all.push_back({"protothreads", [&, width] { sum = run.protothreads(width); }, width});
     all.push_back({"hand-interleaved", [&, width] { sum = run.by_hand(width); }, width});

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::processors::{self, Processors};
-use crate::takes::Take;
+use corank_takes::Take;
 
 /// Bytes of a request: its number.
 pub(crate) const REQUEST: usize = 4;

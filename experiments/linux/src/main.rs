@@ -4,7 +4,7 @@
 //! other things to do. One line per figure: `@row {json}`.
 //!
 //! Requests come in short *takes*, each to a server that has just been started. The half of a model's takes counts in which its threads
-//! and the client were held up least by other programs (see [`takes`]).
+//! and the client were held up least by other programs (see [`takes`] and [`processors::lost`]).
 //!
 //! - `two-class`: 99.5 % of the requests take 10 µs and are urgent (level 0); 0.5 % take 5 ms (level 1).
 //! - `eight-levels`: the same mixture of lengths on each of eight levels.
@@ -16,8 +16,8 @@ mod load;
 mod models;
 mod operations;
 mod processors;
-mod takes;
 
+use corank_takes::{self as takes, Take};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,6 @@ use clap::{Parser, ValueEnum};
 use load::{Load, Mixture, Pace, Shape};
 use processors::Processors;
 use serde_json::{Map, Value, json};
-use takes::Take;
 
 /// Urgent requests in one Linux process, beside other runtimes.
 #[derive(Parser)]

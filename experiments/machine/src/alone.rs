@@ -112,7 +112,7 @@ pub(crate) fn run(part: &Part, kind: Kind) -> Result<()> {
     };
     let published = participant.publish()?;
     let worker = participant.worker(published)?;
-    yields(kind, Config::new().publish_to(published), &worker)
+    yields(kind, Config::new().publish_to(published), &*worker)
 }
 
 fn yields(kind: Kind, config: Config, view: &impl SystemView) -> Result<()> {

@@ -1,18 +1,17 @@
 //! A bulk process: several threads that work as much as they can.
 
 use crate::Part;
+use crate::meter::{Meter, Schedule, Share};
 use crate::urgent::View;
 use crate::work::{self, BULK};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use corank::yield_now;
 use corank_domain::Participant;
 use std::io::BufRead;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{OnceLock, mpsc};
 use std::thread;
-use std::time::Instant;
 
-/// Chunks of all threads.
-static DONE: AtomicU64 = AtomicU64::new(0);
+static SCHEDULE: OnceLock<Schedule> = OnceLock::new();
 
 pub(crate) fn run(part: &Part) -> Result<()> {
     part.prepare()?;
@@ -20,33 +19,54 @@ pub(crate) fn run(part: &Part) -> Result<()> {
         rustix::process::nice(19)?;
     }
     let participant = part.join("bulk", true)?;
+    let (sender, receiver) = mpsc::channel();
     for _ in 0..part.threads {
-        let (participant, rounds) = (participant.clone(), part.rounds);
-        thread::spawn(move || work(participant.as_ref(), rounds).expect("a worker"));
+        let (participant, rounds, sender) = (participant.clone(), part.rounds, sender.clone());
+        thread::spawn(move || work(participant.as_ref(), rounds, sender).expect("a worker"));
     }
     println!("ready");
-    let mut began = None;
-    for line in std::io::stdin().lock().lines() {
-        let done = DONE.load(Ordering::Relaxed);
-        match (line?.as_str(), began) {
-            ("start", _) => began = Some((Instant::now(), done)),
-            (_, Some((since, before))) => {
-                println!("{}", (done - before) as f64 / since.elapsed().as_secs_f64());
-                break;
-            }
-            _ => break,
+    let mut lines = std::io::stdin().lock().lines();
+    let Some(line) = lines.next() else {
+        return Ok(());
+    };
+    let schedule: Schedule = line?.parse()?;
+    let _ = SCHEDULE.set(schedule);
+    let mut shares = vec![Share::default(); schedule.takes];
+    for _ in 0..part.threads {
+        let of_thread = receiver.recv().context("a thread has ended")?;
+        for (share, of_thread) in shares.iter_mut().zip(&of_thread) {
+            share.add(of_thread);
         }
     }
+    for share in &shares {
+        println!("{share}");
+    }
+    // The threads go on, beside jobs that are late, until the conductor has heard all.
+    lines.next();
     Ok(())
 }
 
 /// A thread's work, until the process ends.
-fn work(participant: Option<&Participant>, rounds: u64) -> Result<()> {
+fn work(
+    participant: Option<&Participant>,
+    rounds: u64,
+    shares: mpsc::Sender<Vec<Share>>,
+) -> Result<()> {
     let (executor, view) = View::new(participant)?;
     executor.spawn(BULK, async move {
+        let mut meter = None;
+        let mut has_told = false;
         loop {
             work::rounds(rounds);
-            DONE.fetch_add(1, Ordering::Relaxed);
+            if let Some(schedule) = SCHEDULE.get().filter(|_| !has_told) {
+                let own: &mut Meter = meter.get_or_insert_with(|| Meter::new(*schedule));
+                own.note(1);
+                has_told = own.has_ended();
+            }
+            if has_told && let Some(meter) = meter.take() {
+                // Nobody listens any more if the process ends.
+                let _ = shares.send(meter.shares());
+            }
             yield_now().await;
         }
     })?;

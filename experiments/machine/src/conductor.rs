@@ -1,10 +1,12 @@
 //! Starts the processes of each measurement, and gathers what they say.
 
 use crate::cgroup::Groups;
+use crate::meter::{self, Schedule, Share, TAKE};
 use crate::work::{self, PERIOD};
 use crate::{Model, Options, alone, own_folder, this_program};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use corank_takes::{self as takes, Take};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -19,15 +21,28 @@ const PROCESSORS: usize = 2;
 const BULK_PROCESSES: usize = 2;
 /// Until everybody has met everybody and Linux has spread the threads.
 const SETTLE: Duration = Duration::from_millis(500);
+/// Until everybody has been told when the takes are.
+const LEAD: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    // Once: the count is the same on every run.
-    alone::count(0)?;
-    if options.alone {
+    let (runs, takes) = if options.quick { (3, 16) } else { (5, 66) };
+    if options.parts {
+        println!("--alone");
+        (0..runs).for_each(|run| println!("--run {run}"));
         return Ok(());
     }
+    if options.run.is_none() {
+        // Once: the count is the same on every run.
+        alone::count(0)?;
+        if options.alone {
+            return Ok(());
+        }
+    }
     pin()?;
-    let (runs, seconds) = if options.quick { (3, 1) } else { (5, 4) };
+    let runs = match options.run {
+        Some(run) => run..run + 1,
+        None => 0..runs,
+    };
     let models = match options.models.as_slice() {
         [] => Model::value_variants().to_vec(),
         models => models.to_vec(),
@@ -43,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         );
     }
     let rounds = work::calibrate();
-    for run in 0..runs {
+    for run in runs {
         for &bulk in &threads {
             for &model in &models {
                 let groups = match (model, &groups) {
@@ -58,10 +73,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                     rounds,
                     groups,
                 };
-                let figures = measurement
-                    .measure(Duration::from_secs(seconds))
+                let takes = measurement
+                    .measure(takes)
                     .with_context(|| format!("{} with {bulk} bulk threads", model.name()))?;
-                measurement.print(run, &figures);
+                measurement.report(run, takes);
             }
         }
     }
@@ -91,51 +106,30 @@ struct Measurement<'a> {
     groups: Option<&'a Groups>,
 }
 
-/// What one measurement gave.
-struct Figures {
-    /// Microseconds.
-    p50: f64,
-    p99: f64,
-    p999: f64,
-    /// Bulk chunks per second.
-    throughput: f64,
-}
-
 impl Measurement<'_> {
-    fn measure(&self, duration: Duration) -> Result<Figures> {
+    fn measure(&self, takes: usize) -> Result<Vec<Take>> {
         let root = own_folder()?;
-        let mut bulk: Vec<Process> = (0..BULK_PROCESSES)
+        let mut processes: Vec<Process> = (0..BULK_PROCESSES)
             .map(|_| self.start("bulk", root.path(), self.bulk / BULK_PROCESSES))
             .collect::<Result<_>>()?;
-        let mut urgent = self.start("urgent", root.path(), 1)?;
+        processes.push(self.start("urgent", root.path(), 1)?);
         thread::sleep(SETTLE);
-        let mut all: Vec<&mut Process> = bulk.iter_mut().chain([&mut urgent]).collect();
-        for word in ["start", "stop"] {
-            for process in &mut all {
-                process.say(word)?;
-            }
-            if word == "start" {
-                thread::sleep(duration);
-            }
-        }
-        let latencies = urgent.hear()?;
-        let latencies: Vec<f64> = latencies
-            .split(' ')
-            .map(str::parse)
-            .collect::<Result<_, _>>()?;
-        let [p50, p99, p999] = latencies[..] else {
-            anyhow::bail!("the urgent process said {latencies:?}");
+        let schedule = Schedule {
+            begin: meter::now() + LEAD.as_nanos() as u64,
+            takes,
         };
-        let mut throughput = 0.0;
-        for process in &mut bulk {
-            throughput += process.hear()?.parse::<f64>()?;
+        for process in &mut processes {
+            process.say(&schedule.to_string())?;
         }
-        Ok(Figures {
-            p50,
-            p99,
-            p999,
-            throughput,
-        })
+        thread::sleep(LEAD + TAKE * takes as u32);
+        let mut shares = vec![Share::default(); takes];
+        // The urgent process has ended its last job when it tells, the others go on.
+        for process in processes.iter_mut().rev() {
+            for share in &mut shares {
+                share.add(&process.hear()?.parse()?);
+            }
+        }
+        Ok(shares.into_iter().map(take).collect())
     }
 
     fn start(&self, role: &str, root: &Path, threads: usize) -> Result<Process> {
@@ -173,14 +167,46 @@ impl Measurement<'_> {
         Ok(process)
     }
 
-    fn print(&self, run: u32, figures: &Figures) {
+    fn report(&self, run: u32, takes: Vec<Take>) {
+        let all = takes::latencies(&takes, 0);
+        let (kept, dropped) = takes::halves(takes);
+        let latencies = takes::latencies(&kept, 0);
+        let chunks: usize = kept.iter().map(|take| take.served[0]).sum();
+        let throughput = chunks as f64 / (TAKE.as_secs_f64() * kept.len() as f64);
+        let lost = |takes| Some(100.0 * takes::lost(takes, TAKE) / PROCESSORS as f64);
         let rows = [
-            ("urgent", "latency-p50", figures.p50, "us"),
-            ("urgent", "latency-p99", figures.p99, "us"),
-            ("urgent", "latency-p999", figures.p999, "us"),
-            ("bulk", "throughput", figures.throughput, "chunks/s"),
+            (
+                "urgent",
+                "latency-p50",
+                takes::quantile(&latencies, 0.5),
+                "us",
+            ),
+            (
+                "urgent",
+                "latency-p99",
+                takes::quantile(&latencies, 0.99),
+                "us",
+            ),
+            (
+                "urgent",
+                "latency-p999",
+                takes::quantile(&latencies, 0.999),
+                "us",
+            ),
+            (
+                "urgent",
+                "latency-p99-of-all-takes",
+                takes::quantile(&all, 0.99),
+                "us",
+            ),
+            ("bulk", "throughput", Some(throughput), "chunks/s"),
+            ("all", "lost-kept", lost(&kept), "%"),
+            ("all", "lost-dropped", lost(&dropped), "%"),
         ];
         for (role, metric, value, unit) in rows {
+            let Some(value) = value else {
+                continue;
+            };
             let mut row = json!({
                 "experiment": "linux-machine", "model": self.model.name(), "role": role,
                 "bulk": self.bulk, "metric": metric, "unit": unit, "value": value, "run": run,
@@ -191,6 +217,17 @@ impl Measurement<'_> {
             }
             println!("@row {row}");
         }
+    }
+}
+
+/// What all processes did in one take. Of the processors that time is lost which none of them had: others had it, or nobody while a
+/// processor changed hands.
+fn take(share: Share) -> Take {
+    let time = TAKE * PROCESSORS as u32;
+    Take {
+        lost: time.saturating_sub(Duration::from_nanos(share.used)),
+        latencies: vec![share.latencies],
+        served: vec![share.chunks as usize],
     }
 }
 

@@ -1,6 +1,6 @@
 //! Experiment `linux-machine`: an urgent process, 200 µs of work each millisecond, beside bulk processes, on two processors.
 //!
-//! The models are measured in turn, run after run. Every process is a program of its own (this one, started again), without privileges,
+//! The models are measured in turn, run after run, each in short takes, of which the half counts that lost least (see [`corank_takes`] and [`meter`]). Every process is a program of its own (this one, started again), without privileges,
 //! and runs its work as coroutines of 20 µs per poll; the models differ in what the processes know of each other and in what Linux knows.
 //! One line per figure: `@row {json}`.
 //!
@@ -15,6 +15,7 @@ mod alone;
 mod bulk;
 mod cgroup;
 mod conductor;
+mod meter;
 mod urgent;
 mod work;
 
@@ -34,6 +35,12 @@ struct Options {
     /// Only the instructions of a yield
     #[arg(long)]
     alone: bool,
+    /// Only this run, counted from 0, without the instructions of a yield
+    #[arg(long, conflicts_with = "alone")]
+    run: Option<u32>,
+    /// Print the arguments of each part of the measurement, a line for each, and end
+    #[arg(long)]
+    parts: bool,
     /// Only these numbers of bulk threads
     #[arg(long, value_delimiter = ',')]
     bulk: Vec<usize>,

@@ -1,18 +1,20 @@
 //! The urgent process: a job each millisecond, whose latency is the time from when it was due to its end.
 
 use crate::Part;
+use crate::meter::{self, Meter, Schedule};
 use crate::work::{self, JOB, PERIOD, URGENT};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result};
 use corank::{Config, Executor, Published, Step, yield_now};
 use corank_domain::{Participant, Worker};
 use std::io::BufRead;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::Pin;
+use std::sync::OnceLock;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A domain, or none.
 pub(crate) struct View {
-    worker: Option<Worker>,
+    worker: Option<Pin<Box<Worker>>>,
 }
 
 impl View {
@@ -32,7 +34,7 @@ impl View {
         let Some(worker) = &self.worker else {
             return executor.step() == Step::Ran;
         };
-        match executor.step_under(worker) {
+        match executor.step_under(&**worker) {
             Step::Ran => true,
             Step::Elsewhere => {
                 worker.step_aside(Duration::from_millis(100));
@@ -46,30 +48,27 @@ impl View {
     }
 }
 
-static MEASURES: AtomicBool = AtomicBool::new(false);
-static ENDS: AtomicBool = AtomicBool::new(false);
+static SCHEDULE: OnceLock<Schedule> = OnceLock::new();
 
 pub(crate) fn run(part: &Part) -> Result<()> {
     part.prepare()?;
     let participant = part.join("urgent", false)?;
     println!("ready");
-    thread::spawn(|| {
-        for line in std::io::stdin().lock().lines() {
-            match line.as_deref() {
-                Ok("start") => MEASURES.store(true, Ordering::Relaxed),
-                _ => break,
-            }
+    thread::spawn(|| -> Result<()> {
+        if let Some(line) = std::io::stdin().lock().lines().next() {
+            let _ = SCHEDULE.set(line?.parse()?);
         }
-        ENDS.store(true, Ordering::Relaxed);
+        Ok(())
     });
     let (executor, view) = View::new(participant.as_ref())?;
-    let mut latencies: Vec<Duration> = Vec::new();
-    let mut due = Instant::now();
+    let mut meter: Option<Meter> = None;
+    let mut due = meter::now();
     let rounds = part.rounds;
-    while !ENDS.load(Ordering::Relaxed) {
-        due += PERIOD;
-        if let Some(early) = due.checked_duration_since(Instant::now()) {
-            thread::sleep(early);
+    // Until the last job that was due in time has ended.
+    while SCHEDULE.get().is_none_or(|schedule| due < schedule.end()) {
+        due += PERIOD.as_nanos() as u64;
+        if let Some(early) = due.checked_sub(meter::now()) {
+            thread::sleep(Duration::from_nanos(early));
         }
         executor.spawn(URGENT, async move {
             for _ in 0..JOB {
@@ -78,16 +77,15 @@ pub(crate) fn run(part: &Part) -> Result<()> {
             }
         })?;
         while view.run(&executor) {}
-        if MEASURES.load(Ordering::Relaxed) {
-            latencies.push(due.elapsed());
+        if let Some(schedule) = SCHEDULE.get() {
+            let meter = meter.get_or_insert_with(|| Meter::new(*schedule));
+            meter.note(0);
+            meter.note_job(due, Duration::from_nanos(meter::now() - due));
         }
     }
-    ensure!(!latencies.is_empty(), "it was not told to start");
-    latencies.sort_unstable();
-    let at = |share: usize| {
-        let index = (latencies.len() * share / 1000).min(latencies.len() - 1);
-        latencies[index].as_nanos() as f64 / 1000.0
-    };
-    println!("{} {} {}", at(500), at(990), at(999));
+    let meter = meter.context("it was not told when the takes are")?;
+    for share in meter.shares() {
+        println!("{share}");
+    }
     Ok(())
 }

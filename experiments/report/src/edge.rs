@@ -1,9 +1,13 @@
 //! Experiment `edge`: the interleaver's algorithms, in factors of the sequential code's speed.
 
+mod documentation;
 mod figures;
 mod results;
 mod verdicts;
 
+pub(crate) use documentation::passages;
+#[cfg(test)]
+pub(crate) use documentation::{FASTEST, PAGE};
 pub(crate) use figures::figures;
 pub(crate) use verdicts::verdicts;
 

@@ -2,11 +2,12 @@
 
 use crate::chart::{Axis, Chart, Dot, Series};
 use crate::document::Document;
+use crate::documentation::{self, Passage};
 use crate::heat_map::HeatMap;
 use crate::row::Row;
 use crate::table::{Table, figure};
 use crate::verdict::Verdict;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 pub(crate) const ABOUT: &str = "S sensors have sent M measurements of F bins each, which their support vector machines judge: one after the other, and interleaved by \
     coroutines. The models run in turn, each from emptied caches. Rows in order lie behind each other in memory; scattered ones where slots were free. \
@@ -259,6 +260,54 @@ fn values(pairs: &[&Pair], of: impl Fn(&Point) -> f64) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
     values.dedup();
     values
+}
+
+/// The page about the gateway.
+pub(crate) const PAGE: &str = "docs/gateway.md";
+
+/// Whether a line of its table is about a point.
+type Wanted<'a> = &'a dyn Fn(&Point) -> bool;
+
+/// What that page says of the results.
+pub(crate) fn passages(document: &Document) -> Result<Vec<Passage>> {
+    let mut table = Table::new(
+        "Times as fast as sequential, processor time, over all points",
+        &["rows", "clang", "GCC"],
+    );
+    let pairs = pairs(document, PROCESSOR_TIME);
+    let range = |compiler: &str, wanted: Wanted| {
+        let gains = || {
+            (pairs.iter())
+                .filter(|pair| pair.at.compiler == compiler && wanted(&pair.at))
+                .map(Pair::gain)
+        };
+        let least = gains().reduce(f64::min)?;
+        let most = gains().reduce(f64::max)?;
+        Some(format!("{} to {}", figure(least), figure(most)))
+    };
+    let rows = |at: &Point| at.sensors * at.measurements;
+    let kinds: [(&str, Wanted); 3] = [
+        ("scattered, 300 rows and more (S x M)", &|at| {
+            at.layout == "scattered" && rows(at) >= 300.0
+        }),
+        ("scattered, 100 rows", &|at| {
+            at.layout == "scattered" && rows(at) < 300.0
+        }),
+        ("in order", &|at| at.layout == "ordered"),
+    ];
+    for (name, wanted) in kinds {
+        let mut line = vec![name.to_string()];
+        for compiler in ["clang", "gcc"] {
+            let shown = range(compiler, wanted);
+            line.push(shown.with_context(|| format!("{name} was not measured with {compiler}"))?);
+        }
+        table.push(line);
+    }
+    Ok(vec![Passage {
+        page: PAGE,
+        name: "gateway",
+        text: documentation::lines(document, &[table])?,
+    }])
 }
 
 /// The targets of `gateway`: ratios of the coroutines' medians to the sequential ones.

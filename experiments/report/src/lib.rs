@@ -2,12 +2,14 @@
 //!
 //! Nothing here measures anything. An experiment prints one line per run ([`row::Sample`]), the samples of one measured point
 //! become a [`row::Row`], the rows of one run a [`document::Document`]. [`compare`] sets rows beside each other and beside the
-//! figures of the [`papers`]; [`verdict`] says which of the project's targets they meet; [`page`] makes one HTML file of it all.
+//! figures of the [`papers`]; [`verdict`] says which of the project's targets they meet; [`page`] makes one HTML file of it all,
+//! [`documentation`] what the repository's own pages say of it.
 #![forbid(unsafe_code)]
 
 pub mod chart;
 pub mod compare;
 pub mod document;
+pub mod documentation;
 mod edge;
 mod firmware;
 mod gateway;

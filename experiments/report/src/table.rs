@@ -1,4 +1,4 @@
-//! Tables: aligned text for the terminal, HTML for the page.
+//! Tables: aligned text for the terminal, HTML for the page, Markdown for the documentation.
 
 /// A table; every row has as many cells as the header.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,6 +90,17 @@ impl Table {
         )
     }
 
+    /// Header and rows, without the title.
+    pub fn to_markdown(&self) -> String {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        format!(
+            "{}|{}\n{rows}",
+            line(&self.header),
+            "---|".repeat(self.header.len())
+        )
+    }
+
     /// Whether every cell of a column is empty or begins like a number.
     fn is_numeric(&self, column: usize) -> bool {
         self.rows.iter().all(|row| {
@@ -129,6 +140,16 @@ mod tests {
         assert_eq!(
             table.to_text(),
             "A title\n  model         N  time\n  coroutine   200   1.5\n  µ          4000\n"
+        );
+    }
+
+    #[test]
+    fn markdown_has_a_line_below_the_header() {
+        let mut table = Table::new("A title", &["", "N"]);
+        table.push(vec!["coroutine".into(), "200".into()]);
+        assert_eq!(
+            table.to_markdown(),
+            "|  | N |\n|---|---|\n| coroutine | 200 |\n"
         );
     }
 

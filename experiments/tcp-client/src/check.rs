@@ -43,6 +43,8 @@ pub(crate) fn run(echo: SocketAddrV4, orders: SocketAddrV4) -> Result<bool> {
         "nobody_listens_outside",
         nobody_listens_outside(&mut orders),
     );
+    let damaged = damaged_frames_come_again(echo, &mut orders);
+    tests.judge("damaged_frames_come_again", damaged);
     orders.write_all(b"end\n")?;
     Ok(tests.end())
 }
@@ -247,5 +249,18 @@ fn nobody_listens_outside(orders: &mut TcpStream) -> Result<()> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let answer = order(orders, &format!("connect {}\n", free.port()))?;
     ensure!(answer.starts_with("failed: "), "`{answer}`");
+    Ok(())
+}
+
+/// The machine sees that a frame is not what was sent, and it is sent again.
+fn damaged_frames_come_again(server: SocketAddrV4, orders: &mut TcpStream) -> Result<()> {
+    let mut damage = |frame: u32| order(orders, &format!("damage {frame}\n"));
+    let mut connection = connect_echo(server)?;
+    for frame in [1, 2] {
+        damage(frame)?;
+        exchange(&mut connection, 3, 4000)?;
+        let left = damage(0)?;
+        ensure!(left == "0 frames were left", "`{left}`: none was damaged");
+    }
     Ok(())
 }

@@ -211,7 +211,7 @@ impl Open {
 fn greet(server: SocketAddrV4, level: u8, purpose: u8, rows: u16) -> Result<TcpStream> {
     let mut stream = connect(server, LIMIT)?;
     let [low, high] = rows.to_le_bytes();
-    stream.write_all(&[level, purpose, low, high])?;
+    stream.write_all(&[level, purpose, low, high, 0, 0, 0, 0])?;
     Ok(stream)
 }
 

@@ -3,6 +3,7 @@
 
 use corank::{Config, Executor, Priority, Relaxed, SharedExecutor, SystemView, yield_now};
 use corank_domain::{Domain, Participant, Worker};
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 const YIELDS: u32 = 200_000;
@@ -17,7 +18,7 @@ enum Kind {
 struct Model {
     name: &'static str,
     executor: Kind,
-    worker: Option<Worker>,
+    worker: Option<Pin<Box<Worker>>>,
     fastest: Duration,
 }
 
@@ -51,9 +52,9 @@ impl Model {
         }
         let began = Instant::now();
         match (&self.executor, &self.worker) {
-            (Kind::One(executor), Some(worker)) => run(executor, worker),
+            (Kind::One(executor), Some(worker)) => run(executor, &**worker),
             (Kind::One(executor), None) => run(executor, &Relaxed),
-            (Kind::Shared(executor), Some(worker)) => run_shared(executor, worker),
+            (Kind::Shared(executor), Some(worker)) => run_shared(executor, &**worker),
             (Kind::Shared(executor), None) => run_shared(executor, &Relaxed),
         }
         self.fastest = self.fastest.min(began.elapsed());

@@ -15,6 +15,7 @@ use corank::Published;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ pub enum Mode {
 /// let domain = participant.worker(published)?;
 /// let worker = executor.worker(domain.caller());
 /// loop {
-///     match worker.run_under(&domain).0 {
+///     match worker.run_under(&*domain).0 {
 ///         Step::Ran => {}
 ///         Step::Elsewhere => drop(domain.step_aside(Duration::from_millis(100))),
 ///         Step::Idle => {
@@ -193,11 +194,12 @@ impl Participant {
         })
     }
 
-    /// Makes the calling thread a worker of the domain, for the executor that publishes there.
+    /// Makes the calling thread a worker of the domain, for the executor that publishes there. It stays in its place, because other threads of this process
+    /// tell it there that somebody has come.
     ///
     /// # Errors
     /// If there are 64 already.
-    pub fn worker(&self, published: &'static Published) -> Result<Worker, TooMany> {
+    pub fn worker(&self, published: &'static Published) -> Result<Pin<Box<Worker>>, TooMany> {
         Worker::new(self, published).ok_or(TooMany {
             what: "workers",
             limit: WORKERS,

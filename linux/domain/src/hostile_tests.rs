@@ -10,6 +10,7 @@ use crate::{Mix, Worker};
 use corank::{Config, Executor, Priority, Step, yield_now};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -80,7 +81,7 @@ impl Lots {
 fn run(participant: &Participant, hostile: &Hostile, seed: u64, writes: usize) {
     let published = participant.publish().unwrap();
     let executor = Executor::with(Config::new().publish_to(published));
-    let worker: Worker = participant.worker(published).unwrap();
+    let worker: Pin<Box<Worker>> = participant.worker(published).unwrap();
     let bulk = executor
         .spawn(Priority::LEAST_URGENT, async {
             for _ in 0..1000 {
@@ -107,7 +108,7 @@ fn run(participant: &Participant, hostile: &Hostile, seed: u64, writes: usize) {
             stop.store(true, Ordering::Release);
         });
         while !stop.load(Ordering::Acquire) {
-            if executor.step_under(&worker) == Step::Elsewhere {
+            if executor.step_under(&*worker) == Step::Elsewhere {
                 worker.step_aside(Duration::from_micros(50));
             }
         }
@@ -115,7 +116,7 @@ fn run(participant: &Participant, hostile: &Hostile, seed: u64, writes: usize) {
     // It claims what it likes, but nothing is damaged: the worker goes on when the claims are old.
     let began = Instant::now();
     while executor.live() > 0 {
-        if executor.step_under(&worker) == Step::Elsewhere {
+        if executor.step_under(&*worker) == Step::Elsewhere {
             worker.step_aside(Duration::from_millis(1));
         }
         assert!(began.elapsed() < Duration::from_secs(60), "seed {seed}");

@@ -37,6 +37,7 @@ mod page;
 mod peer;
 #[cfg(not(loom))]
 mod place;
+mod quiet;
 #[cfg(not(loom))]
 mod shared;
 #[cfg(all(test, not(loom)))]

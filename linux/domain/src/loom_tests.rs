@@ -9,11 +9,14 @@
 //! | no fence in `Slot::show` | both |
 //! | the bell read after the decision; the sleeper rung but not woken | `who_steps_aside_is_called_when_the_urgent_one_goes` |
 //! | nobody rung at a claim | `of_an_urgent_claim_the_other_learns_in_any_case` |
+//! | no fence in `Quiet::keep_while`, or in `Quiet::end` | `nobody_comes_unnoticed` |
 
+use crate::atomic::{AtomicU32, Ordering};
 use crate::bell::Bell;
 use crate::claim::{Claim, Nanoseconds, Standing};
 use crate::crowd::{Crowd, Member, Slot, Timing};
 use crate::line::{Line, Processors};
+use crate::quiet::Quiet;
 use corank::Priority;
 use loom::sync::Arc;
 use std::time::Duration;
@@ -129,5 +132,23 @@ fn of_an_urgent_claim_the_other_learns_in_any_case() {
         other.join().unwrap();
         // Either it has seen the claim, or it is rung before its next poll.
         assert!(aside || own.bell.listen() != heard);
+    });
+}
+
+#[test]
+fn nobody_comes_unnoticed() {
+    loom::model(|| {
+        let (quiet, others) = (Arc::new(Quiet::default()), Arc::new(AtomicU32::new(0)));
+        let agent = loom::thread::spawn({
+            let (quiet, others) = (quiet.clone(), others.clone());
+            move || {
+                others.store(1, Ordering::Relaxed);
+                quiet.end();
+            }
+        });
+        quiet.keep_while(|| others.load(Ordering::Relaxed) == 0);
+        agent.join().unwrap();
+        // Somebody has come: the worker asks.
+        assert!(!quiet.is_kept());
     });
 }

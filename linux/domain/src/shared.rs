@@ -6,6 +6,7 @@ use crate::crowd::{Crowd, Timing};
 use crate::domain::Mode;
 use crate::page::{Bells, Page, WORKERS};
 use crate::peer::Peer;
+use crate::quiet::Quiets;
 use arc_swap::ArcSwap;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Shared {
     pub(crate) page: &'static Page,
     pub(crate) bells: &'static Bells,
+    pub(crate) quiets: Quiets,
     pub(crate) mode: Mode,
     pub(crate) timing: Timing,
     pub(crate) bands: Bands,
@@ -45,6 +47,7 @@ impl Shared {
         Ok(Self {
             page,
             bells,
+            quiets: Quiets::default(),
             mode,
             timing,
             bands,
@@ -75,8 +78,9 @@ impl Shared {
         self.taken.fetch_and(!(1 << slot), Ordering::AcqRel);
     }
 
-    /// Every worker looks again at its next pick.
+    /// Every worker looks again at its next pick: who takes part has changed.
     pub(crate) fn ring_all(&self) {
+        self.quiets.end();
         for bell in &self.bells.0[..self.page.workers()] {
             bell.ring_and_wake();
         }

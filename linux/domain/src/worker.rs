@@ -6,11 +6,13 @@ use crate::claim::{Claim, Nanoseconds, Standing};
 use crate::clock;
 use crate::domain::{Mode, Participant};
 use crate::line::Line;
+use crate::quiet::Quiet;
 use crate::shared::Shared;
 use corank::{Priority, Published, SystemView};
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::marker::PhantomData;
+use std::marker::{PhantomData, PhantomPinned};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::task::{Wake, Waker};
@@ -29,8 +31,8 @@ pub struct Worker {
     index: usize,
     published: &'static Published,
     bell: &'static Bell,
-    /// The bell's word at which there is nothing to ask, because nobody else takes part; or [`ASK`].
-    quiet: Cell<u64>,
+    /// Whether there is nothing to ask, because nobody else takes part.
+    quiet: Quiet,
     /// The bell's word at the last decision.
     heard: Cell<u32>,
     /// What the others see.
@@ -42,10 +44,9 @@ pub struct Worker {
     line: RefCell<Line>,
     /// It belongs to a thread: Linux is told what that thread runs.
     _thread: PhantomData<*const ()>,
+    /// The agent knows where `quiet` is.
+    _pinned: PhantomPinned,
 }
-
-/// No bell's word.
-const ASK: u64 = u64::MAX;
 
 /// Why a worker that was aside looks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,24 +60,31 @@ pub enum Back {
 }
 
 impl Worker {
-    pub(crate) fn new(participant: &Participant, published: &'static Published) -> Option<Self> {
+    pub(crate) fn new(
+        participant: &Participant,
+        published: &'static Published,
+    ) -> Option<Pin<Box<Self>>> {
         let shared = participant.shared.clone();
         let index = shared.take_slot()?;
         shared.bands.enter(index);
-        Some(Self {
+        let worker = Box::pin(Self {
             bell: &shared.bells.0[index],
+            quiet: Quiet::default(),
             shared,
             _guard: participant.guard.clone(),
             index,
             published,
-            quiet: Cell::new(ASK),
             heard: Cell::new(0),
             claim: Cell::new(None),
             verdict: Cell::new(None),
             seated: Cell::new(0),
             line: RefCell::default(),
             _thread: PhantomData,
-        })
+            _pinned: PhantomPinned,
+        });
+        // SAFETY: it is pinned, so it stays in its place until it is dropped; then it leaves.
+        unsafe { worker.shared.quiets.enter(index, &worker.quiet) };
+        Some(worker)
     }
 
     /// The worker has nothing to run, and its thread is about to wait for events or to park: whoever stepped aside may have its
@@ -166,7 +174,8 @@ impl Worker {
     }
 
     #[inline(never)]
-    fn ask(&self, rung: u32) -> Option<Priority> {
+    fn ask(&self) -> Option<Priority> {
+        let rung = self.bell.glance();
         let waiting = self.published.ready().union(self.published.arriving());
         let level = waiting.most_urgent()?;
         let claimed = self.claim.get().map(|claim| claim.level);
@@ -183,14 +192,13 @@ impl Worker {
         let was_rung = heard != self.heard.replace(heard);
         let crowd = self.shared.crowd.load();
         if crowd.is_alone() {
-            self.quiet.set(heard.into());
+            (self.quiet).keep_while(|| self.shared.crowd.load().is_alone());
             self.verdict.set(None);
             if self.claim.take().is_some() {
                 self.shared.page.slots[self.index].show(None, clock::now());
             }
             return None;
         }
-        self.quiet.set(ASK);
         let now = clock::now();
         let timing = &self.shared.timing;
         let behind = self.shared.bands.raise(level);
@@ -262,16 +270,16 @@ impl Worker {
 impl SystemView for Worker {
     #[inline]
     fn most_urgent_elsewhere(&self) -> Option<Priority> {
-        let rung = self.bell.glance();
-        if u64::from(rung) == self.quiet.get() {
+        if self.quiet.is_kept() {
             return None;
         }
-        self.ask(rung)
+        self.ask()
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        self.shared.quiets.leave(self.index);
         self.idle();
         self.shared.bands.leave(self.index);
         self.shared.give_slot_back(self.index);

@@ -5,6 +5,7 @@
 use corank::{Config, Executor, Priority, Published, Step, SystemView, yield_now};
 use corank_domain::{Activity, Back, Domain, JoinError, Mix, Mode, Participant, Worker};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,7 +50,7 @@ fn level(level: u8) -> Priority {
 /// An executor that has a coroutine at each of these levels, which ends when it is cancelled.
 struct Side {
     executor: Executor,
-    worker: Worker,
+    worker: Pin<Box<Worker>>,
 }
 
 impl Side {
@@ -144,7 +145,7 @@ fn slots_and_executors_run_out_as_errors() {
     let root = private_folder();
     let one = join(root.path());
     let published = one.publish().unwrap();
-    let workers: Vec<Worker> = (0..64).map(|_| one.worker(published).unwrap()).collect();
+    let workers: Vec<Pin<Box<Worker>>> = (0..64).map(|_| one.worker(published).unwrap()).collect();
     let full = one.worker(published).unwrap_err();
     assert_eq!(
         full.to_string(),
@@ -176,16 +177,16 @@ fn the_less_urgent_steps_aside_and_is_called_back() {
     until("they meet", || one.others() == 1 && two.others() == 1);
     let bulk = Side::new(&one);
     bulk.work(level(50));
-    assert_eq!(bulk.executor.step_under(&bulk.worker), Step::Ran);
+    assert_eq!(bulk.executor.step_under(&*bulk.worker), Step::Ran);
     let urgent = busy(&two, level(3));
     // Rung: no tick is due for long.
     assert_eq!(bulk.elsewhere(), Some(level(3)));
-    assert_eq!(bulk.executor.step_under(&bulk.worker), Step::Elsewhere);
+    assert_eq!(bulk.executor.step_under(&*bulk.worker), Step::Elsewhere);
     assert_eq!(bulk.worker.step_aside(Duration::ZERO), Back::Elapsed);
-    assert_eq!(bulk.executor.step_under(&bulk.worker), Step::Elsewhere);
+    assert_eq!(bulk.executor.step_under(&*bulk.worker), Step::Elsewhere);
     // What is as urgent does not step aside.
     bulk.work(level(3));
-    assert_eq!(bulk.executor.step_under(&bulk.worker), Step::Ran);
+    assert_eq!(bulk.executor.step_under(&*bulk.worker), Step::Ran);
     drop(urgent);
 }
 
@@ -203,7 +204,7 @@ fn who_is_aside_sleeps_until_the_urgent_one_is_idle() {
             bulk.elsewhere();
             ready.send(()).unwrap();
             // Rung by the urgent ones.
-            while bulk.executor.step_under(&bulk.worker) != Step::Elsewhere {}
+            while bulk.executor.step_under(&*bulk.worker) != Step::Elsewhere {}
             let back = bulk.worker.step_aside(LONG);
             slept.send(back).unwrap();
         });

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
-use crate::blocking::spawn_blocking;
+use crate::blocking::{into_io, spawn_blocking};
 
 /// What sockets are bound and connected to: an address, or a host's name with a port, as `"localhost:80"`.
 ///
@@ -94,7 +94,7 @@ where
         addresses.map(Iterator::collect::<Vec<_>>)
     });
     let resolved = resolve.await;
-    for address in resolved.map_err(io::Error::other)?? {
+    for address in resolved.map_err(into_io)?? {
         match attempt(address).await {
             Ok(made) => return Ok(made),
             Err(error) => last = error,

@@ -137,8 +137,8 @@ pub const RING_REPRIORITIZE: usize = 4011;
 /// `calls_made() -> how many system calls the process's threads have made`, this one included.
 pub const CALLS_MADE: usize = 4012;
 /// `fault(kind, step) -> steps that were left`: for tests. Something fails on purpose, at the `step`th time from now on at which it
-/// could; 0 is never. The result tells 0 when a fault that was asked for has happened. `kind` is [`FAULT_END`], [`FAULT_MEMORY`] or
-/// [`FAULT_SLOW_END`]; [`FAILED`] for any other.
+/// could; 0 is never. The result tells 0 when a fault that was asked for has happened. `kind` is [`FAULT_END`], [`FAULT_MEMORY`],
+/// [`FAULT_SLOW_END`] or [`FAULT_FRAME`]; [`FAILED`] for any other.
 pub const FAULT: usize = 4013;
 
 /// Kind of [`FAULT`]: the process ends with the exit code -9, before a step of the kernel's work for it: a system call, a submission, a
@@ -149,6 +149,8 @@ pub const FAULT_MEMORY: usize = 1;
 /// Kind of [`FAULT`]: [`FAULT_END`] by a hart that is slow at it. It says that the process ends, and cancels what is under way only when the
 /// process is gone: its threads have to notice by themselves, on other harts. [`FAILED`] where one hart serves.
 pub const FAULT_SLOW_END: usize = 2;
+/// Kind of [`FAULT`]: a bit of a frame from the network card is another one than was sent. Frames that are too short for data don't count.
+pub const FAULT_FRAME: usize = 3;
 
 /// `settle() -> 0`: returns when every hart is through with what the kernel did there when this was called. So the last of a process
 /// that was waited for, on its way out on another hart, is out. What the scheduler keeps of the memory of coroutines that are gone goes

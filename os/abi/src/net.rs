@@ -20,6 +20,11 @@ pub const BUFFER_LEAST: usize = 512;
 /// The largest value of [`BUFFER`].
 pub const BUFFER_MOST: usize = 64 << 10;
 
+/// Option of a connection: its low-water mark, as POSIX's `SO_RCVLOWAT`, from 1, as at first, to [`BUFFER_MOST`]. A read waits until so many
+/// bytes have come, or as many as it asks for if these are fewer. It gets fewer when no more can come: at the end, after a failure, and,
+/// as in Linux, when the connection's buffer has no room for another frame, because else both sides would wait for ever.
+pub const LOW_WATER: usize = 4;
+
 /// [`SocketStatus::kind`] of a listener.
 pub const LISTENER: u64 = 1;
 /// [`SocketStatus::kind`] of a TCP connection.

@@ -1,5 +1,5 @@
-//! Faults on purpose, for tests: memory that runs out, and a process that ends in the middle of the kernel's work for it, each at
-//! a step that is counted rather than at a time.
+//! Faults on purpose, for tests: memory that runs out, frames that are damaged, and a process that ends in the middle of the kernel's work for it,
+//! each at a step that is counted rather than at a time.
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts down to a fault; 0: there will be none.
@@ -36,7 +36,9 @@ impl Countdown {
 
 /// Allocations that the kernel makes for programs and that may fail, of whichever program.
 static ALLOCATIONS: Countdown = Countdown::new();
-/// The process that asked for it. With it the fault goes.
+/// Frames from the network card that are long enough to have data.
+static FRAMES: Countdown = Countdown::new();
+/// The process that asked for one of them. With it the fault goes.
 static ASKED_BY: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether the allocation that is about to be made shall fail.
@@ -51,9 +53,22 @@ pub(crate) fn arm_allocations(pid: usize, steps: usize) -> usize {
     ALLOCATIONS.arm(steps)
 }
 
+/// Whether the frame that has come shall be damaged.
+#[inline]
+pub(crate) fn damages_frame() -> bool {
+    FRAMES.is_due()
+}
+
+/// [`Countdown::arm`] for frames, for the process `pid`.
+pub(crate) fn arm_frames(pid: usize, steps: usize) -> usize {
+    ASKED_BY.store(pid, Ordering::Relaxed);
+    FRAMES.arm(steps)
+}
+
 /// The process has ended.
 pub(crate) fn forget(pid: usize) {
     if ASKED_BY.load(Ordering::Relaxed) == pid {
         ALLOCATIONS.arm(0);
+        FRAMES.arm(0);
     }
 }

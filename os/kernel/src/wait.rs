@@ -36,10 +36,20 @@ impl Entries {
     }
 
     fn find(&mut self, ticket: u64) -> Option<&mut Ticketed> {
-        self.first
-            .iter_mut()
-            .chain(&mut self.others)
-            .find(|entry| entry.0 == ticket)
+        match &mut self.first {
+            Some(first) if first.0 == ticket => self.first.as_mut(),
+            _ => {
+                let place = self.place(ticket)?;
+                self.others.get_mut(place)
+            }
+        }
+    }
+
+    /// Where a ticket stands among the others, which are in the order of their tickets.
+    fn place(&self, ticket: u64) -> Option<usize> {
+        self.others
+            .binary_search_by_key(&ticket, |entry| entry.0)
+            .ok()
     }
 
     fn remove(&mut self, ticket: u64) -> Option<Waker> {
@@ -47,7 +57,7 @@ impl Entries {
             let first = core::mem::replace(&mut self.first, self.others.pop_front());
             return first.map(|entry| entry.1);
         }
-        let place = self.others.iter().position(|entry| entry.0 == ticket)?;
+        let place = self.place(ticket)?;
         self.others.remove(place).map(|entry| entry.1)
     }
 }

@@ -31,7 +31,7 @@ use core::time::Duration;
 
 use corank_abi::call;
 use corank_abi::error::INVALID;
-use corank_abi::net::{ANSWER_LIMIT, BACKLOG, BUFFER, CLOSE_BY_RESET, WAIT_LIMIT};
+use corank_abi::net::{ANSWER_LIMIT, BACKLOG, BUFFER, CLOSE_BY_RESET, LOW_WATER, WAIT_LIMIT};
 pub use corank_abi::net::{NetworkStatus, SocketStatus};
 
 use crate::calls;
@@ -249,6 +249,16 @@ impl TcpStream {
     /// None: a connection has this option.
     pub fn set_answer_limit(&self, limit: Option<Duration>) -> Result<(), Error> {
         set(*self.0, ANSWER_LIMIT, limit)
+    }
+
+    /// From now on a read waits until so many bytes have come, from 1, as at first, to [`BUFFER_MOST`](corank_abi::net::BUFFER_MOST), or as many
+    /// as it asks for if these are fewer; it gets fewer only if no more can come, or the connection's buffer is full. So a
+    /// message that comes in several pieces is one read, and wakes its reader once.
+    ///
+    /// # Errors
+    /// The number is not one of these.
+    pub fn set_low_water(&self, bytes: usize) -> Result<(), Error> {
+        number_call(call::SOCKET_SET, [self.0.number(), LOW_WATER, bytes]).map(|_| ())
     }
 
     /// Who is at the other side.

@@ -66,7 +66,8 @@ pub fn global() -> Global {
 /// dropped. The seeds' `coroutine_run` for a process.
 ///
 /// # Panics
-/// If no coroutine can go on: all wait, and nothing is under way that could wake one. If memory is exhausted.
+/// If no coroutine can go on: all wait, and nothing is under way that could wake one. If memory is exhausted. On a thread that does not have
+/// the process's rings, because another one ran an executor first: as soon as nothing is ready there, for it could not wait.
 pub fn block_on<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
     run(Priority::DEFAULT, Global::Relaxed, main)
 }

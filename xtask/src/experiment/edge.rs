@@ -45,7 +45,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
                 command.arg("--quick");
             }
             let name = format!("{compiler} {algorithm}");
-            parts.run(&name, &command, |line| hear(line, listener))?;
+            parts.run(&name, &command, &[], |line| hear(line, listener))?;
         }
     }
     let resumed = parts.end()?;

@@ -61,6 +61,34 @@ impl Parts {
         Ok(lines)
     }
 
+    /// The next part is a run of this program, whose results depend on its file, on its arguments and on what is in `files`: `hear` hears each line that it
+    /// prints, or has printed in a run that was cut off.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next) and [`keep`](Self::keep), and when the program fails or takes too long.
+    pub(super) fn run(
+        &mut self,
+        name: &str,
+        command: &Command,
+        files: &[&Path],
+        mut hear: impl FnMut(&str),
+    ) -> Result<()> {
+        let program = Path::new(command.get_program());
+        let files: Vec<&Path> = files.iter().copied().chain([program]).collect();
+        let arguments: Vec<&OsStr> = command.get_args().collect();
+        if let Some(lines) = self.next(name, &files, arguments)? {
+            lines.lines().for_each(hear);
+            return Ok(());
+        }
+        let mut lines = String::new();
+        process::succeed(command, LIMIT, |line| {
+            lines += line;
+            lines.push('\n');
+            hear(line);
+        })?;
+        self.keep(&lines)
+    }
+
     /// Keeps what the last part printed: as a whole or not at all.
     ///
     /// # Errors
@@ -73,31 +101,6 @@ impl Parts {
             .and_then(|()| fs::write(&unfinished, lines))
             .and_then(|()| fs::rename(&unfinished, file))
             .with_context(|| format!("cannot write {}", file.display()))
-    }
-
-    /// The next part, which is one program: each line that it prints, or printed in a run that was cut off.
-    ///
-    /// # Errors
-    /// When the program fails or takes too long; when a file can't be read or written.
-    pub(super) fn run(
-        &mut self,
-        name: &str,
-        command: &Command,
-        mut hear: impl FnMut(&str),
-    ) -> Result<()> {
-        let program = Path::new(command.get_program());
-        let arguments: Vec<&OsStr> = command.get_args().collect();
-        if let Some(lines) = self.next(name, &[program], arguments)? {
-            lines.lines().for_each(hear);
-            return Ok(());
-        }
-        let mut lines = String::new();
-        process::succeed(command, LIMIT, |line| {
-            lines += line;
-            lines.push('\n');
-            hear(line);
-        })?;
-        self.keep(&lines)
     }
 
     /// All have ended. Returns the names of those that were known.
@@ -130,7 +133,7 @@ mod tests {
             part.args(command.get_args()).arg(name);
             let mut heard = Vec::new();
             parts
-                .run(name, &part, |line| heard.push(line.to_string()))
+                .run(name, &part, &[], |line| heard.push(line.to_string()))
                 .unwrap();
             assert_eq!(heard, [name]);
         };
@@ -158,7 +161,7 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo half; exit 1"]);
         for _ in 0..2 {
-            let error = Parts::new(&folder).run("one", &command, |_| {});
+            let error = Parts::new(&folder).run("one", &command, &[], |_| {});
             assert!(error.unwrap_err().to_string().ends_with("half"));
         }
         assert!(!repository::path("target").join(&folder).exists());

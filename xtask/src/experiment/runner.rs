@@ -34,7 +34,9 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
         Name::LinuxLatency => {
             on_host_in_parts(name, "corank-experiments-linux", quick, &mut listener)
         }
-        Name::LinuxMachine => on_host(name, "corank-experiment-machine", quick, &mut listener),
+        Name::LinuxMachine => {
+            on_host_in_parts(name, "corank-experiment-machine", quick, &mut listener)
+        }
         Name::McuSwitch => mcu::switches(quick, &mut listener),
         Name::McuSize => mcu::sizes(quick, &mut listener),
         Name::Edge => edge::measure(quick, &mut listener),
@@ -162,7 +164,7 @@ fn on_host_in_parts(
     for part in named.output.lines() {
         let arguments: Vec<&str> = part.split_whitespace().collect();
         listener.progress.say(part);
-        parts.run(part, &with(&arguments), |line| listener.hear(line))?;
+        parts.run(part, &with(&arguments), &[], |line| listener.hear(line))?;
     }
     let resumed = json!(parts.end()?);
     let resumed = ("parts-of-a-run-that-was-cut-off", resumed);

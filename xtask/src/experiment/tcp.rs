@@ -46,8 +46,8 @@ const MANY_HARTS: u32 = 4;
 
 /// With the value `user` in this variable of the environment, the client reaches the server through QEMU's user network in any case.
 const NETWORK: &str = "CORANK_NETWORK";
-/// Parts of a whole run of `tcp-models`, each of which takes less than four minutes.
-const PARTS: u32 = 9;
+/// Parts of a whole run of `tcp-models`, each of which takes less than two minutes.
+const PARTS: u32 = 7;
 /// Memory of the machine in which is counted how many connections fit: little, but the archive of all programs has to fit.
 const LITTLE_MEMORY: &str = "96M";
 

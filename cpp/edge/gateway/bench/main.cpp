@@ -28,7 +28,8 @@ using namespace gateway;
 
 struct options {
   bool quick = false;
-  int runs = 30;
+  int runs = 100;
+  std::string layout;
   std::string compiler = "unknown";
   std::string weights;
   std::string gpio_chip;
@@ -191,13 +192,15 @@ class experiment {
 int main(int count, char** arguments) {
   options chosen;
   CLI::App program("Compares the gateway's models: S sensors, M measurements of each, F bins, rows in order and scattered.");
-  program.add_flag("--quick", chosen.quick, "fewer points");
+  program.add_flag("--quick", chosen.quick, "fewer points, and 30 runs");
   program.add_option("--runs", chosen.runs, "runs of each model at each point");
+  program.add_option("--layout", chosen.layout, "only rows that lie so; without it both")->check(CLI::IsMember({"ordered", "scattered"}));
   program.add_option("--compiler", chosen.compiler, "its name in the rows");
   program.add_option("--weights", chosen.weights, "trained weights, whose accuracy is measured");
   program.add_option("--gpio-chip", chosen.gpio_chip, "markers for a meter outside: one line while the sequential model runs, the next one for the other");
   program.add_option("--gpio-line", chosen.gpio_line, "the first line of the two");
   CLI11_PARSE(program, count, arguments);
+  if (chosen.quick && program.count("--runs") == 0) chosen.runs = 30;
   // All corners of the thesis's ranges (table 5.2), and what lies between.
   const std::vector<size_t> sensors = chosen.quick ? std::vector<size_t>{10, 50} : std::vector<size_t>{10, 30, 50};
   const std::vector<size_t> measurements = chosen.quick ? std::vector<size_t>{10, 100} : std::vector<size_t>{10, 50, 100};
@@ -205,10 +208,12 @@ int main(int count, char** arguments) {
   try {
     experiment runs(chosen);
     if (!chosen.weights.empty()) runs.accuracy();
-    for (const char* layout : {"ordered", "scattered"})
+    for (const std::string layout : {"ordered", "scattered"}) {
+      if (!chosen.layout.empty() && layout != chosen.layout) continue;
       for (const size_t s : sensors)
         for (const size_t m : measurements)
           for (const size_t f : features) runs.measure({s, m, f, layout});
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gateway-bench: %s\n", error.what());
     return 1;

@@ -2,7 +2,8 @@
 //!
 //! - port 7 gives back what comes until the other side has sent all, and then closes;
 //! - port 9 takes orders, one line each, and answers each with a line: `connect PORT` connects to that port of the computer outside, sends
-//!   [`LENGTH`] bytes and checks that the same come back; `end` ends the server.
+//!   [`LENGTH`] bytes and checks that the same come back; `damage N` damages the Nth longer frame that comes from now on, 0 for none, and tells how
+//!   many would have come before the one that was to be damaged; `end` ends the server.
 //!
 //! The server is a process of its own. When it has ended, what it took must be free again: frames, kernel coroutines, sockets. Then the
 //! program's exit code is 0.
@@ -14,8 +15,9 @@ extern crate alloc;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use corank_abi::call::{FAULT, FAULT_FRAME};
 use corank_user::net::{self, TcpListener, TcpStream};
-use corank_user::{Error, Priority, block_on, calls, information, println, process, spawn};
+use corank_user::{Error, Priority, block_on, calls, information, println, process, raw, spawn};
 use core::net::{Ipv4Addr, SocketAddrV4};
 
 corank_user::main!(main);
@@ -111,12 +113,22 @@ async fn obey(orders: &TcpStream) -> Result<(), Error> {
                 Ok(count) => format!("{count} bytes came back\n"),
                 Err(error) => format!("failed: {error}\n"),
             },
+            Some(("damage", frame)) => {
+                let left = damage(frame.parse().unwrap_or(0));
+                format!("{left} frames were left\n")
+            }
             None if line == "end" => return Ok(()),
             _ => format!("`{line}` is no order\n"),
         };
         line.clear();
         orders.write_all(reply.into_bytes()).await?;
     }
+}
+
+/// Damages the frame with this number from now on, counted from 1; how many were left until another one that was to be damaged.
+fn damage(frame: usize) -> isize {
+    // SAFETY: the arguments are numbers.
+    unsafe { raw::system_call(FAULT, [FAULT_FRAME, frame, 0]) }
 }
 
 /// What stands at a place of the bytes that go out.

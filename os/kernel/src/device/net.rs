@@ -6,6 +6,7 @@
 use super::plic;
 use super::virtio::{self, Dma};
 use crate::boot::Machine;
+use crate::fault;
 use crate::net;
 use alloc::vec::Vec;
 use spin::{Mutex, Once};
@@ -15,8 +16,12 @@ use virtio_drivers::transport::mmio::MmioTransport;
 
 /// Buffers of each queue. As many frames can have come before they are taken out; more are lost, as on any network.
 const BUFFERS: usize = 64;
-/// Bytes of a buffer: the device's header and the largest frame, in whole cache lines.
+/// Bytes of a buffer: the device's header and the largest frame, wherever in it they [begin](start).
 const BUFFER_SIZE: usize = 1600;
+/// Bytes of the headers in front of what most frames are about: Ethernet's, and IPv4's and TCP's without options.
+const HEADERS: usize = 14 + 20 + 20;
+/// Frames that are longer have data at their end, not what fills short ones up.
+const FAULT_LEAST: usize = 128;
 
 /// A network card.
 pub(crate) struct Card {
@@ -29,10 +34,12 @@ pub(crate) struct Card {
 
 struct State {
     device: VirtIONetRaw<Dma, MmioTransport<'static>, BUFFERS>,
+    /// Bytes of the device's header in front of each frame.
+    header: usize,
     /// The buffers in the receive queue, by their token.
     receiving: [Option<Vec<u8>>; BUFFERS],
-    /// The frames in the transmit queue, by their token.
-    sending: [Option<Vec<u8>>; BUFFERS],
+    /// The frames in the transmit queue, by their token: the buffer, and where in it the frame ends.
+    sending: [Option<(Vec<u8>, usize)>; BUFFERS],
     /// Buffers for frames that are to be sent.
     spare: Vec<Vec<u8>>,
 }
@@ -94,6 +101,7 @@ impl Card {
         let header = device.fill_buffer_header(&mut buffer)?;
         let mut state = State {
             device,
+            header,
             receiving: [const { None }; BUFFERS],
             sending: [const { None }; BUFFERS],
             spare: Vec::new(),
@@ -115,10 +123,15 @@ impl Card {
         let Some(mut buffer) = state.receiving[usize::from(token)].take() else {
             panic!("the network card has filled a buffer that it was not given");
         };
-        // SAFETY: this is the buffer that `receive_into` has added under this token.
-        let received = unsafe { state.device.receive_complete(token, &mut buffer) };
-        let (start, length) = received.expect("the buffer has just been found in the queue");
+        let start = start(&buffer, state.header);
+        // SAFETY: this is what `receive_into` has added under this token.
+        let received = unsafe { state.device.receive_complete(token, &mut buffer[start..]) };
+        let (header, length) = received.expect("the buffer has just been found in the queue");
+        let start = start + header;
         let end = (start + length).min(buffer.len());
+        if length > FAULT_LEAST && fault::damages_frame() {
+            buffer[end - 1] ^= 1;
+        }
         Some(Received { buffer, start, end })
     }
 
@@ -135,19 +148,26 @@ impl Card {
         state.device.can_send()
     }
 
-    /// Sends a frame of `length` bytes that `fill` writes. It is lost if the queue is full.
+    /// Sends a frame of `length` bytes that `fill` writes, all of them: what lies there before is what another frame had. It is lost if the queue
+    /// is full.
+    ///
+    /// # Panics
+    /// If there is no room for so many bytes.
     pub(crate) fn send<T>(&self, length: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
         let mut state = self.state.lock();
-        let mut buffer = state.spare.pop().unwrap_or_default();
+        let spare = state.spare.pop();
         drop(state);
-        buffer.resize(self.header + length, 0);
-        buffer[..self.header].fill(0);
-        let filled = fill(&mut buffer[self.header..]);
+        let mut buffer = spare.unwrap_or_else(|| alloc::vec![0; BUFFER_SIZE]);
+        let start = start(&buffer, self.header);
+        let frame = start + self.header;
+        let end = frame + length;
+        buffer[start..frame].fill(0);
+        let filled = fill(&mut buffer[frame..end]);
         state = self.state.lock();
         state.reclaim();
         // SAFETY: the buffer stays in `sending`, untouched, until `reclaim` has taken it out of the queue.
-        match unsafe { state.device.transmit_begin(&buffer) } {
-            Ok(token) => state.sending[usize::from(token)] = Some(buffer),
+        match unsafe { state.device.transmit_begin(&buffer[start..end]) } {
+            Ok(token) => state.sending[usize::from(token)] = Some((buffer, end)),
             Err(_) => state.spare.push(buffer),
         }
         filled
@@ -163,8 +183,9 @@ impl Card {
 
 impl State {
     fn receive_into(&mut self, mut buffer: Vec<u8>) -> virtio_drivers::Result {
+        let start = start(&buffer, self.header);
         // SAFETY: the buffer stays in `receiving`, untouched, until `receive` has taken it out of the queue.
-        let token = unsafe { self.device.receive_begin(&mut buffer) }?;
+        let token = unsafe { self.device.receive_begin(&mut buffer[start..]) }?;
         self.receiving[usize::from(token)] = Some(buffer);
         Ok(())
     }
@@ -172,13 +193,20 @@ impl State {
     /// Takes back what the device has sent.
     fn reclaim(&mut self) {
         while let Some(token) = self.device.poll_transmit() {
-            let Some(buffer) = self.sending[usize::from(token)].take() else {
+            let Some((buffer, end)) = self.sending[usize::from(token)].take() else {
                 panic!("the network card has sent a frame that it was not given");
             };
-            // SAFETY: this is the buffer that `send` has added under this token.
-            let sent = unsafe { self.device.transmit_complete(token, &buffer) };
+            let start = start(&buffer, self.header);
+            // SAFETY: this is what `send` has added under this token.
+            let sent = unsafe { self.device.transmit_complete(token, &buffer[start..end]) };
             sent.expect("the frame has just been found in the queue");
             self.spare.push(buffer);
         }
     }
+}
+
+/// Where in a buffer the device's header begins, so that what most frames are about lies at a whole word: it is copied by words then.
+fn start(buffer: &[u8], header: usize) -> usize {
+    let about = buffer.as_ptr().addr() + header + HEADERS;
+    about.next_multiple_of(size_of::<u64>()) - about
 }

@@ -1,4 +1,6 @@
 //! Which socket a frame is for.
+//!
+//! The checksums of TCP segments are looked at and filled in here, not in the stack: see [`corank_checksum`].
 use super::table::Key;
 use smoltcp::phy::Medium;
 use smoltcp::wire::{
@@ -15,6 +17,8 @@ pub(super) enum Frame {
     Udp(u16),
     /// It tells where somebody is found.
     Neighbour,
+    /// A TCP segment that is not what was sent.
+    Damaged,
     /// Something else.
     Other,
 }
@@ -39,15 +43,25 @@ pub(super) fn classify(medium: Medium, frame: &[u8]) -> Frame {
             _ => None,
         },
     };
-    packet.and_then(classify_packet).unwrap_or(Frame::Other)
+    packet
+        .and_then(|packet| classify_packet(medium, packet))
+        .unwrap_or(Frame::Other)
 }
 
-fn classify_packet(packet: &[u8]) -> Option<Frame> {
+fn classify_packet(medium: Medium, packet: &[u8]) -> Option<Frame> {
     let packet = Ipv4Packet::new_checked(packet).ok()?;
     let remote = packet.src_addr();
     match packet.next_header() {
         IpProtocol::Tcp => {
             let tcp = TcpPacket::new_checked(packet.payload()).ok()?;
+            // Nothing damages what never leaves the machine.
+            let is_whole = || {
+                let sum = corank_checksum::sum(remote, packet.dst_addr(), packet.payload());
+                sum == corank_checksum::WHOLE
+            };
+            if medium == Medium::Ethernet && !is_whole() {
+                return Some(Frame::Damaged);
+            }
             Some(Frame::Tcp {
                 key: Key {
                     local_port: tcp.dst_port(),
@@ -63,4 +77,21 @@ fn classify_packet(packet: &[u8]) -> Option<Frame> {
         }
         _ => None,
     }
+}
+
+/// Fills in the checksum of the TCP segment in a frame that the stack has made, if there is one.
+pub(super) fn complete(frame: &mut [u8]) {
+    let mut frame = EthernetFrame::new_unchecked(frame);
+    if frame.ethertype() != EthernetProtocol::Ipv4 {
+        return;
+    }
+    let mut packet = Ipv4Packet::new_unchecked(frame.payload_mut());
+    if packet.next_header() != IpProtocol::Tcp {
+        return;
+    }
+    let (from, to) = (packet.src_addr(), packet.dst_addr());
+    let segment = packet.payload_mut();
+    // The stack has left a 0 there.
+    let checksum = corank_checksum::checksum(corank_checksum::sum(from, to, segment));
+    TcpPacket::new_unchecked(segment).set_checksum(checksum);
 }

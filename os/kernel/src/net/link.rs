@@ -1,8 +1,11 @@
 //! The interfaces as smoltcp sees them.
+use super::classify::complete;
 use crate::device::net::Card;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::phy::{
+    Checksum, ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken,
+};
 use smoltcp::time::Instant;
 
 /// Bytes of the largest frame on an Ethernet, without its checksum.
@@ -84,7 +87,11 @@ impl Device for Step<'_> {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = self.link.medium();
         match self.link {
-            Link::Card(_) => capabilities.max_transmission_unit = ETHERNET_FRAME,
+            Link::Card(_) => {
+                capabilities.max_transmission_unit = ETHERNET_FRAME;
+                // `classify` looks at it when a frame comes, `complete` fills it in.
+                capabilities.checksum.tcp = Checksum::None;
+            }
             Link::Loopback(_) => {
                 capabilities.max_transmission_unit = LOOPBACK_PACKET;
                 capabilities.checksum = ChecksumCapabilities::ignored();
@@ -104,7 +111,11 @@ impl TxToken for Leaving<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, f: F) -> R {
         *self.sent += 1;
         match self.link {
-            Link::Card(card) => card.send(length, f),
+            Link::Card(card) => card.send(length, |frame| {
+                let result = f(frame);
+                complete(frame);
+                result
+            }),
             Link::Loopback(queue) => {
                 let mut packet = alloc::vec![0; length];
                 let result = f(&mut packet);

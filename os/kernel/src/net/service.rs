@@ -340,6 +340,8 @@ impl Stack {
                 }
                 return;
             }
+            // It comes again.
+            Frame::Damaged => return,
             Frame::Other => None,
         };
         match socket {

@@ -99,6 +99,10 @@ pub(super) struct State {
     pub answer_limit: u64,
     /// [`corank_abi::net::CLOSE_BY_RESET`]
     pub closes_by_reset: bool,
+    /// [`corank_abi::net::LOW_WATER`]
+    pub low_water: usize,
+    /// How many bytes those who wait among the readers ask for at least: what is too little for all of them wakes none.
+    pub awaited: usize,
 }
 
 impl Endpoint {
@@ -131,6 +135,8 @@ impl Endpoint {
                 wait_limit: 0,
                 answer_limit: super::tcp::ANSWER_LIMIT,
                 closes_by_reset: false,
+                low_water: 1,
+                awaited: usize::MAX,
             }),
             readers: WaitQueue::new(),
             writers: WaitQueue::new(),

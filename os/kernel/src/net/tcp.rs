@@ -14,7 +14,8 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank_abi::error::{REFUSED, RESET, SHUT_DOWN, TIMED_OUT, UNREACHABLE};
 use corank_abi::net::{
-    ANSWER_LIMIT as ANSWER, CLOSE_BY_RESET, CONNECTION, SocketStatus, WAIT_LIMIT,
+    ANSWER_LIMIT as ANSWER, BUFFER_MOST, CLOSE_BY_RESET, CONNECTION, LOW_WATER, SocketStatus,
+    WAIT_LIMIT,
 };
 use core::net::Ipv4Addr;
 use core::task::Poll;
@@ -30,6 +31,10 @@ pub(super) const ANSWER_LIMIT: u64 = 60_000;
 pub(super) const HANDSHAKE_LIMIT: u64 = 20_000_000;
 /// Microseconds that a connection may go on that no program has open any more.
 pub(super) const ORPHAN_LIMIT: u64 = 60_000_000;
+
+/// With room for fewer bytes than this, and than half the buffer, the other side may wait for more (RFC 9293, 3.8.6.2.1): the longest segment on an
+/// Ethernet.
+const SEGMENT: usize = 1460;
 
 /// The file of a connection. When it is dropped, the connection is closed: in order, or with a reset if something that came was not
 /// read, so that the other side does not believe that it was.
@@ -179,8 +184,9 @@ pub(super) fn settle(
         // Nobody will read it, and the other side must not believe that somebody has.
         state.tcp().abort();
     }
-    if is_readable(state) {
-        unpark(socket, state, served);
+    unpark(socket, state, served);
+    if is_readable(state, state.awaited) {
+        state.awaited = usize::MAX;
         socket.readers.wake_all();
     }
     if state.failure.is_some() || !state.tcp().may_send() || state.tcp().can_send() {
@@ -224,9 +230,24 @@ pub(super) fn end_fading(socket: &Arc<Endpoint>) {
     socket.mark(&mut state);
 }
 
-/// Whether a read need not wait.
-fn is_readable(state: &mut State) -> bool {
-    state.failure.is_some() || state.tcp().can_recv() || !state.tcp().may_recv()
+/// Whether a read that asks for so many bytes need not wait.
+fn is_readable(state: &mut State, wanted: usize) -> bool {
+    let enough = wanted.min(state.low_water);
+    let has_failed = state.failure.is_some();
+    let tcp = state.tcp();
+    if !tcp.can_recv() {
+        return has_failed || !tcp.may_recv();
+    }
+    if tcp.recv_queue() >= enough || has_failed {
+        return true;
+    }
+    // Fewer bytes than that are read only if no more will come: the other side has ended its direction, or waits for room.
+    let may_send = matches!(
+        tcp.state(),
+        Phase::Established | Phase::FinWait1 | Phase::FinWait2
+    );
+    let room = tcp.recv_capacity() - tcp.recv_queue();
+    !may_send || room < SEGMENT.min(tcp.recv_capacity() / 2)
 }
 
 /// There is something for the parked read, if there is one.
@@ -241,24 +262,24 @@ fn unpark(socket: &Arc<Endpoint>, state: &mut State, served: &mut Vec<Unparked>)
     }
 }
 
-/// Reads what there is; `None` if nothing has come.
+/// Reads what there is; `None` if that is not enough yet.
 fn try_read(
     socket: &Arc<Endpoint>,
     state: &mut State,
     process: &Process,
     buffer: &mut UserBuffer,
 ) -> Option<Transferred> {
-    let failure = state.failure;
-    let tcp = state.tcp();
     if buffer.length == 0 {
         return Some(Ok(Ok(0)));
     }
+    if !is_readable(state, buffer.length) {
+        return None;
+    }
+    let failure = state.failure;
+    let tcp = state.tcp();
     if !tcp.can_recv() {
-        return match failure {
-            Some(failure) => Some(Ok(Err(Failure(failure)))),
-            None if tcp.may_recv() => None,
-            None => Some(Ok(Ok(0))),
-        };
+        let end = failure.map_or(Ok(0), |failure| Err(Failure(failure)));
+        return Some(Ok(end));
     }
     let was_full = tcp.recv_queue() >= tcp.recv_capacity() / 2;
     let wanted = buffer.length;
@@ -294,7 +315,13 @@ impl Connection {
         buffer: &mut UserBuffer,
     ) -> Transferred {
         self.0
-            .read_with(mode, |state| try_read(&self.0, state, process, buffer))
+            .read_with(mode, |state| {
+                let read = try_read(&self.0, state, process, buffer);
+                if read.is_none() {
+                    state.awaited = state.awaited.min(buffer.length);
+                }
+                read
+            })
             .await
     }
 
@@ -310,7 +337,8 @@ impl Connection {
     /// Parks a read. It comes back if it need not wait, may not wait for ever, or if others wait already.
     pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
         let mut state = self.0.state.lock();
-        let waits = !is_readable(&mut state) && parked.buffer.length > 0 && state.wait_limit == 0;
+        let wanted = parked.buffer.length;
+        let waits = wanted > 0 && !is_readable(&mut state, wanted) && state.wait_limit == 0;
         if !waits || state.parked.parked().is_some() || !self.0.readers.is_empty() {
             return Some(parked);
         }
@@ -435,6 +463,7 @@ impl Connection {
             WAIT_LIMIT => state.wait_limit = value as u64,
             ANSWER => state.answer_limit = (value as u64).min(u64::from(u32::MAX)),
             CLOSE_BY_RESET if value < 2 => state.closes_by_reset = value == 1,
+            LOW_WATER if (1..=BUFFER_MOST).contains(&value) => state.low_water = value,
             _ => return false,
         }
         true

@@ -203,6 +203,7 @@ pub(crate) fn at_once(
                 process.end_at.arm(second) as isize
             }
             FAULT_MEMORY => fault::arm_allocations(process.pid, second) as isize,
+            FAULT_FRAME => fault::arm_frames(process.pid, second) as isize,
             _ => FAILED,
         }),
         GROUP_SET => Ok(information::set_group(process, first, second)),

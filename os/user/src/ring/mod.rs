@@ -23,6 +23,7 @@
 //! # Urgency
 //! The kernel serves a call at the live level of the coroutine that waits (rule I9). If that changes, the kernel learns
 //! of a more urgent level at once, and of a less urgent one when it is entered next.
+mod backlog;
 mod call;
 mod node;
 mod payload;

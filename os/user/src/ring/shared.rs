@@ -10,6 +10,7 @@ use corank_abi::call::{
 };
 use corank_abi::ring::{CLOSE_FILE, Completion, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
 
+use super::backlog::{Backlog, Entry};
 use super::call::{Ended, Request};
 use super::node::{Node, Pool};
 use crate::local;
@@ -57,6 +58,8 @@ pub(crate) struct Ring {
     queued_levels: Cell<u64>,
     /// Calls that the kernel will complete.
     under_way: Cell<usize>,
+    /// What the rings have no room for.
+    backlog: Backlog,
     nodes: Pool,
     /// The nodes of calls that the program has named, by the kernel's keys.
     named: RefCell<BTreeMap<u64, &'static Node>>,
@@ -73,7 +76,7 @@ impl Ring {
             return ring;
         }
         Self::try_here().expect(
-            "asynchronous calls belong to one thread, and the kernel needs memory for its rings",
+            "asynchronous calls, and executors that wait, belong to the first thread of the process that ran one; and the kernel needs memory for its rings",
         )
     }
 
@@ -103,6 +106,7 @@ impl Ring {
             completion_head: Cell::new(header.completion_head.load(Ordering::Relaxed)),
             queued_levels: Cell::new(0),
             under_way: Cell::new(0),
+            backlog: Backlog::default(),
             nodes: Pool::new(),
             named: RefCell::new(BTreeMap::new()),
         })))
@@ -130,14 +134,50 @@ impl Ring {
         self.submission_tail.get()
     }
 
-    /// Makes sure that `count` submissions fit, with a kernel entry if they don't.
-    fn make_room(&self, count: u32) {
-        let queued = self
-            .submission_tail
-            .get()
-            .wrapping_sub(self.header.submission_head.load(Ordering::Acquire));
-        if queued + count > ENTRIES {
+    /// Whether `count` submissions fit, after a kernel entry if they don't before. They don't if the kernel takes no more: it has as many calls
+    /// of this process as it may.
+    #[inline]
+    fn make_room(&self, count: u32) -> bool {
+        self.has_room(count) || {
             self.enter(0, 0);
+            self.has_room(count)
+        }
+    }
+
+    #[inline]
+    fn has_room(&self, count: u32) -> bool {
+        let taken = self.header.submission_head.load(Ordering::Acquire);
+        self.submission_tail.get().wrapping_sub(taken) + count <= ENTRIES
+    }
+
+    /// Submits, or keeps it until there is room.
+    #[inline]
+    fn push_or_keep(&self, entry: Entry) {
+        if self.make_room(entry.times) {
+            self.push_all(entry);
+        } else {
+            self.backlog.keep(entry);
+        }
+    }
+
+    /// Writes what belongs to one call. There must be room.
+    #[inline]
+    fn push_all(&self, entry: Entry) {
+        let Entry {
+            mut request,
+            times,
+            flags,
+            key,
+            level,
+            node,
+        } = entry;
+        for _ in 1..times {
+            self.push(request, 0, LINK | SILENT, level);
+            request.arguments[0] += STRIDE;
+        }
+        let number = self.push(request, key, flags, level);
+        if let Some(node) = node {
+            node.number.set(number);
         }
     }
 
@@ -206,26 +246,25 @@ impl Ring {
     }
 
     /// Submits the call of a node: `times` times, each with memory of its own. It may take its file along.
-    pub(super) fn submit(&self, node: &Node, mut request: Request, times: u32, closes: bool) {
-        self.make_room(times);
+    pub(super) fn submit(&self, node: &'static Node, request: Request, times: u32, closes: bool) {
         let level = node.live_level();
-        for _ in 1..times {
-            self.push(request, 0, LINK | SILENT, level);
-            request.arguments[0] += STRIDE;
-        }
-        let flags = if closes { CLOSE_FILE } else { 0 };
-        node.number
-            .set(self.push(request, node.key.get(), flags, level));
         node.level.set(level);
         self.under_way.set(self.under_way.get() + 1);
+        self.push_or_keep(Entry {
+            request,
+            times,
+            flags: if closes { CLOSE_FILE } else { 0 },
+            key: node.key.get(),
+            level,
+            node: Some(node),
+        });
     }
 
     /// Submits a call whose result nobody wants.
     pub(super) fn submit_silent(&self, request: Request) {
-        self.make_room(1);
         let level = crate::page::process().running.load(Ordering::Relaxed);
         let level = Priority::new(level.trailing_zeros() as u8).unwrap_or_default();
-        self.push(request, 0, SILENT, level);
+        self.push_or_keep(Entry::silent(request, level));
     }
 
     /// The entry of a node in the submission ring, if the kernel hasn't taken it. The kernel takes entries only when we enter it,
@@ -240,6 +279,13 @@ impl Ring {
     /// Takes a call back: from the submission ring if it is still there, else from the kernel. When this returns, the kernel
     /// doesn't touch the call's memory any more.
     pub(super) fn withdraw(&self, node: &Node, times: u32) -> Ended {
+        if let Some(entry) = self.backlog.take(node) {
+            self.under_way.set(self.under_way.get() - 1);
+            if entry.flags & CLOSE_FILE != 0 {
+                self.submit_silent(request_to_close(entry.request.arguments[0]));
+            }
+            return Ended::Unseen;
+        }
         let number = node.number.get();
         if self.entry(number).is_some() {
             self.under_way.set(self.under_way.get() - 1);
@@ -275,7 +321,7 @@ impl Ring {
     /// urgent: with the next entry, because until then nobody waits longer by it than it would have anyway.
     pub(super) fn follow(&self, node: &Node, level: Priority) {
         let before = node.level.replace(level);
-        if node.result().is_some() || before == level {
+        if node.result().is_some() || before == level || self.backlog.follow(node, level) {
             return;
         }
         if let Some(entry) = self.entry(node.number.get()) {
@@ -285,13 +331,12 @@ impl Ring {
                 .set(self.queued_levels.get() | 1 << level.level());
             return;
         }
-        self.make_room(1);
         let request = Request {
             call: RING_REPRIORITIZE as u32,
             arguments: [node.key.get() as usize, level.level().into(), 0],
         };
         // Through the ring in both cases, so that changes keep their order.
-        self.push(request, 0, SILENT, level);
+        self.push_or_keep(Entry::silent(request, level));
         if level.is_more_urgent_than(before) {
             self.enter(0, u64::MAX);
         }
@@ -300,6 +345,29 @@ impl Ring {
     /// Enters the kernel: it serves every submission and returns when `wait_for` completions are ready or `deadline` (in
     /// ticks) has passed.
     pub(crate) fn enter(&self, wait_for: usize, deadline: u64) {
+        if !self.backlog.is_empty() {
+            self.hand_over_backlog();
+        }
+        self.enter_once(wait_for, deadline);
+    }
+
+    /// Hands over what is kept as far as the kernel takes it. Before each entry, for that may wait.
+    #[cold]
+    fn hand_over_backlog(&self) {
+        loop {
+            self.enter_once(0, 0);
+            let mut has_moved = false;
+            while let Some(entry) = self.backlog.next(|entry| self.has_room(entry.times)) {
+                self.push_all(entry);
+                has_moved = true;
+            }
+            if !has_moved {
+                return;
+            }
+        }
+    }
+
+    fn enter_once(&self, wait_for: usize, deadline: u64) {
         self.header.deadline.store(deadline, Ordering::Release);
         self.queued_levels.set(0);
         number_call(RING_ENTER, [wait_for, 0, 0]).expect("the rings are set up");

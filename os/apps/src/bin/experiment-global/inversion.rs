@@ -1,21 +1,19 @@
 //! How long what is more urgent waits while what is less urgent runs.
 //!
-//! At an instant, a coroutine suffers an *inversion* if it is ready and does not run, its own process does not run anything at
-//! least as urgent (an executor has one thread, and serves its most urgent one), and some hart runs a coroutine of strictly less
-//! urgency. `inversion-total`: for how long there was any. `inversion-longest`: for how long, altogether, one coroutine did
-//! between becoming ready and running.
+//! What an inversion is: see [`corank_inversions`].
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use corank_inversions::{Stretch, inversions};
 use corank_user::corank::time::sleep_until;
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process::{self, Fork};
 use corank_user::runtime::{self, Global};
 use corank_user::{Priority, ring, spawn, time};
 
-use crate::load::{Log, Numbers, Stretch, wait_until};
+use crate::load::{Log, Numbers, wait_until};
 use crate::settings::Wake;
 use crate::{message, microseconds, row};
 
@@ -241,58 +239,4 @@ async fn hear(messages: &OwnedFd) -> Option<u64> {
     let (count, told) = ring::read(messages, Vec::with_capacity(8)).await;
     let told = told.first_chunk().filter(|_| count == Ok(8))?;
     Some(u64::from_le_bytes(*told).max(waiting))
-}
-
-/// What happens at an instant: a stretch's coroutine becomes ready, starts, or ends.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Change {
-    End,
-    Ready,
-    Start,
-}
-
-/// For how long there was any inversion, and for how long the unluckiest wait suffered one; in ticks.
-fn inversions(stretches: &[Stretch]) -> (u64, u64) {
-    let mut changes: Vec<(u64, Change, usize)> = Vec::with_capacity(3 * stretches.len());
-    for (number, stretch) in stretches.iter().enumerate() {
-        changes.push((stretch.ready, Change::Ready, number));
-        changes.push((stretch.start, Change::Start, number));
-        changes.push((stretch.end, Change::End, number));
-    }
-    changes.sort_unstable();
-    let mut waiting: Vec<usize> = Vec::new();
-    let mut running: Vec<usize> = Vec::new();
-    let mut suffered = alloc::vec![0_u64; stretches.len()];
-    let (mut total, mut before) = (0, 0);
-    for (at, change, number) in changes {
-        let passed = at - before;
-        let least = running.iter().map(|&one| stretches[one].level).max();
-        let mut any = false;
-        if let Some(least) = least.filter(|_| passed > 0) {
-            for &one in &waiting {
-                let Stretch { level, process, .. } = stretches[one];
-                let served = running.iter().any(|&other| {
-                    stretches[other].process == process && stretches[other].level <= level
-                });
-                if level < least && !served {
-                    suffered[one] += passed;
-                    any = true;
-                }
-            }
-        }
-        total += if any { passed } else { 0 };
-        before = at;
-        match change {
-            Change::Ready => waiting.push(number),
-            Change::Start => {
-                waiting.retain(|&one| one != number);
-                // An end at the same instant has come before.
-                if stretches[number].end > at {
-                    running.push(number);
-                }
-            }
-            Change::End => running.retain(|&one| one != number),
-        }
-    }
-    (total, suffered.into_iter().max().unwrap_or(0))
 }

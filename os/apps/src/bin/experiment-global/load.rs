@@ -4,50 +4,13 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
 
+use corank_inversions::Stretch;
 use corank_user::corank::time::sleep_until;
 use corank_user::{time, yield_now};
 
 /// A stretch of work longer than this between two looks at the clock was none: the hart was taken away. It is longer than an
 /// interrupt takes that changes nothing, and shorter than any other coroutine's turn.
 const GAP: Duration = Duration::from_micros(10);
-
-/// One stretch for which a coroutine ran, and since when it had been ready; in ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
-    pub(crate) ready: u64,
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) level: u8,
-    /// Whose coroutine.
-    pub(crate) process: u8,
-}
-
-impl Stretch {
-    pub(crate) const BYTES: usize = 26;
-
-    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        for (place, number) in [self.ready, self.start, self.end].iter().enumerate() {
-            bytes[8 * place..][..8].copy_from_slice(&number.to_le_bytes());
-        }
-        bytes[24..].copy_from_slice(&[self.level, self.process]);
-        bytes
-    }
-
-    pub(crate) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
-        let number = |place: usize| {
-            let number = bytes[8 * place..].first_chunk().expect("long enough");
-            u64::from_le_bytes(*number)
-        };
-        Self {
-            ready: number(0),
-            start: number(1),
-            end: number(2),
-            level: bytes[24],
-            process: bytes[25],
-        }
-    }
-}
 
 /// What the coroutines of one process did.
 #[derive(Clone, Debug)]

@@ -1,11 +1,12 @@
 //! Asynchronous system calls through the library.
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use corank_user::corank::time;
-use corank_user::{Priority, block_on, process, ring, spawn, thread, yield_now};
+use corank_user::{Priority, block_on, information, process, ring, spawn, thread, yield_now};
 
 use crate::support::{one_hart, pipe, tests};
 
@@ -15,6 +16,7 @@ tests![
     a_dropped_call_is_taken_back,
     a_cancelled_read_leaves_its_bytes,
     more_calls_than_entries,
+    more_calls_than_the_kernel_takes,
     waiting_for_a_process,
     many_pipes_at_once,
     sleeping_coroutines_wake_in_order,
@@ -128,6 +130,49 @@ fn more_calls_than_entries() {
             let data = (number as u32).to_le_bytes().to_vec();
             assert_eq!(ring::write_and_close(writer, data).await.0, Ok(4));
             task.await.expect("it ends");
+        }
+    });
+}
+
+/// The kernel has 65,536 calls of a process under way at most. What is beyond waits for room, and can be given up meanwhile.
+fn more_calls_than_the_kernel_takes() {
+    // One write wakes all who read the same pipe: few each.
+    const PIPES: usize = 660;
+    const EACH: usize = 100;
+    const { assert!(PIPES * EACH > 1 << 16) };
+    block_on(async {
+        let pipes = ring::pipes(PIPES).await.expect("descriptors and memory");
+        let read = |pipe: usize| Box::pin(ring::read(&pipes[pipe].reader, Vec::with_capacity(1)));
+        let mut reads: Vec<_> = (0..PIPES * EACH)
+            .map(|number| read(number / EACH))
+            .collect();
+        for read in &mut reads {
+            poll_once(read.as_mut());
+        }
+        let records = information::processes().expect("memory");
+        let own = records
+            .iter()
+            .find(|record| record.pid == process::id() as u64);
+        assert_eq!(own.expect("it runs").calls, 1 << 16);
+        // The last ones have not got to the kernel, nor into the ring: what is given up there takes nothing. One that the kernel has makes
+        // room for one.
+        reads.truncate((PIPES - 1) * EACH);
+        drop(reads.remove(0));
+        let mut reads = reads.into_iter();
+        for (number, pipe) in pipes.iter().enumerate() {
+            let left = match number {
+                0 => EACH - 1,
+                last if last == PIPES - 1 => 0,
+                _ => EACH,
+            };
+            assert_eq!(pipe.writer.write(&[7; EACH]), Ok(EACH));
+            for read in reads.by_ref().take(left) {
+                let (count, data) = read.await;
+                assert_eq!((count, data.as_slice()), (Ok(1), &[7][..]));
+            }
+            let mut rest = [0; EACH];
+            let rest = &mut rest[left..];
+            assert_eq!(pipe.reader.read(rest), Ok(rest.len()));
         }
     });
 }

@@ -25,6 +25,7 @@ mod harts;
 mod image;
 mod inheritance;
 mod injected;
+mod low_water;
 mod memory;
 mod network;
 mod parked;
@@ -77,6 +78,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     // Last: connections that are over keep their buffers for a while, and tests that count the kernel's heap would wait for that.
     ("network", network::TESTS),
     ("connections", connections::TESTS),
+    ("low_water", low_water::TESTS),
 ];
 
 fn main() -> i32 {

@@ -106,6 +106,10 @@ fn a_tick_takes_the_hart_from_the_less_urgent() {
 
 /// At the end of urgent work a strict executor sees what else has come meanwhile, and yields to it before it polls what is less urgent; a
 /// relaxed one goes on. Both in one executor, which is switched to and fro as it runs.
+#[expect(
+    clippy::async_yields_async,
+    reason = "who waits for it must be less urgent"
+)]
 fn strict_executors_give_way() {
     /// Of each mode. In a relaxed round an interrupt, such as a tick, may let the other process go first: not in so many in a row.
     const ROUNDS: usize = 200;

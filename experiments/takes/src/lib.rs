@@ -1,41 +1,44 @@
 //! Which takes count, and what they say together.
 //!
 //! The tail of a latency is where everything shows that runs on the machine, whoever it belongs to: a kernel thread that takes a processor for 4 ms
-//! four times a second is all that a 99th percentile of a second would show. Linux counts how long each thread was ready and had no processor
-//! ([`lost`](crate::processors::lost)). So each point is measured in many short takes, and of each model's the half counts that lost least. That says
-//! nothing of what the model did with its processor, and is the same for all models; one whose own threads are in each other's
-//! way loses time in every take. What the halves lost is reported with them.
+//! four times a second is all that a 99th percentile of a second would show. So each point is measured in many short takes, and of each model's the half
+//! counts that lost least of its processors to other programs: how that is counted is the experiment's to say, so that it says nothing of what the model did with its
+//! processors and is the same for all models. One whose own threads are in each other's way loses time in every take. What the halves lost is reported with them.
 
 use std::time::Duration;
 
 /// One take, as far as it counts.
-pub(crate) struct Take {
-    /// How long the threads of client and server were ready to run and had no processor, in all.
-    pub(crate) lost: Duration,
+#[derive(Clone, Debug)]
+pub struct Take {
+    /// Processor time that others had.
+    pub lost: Duration,
     /// Of each level's requests, in microseconds.
-    pub(crate) latencies: Vec<Vec<f64>>,
+    pub latencies: Vec<Vec<f64>>,
     /// Requests of each level that were served in time.
-    pub(crate) served: Vec<usize>,
+    pub served: Vec<usize>,
 }
 
-/// Those that lost least, and the others. Of an odd number the larger part is kept.
-pub(crate) fn halves(mut takes: Vec<Take>) -> (Vec<Take>, Vec<Take>) {
+/// Of any takes those that lost least, and the others. Of an odd number the larger part is kept.
+pub fn halves(mut takes: Vec<Take>) -> (Vec<Take>, Vec<Take>) {
     takes.sort_by_key(|take| take.lost);
     let dropped = takes.split_off(takes.len().div_ceil(2));
     (takes, dropped)
 }
 
 /// Those of one level, in order.
-pub(crate) fn latencies(takes: &[Take], level: usize) -> Vec<f64> {
-    let mut all: Vec<f64> = (takes.iter())
+///
+/// # Panics
+/// If a take has no such level.
+pub fn latencies<'a>(takes: impl IntoIterator<Item = &'a Take>, level: usize) -> Vec<f64> {
+    let mut all: Vec<f64> = (takes.into_iter())
         .flat_map(|take| take.latencies[level].iter().copied())
         .collect();
     all.sort_by(f64::total_cmp);
     all
 }
 
-/// What so large a share of them is below; they are in order.
-pub(crate) fn quantile(latencies: &[f64], share: f64) -> Option<f64> {
+/// What so large a share of them is below; they are in order. `None` of none.
+pub fn quantile(latencies: &[f64], share: f64) -> Option<f64> {
     let place = (latencies.len() as f64 * share) as usize;
     latencies
         .get(place.min(latencies.len().saturating_sub(1)))
@@ -43,7 +46,7 @@ pub(crate) fn quantile(latencies: &[f64], share: f64) -> Option<f64> {
 }
 
 /// Which share of the time was lost, where each take lasted for `time`.
-pub(crate) fn lost(takes: &[Take], time: Duration) -> f64 {
+pub fn lost(takes: &[Take], time: Duration) -> f64 {
     let lost: Duration = takes.iter().map(|take| take.lost).sum();
     lost.as_secs_f64() / (time.as_secs_f64() * takes.len().max(1) as f64)
 }

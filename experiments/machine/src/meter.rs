@@ -1,0 +1,218 @@
+//! What a process did in each take. All processes of a measurement cut the time at the same moments, so nobody has to be told in time, and a
+//! thread that was kept waiting knows afterwards what belongs to which take.
+
+use anyhow::{Context, Result};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How long a take lasts: 60 jobs.
+pub(crate) const TAKE: Duration = Duration::from_millis(60);
+
+/// Nanoseconds of the clock that all processes share.
+pub(crate) fn now() -> u64 {
+    nanoseconds(clock_gettime(ClockId::Monotonic))
+}
+
+fn nanoseconds(time: Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// When the takes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    /// By [`now`].
+    pub(crate) begin: u64,
+    pub(crate) takes: usize,
+}
+
+impl Schedule {
+    /// In which take this moment is; `None` before and after all.
+    pub(crate) fn take(&self, moment: u64) -> Option<usize> {
+        let passed = moment.checked_sub(self.begin)?;
+        let take = usize::try_from(passed / TAKE.as_nanos() as u64).ok()?;
+        (take < self.takes).then_some(take)
+    }
+
+    /// When the last one ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.begin + self.takes as u64 * TAKE.as_nanos() as u64
+    }
+}
+
+/// As a process is told: `begin takes`.
+impl FromStr for Schedule {
+    type Err = anyhow::Error;
+
+    fn from_str(line: &str) -> Result<Self> {
+        let (begin, takes) = line.split_once(' ').context("two numbers")?;
+        Ok(Self {
+            begin: begin.parse()?,
+            takes: takes.parse()?,
+        })
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.begin, self.takes)
+    }
+}
+
+/// What a process, or a thread of it, did in one take.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Share {
+    /// The processor time that it had, in nanoseconds.
+    pub(crate) used: u64,
+    /// Chunks of bulk work.
+    pub(crate) chunks: u64,
+    /// Of jobs that were due, in microseconds.
+    pub(crate) latencies: Vec<f64>,
+}
+
+impl Share {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.used += other.used;
+        self.chunks += other.chunks;
+        self.latencies.extend(&other.latencies);
+    }
+}
+
+/// As a process tells: `used chunks latency…`.
+impl FromStr for Share {
+    type Err = anyhow::Error;
+
+    fn from_str(line: &str) -> Result<Self> {
+        let mut words = line.split(' ');
+        let mut next = || words.next().context("too few numbers");
+        Ok(Self {
+            used: next()?.parse()?,
+            chunks: next()?.parse()?,
+            latencies: words.map(str::parse).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.used, self.chunks)?;
+        self.latencies
+            .iter()
+            .try_for_each(|latency| write!(f, " {latency}"))
+    }
+}
+
+/// Counts for one thread, which asks it after each piece of its work.
+pub(crate) struct Meter {
+    schedule: Schedule,
+    shares: Vec<Share>,
+    /// The take at the last piece, if there was one.
+    current: Option<usize>,
+    /// The thread's processor time when that began.
+    used: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(schedule: Schedule) -> Self {
+        Self {
+            shares: vec![Share::default(); schedule.takes],
+            schedule,
+            current: None,
+            used: 0,
+        }
+    }
+
+    /// A piece of work has ended now, with so many chunks. What the thread used since the last take ended belongs to the take in which it last worked: while it
+    /// did not run it used nothing.
+    pub(crate) fn note(&mut self, chunks: u64) {
+        self.note_at(now(), chunks, || {
+            nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
+        });
+    }
+
+    fn note_at(&mut self, now: u64, chunks: u64, used: impl FnOnce() -> u64) {
+        let take = self.schedule.take(now);
+        if take != self.current {
+            let used = used();
+            if let Some(last) = self.current {
+                self.shares[last].used += used - self.used;
+            }
+            self.used = used;
+            self.current = take;
+        }
+        if let Some(take) = take {
+            self.shares[take].chunks += chunks;
+        }
+    }
+
+    /// A job that was due at this moment took so long.
+    pub(crate) fn note_job(&mut self, due: u64, latency: Duration) {
+        if let Some(take) = self.schedule.take(due) {
+            let latency = latency.as_nanos() as f64 / 1e3;
+            self.shares[take].latencies.push(latency);
+        }
+    }
+
+    /// Whether all takes have been.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.current.is_none() && now() >= self.schedule.end()
+    }
+
+    pub(crate) fn shares(self) -> Vec<Share> {
+        self.shares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEDULE: Schedule = Schedule {
+        begin: 1000,
+        takes: 3,
+    };
+
+    fn at(takes: u64) -> u64 {
+        1000 + takes * TAKE.as_nanos() as u64
+    }
+
+    #[test]
+    fn a_moment_is_in_one_take_or_in_none() {
+        let moments = [999, 1000, at(1) - 1, at(1), at(3) - 1, at(3)];
+        let takes = moments.map(|moment| SCHEDULE.take(moment));
+        assert_eq!(takes, [None, Some(0), Some(0), Some(1), Some(2), None]);
+        assert_eq!(SCHEDULE.end(), at(3));
+    }
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let said: Schedule = SCHEDULE.to_string().parse().unwrap();
+        assert_eq!(said, SCHEDULE);
+        let share = Share {
+            used: 5,
+            chunks: 7,
+            latencies: vec![1.5, 250.0],
+        };
+        assert_eq!(share.to_string().parse::<Share>().unwrap(), share);
+        assert!("5".parse::<Share>().is_err());
+    }
+
+    #[test]
+    fn time_and_work_belong_to_the_take_in_which_they_were() {
+        let mut meter = Meter::new(SCHEDULE);
+        // Before the takes, in the first, not at all in the second, in the third, and after all.
+        let pieces = [(500, 10), (2000, 20), (3000, 30), (at(2), 50), (at(3), 90)];
+        for (now, used) in pieces {
+            meter.note_at(now, 1, || used);
+        }
+        meter.note_job(at(1) - 1, Duration::from_micros(3));
+        meter.note_job(500, Duration::from_micros(3));
+        let shares = meter.shares();
+        let figures: Vec<(u64, u64)> = (shares.iter())
+            .map(|share| (share.used, share.chunks))
+            .collect();
+        assert_eq!(figures, [(30, 2), (0, 0), (40, 1)]);
+        assert_eq!(shares[0].latencies, [3.0]);
+    }
+}

@@ -1,0 +1,237 @@
+//! What the pages of documentation say of an experiment: written into them between two marks, from a full run's results.
+//!
+//! A mark is a comment: `<!-- NAME -->` before the passage and `<!-- /NAME -->` behind it, each once in the page. `cargo xtask report --docs` writes the passages; a
+//! test reads what they say of the targets, so that no page claims what the results behind it don't give.
+
+use crate::document::Document;
+use crate::table::Table;
+use crate::verdict;
+#[cfg(test)]
+use crate::verdict::Verdict;
+use crate::{edge, gateway};
+use anyhow::{Result, ensure};
+use serde_json::Value;
+
+/// Text that a page has between two marks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Passage {
+    /// The page's path, from the root of the repository.
+    pub page: &'static str,
+    /// What the marks say.
+    pub name: &'static str,
+    /// What stands between them.
+    pub text: String,
+}
+
+impl Passage {
+    /// The page with this passage in the place of what it had.
+    ///
+    /// # Errors
+    /// When the page does not have both marks once, in this order.
+    pub fn write_into(&self, page: &str) -> Result<String> {
+        let [begin, end] = between(page, self.name)?;
+        Ok(format!("{}{}{}", &page[..begin], self.text, &page[end..]))
+    }
+}
+
+/// Where the passage of this name begins and ends in a page.
+fn between(page: &str, name: &str) -> Result<[usize; 2]> {
+    let [before, behind] = [format!("<!-- {name} -->"), format!("<!-- /{name} -->")];
+    for mark in [&before, &behind] {
+        let count = page.matches(mark.as_str()).count();
+        ensure!(
+            count == 1,
+            "the mark `{mark}` stands in the page {count} times"
+        );
+    }
+    let begin = page.find(&before).unwrap_or_default() + before.len();
+    let end = page.find(&behind).unwrap_or_default();
+    ensure!(begin <= end, "`{behind}` stands before `{before}`");
+    Ok([begin, end])
+}
+
+/// What the documentation says of these results; nothing if it has none of the experiment.
+///
+/// # Errors
+/// As [`verdict::verdicts`], and when something that a page says was not measured.
+pub fn passages(document: &Document) -> Result<Vec<Passage>> {
+    match document.experiment.as_str() {
+        "edge" => edge::passages(document),
+        "gateway" => gateway::passages(document),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// A passage of whole lines: where the figures are from, tables, and what the targets say of them.
+pub(crate) fn lines(document: &Document, tables: &[Table]) -> Result<String> {
+    ensure!(
+        !document.quick(),
+        "the documentation has the figures of full runs; these of `{}` are of a quick one",
+        document.experiment
+    );
+    let host = |name: &str| {
+        let said = document.host.get(name);
+        said.map(|said| said.to_string().replace('"', ""))
+            .unwrap_or_default()
+    };
+    let commit: String = document.commit.chars().take(8).collect();
+    let mut text = format!(
+        "\n*Written by `cargo xtask report --docs` from a full run of `cargo xtask experiment {} --json FILE` at commit {commit}: {}, {} cores",
+        document.experiment,
+        host("cpu"),
+        host("cores")
+    );
+    // What the experiment found of the machine.
+    for setting in ["memory", "energy"] {
+        if let Some(found) = document.settings.get(setting).and_then(Value::as_str) {
+            text += &format!("; {found}");
+        }
+    }
+    text += ".*\n";
+    for table in tables {
+        text += &format!("\n{}:\n\n{}", table.title, table.to_markdown());
+    }
+    let verdicts = verdict::table(&verdict::verdicts(document)?);
+    Ok(text + "\nThe targets, as ratios of times:\n\n" + &verdicts.to_markdown())
+}
+
+/// What is wrong with the targets that a passage shows: other ones than these, or a result that is not what its figures say.
+#[cfg(test)]
+fn wrong_targets(passage: &str, verdicts: &[Verdict]) -> Option<String> {
+    let heads = verdict::table(&[]).to_markdown();
+    let Some((_, shown)) = passage.split_once(&heads) else {
+        return Some("it has no table of targets".to_string());
+    };
+    let shown: Vec<&str> = shown.lines().collect();
+    if shown.len() != verdicts.len() {
+        return Some(format!(
+            "it has {} targets instead of {}",
+            shown.len(),
+            verdicts.len()
+        ));
+    }
+    for (line, verdict) in shown.into_iter().zip(verdicts) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, word, measured, limit, claim, _] = cells[..] else {
+            return Some(format!("`{line}` is no target"));
+        };
+        let expected = Verdict {
+            measured: measured.parse().ok(),
+            ..verdict.clone()
+        };
+        if !claim.starts_with(&verdict.claim)
+            || limit != verdict.limit()
+            // What is met by less than is shown may look like the limit.
+            || (word != expected.word() && measured != limit)
+        {
+            return Some(format!(
+                "`{line}` should say `{}`, `{}` and at most {}",
+                verdict.claim,
+                expected.word(),
+                verdict.limit()
+            ));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    /// A page of this repository.
+    fn page(name: &str) -> String {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(name);
+        fs::read_to_string(&file).unwrap()
+    }
+
+    fn passage<'a>(page: &'a str, name: &str) -> &'a str {
+        let [begin, end] = between(page, name).unwrap();
+        &page[begin..end]
+    }
+
+    #[test]
+    fn a_passage_takes_the_place_of_what_was_there() {
+        let passage = Passage {
+            page: "README.md",
+            name: "x",
+            text: "new".to_string(),
+        };
+        let written = passage.write_into("a <!-- x -->old<!-- /x --> b").unwrap();
+        assert_eq!(written, "a <!-- x -->new<!-- /x --> b");
+        assert_eq!(passage.write_into(&written).unwrap(), written);
+        for bad in [
+            "",
+            "<!-- x -->",
+            "<!-- /x --><!-- x -->",
+            "<!-- x --><!-- x --><!-- /x -->",
+        ] {
+            assert!(passage.write_into(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn targets_of_a_passage_are_read() {
+        let verdict = Verdict {
+            claim: "one thing / another".to_string(),
+            limit: 1.1,
+            measured: Some(1.2),
+            at: "somewhere".to_string(),
+        };
+        let shown = verdict::table(std::slice::from_ref(&verdict)).to_markdown();
+        let all = std::slice::from_ref(&verdict);
+        assert_eq!(wrong_targets(&shown, all), None);
+        for (what, instead) in [
+            ("MISSED", "met"),
+            ("1.20", "1.00"),
+            ("1.1 ", "1.3 "),
+            ("one thing", "something"),
+            ("result", "results"),
+        ] {
+            let wrong = shown.replace(what, instead);
+            assert_ne!(wrong, shown, "{what}");
+            assert_ne!(wrong_targets(&wrong, all), None, "{what}");
+        }
+        assert_ne!(wrong_targets(&shown, &[]), None);
+    }
+
+    #[test]
+    fn the_pages_say_what_their_figures_say() {
+        for (name, file) in [("edge", edge::PAGE), ("gateway", gateway::PAGE)] {
+            let page = page(file);
+            let targets = verdict::verdicts(&crate::sample::document(name, &[])).unwrap();
+            assert_eq!(
+                wrong_targets(passage(&page, name), &targets),
+                None,
+                "{file}; `cargo xtask report --docs` writes it"
+            );
+        }
+    }
+
+    #[test]
+    fn the_front_page_has_a_figure_of_the_interleavers_page() {
+        let (front, guide) = (page("README.md"), page(edge::PAGE));
+        let mut figures: Vec<f64> = passage(&front, edge::FASTEST)
+            .split(" to ")
+            .map(|figure| figure.parse().unwrap())
+            .collect();
+        figures.sort_by(f64::total_cmp);
+        let line = passage(&guide, "edge")
+            .lines()
+            .find(|line| line.starts_with("| B+ tree, scan of 64-byte leaves |"))
+            .unwrap();
+        // Of 32 coroutines, and of the automatic number; with both compilers.
+        let cells: Vec<&str> = line.split('|').collect();
+        let mut there: Vec<f64> = [cells[3], cells[5]]
+            .iter()
+            .flat_map(|cell| cell.split('/'))
+            .map(|figure| figure.trim().parse::<f64>().unwrap().round())
+            .collect();
+        there.sort_by(f64::total_cmp);
+        assert_eq!(figures, [there[0], there[3]]);
+    }
+}
