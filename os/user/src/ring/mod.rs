@@ -69,6 +69,13 @@ pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
     Ok(pipes)
 }
 
+/// How many asynchronous calls of this thread have been made and are not over: their futures have neither ended nor been dropped. One whose
+/// future was leaked counts for ever. For tests that nothing is left; looks at each call that is over.
+#[must_use]
+pub fn not_over() -> usize {
+    crate::local::block().ring.get().map_or(0, Ring::not_over)
+}
+
 /// Reads into `buffer`, from its start and up to its capacity, and sets its length to the bytes that came. On a pipe this waits
 /// until the buffer is full or every write end is closed.
 ///

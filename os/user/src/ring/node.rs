@@ -101,13 +101,22 @@ fn level_changed(follower: &Follower, level: Priority) {
 #[derive(Debug)]
 pub(super) struct Pool {
     free: Cell<Option<&'static Node>>,
+    /// Nodes that there are, free or not.
+    made: Cell<usize>,
 }
 
 impl Pool {
     pub(super) const fn new() -> Self {
         Self {
             free: Cell::new(None),
+            made: Cell::new(0),
         }
+    }
+
+    /// How many nodes calls have.
+    pub(super) fn taken(&self) -> usize {
+        let free = core::iter::successors(self.free.get(), |node| node.next.get());
+        self.made.get() - free.count()
     }
 
     /// A node for a call under its own address as key.
@@ -137,6 +146,7 @@ impl Pool {
         for pair in chunk.windows(2) {
             pair[0].next.set(Some(&pair[1]));
         }
+        self.made.set(self.made.get() + CHUNK);
         &chunk[0]
     }
 }

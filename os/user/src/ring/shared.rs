@@ -117,6 +117,11 @@ impl Ring {
         self.queued_levels.get() != 0 || self.under_way.get() != 0
     }
 
+    /// How many calls are not over.
+    pub(super) fn not_over(&self) -> usize {
+        self.nodes.taken()
+    }
+
     /// Levels of the coroutines whose submissions the kernel hasn't seen yet, one bit each.
     #[inline]
     pub(crate) fn queued_levels(&self) -> u64 {

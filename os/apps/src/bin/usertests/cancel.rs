@@ -3,22 +3,28 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::future::{Future, poll_fn};
+use core::hint::spin_loop;
 use core::pin::{Pin, pin};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Poll;
 
 use corank_abi::call::{
     CONDVAR_CREATE, CONDVAR_SIGNAL, FAILED, MUTEX_CREATE, MUTEX_UNLOCK, SEMAPHORE_CREATE,
     SEMAPHORE_UP,
 };
+use corank_user::fs::{self, From};
 use corank_user::{Priority, block_on, calls, process, ring, spawn, thread};
 
-use crate::support::{call, pipe, tests};
+use crate::files::in_directory;
+use crate::support::{call, calls_under_way, leave_calls, pipe, tests};
 
 tests![
     a_read_takes_nothing,
     a_read_beyond_the_capacity_says_what_it_took,
     a_write_says_what_it_gave,
     the_buffer_is_free_after_the_drop,
+    given_up_while_the_bytes_come,
+    given_up_on_the_way_from_the_disk,
     a_leaked_call_keeps_its_buffer,
     a_read_that_is_done_gives_its_bytes,
     a_lock_is_not_held,
@@ -127,22 +133,121 @@ fn the_buffer_is_free_after_the_drop() {
             kernel_sees().await;
             address
         };
-        // The allocator gives the same memory again, and what comes now must not land in it.
-        let mut canaries: Vec<Vec<u8>> = Vec::new();
-        while !canaries
-            .iter()
-            .any(|canary| canary.as_ptr_range().contains(&address))
-        {
-            canaries.push(alloc::vec![7; 2000]);
-        }
+        let canaries = canaries(address, 2000);
         ring::write(&writer, alloc::vec![1; 2000])
             .await
             .0
             .expect("room");
         kernel_sees().await;
-        assert!(canaries.iter().flatten().all(|byte| *byte == 7));
+        assert_untouched(&canaries);
         let (count, _) = ring::read(&reader, Vec::with_capacity(2000)).await;
         assert_eq!(count, Ok(2000), "nothing was swallowed");
+    });
+}
+
+/// Other owners for the memory of a buffer that was at `address`: the allocator gives it again, and what comes late would land in it.
+fn canaries(address: *const u8, size: usize) -> Vec<Vec<u8>> {
+    let mut canaries: Vec<Vec<u8>> = Vec::new();
+    while !canaries
+        .iter()
+        .any(|canary| canary.as_ptr_range().contains(&address))
+    {
+        canaries.push(alloc::vec![7; size]);
+    }
+    canaries
+}
+
+fn assert_untouched(canaries: &[Vec<u8>]) {
+    assert!(canaries.iter().flatten().all(|byte| *byte == 7));
+}
+
+/// Another thread writes while this one gives its read up: near the moment in which the bytes come, because each round begins a little
+/// later than one that came too early, and earlier than one that came too late. The read has had all of them or none.
+fn given_up_while_the_bytes_come() {
+    const ROUNDS: usize = 500;
+    const SIZE: usize = 2000;
+    const LATEST: usize = 20_000;
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    // On one hart the other thread comes when this one gives way.
+    let pause = || match process::harts() {
+        1 => thread::yield_now(),
+        _ => spin_loop(),
+    };
+    let (reader, writer) = pipe();
+    let other = thread::spawn(move || {
+        for round in 1..=ROUNDS {
+            while ROUND.load(Ordering::Acquire) < round {
+                pause();
+            }
+            assert_eq!(writer.write(&[1; SIZE]), Ok(SIZE));
+        }
+    })
+    .expect("a thread");
+    block_on(async move {
+        let mut pauses: usize = 0;
+        for round in 1..=ROUNDS {
+            let buffer = Vec::with_capacity(SIZE);
+            let address = buffer.as_ptr();
+            let mut read = pin!(calls::read_async(reader.number(), buffer));
+            submit(read.as_mut()).await;
+            kernel_sees().await;
+            ROUND.store(round, Ordering::Release);
+            for _ in 0..pauses {
+                pause();
+            }
+            let (count, bytes) = match read.as_mut().cancel() {
+                Some(had) => {
+                    pauses = pauses.saturating_sub(1 + round % 8);
+                    had
+                }
+                None => {
+                    pauses = (pauses + 1 + round % 8).min(LATEST);
+                    let canaries = canaries(address, SIZE);
+                    let had = ring::read(&reader, Vec::with_capacity(SIZE)).await;
+                    kernel_sees().await;
+                    assert_untouched(&canaries);
+                    had
+                }
+            };
+            assert_eq!(count, Ok(SIZE), "in round {round}");
+            assert!(bytes.iter().all(|byte| *byte == 1), "in round {round}");
+        }
+    });
+    other.join().expect("it ends");
+}
+
+/// The kernel waits for the disk when the read is given up, and the read is over when that is: it has had all bytes or none.
+fn given_up_on_the_way_from_the_disk() {
+    const ROUNDS: usize = 30;
+    const SIZE: usize = 200_000;
+    in_directory(|| {
+        fs::write("file", &alloc::vec![1; SIZE]).expect("room");
+        let file = fs::File::open("file").expect("the file");
+        block_on(async move {
+            let mut under_way = 0;
+            for _ in 0..ROUNDS {
+                let buffer = Vec::with_capacity(SIZE);
+                let address = buffer.as_ptr();
+                let mut read = pin!(calls::read_async(file.number(), buffer));
+                submit(read.as_mut()).await;
+                // The kernel has taken it when it has served this, which takes no time.
+                calls::sleep_async(0).await.expect("memory");
+                under_way += calls_under_way();
+                if let Some((count, bytes)) = read.as_mut().cancel() {
+                    assert_eq!(count, Ok(SIZE));
+                    assert!(bytes.iter().all(|byte| *byte == 1));
+                }
+                let canaries = canaries(address, SIZE);
+                // What the disk has begun for that read is over when it has done all for this one.
+                let again = fs::read("file").expect("the file");
+                assert!(again.len() == SIZE && again.iter().all(|byte| *byte == 1));
+                kernel_sees().await;
+                assert_untouched(&canaries);
+                file.seek(From::Start(0)).expect("a file");
+            }
+            assert!(under_way > 0, "every read was over before it was given up");
+        });
+        fs::remove("file").expect("the file");
     });
 }
 
@@ -153,6 +258,7 @@ fn a_leaked_call_keeps_its_buffer() {
             alloc::boxed::Box::pin(calls::read_async(reader.number(), Vec::with_capacity(2000)));
         submit(read.as_mut()).await;
         core::mem::forget(read);
+        leave_calls(0, 1);
         kernel_sees().await;
         let canaries: Vec<Vec<u8>> = (0..50).map(|_| alloc::vec![7; 2000]).collect();
         ring::write(&writer, alloc::vec![1; 2000])
@@ -160,7 +266,7 @@ fn a_leaked_call_keeps_its_buffer() {
             .0
             .expect("room");
         kernel_sees().await;
-        assert!(canaries.iter().flatten().all(|byte| *byte == 7));
+        assert_untouched(&canaries);
         drop(writer);
         let (count, _) = ring::read(&reader, Vec::with_capacity(1)).await;
         assert_eq!(count, Ok(0), "the leaked read has had them");

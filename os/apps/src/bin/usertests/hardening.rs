@@ -15,6 +15,7 @@ use crate::support::{self, exit_code, pipe, settled, tests, without_sockets};
 
 tests![
     a_fork_bomb_is_contained,
+    a_fork_bomb_that_never_stops_is_contained,
     a_group_is_killed_at_once,
     a_killed_pipeline_leaves_nothing,
     the_heap_does_not_leak,
@@ -50,6 +51,39 @@ fn a_fork_bomb_is_contained() {
     process::kill_group(bomb, support::KILL).expect("the group is there");
     assert_eq!(process::wait(bomb).expect("the child").code, -9);
     // Its children are somebody else's now; they go by themselves, none is left out. Counted, because a list takes memory.
+    while processes() > before {
+        thread::yield_now();
+    }
+    assert_eq!(exit_code(|| 3), 3, "fork works again");
+}
+
+/// The same where each process goes on forking when there is no memory, until it is ended. What is more urgent is not held up by it.
+fn a_fork_bomb_that_never_stops_is_contained() {
+    let processes = || information::system().expect("it is there").processes;
+    let before = processes();
+    let (reader, writer) = pipe();
+    let bomb = process::spawn(|| {
+        process::set_group(0, 0).expect("itself");
+        let mut told = false;
+        loop {
+            if process::fork().is_err() && !told {
+                told = true;
+                writer.write(&[1]).expect("room for each process");
+            }
+        }
+    })
+    .expect("a process");
+    support::be_at(5);
+    assert_eq!(reader.read(&mut [0]), Ok(1), "memory ends");
+    for _ in 0..3 {
+        support::spin_for_ticks(1);
+        thread::yield_now();
+        let count = processes();
+        assert!(count > 50, "only {count} processes");
+    }
+    process::kill_group(bomb, support::KILL).expect("the group is there");
+    assert_eq!(process::wait(bomb).expect("the child").code, -9);
+    // As above.
     while processes() > before {
         thread::yield_now();
     }

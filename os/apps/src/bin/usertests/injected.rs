@@ -12,7 +12,7 @@ use corank_user::information::SystemStatus;
 use corank_user::{Priority, block_on, calls, process, ring, spawn, thread};
 
 use crate::rings::{Rings, submission};
-use crate::support::{call, exit_code, pipe, tests, without_sockets};
+use crate::support::{call, exit_code, leave_calls, pipe, tests, without_sockets};
 
 tests![
     whatever_is_kept_is_seen,
@@ -54,6 +54,7 @@ fn whatever_is_kept_is_seen() {
     rings.submit(submission(1, SEMAPHORE_DOWN, [semaphore, 0, 0], 0));
     rings.enter(0);
     assert_eq!(footprint()[0], coroutines + 1, "a call that waits");
+    leave_calls(1, 0);
 }
 
 /// Runs `scenario` in a process of its own for every step at which a fault of this kind can come, until one run has none. `scenario`

@@ -8,8 +8,8 @@ use corank_user::{information, process};
 use crate::rings::{Rings, submission};
 use crate::support::{Test, call, exit_code, frames_free, pipe, settled, tests};
 use crate::{
-    asynchronous, batches, calls, cancel, coroutines, inheritance, injected, parked, pipes, rings,
-    synchronisation, threads, urgency,
+    asynchronous, batches, calls, cancel, connections, coroutines, file_coroutines, files,
+    inheritance, injected, network, parked, pipes, rings, synchronisation, threads, urgency,
 };
 
 tests![
@@ -28,6 +28,10 @@ tests![
     urgency_by_threads,
     inheritance_by_threads,
     injected_by_threads,
+    files_by_threads,
+    file_coroutines_by_threads,
+    network_by_threads,
+    connections_by_threads,
     stacks_are_counted,
     stacks_run_out,
 ];
@@ -59,7 +63,7 @@ fn all_by_threads(tests: &[Test], but: &[&str]) {
         let before = frames_free();
         let code = exit_code(|| {
             serve_by_threads();
-            (test.run)();
+            test.run_whole();
             0
         });
         assert_eq!(code, 0, "{} by kernel threads", test.name);
@@ -92,6 +96,11 @@ by_threads! {
     urgency_by_threads: urgency but &[];
     inheritance_by_threads: inheritance but &[];
     injected_by_threads: injected but &[];
+    files_by_threads: files but &[];
+    file_coroutines_by_threads: file_coroutines but &[];
+    network_by_threads: network but &[];
+    // These tell the two models apart. The second: that of a read that a kernel thread serves only does when it goes on.
+    connections_by_threads: connections but &["reads_that_wait_take_no_coroutine", "a_level_reaches_the_socket"];
 }
 
 /// Stacks of the kernel in use.

@@ -3,14 +3,56 @@ use alloc::vec::Vec;
 use corank_user::information::{self, SystemStatus};
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process::{self, Pid};
-use corank_user::{calls, net, page, raw, thread};
-use core::sync::atomic::Ordering;
+use corank_user::{calls, net, page, raw, ring, thread};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// One test.
 pub(crate) struct Test {
     pub(crate) name: &'static str,
     /// Panics if the test fails.
     pub(crate) run: fn(),
+}
+
+impl Test {
+    /// Runs it, and looks whether this process has asynchronous calls left that the test has not said it would [leave](leave_calls).
+    pub(crate) fn run_whole(&self) {
+        (self.run)();
+        let left = [&UNDER_WAY, &NOT_OVER].map(|left| left.load(Ordering::Relaxed));
+        // What the test has closed ends calls that waited for it, when the kernel's coroutines have their turn.
+        let mut under_way = settled(calls_under_way);
+        for _ in 0..TURNS {
+            if under_way == left[0] {
+                break;
+            }
+            thread::yield_now();
+            under_way = settled(calls_under_way);
+        }
+        assert_eq!(
+            [under_way, ring::not_over()],
+            left,
+            "calls under way in the kernel, and calls that are not over here"
+        );
+    }
+}
+
+/// Asynchronous calls of this process that the kernel has taken and not completed.
+pub(crate) fn calls_under_way() -> usize {
+    let this = process::id() as u64;
+    let processes = information::processes().expect("a list");
+    let this = processes.iter().find(|record| record.pid == this);
+    this.expect("it runs").calls as usize
+}
+
+/// So often calls that have something to end for have their turn.
+const TURNS: usize = 100;
+
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+static NOT_OVER: AtomicUsize = AtomicUsize::new(0);
+
+/// A test leaves so many calls under way, which its process's end cancels, and has leaked the futures of so many.
+pub(crate) fn leave_calls(under_way: usize, leaked: usize) {
+    UNDER_WAY.store(under_way, Ordering::Relaxed);
+    NOT_OVER.store(leaked, Ordering::Relaxed);
 }
 
 /// A list of tests from the names of their functions.
