@@ -100,8 +100,13 @@ by_threads! {
     files_by_threads: files but &[];
     file_coroutines_by_threads: file_coroutines but &[];
     network_by_threads: network but &[];
-    // These tell the two models apart. The second: that of a read that a kernel thread serves only does when it goes on.
-    connections_by_threads: connections but &["reads_that_wait_take_no_coroutine", "a_level_reaches_the_socket"];
+    // The first two tell the two models apart; the level of a read that a kernel thread serves reaches the socket when it goes on. Two harts
+    // may serve two reads in either order.
+    connections_by_threads: connections but &[
+        "reads_that_wait_take_no_coroutine",
+        "a_level_reaches_the_socket",
+        "two_reads_of_one_connection",
+    ];
 }
 
 /// Stacks of the kernel in use.
