@@ -241,7 +241,7 @@ impl Runtime {
     /// Hands submissions over that have waited for too many polls.
     fn lose_patience(&self, ring: Option<&Ring>) {
         let Some(ring) = ring else { return };
-        if ring.queued_levels() == 0 || ring.submitted() != self.submitted.get() {
+        if !ring.wants_entry() || ring.submitted() != self.submitted.get() {
             self.submitted.set(ring.submitted());
             self.patience.set(PATIENCE);
         } else if self.patience.get() == 0 {

@@ -60,6 +60,9 @@ pub(crate) struct Ring {
     under_way: Cell<usize>,
     /// What the rings have no room for.
     backlog: Backlog,
+    /// The kernel has not taken all, or something is kept: to be handed over when calls have ended, although no levels are queued. Whoever
+    /// is as urgent as these calls need not stop for them meanwhile.
+    held_up: Cell<bool>,
     nodes: Pool,
     /// The nodes of calls that the program has named, by the kernel's keys.
     named: RefCell<BTreeMap<u64, &'static Node>>,
@@ -107,6 +110,7 @@ impl Ring {
             queued_levels: Cell::new(0),
             under_way: Cell::new(0),
             backlog: Backlog::default(),
+            held_up: Cell::new(false),
             nodes: Pool::new(),
             named: RefCell::new(BTreeMap::new()),
         })))
@@ -128,6 +132,12 @@ impl Ring {
         self.queued_levels.get()
     }
 
+    /// Whether something waits for a kernel entry.
+    #[inline]
+    pub(crate) fn wants_entry(&self) -> bool {
+        self.queued_levels.get() != 0 || self.held_up.get()
+    }
+
     /// Number of the last submission: it moves when something is submitted.
     #[inline]
     pub(crate) fn submitted(&self) -> u32 {
@@ -146,18 +156,29 @@ impl Ring {
 
     #[inline]
     fn has_room(&self, count: u32) -> bool {
-        let taken = self.header.submission_head.load(Ordering::Acquire);
-        self.submission_tail.get().wrapping_sub(taken) + count <= ENTRIES
+        self.in_ring() + count <= ENTRIES
     }
 
-    /// Submits, or keeps it until there is room.
+    /// How many submissions the kernel has not taken from the ring.
+    #[inline]
+    fn in_ring(&self) -> u32 {
+        self.header.submissions().used(self.submission_tail.get())
+    }
+
+    /// Submits, or keeps it until there is room: behind what is kept, so that changes of a call's level keep their order.
     #[inline]
     fn push_or_keep(&self, entry: Entry) {
-        if self.make_room(entry.times) {
+        if self.backlog.is_empty() && self.make_room(entry.times) {
             self.push_all(entry);
         } else {
-            self.backlog.keep(entry);
+            self.keep(entry);
         }
+    }
+
+    #[cold]
+    fn keep(&self, entry: Entry) {
+        self.backlog.keep(entry);
+        self.held_up.set(true);
     }
 
     /// Writes what belongs to one call. There must be room.
@@ -369,6 +390,8 @@ impl Ring {
         self.header.deadline.store(deadline, Ordering::Release);
         self.queued_levels.set(0);
         number_call(RING_ENTER, [wait_for, 0, 0]).expect("the rings are set up");
+        self.held_up
+            .set(self.in_ring() != 0 || !self.backlog.is_empty());
     }
 
     /// Whether the kernel has completed anything that hasn't been taken in.
