@@ -60,9 +60,6 @@ pub(crate) struct Ring {
     under_way: Cell<usize>,
     /// What the rings have no room for.
     backlog: Backlog,
-    /// The kernel has not taken all, or something is kept: to be handed over when calls have ended, although no levels are queued. Whoever
-    /// is as urgent as these calls need not stop for them meanwhile.
-    held_up: Cell<bool>,
     nodes: Pool,
     /// The nodes of calls that the program has named, by the kernel's keys.
     named: RefCell<BTreeMap<u64, &'static Node>>,
@@ -110,7 +107,6 @@ impl Ring {
             queued_levels: Cell::new(0),
             under_way: Cell::new(0),
             backlog: Backlog::default(),
-            held_up: Cell::new(false),
             nodes: Pool::new(),
             named: RefCell::new(BTreeMap::new()),
         })))
@@ -132,10 +128,11 @@ impl Ring {
         self.queued_levels.get()
     }
 
-    /// Whether something waits for a kernel entry.
+    /// Whether something waits for a kernel entry: also what the kernel has not taken at the last one, for which no levels are queued, so
+    /// that whoever is as urgent need not stop for it.
     #[inline]
     pub(crate) fn wants_entry(&self) -> bool {
-        self.queued_levels.get() != 0 || self.held_up.get()
+        self.in_ring() != 0 || !self.backlog.is_empty()
     }
 
     /// Number of the last submission: it moves when something is submitted.
@@ -171,14 +168,8 @@ impl Ring {
         if self.backlog.is_empty() && self.make_room(entry.times) {
             self.push_all(entry);
         } else {
-            self.keep(entry);
+            self.backlog.keep(entry);
         }
-    }
-
-    #[cold]
-    fn keep(&self, entry: Entry) {
-        self.backlog.keep(entry);
-        self.held_up.set(true);
     }
 
     /// Writes what belongs to one call. There must be room.
@@ -390,8 +381,6 @@ impl Ring {
         self.header.deadline.store(deadline, Ordering::Release);
         self.queued_levels.set(0);
         number_call(RING_ENTER, [wait_for, 0, 0]).expect("the rings are set up");
-        self.held_up
-            .set(self.in_ring() != 0 || !self.backlog.is_empty());
     }
 
     /// Whether the kernel has completed anything that hasn't been taken in.

@@ -9,12 +9,11 @@ use core::time::Duration;
 use corank_abi::error::{IS_A_DIRECTORY, NOT_FOUND};
 use corank_user::corank::time;
 use corank_user::fs::{self, From, Options, asynchronous};
-use corank_user::information;
 use corank_user::process;
 use corank_user::{Error, Priority, block_on, ring, spawn};
 
 use crate::files::{in_directory, pattern, remove_all};
-use crate::support::{exit_code, tests};
+use crate::support::{exit_code, record, tests};
 
 tests![
     many_coroutines_write_at_once,
@@ -113,10 +112,7 @@ fn coroutines_use_the_file_system() {
 
 /// How many files this process has open.
 fn open_files() -> u64 {
-    let records = information::processes().expect("they are there");
-    let this = process::id() as u64;
-    let record = records.iter().find(|record| record.pid == this);
-    record.expect("this process").files
+    record(process::id()).files
 }
 
 fn opening_that_is_given_up_leaves_nothing_open() {

@@ -7,7 +7,8 @@ use corank_user::process::{self, Fork, Pid};
 use corank_user::{information, thread, time};
 
 use crate::support::{
-    busy_elsewhere, claim, claim_timer, exit_code, kill_and_wait, pipe, spin_for_ticks, tests,
+    busy_elsewhere, claim, claim_timer, exit_code, kill_and_wait, pipe, record, spin_for_ticks,
+    tests,
 };
 
 tests![
@@ -46,9 +47,7 @@ fn granted_level(grants: &[u64], claims: u64) -> u64 {
     assert_eq!(asks.read(&mut [0]), Ok(1));
     // By the next tick the kernel has seen what the child claims.
     spin_for_ticks(2);
-    let records = information::processes().expect("memory");
-    let record = records.iter().find(|record| record.pid == child as u64);
-    let level = record.expect("it is there").level;
+    let level = record(child).level;
     kill_and_wait(child);
     level
 }

@@ -6,7 +6,7 @@ use corank_abi::exit_code::KILLED;
 use corank_user::fs::{self, From, Options};
 use corank_user::information::{self, ProcessRecord};
 use corank_user::io::Pipe;
-use corank_user::process::{self, Fork};
+use corank_user::process::{self, Fork, Pid};
 use corank_user::{block_on, io, ring, thread};
 
 use crate::files::{self, HERE};
@@ -26,9 +26,24 @@ tests![
     memory_fails_at_every_allocation_for_fork_and_exec,
 ];
 
+/// Counted by the kernel, because a list takes memory.
+fn processes() -> u64 {
+    information::system().expect("it is there").processes
+}
+
+/// Ends a fork bomb, before which there were so many processes.
+fn end_bomb(bomb: Pid, before: u64) {
+    process::kill_group(bomb, support::KILL).expect("the group is there");
+    assert_eq!(process::wait(bomb).expect("the child").code, -9);
+    // Its children are somebody else's now; they go by themselves, none is left out.
+    while processes() > before {
+        thread::yield_now();
+    }
+    assert_eq!(exit_code(|| 3), 3, "fork works again");
+}
+
 /// Each of its processes forks as often as it can. What is left over works all the same, and all of them end together.
 fn a_fork_bomb_is_contained() {
-    let processes = || information::system().expect("it is there").processes;
     let before = processes();
     let (reader, writer) = pipe();
     let bomb = process::spawn(|| {
@@ -48,18 +63,11 @@ fn a_fork_bomb_is_contained() {
     // The calls that need no memory still work.
     let count = processes();
     assert!(count > 50, "only {count} processes");
-    process::kill_group(bomb, support::KILL).expect("the group is there");
-    assert_eq!(process::wait(bomb).expect("the child").code, -9);
-    // Its children are somebody else's now; they go by themselves, none is left out. Counted, because a list takes memory.
-    while processes() > before {
-        thread::yield_now();
-    }
-    assert_eq!(exit_code(|| 3), 3, "fork works again");
+    end_bomb(bomb, before);
 }
 
 /// The same where each process goes on forking when there is no memory, until it is ended. What is more urgent is not held up by it.
 fn a_fork_bomb_that_never_stops_is_contained() {
-    let processes = || information::system().expect("it is there").processes;
     let before = processes();
     let (reader, writer) = pipe();
     let bomb = process::spawn(|| {
@@ -81,13 +89,7 @@ fn a_fork_bomb_that_never_stops_is_contained() {
         let count = processes();
         assert!(count > 50, "only {count} processes");
     }
-    process::kill_group(bomb, support::KILL).expect("the group is there");
-    assert_eq!(process::wait(bomb).expect("the child").code, -9);
-    // As above.
-    while processes() > before {
-        thread::yield_now();
-    }
-    assert_eq!(exit_code(|| 3), 3, "fork works again");
+    end_bomb(bomb, before);
 }
 
 fn a_group_is_killed_at_once() {

@@ -6,7 +6,8 @@ use corank_abi::call::{BY_COROUTINE, BY_THREAD, SERVICE_MODEL, SOCKET_SET};
 use corank_abi::error::{INVALID, RESET};
 use corank_abi::net::{BUFFER_MOST, LOW_WATER};
 use corank_user::net::{self, TcpStream};
-use corank_user::{Priority, block_on, calls, process, spawn, thread};
+use corank_user::ring::Transferred;
+use corank_user::{JoinHandle, Priority, block_on, calls, process, spawn, thread};
 
 use crate::network::{code, listener, pair};
 use crate::support::{call, tests};
@@ -54,16 +55,19 @@ async fn stay(stream: &TcpStream, bytes: u64) {
     assert_eq!(waiting(stream), bytes);
 }
 
+/// A coroutine that reads so many bytes at most.
+fn reading(stream: &Arc<TcpStream>, room: usize) -> JoinHandle<Transferred> {
+    let reader = stream.clone();
+    let read = async move { reader.read(Vec::with_capacity(room)).await };
+    spawn(Priority::DEFAULT, read).expect("memory")
+}
+
 /// Writes the pieces one by one, the last one when the others have come. Returns what one read of so many bytes gets, which waits from the
 /// beginning.
 fn read_of(mark: usize, room: usize, pieces: [&'static [u8]; 2]) -> Vec<u8> {
     block_on(async move {
         let (here, there) = pair_with(mark);
-        let reader = there.clone();
-        let read = spawn(Priority::DEFAULT, async move {
-            reader.read(Vec::with_capacity(room)).await
-        })
-        .expect("memory");
+        let read = reading(&there, room);
         calls::sleep_async(0).await.expect("memory");
         here.write_all(pieces[0].to_vec()).await.expect("open");
         stay(&there, pieces[0].len() as u64).await;
@@ -91,11 +95,7 @@ fn the_end_is_waited_for_no_longer() {
     in_both_models(|| {
         block_on(async {
             let (here, there) = pair_with(8);
-            let reader = there.clone();
-            let read = spawn(Priority::DEFAULT, async move {
-                reader.read(Vec::with_capacity(8)).await
-            })
-            .expect("memory");
+            let read = reading(&there, 8);
             here.write_all(b"abc".to_vec()).await.expect("open");
             stay(&there, 3).await;
             here.shutdown().expect("open");
@@ -112,11 +112,7 @@ fn a_reset_is_waited_for_no_longer() {
     in_both_models(|| {
         block_on(async {
             let (here, there) = pair_with(8);
-            let reader = there.clone();
-            let read = spawn(Priority::DEFAULT, async move {
-                reader.read(Vec::with_capacity(8)).await
-            })
-            .expect("memory");
+            let read = reading(&there, 8);
             here.write_all(b"abc".to_vec()).await.expect("open");
             stay(&there, 3).await;
             here.reset();

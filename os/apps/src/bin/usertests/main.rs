@@ -43,7 +43,7 @@ mod upcalls;
 mod urgency;
 
 use corank_user::{fs, information, println, process};
-use support::{Test, settled};
+use support::{Test, record, settled};
 
 corank_user::main!(main);
 
@@ -118,15 +118,14 @@ struct Counts {
 impl Counts {
     fn now() -> Counts {
         let disk_free = fs::space().map(|space| space.free).ok();
-        let processes = information::processes().expect("a list");
-        let this = process::id() as u64;
-        let this = processes.iter().find(|record| record.pid == this);
+        // Before the frames are counted: it takes memory.
+        let files = record(process::id()).files;
         let system = settled(information::system).expect("it is there");
         Counts {
             frames_free: system.frames_free,
             processes: system.processes,
             kernel_coroutines: system.coroutines,
-            files: this.map_or(0, |this| this.files),
+            files,
             disk_free,
         }
     }

@@ -13,7 +13,7 @@ use corank_user::net::{self, TcpListener, TcpStream, UdpSocket};
 use corank_user::{Error, Priority, block_on, calls, information, process, ring, spawn};
 
 use crate::injected::at_every_step_by;
-use crate::support::{call, kill_and_wait, pipe, settled, tests, without_sockets};
+use crate::support::{call, kill_and_wait, pipe, record, settled, tests, without_sockets};
 
 tests![
     nobody_looks_while_nothing_happens,
@@ -423,10 +423,7 @@ fn an_accepted_connection_that_nobody_sees_is_closed() {
 }
 
 fn files() -> u64 {
-    let this = process::id() as u64;
-    let processes = information::processes().expect("a list");
-    let this = processes.iter().find(|record| record.pid == this);
-    this.expect("this process").files
+    record(process::id()).files
 }
 
 fn a_killed_process_leaves_no_socket() {

@@ -1,6 +1,6 @@
 //! What the tests share.
 use alloc::vec::Vec;
-use corank_user::information::{self, SystemStatus};
+use corank_user::information::{self, ProcessRecord, SystemStatus};
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process::{self, Pid};
 use corank_user::{calls, net, page, raw, ring, thread};
@@ -35,12 +35,16 @@ impl Test {
     }
 }
 
+/// What the kernel knows of a process that is there.
+pub(crate) fn record(pid: Pid) -> ProcessRecord {
+    let processes = information::processes().expect("a list");
+    let found = processes.iter().find(|record| record.pid == pid as u64);
+    *found.expect("it is there")
+}
+
 /// Asynchronous calls of this process that the kernel has taken and not completed.
 pub(crate) fn calls_under_way() -> usize {
-    let this = process::id() as u64;
-    let processes = information::processes().expect("a list");
-    let this = processes.iter().find(|record| record.pid == this);
-    this.expect("it runs").calls as usize
+    record(process::id()).calls as usize
 }
 
 /// So often calls that have something to end for have their turn.
