@@ -41,6 +41,7 @@ mod threads;
 mod timers;
 mod upcalls;
 mod urgency;
+mod workers;
 
 use corank_user::{fs, information, println, process};
 use support::{Test, record, settled};
@@ -66,6 +67,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("parked", parked::TESTS),
     ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
+    ("workers", workers::TESTS),
     ("urgency", urgency::TESTS),
     ("timers", timers::TESTS),
     ("harts", harts::TESTS),
