@@ -259,10 +259,12 @@ fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
         hart::leave_user();
         return None;
     }
+    hart::set_brief(false);
     let entered = clock::now();
     // SAFETY: an address space lives until the process's last thread is gone or, alone in its process, runs another
     // program; every address space has the trampoline and the harts' pages.
     let trap = unsafe { trap::run_user(context, satp) };
+    hart::set_brief(true);
     process.charge(clock::now() - entered);
     Some(trap)
 }
