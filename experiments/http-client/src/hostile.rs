@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Connections that the server serves at a time.
 const ROOM: usize = 64;
-/// Clients that come at the same time: more than there is room for, in the server and in the kernel in front of it.
+/// Clients that come at the same time: far more than there is room for. The kernel keeps the others for the server; those that it did not keep QEMU would
+/// pass on again only after six seconds.
 const CROWD: usize = 500;
 /// How often those of them knock that were not let in. Linux waits for a second, then for two.
 const KNOCKING: Duration = Duration::from_millis(20);

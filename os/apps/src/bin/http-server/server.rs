@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::{connection, control};
 
 /// Connections that the kernel keeps for us while there is no room; further ones try again.
-const BACKLOG: usize = 256;
+const BACKLOG: usize = 512;
 /// How long connections may go on when the server ends.
 const DRAINING: Duration = Duration::from_secs(10);
 /// How long it waits before it tries again what failed for want of memory.
