@@ -35,6 +35,7 @@ mod processes;
 mod programs;
 mod rings;
 mod service;
+mod silence;
 mod support;
 mod synchronisation;
 mod threads;
@@ -78,6 +79,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("handlers", handlers::TESTS),
     ("hardening", hardening::TESTS),
     // Last: connections that are over keep their buffers for a while, and tests that count the kernel's heap would wait for that.
+    ("silence", silence::TESTS),
     ("network", network::TESTS),
     ("connections", connections::TESTS),
     ("low_water", low_water::TESTS),
