@@ -155,6 +155,21 @@ fn binary(message: &str) -> Option<Binary> {
     })
 }
 
+/// An ELF file without its debugging information, of which no machine needs a copy in its memory; other files as they are.
+fn without_debug(content: Vec<u8>) -> Result<Vec<u8>> {
+    if !content.starts_with(&object::elf::ELFMAG) {
+        return Ok(content);
+    }
+    let mut builder = object::build::elf::Builder::read(content.as_slice())?;
+    for section in builder.sections.iter_mut() {
+        section.delete = section.name.starts_with(b".debug_");
+    }
+    builder.delete_orphans();
+    let mut stripped = Vec::new();
+    builder.write(&mut stripped)?;
+    Ok(stripped)
+}
+
 /// Writes a tar archive with these files, each under the given name. The order and the dates are fixed: equal programs give an
 /// equal archive.
 fn pack(archive: &Path, entries: &[(String, &Path)]) -> Result<()> {
@@ -166,6 +181,8 @@ fn pack(archive: &Path, entries: &[(String, &Path)]) -> Result<()> {
     for (name, path) in &entries {
         let content =
             std::fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
+        let content = without_debug(content)
+            .with_context(|| format!("can't make sense of {}", path.display()))?;
         let mut header = tar::Header::new_ustar();
         header.set_size(content.len() as u64);
         header.set_mode(0o755);
@@ -177,6 +194,8 @@ fn pack(archive: &Path, entries: &[(String, &Path)]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use object::{Object, ObjectSection};
+
     use super::*;
 
     #[test]
@@ -206,6 +225,24 @@ mod tests {
             None
         );
         assert_eq!(binary("a warning"), None);
+    }
+
+    #[test]
+    fn programs_lose_their_debugging_information_and_nothing_else() {
+        let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let stripped = without_debug(whole.clone()).unwrap();
+        assert!(stripped.len() < whole.len());
+        let [whole, stripped] =
+            [&whole, &stripped].map(|file| object::File::parse(&**file).unwrap());
+        for section in whole.sections() {
+            let name = section.name().unwrap();
+            let kept = stripped.section_by_name(name);
+            if name.starts_with(".debug_") {
+                assert!(kept.is_none(), "{name} is still there");
+            } else if name == ".text" {
+                assert_eq!(kept.unwrap().data(), section.data());
+            }
+        }
     }
 
     #[test]
