@@ -285,10 +285,6 @@ class btree {
   [[gnu::always_inline]] static State fold_leaf(const leaf& in, State state, Step& step) {
     // Of a full leaf the compiler knows the number of keys: then a scan's speed does not depend on whether the processor foresees the loop's end.
     if (in.keys.count() == leaf_room) [[likely]] {
-#if !defined(__clang__)
-// More, and GCC makes single additions of it.
-#pragma GCC unroll 4
-#endif
       for (size_t at = 0; at < leaf_room; ++at) state = step(std::move(state), in.keys[at], in.values[at]);
     } else {
       for (size_t at = 0; at < in.keys.count(); ++at) state = step(std::move(state), in.keys[at], in.values[at]);
