@@ -263,10 +263,13 @@ fn an_event_is_reset_while_it_is_set() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
     let event: &'static Event = crate::common::forever(Event::new_in(executor));
     let wakes = Arc::new(Wakes::default());
-    let (third, third_waker) = (&*crate::common::forever(RefCell::new(Box::pin(event.wait()))), {
-        let waker = Waker::from(wakes.clone());
-        waker.clone()
-    });
+    let (third, third_waker) = (
+        &*crate::common::forever(RefCell::new(Box::pin(event.wait()))),
+        {
+            let waker = Waker::from(wakes.clone());
+            waker.clone()
+        },
+    );
     let waker = meddler(|| {});
     let mut first = pin!(event.wait());
     assert!(poll_by(&waker, first.as_mut()).is_pending());
