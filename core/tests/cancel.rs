@@ -1,12 +1,10 @@
 //! Cancelling (rules X1 to X4): when the future is dropped, how often it was polled, what the handle says.
 
-mod common;
-
 use std::cell::RefCell;
 use std::future::pending;
 use std::rc::Rc;
 
-use common::{Counter, Log, Slot, executor, level, spawn};
+use crate::common::{Counter, Log, Slot, executor, level, spawn};
 use corank::{CoroutineId, JoinError, Priority, State, Step, yield_now};
 
 fn is_cancelled<T>(handle: corank::JoinHandle<T>) -> bool {

@@ -1,10 +1,8 @@
 //! The channel: order of messages, order of those who wait, closing, and leaving (rules N9, N10).
 
-mod common;
-
 use std::rc::Rc;
 
-use common::{Log, executor, poll_once, spawn};
+use crate::common::{Log, executor, poll_once, spawn};
 use corank::sync::{Channel, SendError, TryReceiveError, TrySendError};
 use corank::{Executor, JoinHandle, State};
 

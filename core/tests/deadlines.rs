@@ -2,14 +2,12 @@
 
 #![cfg(feature = "alloc")]
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 
-use common::{forever, level, spawn};
+use crate::common::{forever, level, spawn};
 use corank::sync::{Event, Mutex};
 use corank::time::{self, Sleep};
 use corank::{Config, Deadlines, Due, Executor, JoinHandle, LEVELS, Levels, State};

@@ -2,8 +2,6 @@
 
 #![cfg(feature = "std")]
 
-mod common;
-
 use std::cell::RefCell;
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -11,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
-use common::{Counter, Log, Slot, executor, level, spawn};
+use crate::common::{Counter, Log, Slot, executor, level, spawn};
 use corank::{Executor, JoinError, JoinHandle, Priority, SpawnError, State, yield_now};
 
 /// Regression: the handle that a dropped coroutine owned was the last one, and took the executor's own anchor with it.

@@ -2,14 +2,12 @@
 
 #![cfg(all(feature = "std", not(loom)))]
 
-mod common;
-
 use std::cell::Cell;
 use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use common::{Log, executor, level, spawn};
+use crate::common::{Log, executor, level, spawn};
 use corank::sync::{Channel, Event, Mutex, Semaphore};
 use corank::{Priority, State, coroutine_run, time, yield_now};
 use futures::future::{Either, join_all, select};

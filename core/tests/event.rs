@@ -1,10 +1,8 @@
 //! The event (rules N7, N8).
 
-mod common;
-
 use std::rc::Rc;
 
-use common::{Log, executor, poll_once, spawn};
+use crate::common::{Log, executor, poll_once, spawn};
 use corank::State;
 use corank::sync::Event;
 

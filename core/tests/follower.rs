@@ -1,14 +1,12 @@
 //! Followers: what works for a coroutine outside the executor learns its live level (rules I2, I4, I9).
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use common::{Counter, executor, level, spawn};
+use crate::common::{Counter, executor, level, spawn};
 use corank::{CoroutineId, Follower, Priority, State, current};
 
 thread_local! {

@@ -2,12 +2,10 @@
 
 #![cfg(feature = "hooks")]
 
-mod common;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use common::{executor_with, level, spawn};
+use crate::common::{executor_with, level, spawn};
 use corank::sync::{Event, Mutex};
 use corank::{Config, CoroutineId, Executor, Exit, Observer, Priority, yield_now};
 

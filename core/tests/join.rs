@@ -1,14 +1,12 @@
 //! Join handles (rules X5 to X8): outputs, exact polls, where outputs are dropped.
 
-mod common;
-
 use std::cell::RefCell;
 use std::future::{Future, pending};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use common::{Counter, executor, level, poll_once, spawn};
+use crate::common::{Counter, executor, level, poll_once, spawn};
 use corank::{JoinError, JoinHandle, State, yield_now};
 
 #[test]

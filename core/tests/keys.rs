@@ -1,10 +1,8 @@
 //! Wake by key: whichever side comes first (rules K1 to K5).
 
-mod common;
-
 use std::rc::Rc;
 
-use common::{Log, executor, forever, level, poll_once, spawn};
+use crate::common::{Log, executor, forever, level, poll_once, spawn};
 use corank::key::{KeySlot, Keys, KeysFull};
 use corank::{Executor, JoinHandle, State};
 

@@ -1,11 +1,9 @@
 //! The mutex: who gets it, who inherits what, and what happens when somebody leaves (rules M1 to M8, I1 to I8).
 
-mod common;
-
 use std::pin::pin;
 use std::rc::Rc;
 
-use common::{Log, executor, forever, level, poll_once, spawn};
+use crate::common::{Log, executor, forever, level, poll_once, spawn};
 use corank::sync::{Event, Mutex, MutexGuard};
 use corank::{Executor, JoinHandle, State, yield_now};
 

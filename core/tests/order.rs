@@ -2,9 +2,6 @@
 
 #![cfg(feature = "std")]
 
-#[path = "common/asserts.rs"]
-mod asserts;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 

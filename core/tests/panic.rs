@@ -2,14 +2,12 @@
 
 #![cfg(feature = "std")]
 
-mod common;
-
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use common::{Counter, Guard, executor, spawn};
+use crate::common::{Counter, Guard, executor, spawn};
 use corank::{Executor, JoinError, JoinHandle, Priority, State, Step, SystemView, yield_now};
 
 /// A panic that the hook does not print.
@@ -282,7 +280,7 @@ fn an_assertion_that_nobody_joins_is_seen() {
         return;
     }
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "an_assertion_that_nobody_joins_is_seen"])
+        .args(["--exact", "panic::an_assertion_that_nobody_joins_is_seen"])
         .env(FAIL, "")
         .output()
         .unwrap();

@@ -1,12 +1,10 @@
 //! Pools: a fixed number of rooms of a fixed size in static memory, and errors for whatever does not fit.
 
-mod common;
-
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use common::{Counter, Slot, level};
+use crate::common::{Counter, Slot, level};
 use corank::{Config, Executor, JoinHandle, Pool, PoolInUse, Priority, SpawnError, yield_now};
 
 fn spawn<F: Future + 'static>(executor: &Executor, future: F) -> JoinHandle<F::Output> {

@@ -2,13 +2,11 @@
 //!
 //! A poll that calls [`Executor::preempt`] stands for one that is interrupted there.
 
-mod common;
-
 use std::cell::Cell;
 use std::future::{Future, pending};
 use std::rc::Rc;
 
-use common::{Log, executor, executor_with, level as p};
+use crate::common::{Log, executor, executor_with, level as p};
 use corank::sync::Mutex;
 use corank::{
     Config, Executor, Interrupted, JoinError, JoinHandle, Levels, Policy, State, Step, current,

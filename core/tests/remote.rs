@@ -1,11 +1,9 @@
 //! Remotes: what is asked from another thread takes effect before the executor picks again (rule W4).
 
-mod common;
-
 use std::future::pending;
 use std::thread;
 
-use common::{Counter, Log, Slot, executor, level, spawn};
+use crate::common::{Counter, Log, Slot, executor, level, spawn};
 use corank::{JoinError, State, Step, yield_now};
 
 /// Does it on another thread, and waits for that to end.

@@ -1,11 +1,9 @@
 //! The semaphore: who gets a permit, and that none is ever lost (rules N1 to N6).
 
-mod common;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
-use common::{Log, executor, level, poll_once, spawn};
+use crate::common::{Log, executor, level, poll_once, spawn};
 use corank::sync::{Event, Semaphore};
 use corank::{Executor, JoinHandle, State};
 

@@ -5,8 +5,6 @@
 
 #![cfg(feature = "std")]
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -15,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use common::level;
-use common::served::OnOneThread;
+use crate::common::level;
+use crate::common::served::OnOneThread;
 use corank::{
     CoroutineId, JoinError, Levels, SharedExecutor, SharedHandle, SpawnError, State, Step, Worker,
     yield_now,
@@ -49,7 +47,7 @@ impl Wake for Calls {
 
 /// Coroutines that are left when a test ends refer to their executor.
 fn eternal() -> &'static SharedExecutor {
-    common::forever(SharedExecutor::new())
+    crate::common::forever(SharedExecutor::new())
 }
 
 fn levels(of: &[u8]) -> Levels {
@@ -160,7 +158,7 @@ fn a_wake_while_it_runs_elsewhere_is_kept_once() {
 #[test]
 fn a_cancel_while_it_runs_elsewhere_waits_for_the_poll() {
     let executor = eternal();
-    let drops = common::Counter::new();
+    let drops = crate::common::Counter::new();
     let guard = drops.guard();
     let counted = drops.clone();
     let (handle, polls) = spawn_around(executor, 3, move |executor| {

@@ -2,8 +2,6 @@
 
 #![cfg(feature = "std")]
 
-mod common;
-
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -11,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use common::level;
+use crate::common::level;
 use corank::workers::{Follower, Shared};
 use corank::{Priority, SharedExecutor};
 

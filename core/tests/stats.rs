@@ -2,12 +2,10 @@
 
 #![cfg(feature = "stats")]
 
-mod common;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
-use common::{executor, executor_with, level, spawn};
+use crate::common::{executor, executor_with, level, spawn};
 use corank::sync::{Event, Mutex};
 use corank::{Config, Executor, Stats, yield_now};
 

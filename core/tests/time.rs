@@ -1,13 +1,11 @@
 //! Timers: order of firing, leaving, limits, clocks (rules T1 to T8).
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Log, executor, executor_with, level, poll_once, spawn};
+use crate::common::{Log, executor, executor_with, level, poll_once, spawn};
 use corank::sync::Event;
 use corank::time::{self, Elapsed, POLLS_PER_LOOK, Sleep, Ticker};
 use corank::{Config, Executor, JoinHandle, State, Step, yield_now};

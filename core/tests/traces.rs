@@ -2,11 +2,6 @@
 
 #![cfg(feature = "std")]
 
-#[path = "common/asserts.rs"]
-mod asserts;
-
-extern crate alloc;
-
 #[path = "../conformance/src/home.rs"]
 #[allow(unreachable_pub, reason = "public in the crate whose part it is")]
 mod home;

@@ -1,13 +1,11 @@
 //! Wakers (rules W1 to W8): how many polls a wake makes, and what a waker still reaches when its coroutine is gone.
 
-mod common;
-
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Wake, Waker};
 
-use common::{Counter, Slot, executor, executor_with, level, spawn};
+use crate::common::{Counter, Slot, executor, executor_with, level, spawn};
 use corank::{Config, State};
 
 /// Wakes by a waker that is used up by it.
@@ -39,7 +37,7 @@ fn many_wakes_are_one_poll() {
 #[test]
 fn wake_of_a_ready_coroutine_keeps_its_place() {
     let executor = executor();
-    let log = common::Log::default();
+    let log = crate::common::Log::default();
     let handles: Vec<_> = ["a", "b"]
         .map(|name| {
             let log = log.clone();

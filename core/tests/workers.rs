@@ -3,8 +3,6 @@
 
 #![cfg(feature = "std")]
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -14,9 +12,9 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use common::asserts::on_purpose;
-use common::level;
-use common::served::OnOneThread;
+use crate::common::asserts::on_purpose;
+use crate::common::level;
+use crate::common::served::OnOneThread;
 use corank::workers::{self, Channel, Event, Keys, Mutex, Semaphore, Shared, sleep_until};
 use corank::{
     Config, Executor, JoinError, Priority, SharedExecutor, State, Step, Worker, time, yield_now,
@@ -113,8 +111,8 @@ fn all_are_send_and_sync() {
 /// handed over before the new holder has run (M3).
 #[test]
 fn a_mutex_lends_across_workers() {
-    let executor: &'static SharedExecutor = common::forever(SharedExecutor::new());
-    let mutex: &'static Mutex<()> = common::forever(Mutex::new_in(executor, ()));
+    let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
+    let mutex: &'static Mutex<()> = crate::common::forever(Mutex::new_in(executor, ()));
     let holder = executor
         .spawn(level(40), async move {
             let id = corank::current().unwrap();
@@ -167,26 +165,26 @@ fn strangers_wait_as_well() {
 /// What is waited for comes while the waker is being cloned: that poll sees it.
 #[test]
 fn nothing_is_lost_while_a_waker_is_cloned() {
-    let executor: &'static SharedExecutor = common::forever(SharedExecutor::new());
-    let mutex: &'static Mutex<()> = common::forever(Mutex::new_in(executor, ()));
+    let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
+    let mutex: &'static Mutex<()> = crate::common::forever(Mutex::new_in(executor, ()));
     let guard = mutex.try_lock().unwrap();
     let waker = meddler(|| drop(guard));
     assert!(poll_by(&waker, pin!(mutex.lock())).is_ready());
     assert!(!mutex.is_locked());
 
-    let semaphore: &'static Semaphore = common::forever(Semaphore::new_in(executor, 0));
+    let semaphore: &'static Semaphore = crate::common::forever(Semaphore::new_in(executor, 0));
     let waker = meddler(|| semaphore.release());
     assert!(poll_by(&waker, pin!(semaphore.acquire())).is_ready());
     assert_eq!(semaphore.free(), 1);
 
-    let event: &'static Event = common::forever(Event::new_in(executor));
+    let event: &'static Event = crate::common::forever(Event::new_in(executor));
     let waker = meddler(|| {
         event.set();
         event.reset();
     });
     assert!(poll_by(&waker, pin!(event.wait())).is_ready());
 
-    let channel: &'static Channel<u8, 1> = common::forever(Channel::new_in(executor));
+    let channel: &'static Channel<u8, 1> = crate::common::forever(Channel::new_in(executor));
     let waker = meddler(|| channel.try_send(1).unwrap());
     assert_eq!(
         poll_by(&waker, pin!(channel.receive())),
@@ -198,7 +196,7 @@ fn nothing_is_lost_while_a_waker_is_cloned() {
     let waker = meddler(|| channel.close());
     assert!(poll_by(&waker, pin!(channel.send(4))).is_ready());
 
-    let keys: &'static Keys = common::forever(Keys::new_in(executor));
+    let keys: &'static Keys = crate::common::forever(Keys::new_in(executor));
     let waker = meddler(|| keys.signal(7).unwrap());
     assert_eq!(poll_by(&waker, pin!(keys.wait(7))), Poll::Ready(Ok(())));
     assert!(keys.is_empty());
@@ -208,8 +206,8 @@ fn nothing_is_lost_while_a_waker_is_cloned() {
 /// there is then.
 #[test]
 fn who_queues_lends_to_the_holder_there_is_then() {
-    let executor: &'static SharedExecutor = common::forever(SharedExecutor::new());
-    let mutex: &'static Mutex<()> = common::forever(Mutex::new_in(executor, ()));
+    let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
+    let mutex: &'static Mutex<()> = crate::common::forever(Mutex::new_in(executor, ()));
     let first = mutex.try_lock().unwrap();
     let second = executor
         .spawn(level(3), async {
@@ -238,8 +236,8 @@ fn who_queues_lends_to_the_holder_there_is_then() {
 /// The same, where the one whose waker is cloned is the more urgent one: it gets the lock.
 #[test]
 fn who_queues_counts_by_its_level() {
-    let executor: &'static SharedExecutor = common::forever(SharedExecutor::new());
-    let mutex: &'static Mutex<()> = common::forever(Mutex::new_in(executor, ()));
+    let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
+    let mutex: &'static Mutex<()> = crate::common::forever(Mutex::new_in(executor, ()));
     let first = mutex.try_lock().unwrap();
     let second = executor
         .spawn(level(5), async { drop(mutex.lock().await) })
@@ -262,13 +260,16 @@ fn who_queues_counts_by_its_level() {
 /// the first is being woken.
 #[test]
 fn an_event_is_reset_while_it_is_set() {
-    let executor: &'static SharedExecutor = common::forever(SharedExecutor::new());
-    let event: &'static Event = common::forever(Event::new_in(executor));
+    let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
+    let event: &'static Event = crate::common::forever(Event::new_in(executor));
     let wakes = Arc::new(Wakes::default());
-    let (third, third_waker) = (&*common::forever(RefCell::new(Box::pin(event.wait()))), {
-        let waker = Waker::from(wakes.clone());
-        waker.clone()
-    });
+    let (third, third_waker) = (
+        &*crate::common::forever(RefCell::new(Box::pin(event.wait()))),
+        {
+            let waker = Waker::from(wakes.clone());
+            waker.clone()
+        },
+    );
     let waker = meddler(|| {});
     let mut first = pin!(event.wait());
     assert!(poll_by(&waker, first.as_mut()).is_pending());
@@ -379,8 +380,8 @@ fn a_sleep_goes_from_thread_to_thread() {
 /// Time limits and beats.
 #[test]
 fn timeouts_and_tickers() {
-    let executor: &'static SharedExecutor = common::forever(SharedExecutor::new());
-    let event: &'static Event = common::forever(Event::new_in(executor));
+    let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
+    let event: &'static Event = crate::common::forever(Event::new_in(executor));
     let late = executor
         .spawn(level(1), async {
             workers::timeout(Duration::from_nanos(5), event.wait()).await
@@ -405,7 +406,7 @@ fn timeouts_and_tickers() {
 /// H10: who sleeps until a deadline is called when an earlier one is set, and not for a later one.
 #[test]
 fn an_earlier_deadline_calls_who_sleeps() {
-    let executor: &'static SharedExecutor = common::forever(SharedExecutor::new());
+    let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
     let calls = Arc::new(Wakes::default());
     let sleeper = executor.worker(Waker::from(calls.clone()));
     let busy = worker(executor);

@@ -6,6 +6,9 @@ use crate::repository;
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// The library's folder.
@@ -22,6 +25,37 @@ pub(crate) fn build(preset: &str, target: &str, progress: &mut Progress) -> Resu
     build_in(preset, preset, &[], target, progress)
 }
 
+/// As [`build`], of several presets, two at a time: what one does alone, configuring and linking and its longest file, the other one's files fill.
+///
+/// # Errors
+/// As [`build`], of the first preset that fails; none begins after it.
+pub(crate) fn build_all(
+    presets: &[&str],
+    target: &str,
+    progress: &mut Progress,
+) -> Result<Vec<PathBuf>> {
+    const AT_A_TIME: usize = 2;
+    let progress = Mutex::new(progress);
+    let next = AtomicUsize::new(0);
+    let take_turns = || -> Result<()> {
+        while let Some(preset) = presets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut say = |line: &str| progress.lock().expect("nothing panics in it").say(line);
+            if let Err(error) = build_saying(preset, preset, &[], target, &mut say) {
+                next.store(presets.len(), Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(take_turns)).collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("a build does not panic"))
+    })?;
+    Ok(presets.iter().map(|preset| folder_of(preset)).collect())
+}
+
 /// As [`build`], in the folder `target/cpp/NAME`, and with more options for CMake.
 ///
 /// # Errors
@@ -33,11 +67,26 @@ pub(crate) fn build_in(
     target: &str,
     progress: &mut Progress,
 ) -> Result<PathBuf> {
-    let folder = repository::path("target/cpp").join(name);
+    build_saying(name, preset, options, target, &mut |line| {
+        progress.say(line)
+    })?;
+    Ok(folder_of(name))
+}
+
+fn folder_of(name: &str) -> PathBuf {
+    repository::path("target/cpp").join(name)
+}
+
+fn build_saying(
+    name: &str,
+    preset: &str,
+    options: &[String],
+    target: &str,
+    say: &mut dyn FnMut(&str),
+) -> Result<()> {
     let mut configure = Command::new("cmake");
     configure.args(["--preset", preset]);
-    configure_and_build(configure, options, &folder, target, progress)?;
-    Ok(folder)
+    configure_and_build(configure, options, &folder_of(name), target, say)
 }
 
 fn configure_and_build(
@@ -45,7 +94,7 @@ fn configure_and_build(
     options: &[String],
     folder: &Path,
     target: &str,
-    progress: &mut Progress,
+    say: &mut dyn FnMut(&str),
 ) -> Result<()> {
     let frames = std::env::current_exe()?;
     configure
@@ -55,8 +104,8 @@ fn configure_and_build(
         .arg(format!("-DCORANK_FRAMES={};frames", frames.display()))
         .args(options)
         .current_dir(repository::path(HOME));
-    run(&configure, progress)?;
-    make(folder, target, progress)
+    run(&configure, say)?;
+    make_saying(folder, target, say)
 }
 
 /// Builds one more target in the folder of a build.
@@ -64,15 +113,19 @@ fn configure_and_build(
 /// # Errors
 /// As [`build`].
 pub(crate) fn make(folder: &Path, target: &str, progress: &mut Progress) -> Result<()> {
+    make_saying(folder, target, &mut |line| progress.say(line))
+}
+
+fn make_saying(folder: &Path, target: &str, say: &mut dyn FnMut(&str)) -> Result<()> {
     let mut build = Command::new("cmake");
     build.arg("--build").arg(folder).args(["--target", target]);
     build.current_dir(repository::path(HOME));
-    run(&build, progress)
+    run(&build, say)
 }
 
-fn run(command: &Command, progress: &mut Progress) -> Result<()> {
-    progress.say(&process::describe(command));
-    let finished = process::capture(command, LIMIT, |line| progress.say(line))?;
+fn run(command: &Command, say: &mut dyn FnMut(&str)) -> Result<()> {
+    say(&process::describe(command));
+    let finished = process::capture(command, LIMIT, say)?;
     ensure!(
         finished.success(),
         "`{}` failed:\n{}",

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 /// At most one plain line per this interval, so that a log stays readable.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The progress of one job.
+/// The progress of one job. A clone shows in the same place.
+#[derive(Clone)]
 pub(crate) struct Progress {
     title: String,
     bar: Option<ProgressBar>,

@@ -111,11 +111,12 @@ unsafe extern "C" fn create_alike(setup: &Setup) -> Option<NonNull<Scheduler>> {
     heap_scheduler(config(setup, setup.every.max(1)), setup.memory)
 }
 
-/// Schedulers that [`Engine::alternating`] has made in this address space.
-static MADE: AtomicUsize = AtomicUsize::new(0);
+/// The number of the next scheduler that [`Engine::alternating`] makes in this address space. Not from 0 on: an address space that begins with
+/// zeros instead of the image's contents would not be told from one that is right.
+static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 unsafe extern "C" fn create_alternating(setup: &Setup) -> Option<NonNull<Scheduler>> {
-    let is_second = MADE.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+    let is_second = NEXT.fetch_add(1, Ordering::Relaxed) % 2 == 0;
     let every = if is_second {
         setup.every.max(1)
     } else {

@@ -130,22 +130,28 @@ struct models {
     }
   }
 
-  // As for_each_row of the library has it, but by the row's number.
-  template <bool Prefetch>
-  static corank::strand<> rows_in_turn(corank::lane&, const models* self, corank::detail::supply& left, size_t count) {
+  // As for_each_row of the library has it, but by the row's number; or without asking.
+  static corank::strand<> only_in_turn(corank::lane&, const models* self, corank::detail::supply& left, size_t count) {
     for (; count > 0; --count) {
       const size_t row = self->of.first() + left.take(1);
-      if constexpr (Prefetch) co_await corank::prefetch(self->of.ask(row), self->bytes);
-      else co_await corank::turn{};
+      co_await corank::turn{};
       self->of.work(row);
     }
   }
   template <bool Prefetch>
   void coroutine(const corank::interleave_options& options) const {
+    const auto ask = [this](size_t row) { return of.ask(of.first() + row); };
+    auto work = [this](size_t row) { of.work(of.first() + row); };
     corank::detail::interleave_blocks(
-        of.behind() - of.first(), [this](corank::lane& here, corank::detail::supply& left, size_t count) { return rows_in_turn<Prefetch>(here, this, left, count); },
+        of.behind() - of.first(),
+        [&](corank::lane& here, corank::detail::supply& left, size_t count) {
+          if constexpr (Prefetch) return corank::detail::rows_in_turn(here, left, count, bytes, ask, work);
+          else return only_in_turn(here, this, left, count);
+        },
         [this](size_t from, size_t behind) { sequential(of.first() + from, of.first() + behind); }, options);
   }
+
+  void automatic(size_t all) const { coroutine<true>({.bytes = all, .at_once = corank::detail::addresses_of_rows(bytes)}); }
 
   struct thread {
     int line;
@@ -201,7 +207,7 @@ void measure(size_t bytes, size_t columns, const std::string& layout) {
   second_thread other;
   std::vector<model> all{
       {"sequential", [&] { run.sequential(of.first(), of.behind()); }},
-      {"auto", [&] { run.template coroutine<true>({.bytes = bytes, .at_once = corank::detail::addresses_of(columns * sizeof(T))}); }},
+      {"auto", [&] { run.automatic(bytes); }},
       {"sequential-prefetch", [&] { run.sequential_prefetch(); }},
       {"vectorised", [&] { of.vectorised(); }},
       {"threads-2", [&] { run.threads(other); }},

@@ -13,6 +13,14 @@ use std::time::Duration;
 pub fn connect(server: SocketAddrV4, limit: Duration) -> Result<TcpStream> {
     let stream =
         TcpStream::connect(server).with_context(|| format!("can't connect to {server}"))?;
+    limited(stream, limit)
+}
+
+/// The same for a connection that was made in another way.
+///
+/// # Errors
+/// When `limit` is 0.
+pub fn limited(stream: TcpStream, limit: Duration) -> Result<TcpStream> {
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
     stream.set_nodelay(true)?;

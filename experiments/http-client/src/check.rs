@@ -28,8 +28,9 @@ const TESTS: &[(&str, Test)] = &[
 /// Runs all tests, and then lets the server stop.
 pub(crate) fn run(server: &Server) -> Result<bool> {
     let mut tests = Tests::default();
-    // As much memory as it will ever have: as many connections as it takes, all at once, and everything once.
+    // As much memory as it will ever have: as many connections as it takes and as the kernel keeps for it, all at once, and everything once.
     hostile::more_than_there_is_room_for(server)?;
+    hostile::a_crowd_at_once(server)?;
     for (_, test) in TESTS {
         let _ = test(server);
     }

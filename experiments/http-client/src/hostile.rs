@@ -2,19 +2,29 @@
 //!
 //! The server is started with room for [`ROOM`] connections and with limits of one second.
 
+use crate::arrivals::Arrivals;
 use crate::check::Test;
 use crate::server::{Connection, LIMIT, Server, get};
 use crate::site::{self, LARGE, URGENT};
 use anyhow::{Context, Result, ensure};
-use socket2::SockRef;
+use corank_client::limited;
+use rustix::io::Errno;
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{ErrorKind, Write};
+use std::net::SocketAddrV4;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Connections that the server serves at a time.
 const ROOM: usize = 64;
+/// Clients that come at the same time: far more than there is room for. The kernel keeps the others for the server; those that it did not keep QEMU would
+/// pass on again only after six seconds.
+const CROWD: usize = 500;
+/// How often those of them knock that were not let in. Linux waits for a second, then for two.
+const KNOCKING: Duration = Duration::from_millis(20);
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("a_crowd_at_once", a_crowd_at_once),
     ("nonsense", nonsense),
     ("more_than_there_is_room_for", more_than_there_is_room_for),
     ("idle_connections_make_room", idle_connections_make_room),
@@ -104,6 +114,73 @@ fn nonsense(server: &Server) -> Result<()> {
         }
     }
     goes_on(server)
+}
+
+/// A crowd of clients knocks in the same moment, and each asks for a file as soon as QEMU has let it in; the server does not begin before. All that it answers arrives; the
+/// others, if a computer is so slow that the server's time limits come first, get nothing but the end.
+///
+/// Before all tests that leave clients without an answer: those are answered some time, and would count.
+pub(crate) fn a_crowd_at_once(server: &Server) -> Result<()> {
+    let content = site::content(URGENT);
+    let before = server.status()?["answered"];
+    let mut answers = 0;
+    server.order("hold")?;
+    let crowd = let_in(server.site);
+    server.order("go")?;
+    let crowd = crowd?;
+    let arrivals = Arrivals::on(&crowd)?;
+    let mut crowd: Vec<_> = crowd.into_iter().map(Some).collect();
+    for _ in 0..CROWD {
+        // Who has an answer goes, and makes room.
+        let next = crowd[arrivals.next()?].take();
+        let mut connection = next.context("each has one end")?;
+        if connection.has_ended()? {
+            continue;
+        }
+        let answer = connection.answer()?;
+        ensure!(
+            answer.status == 408 || answer.status == 200 && answer.body == content,
+            "an answer of another kind"
+        );
+        answers += 1;
+    }
+    server.footprint_at_rest()?;
+    let answered = server.status()?["answered"] - before;
+    ensure!(
+        answers == answered && answers > ROOM as u64,
+        "{answers} answers came, and the server has counted {answered}"
+    );
+    Ok(())
+}
+
+/// A crowd of connections to the server that are made at the same time. Each has sent a request.
+fn let_in(server: SocketAddrV4) -> Result<Vec<Connection>> {
+    let knock = || -> Result<Socket> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        match socket.connect(&server.into()) {
+            Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => {
+                Err(error.into())
+            }
+            _ => Ok(socket),
+        }
+    };
+    let start = Instant::now();
+    let mut inside = Vec::new();
+    while inside.len() < CROWD {
+        ensure!(start.elapsed() < LIMIT, "only {} were let in", inside.len());
+        let mut outside = (inside.len()..CROWD)
+            .map(|_| knock())
+            .collect::<Result<Vec<_>>>()?;
+        thread::sleep(KNOCKING);
+        for socket in outside.extract_if(.., |socket| socket.peer_addr().is_ok()) {
+            socket.set_nonblocking(false)?;
+            let mut connection = Connection::new(limited(socket.into(), LIMIT)?);
+            connection.send(get(URGENT).as_bytes())?;
+            inside.push(connection);
+        }
+    }
+    Ok(inside)
 }
 
 /// Each of more clients than there is room for gets its answer, and another one if its connection goes on.

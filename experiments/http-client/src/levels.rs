@@ -1,90 +1,97 @@
-//! How long urgent requests take, alone and beside clients that ask for more than the server can do.
+//! Whether a request is served at the level of its path: urgent ones overtake, and those of one level do not.
+//!
+//! The server holds requests back until it has all of a round, each at its level, and then lets them go: so it makes no difference how fast this
+//! computer is, and who is late. Whose answer comes first is the kernel's word.
 
-use crate::server::{Connection, Server};
-use crate::site::{self, BULK, LARGE, URGENT};
-use anyhow::{Result, ensure};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::arrivals::Arrivals;
+use crate::server::{Connection, LIMIT, Server, get};
+use crate::site::{self, BULK, EQUAL, URGENT};
+use anyhow::{Context, Result, ensure};
+use corank_client::Tests;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Clients that ask for large files without a pause.
-const LOAD: usize = 24;
+/// Requests of a round: one that is watched, and others in front of it and behind it.
+const REQUESTS: usize = 17;
+/// In most rounds: so many of as many rounds as there are places to be sent at.
+///
+/// Without levels, whatever order the server has by who was there first or last, the one that is watched wins at one place of all, so in one round.
+/// Were the order pure chance, it would win in each with a probability of 1/17, and in 13 of 17 with one of 2e-13 (binomial). With levels it loses only if
+/// another request takes all its steps, through server, disk and network, while it takes as many.
+const MOST: usize = 13;
 
-/// How long one request takes.
-fn time(connection: &mut Connection, path: &str, content: &[u8]) -> Result<Duration> {
-    let start = Instant::now();
-    connection.fetch(path, content)?;
-    Ok(start.elapsed())
-}
-
-/// The time that a share of the requests did not exceed, in microseconds.
-fn quantile(times: &mut [Duration], share: f64) -> u128 {
-    times.sort_unstable();
-    let place = (share * (times.len() - 1) as f64).round() as usize;
-    times[place].as_micros()
-}
-
-/// Prints what it finds of so many requests of each kind. Fails if an urgent request takes as long as the same file under a path that is not urgent: both are asked for in
-/// turn, so that the computer's other work does not count.
-pub(crate) fn run(server: &Server, requests: usize) -> Result<bool> {
-    let kinds = [("urgent", URGENT), ("bulk", BULK)];
-    let contents = kinds.map(|(_, path)| site::content(path));
-    let measure = |about: &str| -> Result<[u128; 2]> {
-        let mut connections = [server.connect()?, server.connect()?];
-        let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..requests {
-            for kind in 0..2 {
-                times[kind].push(time(
-                    &mut connections[kind],
-                    kinds[kind].1,
-                    &contents[kind],
-                )?);
-            }
-        }
-        for (kind, times) in kinds.iter().zip(&mut times) {
-            println!(
-                "{about}: {} p50 {} µs, p99 {} µs",
-                kind.0,
-                quantile(times, 0.5),
-                quantile(times, 0.99)
-            );
-        }
-        Ok(times.map(|mut times| quantile(&mut times, 0.5)))
-    };
-    let alone = measure("alone")?;
-    let stop = AtomicBool::new(false);
-    let large = site::content(LARGE);
-    let loaded = thread::scope(|scope| {
-        let clients: Vec<_> = (0..LOAD)
-            .map(|_| {
-                scope.spawn(|| -> Result<()> {
-                    let mut connection = server.connect()?;
-                    while !stop.load(Ordering::Relaxed) {
-                        connection.fetch(LARGE, &large)?;
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        let loaded = measure(&format!("beside {LOAD} downloads"));
-        stop.store(true, Ordering::Relaxed);
-        clients
-            .into_iter()
-            .try_for_each(|client| client.join().expect("a client does not panic"))?;
-        loaded
-    })?;
-    let ratio = |part: u128, whole: u128| part as f64 / whole.max(1) as f64;
-    println!(
-        "urgent: {:.2} of alone; bulk: {:.2} of alone; bulk / urgent {:.2}",
-        ratio(loaded[0], alone[0]),
-        ratio(loaded[1], alone[1]),
-        ratio(loaded[1], loaded[0])
-    );
-    ensure!(
-        loaded[0] < loaded[1],
-        "urgent requests are as slow as others"
-    );
-    println!("1 passed, 0 failed");
+/// Prints what it finds; then the server stops.
+pub(crate) fn run(server: &Server) -> Result<bool> {
+    let mut tests = Tests::default();
+    tests.judge("urgent_requests_overtake", urgent_requests_overtake(server));
+    tests.judge("requests_of_one_level_do_not", equal_ones_do_not(server));
     server.order("stop")?;
-    Ok(true)
+    Ok(tests.end())
+}
+
+fn urgent_requests_overtake(server: &Server) -> Result<()> {
+    let won = rounds_won(server, URGENT)?;
+    ensure!(
+        won >= MOST,
+        "the urgent request is the first in only {won} of {REQUESTS} rounds"
+    );
+    Ok(())
+}
+
+/// The control: what lets the urgent one win is its level and nothing else.
+fn equal_ones_do_not(server: &Server) -> Result<()> {
+    let won = rounds_won(server, EQUAL)?;
+    ensure!(
+        won < MOST,
+        "a request that is no more urgent is the first in {won} of {REQUESTS} rounds: these rounds find nothing out"
+    );
+    Ok(())
+}
+
+/// In how many rounds a request for `path` has its answer before all others, which are for [`BULK`]. Each round has it at another place.
+fn rounds_won(server: &Server, path: &str) -> Result<usize> {
+    let mut connections = (0..REQUESTS)
+        .map(|_| server.connect())
+        .collect::<Result<Vec<_>>>()?;
+    let mut won = 0;
+    for place in 0..REQUESTS {
+        let path = |number| if number == place { path } else { BULK };
+        let first = round(server, &mut connections, path)
+            .with_context(|| format!("the round with place {place}"))?;
+        won += usize::from(first == place);
+    }
+    println!("{path} is the first in {won} of {REQUESTS} rounds");
+    Ok(won)
+}
+
+/// A request on each connection, which are all let go at once; whose answer came first.
+fn round<'p>(
+    server: &Server,
+    connections: &mut [Connection],
+    path: impl Fn(usize) -> &'p str,
+) -> Result<usize> {
+    let arrivals = Arrivals::on(connections)?;
+    server.order("hold")?;
+    for (number, connection) in connections.iter_mut().enumerate() {
+        connection.send(get(path(number)).as_bytes())?;
+    }
+    wait_until_held(server, connections.len() as u64)?;
+    server.order("go")?;
+    let first = arrivals.next()?;
+    for (number, connection) in connections.iter_mut().enumerate() {
+        let answer = connection.answer()?.with_status(200)?;
+        let path = path(number);
+        ensure!(answer.body == site::content(path), "{path}: other bytes");
+    }
+    Ok(first)
+}
+
+/// Waits until the server has so many requests, and knows how urgent they are.
+fn wait_until_held(server: &Server, requests: u64) -> Result<()> {
+    let start = Instant::now();
+    while server.status()?["held"] != requests {
+        ensure!(start.elapsed() < LIMIT, "requests do not arrive");
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }

@@ -6,12 +6,13 @@
 //!   server stops;
 //! - `corank-http-client load SITE CONTROL REQUESTS` does the same with so many requests;
 //! - `corank-http-client kill SITE CONTROL` lets it end in the middle of its work;
-//! - `corank-http-client levels SITE CONTROL REQUESTS` measures how long so many urgent requests take, alone and beside others.
+//! - `corank-http-client levels SITE CONTROL` tests that urgent requests overtake others, and equal ones do not.
 //!
 //! Every byte that comes back is compared. After each test the server must have as much in use as before it: frames, coroutines, calls,
 //! files, sockets. Nothing waits for a time to pass, but for the server's own limits; what hangs is ended by the time limits of its sockets.
 #![forbid(unsafe_code)]
 
+mod arrivals;
 mod check;
 mod faults;
 mod hostile;
@@ -28,8 +29,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: corank-http-client site FOLDER
-   or: corank-http-client load|levels SITE CONTROL REQUESTS
-   or: corank-http-client check|kill SITE CONTROL";
+   or: corank-http-client load SITE CONTROL REQUESTS
+   or: corank-http-client check|kill|levels SITE CONTROL";
 
 fn main() -> ExitCode {
     corank_client::main(run)
@@ -45,9 +46,7 @@ fn run(words: &[&str]) -> Result<bool> {
         ["check", site, control] => check::run(&server(site, control)?),
         ["load", site, control, requests] => load::run(&server(site, control)?, count(requests)?),
         ["kill", site, control] => faults::kill(&server(site, control)?),
-        ["levels", site, control, requests] => {
-            levels::run(&server(site, control)?, count(requests)?)
-        }
+        ["levels", site, control] => levels::run(&server(site, control)?),
         _ => bail!(USAGE),
     }
 }

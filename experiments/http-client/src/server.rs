@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use corank_client::connect;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -62,6 +62,18 @@ pub(crate) fn get(target: &str) -> String {
 pub(crate) struct Connection(BufReader<TcpStream>);
 
 impl Connection {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        Self(BufReader::new(stream))
+    }
+
+    /// Waits until something comes; whether that is the end. A reset is one.
+    pub(crate) fn has_ended(&mut self) -> Result<bool> {
+        match self.0.fill_buf() {
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(true),
+            came => Ok(came?.is_empty()),
+        }
+    }
+
     pub(crate) fn stream(&self) -> &TcpStream {
         self.0.get_ref()
     }
@@ -166,7 +178,7 @@ impl Server {
 
     /// A connection that QEMU has taken. It lets no more than two wait; Linux would try the third again after a second.
     pub(crate) fn connect(&self) -> Result<Connection> {
-        let connection = Connection(BufReader::new(connect(self.site, LIMIT)?));
+        let connection = Connection::new(connect(self.site, LIMIT)?);
         // QEMU looks at all its sockets in turn: when it has passed this on, it has seen the connection as well.
         self.order("hello")?;
         Ok(connection)

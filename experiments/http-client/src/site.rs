@@ -8,6 +8,8 @@ use std::path::Path;
 pub(crate) const URGENT: &str = "/urgent/small.bin";
 /// The same, not urgent.
 pub(crate) const BULK: &str = "/bulk/small.bin";
+/// The same, as little urgent as [`BULK`].
+pub(crate) const EQUAL: &str = "/equal/small.bin";
 /// A file that takes many pieces.
 pub(crate) const LARGE: &str = "/bulk/large.bin";
 /// Some pieces, and a part of one.
@@ -24,6 +26,7 @@ pub(crate) fn files() -> Vec<(String, usize)> {
         ("/empty.txt".into(), 0),
         (URGENT.into(), 200),
         (BULK.into(), 200),
+        (EQUAL.into(), 200),
         (LARGE.into(), 2_000_001),
         (MIDDLE.into(), 40_000),
         ("/page/index.html".into(), 1000),
@@ -65,7 +68,7 @@ pub(crate) fn make(folder: &Path) -> Result<()> {
     }
     fs::write(
         folder.join("levels.txt"),
-        "# how urgent paths are\n/urgent = 4\n/bulk = 60\n",
+        "# how urgent paths are\n/urgent = 4\n/bulk = 60\n/equal = 60\n",
     )?;
     Ok(())
 }

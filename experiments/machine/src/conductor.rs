@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         models => models.to_vec(),
     };
     let threads = match options.bulk.as_slice() {
-        [] => vec![2, 8],
+        [] => vec![2, 4, 8],
         threads => threads.to_vec(),
     };
     let groups = Groups::new();

@@ -31,6 +31,26 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The verdict of a run that something disturbed, which `disturbance` tells of: a target that was missed is missed all the same, but
+    /// one that was met may have been met by chance, so that counts as not measured. Both say what was disturbed.
+    #[must_use]
+    pub(crate) fn disturbed(mut self, disturbance: Option<String>) -> Self {
+        let Some(disturbance) = disturbance else {
+            return self;
+        };
+        let met = self.measured.filter(|_| self.met() == Some(true));
+        if let Some(measured) = met {
+            self.measured = None;
+            self.at = format!("{}, but {disturbance}", figure(measured));
+        } else {
+            let kept = std::mem::take(&mut self.at);
+            let words = [disturbance, kept].into_iter();
+            let words: Vec<String> = words.filter(|words| !words.is_empty()).collect();
+            self.at = words.join("; ");
+        }
+        self
+    }
+
     /// Whether the target is met; `None` if it was not measured.
     pub fn met(&self) -> Option<bool> {
         self.measured.map(|measured| measured <= self.limit)
@@ -144,6 +164,27 @@ mod tests {
     use crate::compare::COROUTINE;
     use crate::compare::tests::document;
     use crate::sample::results;
+
+    #[test]
+    fn a_disturbance_hides_no_miss_and_proves_nothing() {
+        let verdict = |measured| Verdict {
+            claim: "one / other".into(),
+            limit: 1.5,
+            measured,
+            at: "third 2.0".into(),
+        };
+        let disturbed = |measured| {
+            let why = "others had 9 % of the time".to_string();
+            let verdict = verdict(measured).disturbed(Some(why));
+            (verdict.word(), verdict.measured, verdict.at)
+        };
+        let said = "others had 9 % of the time; third 2.0".to_string();
+        assert_eq!(disturbed(Some(1.6)), ("MISSED", Some(1.6), said.clone()));
+        assert_eq!(disturbed(None), ("not measured", None, said));
+        let said = "1.50, but others had 9 % of the time".to_string();
+        assert_eq!(disturbed(Some(1.5)), ("not measured", None, said));
+        assert_eq!(verdict(Some(1.5)).disturbed(None), verdict(Some(1.5)));
+    }
 
     #[test]
     fn targets_are_met_or_missed_or_unknown() {

@@ -4,6 +4,8 @@
 //! Linux is told in which of three *bands* of levels the process's most urgent work is. All workers of a process are in the same
 //! band: they share the locks of one executor, and one that Linux leaves aside must not hold up a more urgent one.
 //!
+//! In the most urgent band the workers' timers are exact as well, which each worker sees to itself.
+//!
 //! A band that is more urgent is entered at once, a less urgent one at a tick: so there are at most two system calls per worker and tick.
 
 use crate::linux::{self, Policy, Settings};
@@ -19,7 +21,7 @@ use crate::page::WORKERS;
 pub enum Mix {
     /// Nothing: its threads stay as they are.
     Silent,
-    /// Levels 0 to 15 run with the shortest slice that Linux has, 16 to 47 as the process was started, 48 to 63 under `SCHED_BATCH`, at nice 19
+    /// Levels 0 to 15 run with the shortest slice that Linux has and timers that are exact, 16 to 47 as the process was started, 48 to 63 under `SCHED_BATCH`, at nice 19
     /// where the process may leave that again: with `CAP_SYS_NICE`, or an `RLIMIT_NICE` of 20.
     #[default]
     Bands,
@@ -145,6 +147,11 @@ impl Bands {
             Mix::Bulk => true,
             Mix::Bands | Mix::RealTime => self.may_return && self.current() == Band::Bulk,
         }
+    }
+
+    /// Whether Linux is told that the process is as urgent as can be.
+    pub(crate) fn is_urgent(&self) -> bool {
+        matches!(self.mix, Mix::Bands | Mix::RealTime) && self.current() == Band::Urgent
     }
 
     /// Something of unknown urgency comes for a worker that sleeps.

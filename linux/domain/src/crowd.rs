@@ -282,6 +282,30 @@ mod tests {
         assert_eq!(crowd.members[0].rings(), [0]);
     }
 
+    /// It looks at its ticks, and not before.
+    #[test]
+    fn a_relaxed_worker_is_not_rung() {
+        let bulk = Process::new(1, 2);
+        for slot in &bulk.slots {
+            let relaxed = Claim {
+                strict: false,
+                ..claim(50, Running, NOW)
+            };
+            slot.show(Some(relaxed), NOW);
+        }
+        let urgent = Process::new(2, 1).with(0, 5, Running, NOW);
+        let mut crowd = Crowd::new(vec![urgent, bulk]);
+        settle(&crowd, Some(0), NOW);
+        assert_eq!(crowd.members[1].rings(), [0, 0]);
+        // At its tick one of the two steps aside.
+        crowd.members.swap(0, 1);
+        let aside = [0, 1].map(|worker| settle(&crowd, Some(worker), NOW));
+        assert!(
+            matches!(aside, [None, Some(5)] | [Some(5), None]),
+            "{aside:?}"
+        );
+    }
+
     #[test]
     fn a_processor_that_is_free_again_calls_who_is_first_in_line() {
         let bulk = Process::new(1, 3)

@@ -1,6 +1,7 @@
 //! What Linux is told of a thread, by `sched_setattr`.
 
 use std::mem::size_of;
+use std::num::NonZeroU64;
 
 /// A thread of this process.
 pub(crate) type ThreadId = libc::pid_t;
@@ -77,6 +78,22 @@ pub(crate) fn set_real_time(thread: ThreadId) -> bool {
     let mut attributes = attributes(libc::SCHED_FIFO);
     attributes.sched_priority = 1;
     set_attributes(thread, &attributes)
+}
+
+/// How late Linux may let a thread's timers fire, so that it wakes for several at once: in nanoseconds, mostly 50,000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slack(NonZeroU64);
+
+impl Slack {
+    /// As good as none.
+    pub(crate) const LEAST: Self = Self(NonZeroU64::MIN);
+
+    /// The calling thread's from now on; returns the one before. `None` where Linux refuses.
+    pub(crate) fn set(self) -> Option<Self> {
+        let before = rustix::thread::current_timer_slack().ok()?;
+        rustix::thread::set_current_timer_slack(Some(self.0)).ok()?;
+        NonZeroU64::new(before).map(Self)
+    }
 }
 
 /// Whether a thread that has become this nice may become as it was again. Found out by a thread that tries.

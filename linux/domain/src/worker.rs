@@ -6,6 +6,7 @@ use crate::claim::{Claim, Nanoseconds, Standing};
 use crate::clock;
 use crate::domain::{Mode, Participant};
 use crate::line::Line;
+use crate::linux::Slack;
 use crate::quiet::Quiet;
 use crate::shared::Shared;
 use corank::{Priority, Published, SystemView};
@@ -42,6 +43,8 @@ pub struct Worker {
     /// Since when it runs without having been aside.
     seated: Cell<Nanoseconds>,
     line: RefCell<Line>,
+    /// That of the thread's timers, while they are exact instead.
+    slack: Cell<Option<Slack>>,
     /// It belongs to a thread: Linux is told what that thread runs.
     _thread: PhantomData<*const ()>,
     /// The agent knows where `quiet` is.
@@ -79,6 +82,7 @@ impl Worker {
             verdict: Cell::new(None),
             seated: Cell::new(0),
             line: RefCell::default(),
+            slack: Cell::new(None),
             _thread: PhantomData,
             _pinned: PhantomPinned,
         });
@@ -202,6 +206,7 @@ impl Worker {
         let now = clock::now();
         let timing = &self.shared.timing;
         let behind = self.shared.bands.raise(level);
+        self.mind_timers(self.shared.bands.is_urgent());
         let mut claim = match self.claim.get() {
             Some(claim) if claim.level == level => Claim {
                 standing: Standing::Running,
@@ -246,6 +251,15 @@ impl Worker {
         slot.show(Some(claim), now);
     }
 
+    /// Makes this thread's timers exact, or as they were. One that is late by the time that Linux allows itself otherwise is late however urgent what waits for it is.
+    fn mind_timers(&self, exact: bool) {
+        match (exact, self.slack.take()) {
+            (true, None) => self.slack.set(Slack::LEAST.set()),
+            (false, Some(slack)) => drop(slack.set()),
+            (_, slack) => self.slack.set(slack),
+        }
+    }
+
     fn settle(&self, now: Nanoseconds) -> Option<Priority> {
         let crowd = self.shared.crowd.load();
         if crowd.is_alone() {
@@ -281,6 +295,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.shared.quiets.leave(self.index);
         self.idle();
+        self.mind_timers(false);
         self.shared.bands.leave(self.index);
         self.shared.give_slot_back(self.index);
     }

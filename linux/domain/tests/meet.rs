@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Far beyond all bounds: whoever waits for that long waits for ever.
 const LONG: Duration = Duration::from_secs(30);
+/// Of the times in claims.
+const RESOLUTION: Duration = Duration::from_micros(2);
 
 fn private_folder() -> tempfile::TempDir {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -45,6 +47,12 @@ fn until_some(what: &str, mut happened: impl FnMut() -> bool) {
 
 fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
+}
+
+/// What this thread has used of it so far.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// An executor that has a coroutine at each of these levels, which ends when it is cancelled.
@@ -205,15 +213,20 @@ fn who_is_aside_sleeps_until_the_urgent_one_is_idle() {
             ready.send(()).unwrap();
             // Rung by the urgent ones.
             while bulk.executor.step_under(&*bulk.worker) != Step::Elsewhere {}
+            let used = processor_time();
             let back = bulk.worker.step_aside(LONG);
-            slept.send(back).unwrap();
+            slept.send((back, processor_time() - used)).unwrap();
         });
         is_ready.recv().unwrap();
         let urgent = busy(&two, level(3));
-        thread::sleep(Duration::from_millis(20));
+        let aside = Duration::from_millis(100);
+        thread::sleep(aside);
         assert!(has_slept.try_recv().is_err());
         urgent.iter().for_each(|side| side.worker.idle());
-        assert_eq!(has_slept.recv_timeout(LONG), Ok(Back::Called));
+        let (back, used) = has_slept.recv_timeout(LONG).unwrap();
+        assert_eq!(back, Back::Called);
+        // Whoever spins uses all of the time that the others leave; who sleeps looks now and then.
+        assert!(used < aside / 10, "it did not sleep: {used:?}");
     });
 }
 
@@ -239,7 +252,7 @@ fn a_caller_ends_the_sleep_and_is_not_lost() {
 }
 
 #[test]
-fn a_relaxed_worker_is_not_rung() {
+fn a_relaxed_worker_looks_at_its_tick() {
     let root = private_folder();
     let relaxed = Domain::named("test").root(root.path()).mix(Mix::Silent);
     let one = relaxed
@@ -254,6 +267,77 @@ fn a_relaxed_worker_is_not_rung() {
     bulk.elsewhere();
     let _urgent = busy(&two, level(3));
     until("its tick", || bulk.elsewhere() == Some(level(3)));
+}
+
+/// While its work is urgent a worker's timers are exact, whatever its thread had before; then they are as they were.
+#[test]
+fn timers_of_urgent_workers_are_exact() {
+    use rustix::thread::{current_timer_slack, set_current_timer_slack};
+    const OWN: u64 = 70_000;
+    let root = private_folder();
+    let domain = Domain::named("test").root(root.path());
+    let one = domain.tick(Duration::from_millis(1)).join().unwrap();
+    let two = join(root.path());
+    until("they meet", || one.others() == 1 && two.others() == 1);
+    set_current_timer_slack(OWN.try_into().ok()).unwrap();
+    let slack_at = |side: &Side, own: Priority| {
+        let work = side.work(own);
+        side.elsewhere();
+        let slack = current_timer_slack().unwrap();
+        side.executor.cancel(work);
+        slack
+    };
+    let side = Side::new(&one);
+    assert_eq!(slack_at(&side, level(20)), OWN);
+    assert_eq!(slack_at(&side, level(3)), 1);
+    // The band is left when it has been calm for two ticks.
+    until("it is calm", || {
+        slack_at(&side, level(20));
+        slack_at(&side, level(21)) == OWN
+    });
+    assert_eq!(slack_at(&side, level(3)), 1);
+    drop(side);
+    assert_eq!(current_timer_slack().unwrap(), OWN);
+    // Whoever lets Linux know nothing stays as it is.
+    let silent = Side::new(&two);
+    assert_eq!(slack_at(&silent, level(3)), OWN);
+}
+
+/// As `corank top` shows it: how often somebody stepped aside for something more urgent, and how long that had waited by then.
+#[test]
+fn inversions_are_counted_and_timed() {
+    let root = private_folder();
+    let (one, two) = (join(root.path()), join(root.path()));
+    until("they meet", || one.others() == 1 && two.others() == 1);
+    let mut watcher = (Domain::named("test").root(root.path())).watch().unwrap();
+    let mut inversions = || {
+        let mut seen = Vec::new();
+        until_some("both are seen", || {
+            seen = watcher.look();
+            seen.len() == 2
+        });
+        let inversions = seen.iter().map(|process| process.inversions).sum::<u64>();
+        let longest = seen.iter().map(|process| process.longest_inversion).max();
+        (inversions, longest.unwrap())
+    };
+    let bulk = Side::new(&one);
+    bulk.work(level(50));
+    assert_eq!(bulk.executor.step_under(&*bulk.worker), Step::Ran);
+    assert_eq!(inversions(), (0, Duration::ZERO));
+    let began = Instant::now();
+    let _urgent = busy(&two, level(3));
+    let claimed = Instant::now();
+    assert_eq!(bulk.executor.step_under(&*bulk.worker), Step::Elsewhere);
+    thread::sleep(Duration::from_millis(5));
+    let waited = claimed.elapsed();
+    bulk.worker.step_aside(Duration::ZERO);
+    let at_most = began.elapsed();
+    let (count, longest) = inversions();
+    assert_eq!(count, 1);
+    assert!(waited <= longest + RESOLUTION && longest <= at_most + RESOLUTION);
+    // It is aside already.
+    bulk.worker.step_aside(Duration::ZERO);
+    assert_eq!(inversions().0, 1);
 }
 
 #[test]

@@ -138,7 +138,7 @@ pub const RING_REPRIORITIZE: usize = 4011;
 pub const CALLS_MADE: usize = 4012;
 /// `fault(kind, step) -> steps that were left`: for tests. Something fails on purpose, at the `step`th time from now on at which it
 /// could; 0 is never. The result tells 0 when a fault that was asked for has happened. `kind` is [`FAULT_END`], [`FAULT_MEMORY`],
-/// [`FAULT_SLOW_END`] or [`FAULT_FRAME`]; [`FAILED`] for any other.
+/// [`FAULT_SLOW_END`], [`FAULT_FRAME`] or [`FAULT_SILENCE`], which has a third argument; [`FAILED`] for any other.
 pub const FAULT: usize = 4013;
 
 /// Kind of [`FAULT`]: the process ends with the exit code -9, before a step of the kernel's work for it: a system call, a submission, a
@@ -151,6 +151,9 @@ pub const FAULT_MEMORY: usize = 1;
 pub const FAULT_SLOW_END: usize = 2;
 /// Kind of [`FAULT`]: a bit of a frame from the network card is another one than was sent. Frames that are too short for data don't count.
 pub const FAULT_FRAME: usize = 3;
+/// Kind of [`FAULT`], with a port as the third argument: from that step on all TCP segments are lost on their way here that go to the port or come from it. So
+/// each side of such a connection has a peer that has fallen silent. 0 steps end the silence.
+pub const FAULT_SILENCE: usize = 4;
 
 /// `settle() -> 0`: returns when every hart is through with what the kernel did there when this was called. So the last of a process
 /// that was waited for, on its way out on another hart, is out. What the scheduler keeps of the memory of coroutines that are gone goes
@@ -243,8 +246,8 @@ pub const SPACE: usize = 4062;
 /// `backlog` connections wait to be accepted, those whose handshake is under way included; at the limit further ones are not answered, so
 /// that the other side tries again.
 pub const TCP_LISTEN: usize = 4070;
-/// `tcp_connect(address: u32, port: u16) -> fd` or an error: waits until the other side has answered. The first byte of the IPv4
-/// address is the most significant.
+/// `tcp_connect(address: u32, port: u16, limit) -> fd` or an error: waits until the other side has answered, at most `limit` milliseconds, where 0 is
+/// 20 seconds. The first byte of the IPv4 address is the most significant.
 pub const TCP_CONNECT: usize = 4071;
 /// `shutdown(fd) -> 0` or an error: nothing more is written to the connection. What was written arrives, then the end.
 pub const SHUTDOWN: usize = 4072;

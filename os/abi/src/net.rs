@@ -25,6 +25,13 @@ pub const BUFFER_MOST: usize = 64 << 10;
 /// as in Linux, when the connection's buffer has no room for another frame, because else both sides would wait for ever.
 pub const LOW_WATER: usize = 4;
 
+/// Option of a listener: how many milliseconds, at least 1, the handshake of each connection from now on may take; at first 20 seconds. Then it is given up, and
+/// its place among those that wait to be accepted is free.
+pub const HANDSHAKE_LIMIT: usize = 5;
+/// Option of a connection: how many milliseconds, at least 1, it goes on at most when no program has it open any more; at first a minute. What the other
+/// side has not taken by then is lost.
+pub const ORPHAN_LIMIT: usize = 6;
+
 /// [`SocketStatus::kind`] of a listener.
 pub const LISTENER: u64 = 1;
 /// [`SocketStatus::kind`] of a TCP connection.

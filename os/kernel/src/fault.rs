@@ -1,4 +1,4 @@
-//! Faults on purpose, for tests: memory that runs out, frames that are damaged, and a process that ends in the middle of the kernel's work for it,
+//! Faults on purpose, for tests: memory that runs out, frames that are damaged or lost, and a process that ends in the middle of the kernel's work for it,
 //! each at a step that is counted rather than at a time.
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,6 +23,11 @@ impl Countdown {
         self.0.load(Ordering::Relaxed) != 0 && self.count()
     }
 
+    /// One step, where something is armed: whether the fault comes now, or has come before.
+    fn is_due_or_over(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0 || self.count()
+    }
+
     #[cold]
     fn count(&self) -> bool {
         let left = self
@@ -38,6 +43,10 @@ impl Countdown {
 static ALLOCATIONS: Countdown = Countdown::new();
 /// Frames from the network card that are long enough to have data.
 static FRAMES: Countdown = Countdown::new();
+/// TCP segments of connections with the port [`SILENT_PORT`]: from that step on they are lost.
+static SEGMENTS: Countdown = Countdown::new();
+/// 0: all segments arrive.
+static SILENT_PORT: AtomicUsize = AtomicUsize::new(0);
 /// The process that asked for one of them. With it the fault goes.
 static ASKED_BY: AtomicUsize = AtomicUsize::new(0);
 
@@ -65,10 +74,30 @@ pub(crate) fn arm_frames(pid: usize, steps: usize) -> usize {
     FRAMES.arm(steps)
 }
 
+/// Whether the TCP segment that has come, between these ports, shall be lost.
+#[inline]
+pub(crate) fn loses_segment(ports: [u16; 2]) -> bool {
+    let silent = SILENT_PORT.load(Ordering::Acquire);
+    silent != 0 && ports.map(usize::from).contains(&silent) && SEGMENTS.is_due_or_over()
+}
+
+/// [`Countdown::arm`] for the segments of connections with this port, for the process `pid`. When it has come to its end, it goes on.
+pub(crate) fn arm_silence(pid: usize, steps: usize, port: u16) -> usize {
+    ASKED_BY.store(pid, Ordering::Relaxed);
+    // Whoever sees the port sees its steps.
+    SILENT_PORT.store(0, Ordering::Release);
+    let left = SEGMENTS.arm(steps);
+    if steps > 0 {
+        SILENT_PORT.store(port.into(), Ordering::Release);
+    }
+    left
+}
+
 /// The process has ended.
 pub(crate) fn forget(pid: usize) {
     if ASKED_BY.load(Ordering::Relaxed) == pid {
         ALLOCATIONS.arm(0);
         FRAMES.arm(0);
+        arm_silence(0, 0, 0);
     }
 }

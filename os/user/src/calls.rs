@@ -89,9 +89,10 @@ pub fn condvar_wait(condition: usize, mutex: usize) -> Result<usize, Error>;
 #[async_fn(ACCEPT, payload = crate::ring::Opened)]
 pub fn accept(listener: usize) -> Result<usize, Error>;
 
-/// Connects to a TCP port, and returns the connection's descriptor. The first byte of the IPv4 address is the most significant.
+/// Connects to a TCP port, and returns the connection's descriptor. The first byte of the IPv4 address is the most significant. The other side has
+/// `limit` milliseconds to answer; 0: 20 seconds.
 ///
 /// # Errors
 /// Nobody listens or answers there, there is no way to the address, or the kernel has no room for another socket.
 #[async_fn(TCP_CONNECT, payload = crate::ring::Opened)]
-pub fn tcp_connect(address: usize, port: usize) -> Result<usize, Error>;
+pub fn tcp_connect(address: usize, port: usize, limit: usize) -> Result<usize, Error>;

@@ -31,7 +31,10 @@ use core::time::Duration;
 
 use corank_abi::call;
 use corank_abi::error::INVALID;
-use corank_abi::net::{ANSWER_LIMIT, BACKLOG, BUFFER, CLOSE_BY_RESET, LOW_WATER, WAIT_LIMIT};
+use corank_abi::net::{
+    ANSWER_LIMIT, BACKLOG, BUFFER, CLOSE_BY_RESET, HANDSHAKE_LIMIT, LOW_WATER, ORPHAN_LIMIT,
+    WAIT_LIMIT,
+};
 pub use corank_abi::net::{NetworkStatus, SocketStatus};
 
 use crate::calls;
@@ -89,6 +92,15 @@ impl TcpListener {
         number_call(call::SOCKET_SET, [self.0.number(), BUFFER, bytes]).map(|_| ())
     }
 
+    /// The handshake of each connection from now on is given up after so long, in whole milliseconds; at first 20 seconds. Until then a client that falls
+    /// silent in the middle of it takes one of the places for connections that wait to be accepted.
+    ///
+    /// # Errors
+    /// None: a listener has this option.
+    pub fn set_handshake_limit(&self, limit: Duration) -> Result<(), Error> {
+        set(*self.0, HANDSHAKE_LIMIT, Some(limit))
+    }
+
     /// The port.
     ///
     /// # Errors
@@ -116,7 +128,7 @@ impl TcpStream {
     /// # Errors
     /// Nobody listens or answers there, there is no way to the address, or the kernel has no room for another socket.
     pub async fn connect(to: SocketAddrV4) -> Result<Self, Error> {
-        let number = calls::tcp_connect_async(bits(*to.ip()), to.port().into()).await?;
+        let number = calls::tcp_connect_async(bits(*to.ip()), to.port().into(), 0).await?;
         Ok(Self(OwnedFd::from_number(number)))
     }
 
@@ -125,7 +137,18 @@ impl TcpStream {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub fn connect_blocking(to: SocketAddrV4) -> Result<Self, Error> {
-        let number = calls::tcp_connect(bits(*to.ip()), to.port().into())?;
+        let number = calls::tcp_connect(bits(*to.ip()), to.port().into(), 0)?;
+        Ok(Self(OwnedFd::from_number(number)))
+    }
+
+    /// [`connect_blocking`](Self::connect_blocking), but the other side has so long to answer, in whole milliseconds, instead of 20 seconds. A future is
+    /// dropped instead.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_blocking_within(to: SocketAddrV4, limit: Duration) -> Result<Self, Error> {
+        let limit = milliseconds(limit)?;
+        let number = calls::tcp_connect(bits(*to.ip()), to.port().into(), limit)?;
         Ok(Self(OwnedFd::from_number(number)))
     }
 
@@ -251,6 +274,15 @@ impl TcpStream {
         set(*self.0, ANSWER_LIMIT, limit)
     }
 
+    /// When no program has it open any more, the kernel keeps the connection for so long at most, in whole milliseconds, so that the other side gets what
+    /// was written, and the end; at first a minute. Then it is reset.
+    ///
+    /// # Errors
+    /// None: a connection has this option.
+    pub fn set_orphan_limit(&self, limit: Duration) -> Result<(), Error> {
+        set(*self.0, ORPHAN_LIMIT, Some(limit))
+    }
+
     /// From now on a read waits until so many bytes have come, from 1, as at first, to [`BUFFER_MOST`](corank_abi::net::BUFFER_MOST), or as many
     /// as it asks for if these are fewer; it gets fewer only if no more can come, or the connection's buffer is full. So a
     /// message that comes in several pieces is one read, and wakes its reader once.
@@ -316,12 +348,15 @@ pub fn set_wait_limit(socket: Fd, limit: Option<Duration>) -> Result<(), Error> 
 fn set(socket: Fd, option: usize, limit: Option<Duration>) -> Result<(), Error> {
     let milliseconds = match limit {
         None => 0,
-        // 0 would be for ever.
-        Some(limit) => usize::try_from(limit.as_millis())
-            .map_err(|_| Error::new(INVALID))?
-            .max(1),
+        Some(limit) => milliseconds(limit)?,
     };
     number_call(call::SOCKET_SET, [socket.number(), option, milliseconds]).map(|_| ())
+}
+
+/// So many milliseconds; at least 1, because 0 has a meaning of its own.
+fn milliseconds(limit: Duration) -> Result<usize, Error> {
+    let milliseconds = usize::try_from(limit.as_millis()).map_err(|_| Error::new(INVALID))?;
+    Ok(milliseconds.max(1))
 }
 
 /// What is known of a socket.

@@ -54,27 +54,30 @@ pub(crate) fn build(
     let Some(kernel) = kernel else {
         bail!("building os/ gave no binary named {KERNEL}");
     };
-    let mut entries: Vec<(String, &Path)> = Vec::new();
+    let mut entries: Vec<(String, Vec<u8>)> = Vec::new();
     for binary in binaries.iter().filter(|binary| binary.package == APPS) {
-        entries.push((binary.name.clone(), &binary.path));
+        let program = without_debug(&read(&binary.path)?)
+            .with_context(|| format!("can't make sense of {}", binary.path.display()))?;
         if binary.name == TOOLS.0 {
-            let named = |name: &&str| (name.to_string(), binary.path.as_path());
+            let named = |name: &&str| (name.to_string(), program.clone());
             entries.extend(TOOLS.1.iter().map(named));
         }
+        entries.push((binary.name.clone(), program));
     }
+    // As they are: what is wrong with them is for the system to say.
     for program in programs {
         let name = program
             .file_name()
             .with_context(|| format!("{} is not a file", program.display()))?;
-        entries.push((name.to_string_lossy().into_owned(), program));
+        entries.push((name.to_string_lossy().into_owned(), read(program)?));
     }
     let image = match image {
         Some(path) => path.to_path_buf(),
         None => vdso::build(toolchain, &[], progress)?,
     };
-    entries.push((FILE.to_string(), &image));
+    entries.push((FILE.to_string(), read(&image)?));
     let archive = repository::path("os/target/programs.tar");
-    pack(&archive, &entries)?;
+    pack(&archive, entries)?;
     Ok(Image {
         kernel: kernel.path.clone(),
         archive,
@@ -155,12 +158,13 @@ fn binary(message: &str) -> Option<Binary> {
     })
 }
 
-/// An ELF file without its debugging information, of which no machine needs a copy in its memory; other files as they are.
-fn without_debug(content: Vec<u8>) -> Result<Vec<u8>> {
-    if !content.starts_with(&object::elf::ELFMAG) {
-        return Ok(content);
-    }
-    let mut builder = object::build::elf::Builder::read(content.as_slice())?;
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("can't read {}", path.display()))
+}
+
+/// An ELF file without its debugging information, of which no machine needs a copy in its memory.
+fn without_debug(file: &[u8]) -> Result<Vec<u8>> {
+    let mut builder = object::build::elf::Builder::read(file)?;
     for section in builder.sections.iter_mut() {
         section.delete = section.name.starts_with(b".debug_");
     }
@@ -172,17 +176,12 @@ fn without_debug(content: Vec<u8>) -> Result<Vec<u8>> {
 
 /// Writes a tar archive with these files, each under the given name. The order and the dates are fixed: equal programs give an
 /// equal archive.
-fn pack(archive: &Path, entries: &[(String, &Path)]) -> Result<()> {
-    let mut entries = entries.to_vec();
+fn pack(archive: &Path, mut entries: Vec<(String, Vec<u8>)>) -> Result<()> {
     entries.sort();
     let file =
         File::create(archive).with_context(|| format!("can't write {}", archive.display()))?;
     let mut builder = tar::Builder::new(file);
-    for (name, path) in &entries {
-        let content =
-            std::fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
-        let content = without_debug(content)
-            .with_context(|| format!("can't make sense of {}", path.display()))?;
+    for (name, content) in &entries {
         let mut header = tar::Header::new_ustar();
         header.set_size(content.len() as u64);
         header.set_mode(0o755);
@@ -230,7 +229,7 @@ mod tests {
     #[test]
     fn programs_lose_their_debugging_information_and_nothing_else() {
         let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        let stripped = without_debug(whole.clone()).unwrap();
+        let stripped = without_debug(&whole).unwrap();
         assert!(stripped.len() < whole.len());
         let [whole, stripped] =
             [&whole, &stripped].map(|file| object::File::parse(&**file).unwrap());
@@ -247,28 +246,20 @@ mod tests {
 
     #[test]
     fn the_archive_does_not_depend_on_order_or_time() {
-        let folder = std::env::temp_dir().join(format!("corank-pack-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let (one, two, archive) = (folder.join("1"), folder.join("2"), folder.join("a.tar"));
-        std::fs::write(&one, "first").unwrap();
-        std::fs::write(&two, "second").unwrap();
-        pack(
-            &archive,
-            &[("b".to_string(), &two), ("a".to_string(), &one)],
-        )
-        .unwrap();
-        let first = std::fs::read(&archive).unwrap();
-        pack(
-            &archive,
-            &[("a".to_string(), &one), ("b".to_string(), &two)],
-        )
-        .unwrap();
-        assert_eq!(std::fs::read(&archive).unwrap(), first);
+        let archive = std::env::temp_dir().join(format!("corank-pack-{}", std::process::id()));
+        let entry = |name: &str, content: &str| (name.to_string(), content.into());
+        let packed = |entries| {
+            pack(&archive, entries).unwrap();
+            std::fs::read(&archive).unwrap()
+        };
+        let first = packed(vec![entry("b", "first"), entry("a", "second")]);
+        let other = packed(vec![entry("a", "second"), entry("b", "first")]);
+        assert_eq!(first, other);
         let mut names = Vec::new();
         for entry in tar::Archive::new(first.as_slice()).entries().unwrap() {
             names.push(entry.unwrap().path().unwrap().into_owned());
         }
         assert_eq!(names, [PathBuf::from("a"), PathBuf::from("b")]);
-        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_file(&archive).unwrap();
     }
 }

@@ -243,57 +243,87 @@ pub(super) fn negative(context: &mut Context) -> Result<Outcome> {
     if files.is_empty() {
         bail!("{NEGATIVE}/ has no test");
     }
-    let mut outcome = Outcome::default();
+    let mut cases = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(&file)?;
         for opt in optimisations(&text) {
             for compiler in &COMPILERS {
-                let complaint = complaint(context, &file, &text, compiler, opt)?;
-                outcome.add(match complaint {
-                    None => Outcome::passed(),
-                    Some(complaint) => {
-                        let program = compiler.program;
-                        context.show(&format!(
-                            "{} with {program} {opt}: {complaint}",
-                            file.display()
-                        ));
-                        Outcome::failed()
-                    }
+                cases.push(Negative {
+                    number: cases.len(),
+                    file: file.clone(),
+                    text: text.clone(),
+                    opt: opt.to_string(),
+                    compiler,
                 });
             }
         }
     }
-    Ok(outcome)
+    context.side_by_side(&cases, |case, context| {
+        Ok(match case.complaint(context)? {
+            None => Outcome::passed(),
+            Some(complaint) => {
+                context.show(&format!(
+                    "{} with {} {}: {complaint}",
+                    case.file.display(),
+                    case.compiler.program,
+                    case.opt
+                ));
+                Outcome::failed()
+            }
+        })
+    })
 }
 
-/// What is wrong with one of these tests, if anything is.
-fn complaint(
-    context: &mut Context,
-    file: &Path,
-    text: &str,
-    compiler: &Compiler,
-    opt: &str,
-) -> Result<Option<String>> {
-    let wanted = expectations(text, compiler.name, opt);
-    if wanted.is_empty() {
-        return Ok(Some(format!(
-            "no line `// {}: …` says what is expected",
-            compiler.name
-        )));
+/// A program that must not compile, for one compiler and level of optimisation.
+struct Negative {
+    /// In the table of all.
+    number: usize,
+    file: PathBuf,
+    /// What is in the file.
+    text: String,
+    opt: String,
+    compiler: &'static Compiler,
+}
+
+impl Negative {
+    /// What is wrong, if anything is.
+    fn complaint(&self, context: &mut Context) -> Result<Option<String>> {
+        let name = self.compiler.name;
+        let wanted = expectations(&self.text, name, &self.opt);
+        if wanted.is_empty() {
+            return Ok(Some(format!(
+                "no line `// {name}: …` says what is expected"
+            )));
+        }
+        let (good, said) = self.build(context, &[])?;
+        if !good {
+            return Ok(Some(format!(
+                "it must build without MUST_NOT_COMPILE:\n{said}"
+            )));
+        }
+        let (bad, said) = self.build(context, &["-DMUST_NOT_COMPILE"])?;
+        if bad {
+            return Ok(Some("it builds, and must not".to_string()));
+        }
+        let missing = wanted.iter().find(|line| !said.contains(line.as_str()));
+        Ok(missing.map(|line| format!("the message lacks `{line}`:\n{said}")))
     }
-    let folder = repository::path("target/cpp");
-    std::fs::create_dir_all(&folder)?;
-    let program = folder.join("negative-test");
-    let mut build = |defines: &[&str]| -> Result<(bool, String)> {
-        let mut command = Command::new(compiler.program);
+
+    /// Whether it builds with these definitions, and what the compiler says.
+    fn build(&self, context: &mut Context, defines: &[&str]) -> Result<(bool, String)> {
+        let folder = repository::path("target/cpp");
+        std::fs::create_dir_all(&folder)?;
+        let program = folder.join(format!("negative-test-{}", self.number));
+        let mut command = Command::new(self.compiler.program);
         command
-            .args(compiler.options)
-            .args(["-std=c++20", opt, "-g", "-Wall", "-Wextra", "-Werror", "-o"])
+            .args(self.compiler.options)
+            .args(["-std=c++20", &self.opt])
+            .args(["-g", "-Wall", "-Wextra", "-Werror", "-o"])
             .arg(&program)
             .arg("-I")
             .arg(repository::path("cpp/include"))
             .args(defines)
-            .arg(file)
+            .arg(&self.file)
             // The messages are compared with text in plain English.
             .env("LC_ALL", "C");
         context.progress.say(&process::describe(&command));
@@ -309,7 +339,7 @@ fn complaint(
         }
         // The build step that corank_firmware() takes behind each link.
         let frames = corank_frames::Options {
-            elf: program.clone(),
+            elf: program,
             check: true,
             ..Default::default()
         };
@@ -317,19 +347,7 @@ fn complaint(
             Ok(()) => (true, String::new()),
             Err(error) => (false, format!("error: {error:#}")),
         })
-    };
-    let (good, said) = build(&[])?;
-    if !good {
-        return Ok(Some(format!(
-            "it must build without MUST_NOT_COMPILE:\n{said}"
-        )));
     }
-    let (bad, said) = build(&["-DMUST_NOT_COMPILE"])?;
-    if bad {
-        return Ok(Some("it builds, and must not".to_string()));
-    }
-    let missing = wanted.iter().find(|line| !said.contains(line.as_str()));
-    Ok(missing.map(|line| format!("the message lacks `{line}`:\n{said}")))
 }
 
 /// What `// opt: ` says: the levels of optimisation at which a test is built.

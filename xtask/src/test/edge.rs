@@ -23,8 +23,9 @@ const AARCH64: &[&str] = &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"];
 /// The guide's examples, and the same suite as each preset builds it.
 pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
     let mut outcome = guide(context, "docs/cpp-edge.md", "cpp/edge/tests/guide.cpp")?;
-    for (preset, emulator) in PRESETS {
-        let folder = cpp::build(preset, "edge-tests", &mut context.progress)?;
+    let presets = PRESETS.map(|(preset, _)| preset);
+    let folders = cpp::build_all(&presets, "edge-tests", &mut context.progress)?;
+    for (folder, (_, emulator)) in folders.iter().zip(PRESETS) {
         let program = folder.join("edge/tests/edge-tests");
         let command = match emulator {
             [] => Command::new(program),

@@ -17,8 +17,7 @@ const FUZZED: [&str; 3] = ["-runs=100000", "-max_len=1024", "-seed=1"];
 /// Both compilers: what needs no sockets, any bytes as datagrams, and the programs themselves with sensors, files and a broker.
 pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    for preset in ["gcc", "clang"] {
-        let folder = cpp::build(preset, "gateway-checks", &mut context.progress)?;
+    for folder in cpp::build_all(&["gcc", "clang"], "gateway-checks", &mut context.progress)? {
         let programs = folder.join("edge/gateway/tests");
         for suite in ["gateway-tests", "gateway-system-tests"] {
             outcome.add(Outcome::of_googletest(

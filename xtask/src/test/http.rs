@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::disk::TestDisk;
-use super::machine::{DISK_SIZE, tail};
+use super::machine::{DISK_SIZE, HARTS, tail};
 use super::outcome::Outcome;
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
@@ -78,21 +78,32 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
         disk,
         context,
     };
-    let mut outcome = tests.run("check", None, &[])?;
-    outcome.add(tests.run("load", Some(requests), &[])?);
-    outcome.add(tests.run("levels", Some(60), &[])?);
+    let [fewest, .., most] = HARTS;
+    let mut outcome = Outcome::default();
+    for smp in [fewest, most] {
+        outcome.add(tests.run(smp, "check", None, &[])?);
+        outcome.add(tests.run(smp, "load", Some(requests), &[])?);
+    }
+    outcome.add(tests.run(fewest, "levels", None, &[])?);
     // The process is killed, and the system goes on.
-    outcome.add(tests.run("kill", None, &["http-server: killed"])?);
+    outcome.add(tests.run(fewest, "kill", None, &["http-server: killed"])?);
     outcome.add(tests.disk.check(tests.context)?);
     Ok(outcome)
 }
 
 impl Tests<'_> {
     /// Lets the client do one task. That the server ends then, prints `expected`, and leaves nothing behind is one more test.
-    fn run(&mut self, task: &str, requests: Option<u32>, expected: &[&str]) -> Result<Outcome> {
-        self.context.progress.say(&format!("http-server: {task}"));
+    fn run(
+        &mut self,
+        smp: u32,
+        task: &str,
+        requests: Option<u32>,
+        expected: &[&str],
+    ) -> Result<Outcome> {
+        let name = format!("http-server on {smp} harts: {task}");
+        self.context.progress.say(&name);
         let met = Meeting {
-            smp: 1,
+            smp,
             memory: DEFAULT_MEMORY,
             limit: self.context.limit + PER_REQUEST * requests.unwrap_or(0),
             disk: Some(self.disk.attached()),
@@ -130,7 +141,7 @@ impl Tests<'_> {
             }
         };
         self.context.show(&format!(
-            "http-server ({task}): {complaint}; it printed:\n{}",
+            "{name}: {complaint}; it printed:\n{}",
             tail(&met.printed)
         ));
         outcome.add(Outcome::failed());

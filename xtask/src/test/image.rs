@@ -1,5 +1,7 @@
 //! Tests of the shared scheduler's image that need more than one image, one kernel or one version of a program.
 
+mod footprint;
+
 use super::Context;
 use super::machine::{HARTS, PROGRAM_TESTS, ProgramTest, tail};
 use super::outcome::Outcome;
@@ -36,6 +38,10 @@ const TESTS: &[Test] = &[
     (
         "the scheduler is in the image alone",
         the_scheduler_is_in_the_image_alone,
+    ),
+    (
+        "a program is smaller without a scheduler of its own",
+        footprint::a_program_is_smaller,
     ),
     (
         "the kernel refuses what it does not know",
@@ -203,7 +209,7 @@ fn nothing_of_rusts_own_layout_crosses(context: &mut Context) -> Result<()> {
     }
 }
 
-/// Kernel and programs are smaller by what the image has: no function of the scheduler is in any of them.
+/// No function of the scheduler is in the kernel or in any program.
 fn the_scheduler_is_in_the_image_alone(context: &mut Context) -> Result<()> {
     let built = build(context, &[], None)?;
     ensure!(

@@ -28,16 +28,14 @@ const HARTS_MARK: &str = "{harts}";
 /// `usertests`, each time with a new disk, which must be whole afterwards.
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
     let image = build::build(&[], None, &mut context.progress)?;
-    let mut outcome = Outcome::default();
-    for smp in HARTS {
-        let disk = TestDisk::new("usertests", DISK_SIZE)?;
+    context.side_by_side(&HARTS, |&smp, context| {
+        let disk = TestDisk::new(&format!("usertests-{smp}"), DISK_SIZE)?;
         let test = ProgramTest {
             run: USERTESTS.to_string(),
             limit: context.limit.as_secs(),
             ..ProgramTest::default()
         };
         let (output, code) = test.boot(smp, &image, Some(disk.attached()))?;
-        outcome.add(disk.check(context)?);
         let counted = Outcome::of_last_line(&output, code == 0);
         if counted.failed > 0 {
             context.show(&format!(
@@ -45,15 +43,19 @@ pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
                 tail(&output)
             ));
         }
+        let mut outcome = disk.check(context)?;
         outcome.add(counted);
-    }
-    Ok(outcome)
+        Ok(outcome)
+    })
 }
 
 /// One program that is run in the operating system, as a file in `os/tests/`.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ProgramTest {
+    /// The name of its file. Two that run at a time have two.
+    #[serde(skip)]
+    name: String,
     /// The program and its arguments, with spaces between.
     run: String,
     /// The same as a list, for arguments with spaces inside.
@@ -83,6 +85,7 @@ pub(super) struct ProgramTest {
 impl Default for ProgramTest {
     fn default() -> Self {
         Self {
+            name: "program".to_string(),
             run: String::new(),
             command: None,
             smp: vec![1],
@@ -114,7 +117,13 @@ impl ProgramTest {
     pub(super) fn of_file(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("can't read {}", path.display()))?;
-        toml::from_str(&text).with_context(|| format!("{} is not a test", path.display()))
+        let test: Self =
+            toml::from_str(&text).with_context(|| format!("{} is not a test", path.display()))?;
+        let name = path.file_stem().unwrap_or_default();
+        Ok(Self {
+            name: name.to_string_lossy().into_owned(),
+            ..test
+        })
     }
 
     /// A script for the shell, its exit code, and what it must print.
@@ -122,6 +131,14 @@ impl ProgramTest {
         Self {
             command: Some(["sh", "-c", script].map(str::to_string).to_vec()),
             ..Self::expecting(script, exit, expect)
+        }
+    }
+
+    /// The same test, of another program.
+    pub(super) fn running(&self, run: &str) -> Self {
+        Self {
+            run: run.to_string(),
+            ..self.clone()
         }
     }
 
@@ -190,7 +207,7 @@ impl ProgramTest {
         context: &mut Context,
     ) -> Result<Option<String>> {
         let disk = match self.disk {
-            true => Some(TestDisk::new("program", DISK_SIZE)?),
+            true => Some(TestDisk::new(&self.name, DISK_SIZE)?),
             false => None,
         };
         let (output, code) = self.boot(smp, image, disk.as_ref().map(TestDisk::attached))?;
@@ -202,6 +219,16 @@ impl ProgramTest {
         Ok(self
             .complaint(smp, &output, code)
             .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))
+    }
+
+    /// What is wrong with one of the runs for which the test asks, if anything is.
+    fn on_each(&self, image: &Image, context: &mut Context) -> Result<Option<String>> {
+        for &smp in &self.smp {
+            if let Some(complaint) = self.on(smp, image, context)? {
+                return Ok(Some(format!("on {smp} harts it {complaint}")));
+            }
+        }
+        Ok(None)
     }
 
     /// What is wrong with a run on so many harts, if anything is.
@@ -241,31 +268,28 @@ pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
     if files.is_empty() {
         bail!("{PROGRAM_TESTS}/ has no test");
     }
-    let mut outcome = Outcome::default();
-    for file in files {
-        context.progress.say(&file.display().to_string());
-        let complaint = program(&file, context).unwrap_or_else(|error| Some(format!("{error:#}")));
-        outcome.add(match complaint {
+    let tests = files
+        .iter()
+        .map(|file| ProgramTest::of_file(file))
+        .collect::<Result<Vec<_>>>()?;
+    let outside: Vec<PathBuf> = tests
+        .iter()
+        .filter_map(|test| test.program.as_ref().map(repository::path))
+        .collect();
+    let image = build::build(&outside, None, &mut context.progress)?;
+    context.side_by_side(&tests, |test, context| {
+        context.progress.say(&test.name);
+        let complaint = test
+            .on_each(&image, context)
+            .unwrap_or_else(|error| Some(format!("{error:#}")));
+        Ok(match complaint {
             None => Outcome::passed(),
             Some(complaint) => {
-                context.show(&format!("{}: {complaint}", file.display()));
+                context.show(&format!("{PROGRAM_TESTS}/{}.toml: {complaint}", test.name));
                 Outcome::failed()
             }
-        });
-    }
-    Ok(outcome)
-}
-
-fn program(file: &Path, context: &mut Context) -> Result<Option<String>> {
-    let test = ProgramTest::of_file(file)?;
-    let outside: Vec<PathBuf> = test.program.iter().map(repository::path).collect();
-    let image = build::build(&outside, None, &mut context.progress)?;
-    for &smp in &test.smp {
-        if let Some(complaint) = test.on(smp, &image, context)? {
-            return Ok(Some(format!("on {smp} harts it {complaint}")));
-        }
-    }
-    Ok(None)
+        })
+    })
 }
 
 /// The heapless storage on a Cortex-M4; the firmware prints its counts through the debugger's channel.

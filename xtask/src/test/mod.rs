@@ -26,8 +26,13 @@ use anyhow::{Result, bail};
 use clap::Args;
 use outcome::Outcome;
 use stages::{STAGES, Stage};
+use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::process::Command;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How much of a failing stage's output is shown.
@@ -110,7 +115,8 @@ fn run_stage(stage: &Stage) -> Outcome {
     })
 }
 
-/// What a stage works with.
+/// What a stage works with. A clone shows its progress in the same place.
+#[derive(Clone)]
 struct Context {
     /// Time limit of each command of the stage.
     limit: Duration,
@@ -137,19 +143,89 @@ impl Context {
         Ok(finished)
     }
 
-    /// Prints a message that stays.
-    fn show(&self, message: &str) {
-        self.progress.interrupt(|| {
-            for line in message.lines() {
-                println!("   {line}");
+    /// Does `work` for each of `items`, as many at a time as the machine has processors, and adds up what comes out. The next item is begun when
+    /// one is through, in order.
+    ///
+    /// # Errors
+    /// The first error in the order of the items; the others are done all the same.
+    fn side_by_side<T: Sync>(
+        &self,
+        items: &[T],
+        work: impl Fn(&T, &mut Context) -> Result<Outcome> + Sync,
+    ) -> Result<Outcome> {
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(BTreeMap::new());
+        let worker = || {
+            let mut context = self.clone();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(item) = items.get(at) else { return };
+                let result = work(item, &mut context);
+                results
+                    .lock()
+                    .expect("nobody panics with it")
+                    .insert(at, result);
+            }
+        };
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        thread::scope(|scope| {
+            for _ in 0..processors.min(items.len()) {
+                scope.spawn(worker);
             }
         });
+        let mut outcome = Outcome::default();
+        for result in results.into_inner().expect("nobody panicked").into_values() {
+            outcome.add(result?);
+        }
+        Ok(outcome)
+    }
+
+    /// Prints a message that stays.
+    fn show(&self, message: &str) {
+        let lines: String = message.lines().map(|line| format!("   {line}\n")).collect();
+        // At once, since others may do the same.
+        self.progress.interrupt(|| print!("{lines}"));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anyhow::anyhow;
+
+    #[test]
+    fn each_item_is_done_once() {
+        let context = Context {
+            limit: Duration::from_secs(1),
+            progress: Progress::spinner("test"),
+        };
+        let items: Vec<u64> = (0..100).collect();
+        let seen = Mutex::new(Vec::new());
+        let outcome = context.side_by_side(&items, |item, _| {
+            seen.lock().unwrap().push(*item);
+            Ok(if item % 10 == 3 {
+                Outcome::failed()
+            } else {
+                Outcome::passed()
+            })
+        });
+        assert_eq!(outcome.unwrap().counts(), "90 passed, 10 failed");
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        assert_eq!(seen, items);
+
+        let error = context.side_by_side(&[1, 2, 3], |item, _| match item {
+            1 => Ok(Outcome::passed()),
+            _ => Err(anyhow!("{item} went wrong")),
+        });
+        assert_eq!(error.unwrap_err().to_string(), "2 went wrong");
+        assert_eq!(
+            context
+                .side_by_side(&[], |(): &(), _| unreachable!())
+                .unwrap(),
+            Outcome::default()
+        );
+    }
 
     #[test]
     fn stages_are_chosen_by_name() {

@@ -54,6 +54,13 @@ struct Recipe {
     broken: Vec<Vec<String>>,
 }
 
+/// One verifier of a model.
+enum Way<'a> {
+    Whole,
+    /// With these options for spin.
+    Broken(&'a Vec<String>),
+}
+
 impl Recipe {
     /// Reads the first comment of a model; `None` without a run of the verifier in it.
     fn of(model: &str) -> Option<Self> {
@@ -81,13 +88,25 @@ impl Recipe {
     fn check(&self, context: &mut Context, model: &Path) -> Result<Outcome> {
         let folder =
             repository::path("target/spin").join(model.file_stem().context("a model has a name")?);
-        std::fs::create_dir_all(&folder)?;
-        let mut outcome = Outcome::default();
-        if !self.compile(context, model, &folder, &[])? {
+        let mut ways: Vec<Way> = self.broken.iter().map(Way::Broken).collect();
+        // First: it takes longest.
+        ways.insert(0, Way::Whole);
+        context.side_by_side(&ways, |way, context| match way {
+            Way::Whole => self.holds(context, model, &folder.join("whole")),
+            Way::Broken(options) => {
+                let folder = folder.join(options.concat());
+                self.finds_an_error(context, model, &folder, options)
+            }
+        })
+    }
+
+    /// Every run of the verifier proves the model.
+    fn holds(&self, context: &mut Context, model: &Path, folder: &Path) -> Result<Outcome> {
+        if !self.compile(context, model, folder, &[])? {
             return Ok(Outcome::failed());
         }
-        for options in &self.pan {
-            let finished = context.command(&command(&folder, "./pan", options, &[]))?;
+        context.side_by_side(&self.pan, |options, context| {
+            let finished = context.command(&command(folder, "./pan", options, &[]))?;
             let holds = finished.success() && is_proof(&finished.output);
             if finished.success() && !holds {
                 let how = options.join(" ");
@@ -96,28 +115,34 @@ impl Recipe {
                     finished.tail(40)
                 ));
             }
-            outcome.add(if holds {
+            Ok(if holds {
                 Outcome::passed()
             } else {
                 Outcome::failed()
-            });
+            })
+        })
+    }
+
+    /// With these options the verifier's first run finds what is wrong.
+    fn finds_an_error(
+        &self,
+        context: &mut Context,
+        model: &Path,
+        folder: &Path,
+        options: &[String],
+    ) -> Result<Outcome> {
+        if !self.compile(context, model, folder, options)? {
+            return Ok(Outcome::failed());
         }
-        for options in &self.broken {
-            if !self.compile(context, model, &folder, options)? {
-                outcome.add(Outcome::failed());
-                continue;
-            }
-            let pan = command(&folder, "./pan", &self.pan[0], &[]);
-            let found = errors(&context.command(&pan)?.output);
-            outcome.add(if found.is_some_and(|found| found > 0) {
-                Outcome::passed()
-            } else {
-                let how = options.join(" ");
-                context.show(&format!("{}: no error with {how}", model.display()));
-                Outcome::failed()
-            });
-        }
-        Ok(outcome)
+        let pan = command(folder, "./pan", &self.pan[0], &[]);
+        let found = errors(&context.command(&pan)?.output);
+        Ok(if found.is_some_and(|found| found > 0) {
+            Outcome::passed()
+        } else {
+            let how = options.join(" ");
+            context.show(&format!("{}: no error with {how}", model.display()));
+            Outcome::failed()
+        })
     }
 
     /// Makes and compiles the verifier, with more options for spin. False if that fails.
@@ -128,6 +153,7 @@ impl Recipe {
         folder: &Path,
         more: &[String],
     ) -> Result<bool> {
+        std::fs::create_dir_all(folder)?;
         let spin = [&self.spin, more].concat();
         let spin = command(folder, "spin", &spin, &[model.as_os_str()]);
         let pan = ["-o", "pan", "pan.c"].map(OsStr::new);

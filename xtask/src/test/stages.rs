@@ -366,7 +366,10 @@ fn loom(context: &mut Context) -> Result<Outcome> {
     for (name, value) in command.get_envs() {
         flag.env(name, value.unwrap_or_default());
     }
-    flag.env("CARGO_PROFILE_RELEASE_LTO", "off");
+    // As the workspace above has it, so that loom and what it needs are not built twice.
+    flag.env("CARGO_PROFILE_RELEASE_LTO", "false")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("CARGO_PROFILE_RELEASE_PANIC", "unwind");
     outcome.add(Outcome::of_cargo_test(&context.command(&flag)?));
     Ok(outcome)
 }

@@ -14,24 +14,34 @@ const BEHIND_LAST_WRITE: u32 = 70;
 /// Changes of every kind, each of which may fail or not; and what shows that the system goes on.
 const CHANGES: &str = "mkdir d; echo text > 'd/a long name'; mv 'd/a long name' d/a; cp d/a d/b; mv d/b c; rm d/a; rmdir d; rm c; echo over";
 
+type Test = fn(u32, &Image, &mut Context) -> Result<Outcome>;
+
+/// Those that run on each number of harts.
+const TESTS: [Test; 6] = [
+    both_ways,
+    a_read_that_fails_once,
+    no_write_succeeds,
+    a_full_disk,
+    a_disk_without_a_file_system,
+    a_disk_that_is_read_only,
+];
+
 /// Runs all tests.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let image = build::build(&[], None, &mut context.progress)?;
-    let mut outcome = Outcome::default();
+    let mut runs = Vec::new();
     for smp in HARTS {
-        for test in [
-            both_ways,
-            a_read_that_fails_once,
-            no_write_succeeds,
-            a_full_disk,
-            a_disk_without_a_file_system,
-            a_disk_that_is_read_only,
-        ] {
-            outcome.add(test(smp, &image, context)?);
+        for test in TESTS {
+            runs.push((test, smp));
         }
     }
+    let mut outcome =
+        context.side_by_side(&runs, |&(test, smp), context| test(smp, &image, context))?;
     // Many boots: what fails is the same on any number of harts.
-    outcome.add(each_write_fails_in_turn(1, &image, context)?);
+    let writes: Vec<u32> = (1..=BEHIND_LAST_WRITE).collect();
+    outcome.add(context.side_by_side(&writes, |&number, context| {
+        a_write_that_fails(number, &image, context)
+    })?);
     Ok(outcome)
 }
 
@@ -53,7 +63,7 @@ fn compare(disk: &TestDisk, path: &str, content: &[u8], context: &mut Context) -
 }
 
 fn both_ways(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new("both-ways", DISK_SIZE)?;
+    let disk = TestDisk::new(&format!("both-ways-{smp}"), DISK_SIZE)?;
     let large = pattern(1_000_000);
     disk.write("/large", &large)?;
     disk.write("/A name that is longer than eleven.text", b"one\n")?;
@@ -88,7 +98,7 @@ fn both_ways(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> 
 }
 
 fn a_read_that_fails_once(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new("bad-sector", DISK_SIZE)?;
+    let disk = TestDisk::new(&format!("bad-sector-{smp}"), DISK_SIZE)?;
     disk.write("/file", &pattern(10_000))?;
     let sector = disk.first_sector("/file")? + 3;
     let failing = disk
@@ -127,25 +137,22 @@ fn failing_at(disk: Disk, number: u32) -> Disk {
         .with_fault("inject-error.0.once=on".into())
 }
 
-/// Whichever write fails, the system goes on, and the disk is whole in the end.
-fn each_write_fails_in_turn(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
-    for number in 1..=BEHIND_LAST_WRITE {
-        let disk = TestDisk::new("bad-write", 1 << 20)?;
-        let mut test = ProgramTest::script(CHANGES, 0, &["over\n"]);
-        if number == BEHIND_LAST_WRITE {
-            test = test.rejecting("the disk could not");
-        }
-        let failing = failing_at(disk.attached(), number).with_option("werror=report");
-        outcome.add(test.judge(smp, image, Some(failing), context)?);
-        outcome.add(disk.check(context)?);
+/// Whichever write fails, here the one with this number, the system goes on, and the disk is whole in the end.
+fn a_write_that_fails(number: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
+    let disk = TestDisk::new(&format!("bad-write-{number}"), 1 << 20)?;
+    let mut test = ProgramTest::script(CHANGES, 0, &["over\n"]);
+    if number == BEHIND_LAST_WRITE {
+        test = test.rejecting("the disk could not");
     }
+    let failing = failing_at(disk.attached(), number).with_option("werror=report");
+    let mut outcome = test.judge(1, image, Some(failing), context)?;
+    outcome.add(disk.check(context)?);
     Ok(outcome)
 }
 
 /// Every change fails with an error, and nothing else happens.
 fn no_write_succeeds(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new("no-write", 1 << 20)?;
+    let disk = TestDisk::new(&format!("no-write-{smp}"), 1 << 20)?;
     disk.write("/file", b"text\n")?;
     let failing = disk
         .attached()
@@ -170,7 +177,7 @@ fn no_write_succeeds(smp: u32, image: &Image, context: &mut Context) -> Result<O
 }
 
 fn a_full_disk(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new("full", 1 << 20)?;
+    let disk = TestDisk::new(&format!("full-{smp}"), 1 << 20)?;
     disk.write("/large", &pattern(700_000))?;
     let test = ProgramTest::script(
         "df; cp large copy; echo $?; rm copy; df; cp large copy; rm large copy; echo again > file; cat file",
@@ -187,7 +194,7 @@ fn a_full_disk(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome
 }
 
 fn a_disk_without_a_file_system(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new("empty", 1 << 20)?;
+    let disk = TestDisk::new(&format!("empty-{smp}"), 1 << 20)?;
     disk.wipe()?;
     let test = ProgramTest::script(
         "ls; echo text > file; hello you",
@@ -203,7 +210,7 @@ fn a_disk_without_a_file_system(smp: u32, image: &Image, context: &mut Context) 
 }
 
 fn a_disk_that_is_read_only(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new("read-only", 1 << 20)?;
+    let disk = TestDisk::new(&format!("read-only-{smp}"), 1 << 20)?;
     disk.write("/file", b"text\n")?;
     let test = ProgramTest::script(
         "cat file; echo new > file; mkdir d; rm file; mv file other; cat file",

@@ -283,7 +283,12 @@ class btree {
   }
   template <class State, class Step>
   [[gnu::always_inline]] static State fold_leaf(const leaf& in, State state, Step& step) {
-    for (size_t at = 0; at < in.keys.count(); ++at) state = step(std::move(state), in.keys[at], in.values[at]);
+    // Of a full leaf the compiler knows the number of keys: then a scan's speed does not depend on whether the processor foresees the loop's end.
+    if (in.keys.count() == leaf_room) [[likely]] {
+      for (size_t at = 0; at < leaf_room; ++at) state = step(std::move(state), in.keys[at], in.values[at]);
+    } else {
+      for (size_t at = 0; at < in.keys.count(); ++at) state = step(std::move(state), in.keys[at], in.values[at]);
+    }
     return state;
   }
 
@@ -463,7 +468,8 @@ class btree {
   template <class State, class Step>
   static strand<State> fold_in_turn(lane&, part leaves, State state, Step& step) {
     for (const leaf* in = leaves.first; in != leaves.behind; in = in->next) {
-      co_await prefetch(in, LeafBytes);
+      // A leaf begins with a line: then the compiler knows how many lines there are.
+      co_await prefetch(__builtin_assume_aligned(in, cache_line), LeafBytes);
       state = fold_leaf(*in, std::move(state), step);
     }
     co_return state;

@@ -1,7 +1,7 @@
 //! Listeners: ports at which connections are taken.
 use super::socket::{BUFFER, within};
 use super::table::TABLE;
-use super::tcp::Connection;
+use super::tcp::{Connection, HANDSHAKE_LIMIT, limit};
 use crate::fs::Failure;
 use crate::process::current_level;
 use crate::wait::{WaitMode, WaitQueue, until};
@@ -9,9 +9,10 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use corank_abi::error::TIMED_OUT;
 use corank_abi::net::{
-    BUFFER as BUFFER_OPTION, BUFFER_LEAST, BUFFER_MOST, LISTENER, SocketStatus, WAIT_LIMIT,
+    BUFFER as BUFFER_OPTION, BUFFER_LEAST, BUFFER_MOST, HANDSHAKE_LIMIT as HANDSHAKE, LISTENER,
+    SocketStatus, WAIT_LIMIT,
 };
-use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use core::task::Poll;
 use spin::Mutex;
 
@@ -26,6 +27,8 @@ pub(crate) struct Listener {
     wait_limit: AtomicU64,
     /// Bytes of each buffer of connections that come.
     buffer: AtomicUsize,
+    /// Milliseconds that the handshake of a connection may take.
+    handshake_limit: AtomicU32,
     queue: Mutex<Queue>,
     acceptors: WaitQueue,
 }
@@ -50,6 +53,7 @@ pub(crate) fn listen(port: u16, backlog: usize) -> Result<Arc<Listener>, Failure
         level: AtomicU8::new(level),
         wait_limit: AtomicU64::new(0),
         buffer: AtomicUsize::new(BUFFER),
+        handshake_limit: AtomicU32::new(HANDSHAKE_LIMIT),
         queue: Mutex::default(),
         acceptors: WaitQueue::new(),
     })
@@ -63,6 +67,11 @@ impl Listener {
     /// Bytes of each buffer of a connection that comes now.
     pub(super) fn buffer(&self) -> usize {
         self.buffer.load(Ordering::Relaxed)
+    }
+
+    /// Milliseconds that a handshake may take that begins now.
+    pub(super) fn handshake_limit(&self) -> u32 {
+        self.handshake_limit.load(Ordering::Relaxed)
     }
 
     /// Counts a handshake that begins; false if too many connections wait already.
@@ -136,6 +145,7 @@ impl Listener {
             BUFFER_OPTION if (BUFFER_LEAST..=BUFFER_MOST).contains(&value) => {
                 self.buffer.store(value, Ordering::Relaxed);
             }
+            HANDSHAKE if value > 0 => self.handshake_limit.store(limit(value), Ordering::Relaxed),
             _ => return false,
         }
         true

@@ -32,7 +32,7 @@
 //! There are at most [`table::MOST`] sockets, each with two buffers of [`socket::BUFFER`] bytes, or as many as its listener was told, in the kernel's heap. When there are so many,
 //! or the heap is nearly full, opening one fails, and who knocks at a listener is not answered and tries again; connections that only wait for
 //! old frames to die out (TIME-WAIT) give their place up first. A connection that no program has open any more is ended for good
-//! [`tcp::ORPHAN_LIMIT`] after it was closed.
+//! [`tcp::ORPHAN_LIMIT`] after it was closed, or as long as it was told.
 mod classify;
 mod link;
 mod listener;

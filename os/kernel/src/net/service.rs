@@ -11,6 +11,7 @@ use super::work::WORK;
 use super::{tcp, udp};
 use crate::clock::{self, Sleep, sleep_until};
 use crate::device::net as card;
+use crate::fault;
 use crate::hart;
 use crate::ring::Unparked;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -326,6 +327,9 @@ impl Stack {
             return;
         };
         let socket = match classify(port.link.medium(), frame) {
+            Frame::Tcp { key, .. } if fault::loses_segment([key.local_port, key.remote_port]) => {
+                return;
+            }
             Frame::Tcp { key, opens } => match connection(way, key, opens) {
                 Ok(socket) => socket,
                 // It comes again.

@@ -96,7 +96,9 @@ pub(super) struct State {
     /// [`corank_abi::net::WAIT_LIMIT`]
     pub wait_limit: u64,
     /// [`corank_abi::net::ANSWER_LIMIT`]
-    pub answer_limit: u64,
+    pub answer_limit: u32,
+    /// [`corank_abi::net::ORPHAN_LIMIT`]
+    pub orphan_limit: u32,
     /// [`corank_abi::net::CLOSE_BY_RESET`]
     pub closes_by_reset: bool,
     /// [`corank_abi::net::LOW_WATER`]
@@ -134,6 +136,7 @@ impl Endpoint {
                 deadline: None,
                 wait_limit: 0,
                 answer_limit: super::tcp::ANSWER_LIMIT,
+                orphan_limit: super::tcp::ORPHAN_LIMIT,
                 closes_by_reset: false,
                 low_water: 1,
                 awaited: usize::MAX,

@@ -14,8 +14,8 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank_abi::error::{REFUSED, RESET, SHUT_DOWN, TIMED_OUT, UNREACHABLE};
 use corank_abi::net::{
-    ANSWER_LIMIT as ANSWER, BUFFER_MOST, CLOSE_BY_RESET, CONNECTION, LOW_WATER, SocketStatus,
-    WAIT_LIMIT,
+    ANSWER_LIMIT as ANSWER, BUFFER_MOST, CLOSE_BY_RESET, CONNECTION, LOW_WATER,
+    ORPHAN_LIMIT as ORPHAN, SocketStatus, WAIT_LIMIT,
 };
 use core::net::Ipv4Addr;
 use core::task::Poll;
@@ -26,11 +26,11 @@ use smoltcp::time::Duration;
 use smoltcp::wire::IpEndpoint;
 
 /// Milliseconds that the other side may leave what was sent without an answer, if nothing else was asked for.
-pub(super) const ANSWER_LIMIT: u64 = 60_000;
-/// Microseconds that a handshake may take.
-pub(super) const HANDSHAKE_LIMIT: u64 = 20_000_000;
-/// Microseconds that a connection may go on that no program has open any more.
-pub(super) const ORPHAN_LIMIT: u64 = 60_000_000;
+pub(super) const ANSWER_LIMIT: u32 = 60_000;
+/// Milliseconds that a handshake may take, if nothing else was asked for.
+pub(super) const HANDSHAKE_LIMIT: u32 = 20_000;
+/// Milliseconds that a connection may go on that no program has open any more, if nothing else was asked for.
+pub(super) const ORPHAN_LIMIT: u32 = 60_000;
 
 /// With room for fewer bytes than this, and than half the buffer, the other side may wait for more (RFC 9293, 3.8.6.2.1): the longest segment on an
 /// Ethernet.
@@ -49,7 +49,17 @@ fn new_socket(buffer: usize) -> tcp::Socket<'static> {
     socket
 }
 
-/// Makes a connection from here.
+/// So many milliseconds, as a program asks for them.
+pub(super) fn limit(milliseconds: usize) -> u32 {
+    u32::try_from(milliseconds).unwrap_or(u32::MAX)
+}
+
+/// When so many milliseconds will have passed, in microseconds.
+fn after(limit: u32) -> u64 {
+    clock::microseconds() + 1000 * u64::from(limit)
+}
+
+/// Makes a connection from here. The other side has `milliseconds` to answer; 0: [`HANDSHAKE_LIMIT`].
 ///
 /// # Errors
 /// When there is no way to the address, nobody listens there or answers, or there are too many sockets.
@@ -57,7 +67,12 @@ pub(crate) async fn connect(
     mode: WaitMode,
     remote: Ipv4Addr,
     remote_port: u16,
+    milliseconds: usize,
 ) -> Result<Arc<Connection>, Failure> {
+    let handshake_limit = match milliseconds {
+        0 => HANDSHAKE_LIMIT,
+        milliseconds => limit(milliseconds),
+    };
     let way = Way::to(remote);
     if !service::leads(way) || remote_port == 0 || remote.is_unspecified() {
         return Err(Failure(UNREACHABLE));
@@ -78,7 +93,7 @@ pub(crate) async fn connect(
     {
         let mut state = socket.state.lock();
         state.opening = true;
-        state.deadline = Some(clock::microseconds() + HANDSHAKE_LIMIT);
+        state.deadline = Some(after(handshake_limit));
         socket.mark(&mut state);
     }
     until(&socket.writers, mode, |turn| {
@@ -110,7 +125,7 @@ pub(super) fn answer(way: Way, key: Key, listener: &Arc<Listener>) -> Arc<Endpoi
     let socket = Endpoint::new(way, kind, listener.level(), tcp);
     let mut state = socket.state.lock();
     state.pending = true;
-    state.deadline = Some(clock::microseconds() + HANDSHAKE_LIMIT);
+    state.deadline = Some(after(listener.handshake_limit()));
     drop(state);
     socket
 }
@@ -128,7 +143,7 @@ pub(super) fn prepare(key: &Key, state: &mut State, context: &mut Context) {
             state.failure = Some(UNREACHABLE);
         }
     }
-    let limit = state.answer_limit;
+    let limit = u64::from(state.answer_limit);
     let tcp = state.tcp();
     // With nothing under way, silence means nothing.
     let is_due = tcp.send_queue() > 0 && limit > 0;
@@ -446,7 +461,7 @@ impl Connection {
         can_write(&mut state)?;
         state.tcp().close();
         if state.answer_limit > 0 {
-            state.deadline = Some(clock::microseconds() + 1000 * state.answer_limit);
+            state.deadline = Some(after(state.answer_limit));
         }
         self.0.mark(&mut state);
         Ok(())
@@ -461,7 +476,8 @@ impl Connection {
         let mut state = self.0.state.lock();
         match option {
             WAIT_LIMIT => state.wait_limit = value as u64,
-            ANSWER => state.answer_limit = (value as u64).min(u64::from(u32::MAX)),
+            ANSWER => state.answer_limit = limit(value),
+            ORPHAN if value > 0 => state.orphan_limit = limit(value),
             CLOSE_BY_RESET if value < 2 => state.closes_by_reset = value == 1,
             LOW_WATER if (1..=BUFFER_MOST).contains(&value) => state.low_water = value,
             _ => return false,
@@ -499,7 +515,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.orphan = true;
-        state.deadline = Some(clock::microseconds() + ORPHAN_LIMIT);
+        state.deadline = Some(after(state.orphan_limit));
         let by_reset = state.closes_by_reset || core::mem::take(&mut state.opening);
         let tcp = state.tcp();
         let is_opening = matches!(tcp.state(), Phase::SynSent | Phase::SynReceived);

@@ -203,6 +203,10 @@ pub(crate) fn at_once(
             }
             FAULT_MEMORY => fault::arm_allocations(process.pid, second) as isize,
             FAULT_FRAME => fault::arm_frames(process.pid, second) as isize,
+            FAULT_SILENCE => match u16::try_from(third) {
+                Ok(port) => fault::arm_silence(process.pid, second, port) as isize,
+                Err(_) => FAILED,
+            },
             _ => FAILED,
         }),
         GROUP_SET => Ok(information::set_group(process, first, second)),

@@ -53,7 +53,7 @@ pub(super) async fn wait(
     number: usize,
     arguments: [usize; 3],
 ) -> isize {
-    let [first, second, _] = arguments;
+    let [first, second, third] = arguments;
     code(match number {
         ACCEPT => match listener(process, first) {
             Ok(listener) => {
@@ -63,7 +63,7 @@ pub(super) async fn wait(
             Err(failure) => Err(failure),
         },
         TCP_CONNECT => match (address(first), port(second)) {
-            (Ok(address), Ok(port)) => net::connect(mode, address, port)
+            (Ok(address), Ok(port)) => net::connect(mode, address, port, third)
                 .await
                 .and_then(|connection| open(process, connection)),
             _ => Err(Failure(INVALID)),

@@ -73,6 +73,7 @@ impl Connection {
             };
             let level = Priority::new(server.options.levels.of(&request.path));
             set_level(level.unwrap_or(Priority::LEAST_URGENT));
+            server.pass().await;
             let goes_on = request.keep_alive && !server.is_short_of_room();
             let Answered { status, keep_alive } =
                 answer::answer(&mut self.wire, server, &request, goes_on).await?;

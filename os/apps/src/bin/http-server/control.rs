@@ -57,6 +57,14 @@ fn order(server: &Server, order: &str) -> String {
         ["hello"] => String::from("hello"),
         ["status"] => status(server),
         [STOP] => String::from("stops"),
+        ["hold"] => {
+            server.hold();
+            String::from("holds")
+        }
+        ["go"] => {
+            server.let_go();
+            String::from("goes on")
+        }
         ["fault", kind @ ("memory" | "end"), step] => match step.parse() {
             Ok(step) => format!("left {}", fault(kind, step)),
             Err(_) => format!("`{step}` is no number"),
@@ -87,6 +95,7 @@ fn status(server: &Server) -> String {
     let numbers = [
         ("answered", server.answered.get()),
         ("connections", server.open() as u64),
+        ("held", server.held()),
         ("frames_free", system.frames_free),
         ("kernel_coroutines", system.coroutines),
         ("kernel_heap", system.heap_used),

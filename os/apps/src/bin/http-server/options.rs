@@ -27,8 +27,9 @@ Serves the files of the disk over HTTP/1.1, until q is typed or the process is k
   --no-listing          directories without an index.html are not shown
   --log                 prints a line for each answer
   --count               compares the memory in use afterwards with that before
-  --control PORT        takes orders, one on each line: `hello`; `status`;
-                        `stop`; `fault memory N`, `fault end N`, for tests";
+  --control PORT        takes orders, one on each line: `hello`; `status`; `stop`;
+                        `hold` lets requests wait until `go`;
+                        `fault memory N`, `fault end N`, for tests";
 
 /// See [`HELP`].
 #[derive(Debug)]

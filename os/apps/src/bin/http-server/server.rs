@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::{connection, control};
 
 /// Connections that the kernel keeps for us while there is no room; further ones try again.
-const BACKLOG: usize = 256;
+const BACKLOG: usize = 512;
 /// How long connections may go on when the server ends.
 const DRAINING: Duration = Duration::from_secs(10);
 /// How long it waits before it tries again what failed for want of memory.
@@ -36,6 +36,10 @@ pub(crate) struct Server {
     idled: Cell<u64>,
     /// An accepted connection waits for room.
     is_crowded: Cell<bool>,
+    /// Requests are served while this is set.
+    gate: Event,
+    /// How many wait at the gate.
+    held: Cell<u64>,
     stops: Event,
     pub(crate) answered: Cell<u64>,
 }
@@ -64,10 +68,13 @@ async fn serve(options: Options, intake: Priority, pipe: OwnedFd) -> i32 {
         idle: RefCell::default(),
         idled: Cell::new(0),
         is_crowded: Cell::new(false),
+        gate: Event::new(),
+        held: Cell::new(0),
         stops: Event::new(),
         answered: Cell::new(0),
         options,
     });
+    server.let_go();
     println!("http-server: listening at port {}", server.options.port);
     if let Some(orders) = orders {
         let controlled = control::run(server.clone(), orders);
@@ -108,9 +115,34 @@ impl Server {
     /// Ends the server in order: no new connections, idle ones are closed, others after the answer that they are at.
     pub(crate) fn stop(&self) {
         self.stops.set();
+        self.let_go();
         for idle in self.idle.borrow().values() {
             idle.set();
         }
+    }
+
+    /// From now on requests wait behind their heads, until [`let_go`](Self::let_go); not if the server ends.
+    pub(crate) fn hold(&self) {
+        if !self.stops.is_set() {
+            self.gate.reset();
+        }
+    }
+
+    /// Lets those requests go on, the most urgent first.
+    pub(crate) fn let_go(&self) {
+        self.gate.set();
+    }
+
+    /// How many requests wait for that.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.get()
+    }
+
+    /// A request is about to be served, at its level: waits while requests are held.
+    pub(crate) async fn pass(&self) {
+        self.held.set(self.held.get() + 1);
+        self.gate.wait().await;
+        self.held.set(self.held.get() - 1);
     }
 
     /// Whether a connection shall end after the answer that it is at: others wait for its place, or the server ends.

@@ -280,12 +280,12 @@ fn connecting() {
     let (listener, address) = listener();
     let (host, port) = (LOCALHOST, address.port().into());
     let accepted = |listener: &TcpListener| listener.accept_blocking().expect("somebody knocks");
-    let here = opened(tcp_connect!(host, port));
+    let here = opened(tcp_connect!(host, port, 0));
     assert_connected(here, accepted(&listener));
     block_on(async move {
-        let here = opened(tcp_connect!(host, port, 7, this()).await);
+        let here = opened(tcp_connect!(host, port, 0, 7, this()).await);
         assert_connected(here, accepted(&listener));
-        let here = corank_user::calls::tcp_connect_async(host, port).await;
+        let here = corank_user::calls::tcp_connect_async(host, port, 0).await;
         assert_connected(opened(here), accepted(&listener));
         let here = TcpStream::connect(address).await;
         assert_connected(here.expect("somebody listens"), accepted(&listener));
@@ -301,7 +301,7 @@ fn failures_are_the_same() {
     let mut code = 0;
     let errors = [
         accept!(WRONG).map(|_| ()),
-        tcp_connect!(LOCALHOST, PORT).map(|_| ()),
+        tcp_connect!(LOCALHOST, PORT, 0).map(|_| ()),
         read!(WRONG, &mut [0; 4]).map(|_| ()),
         write!(WRONG, b"x").map(|_| ()),
         waitpid!(WRONG, &mut code).map(|_| ()),
@@ -313,7 +313,9 @@ fn failures_are_the_same() {
     block_on(async move {
         let same = [
             accept!(WRONG, 1, this()).await.map(|_| ()),
-            tcp_connect!(LOCALHOST, PORT, 1, this()).await.map(|_| ()),
+            tcp_connect!(LOCALHOST, PORT, 0, 1, this())
+                .await
+                .map(|_| ()),
             read!(WRONG, Vec::with_capacity(4), 1, this())
                 .await
                 .0

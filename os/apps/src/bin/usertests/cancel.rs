@@ -161,10 +161,44 @@ fn assert_untouched(canaries: &[Vec<u8>]) {
     assert!(canaries.iter().flatten().all(|byte| *byte == 7));
 }
 
-/// Another thread writes while this one gives its read up: near the moment in which the bytes come, because each round begins a little
-/// later than one that came too early, and earlier than one that came too late. The read has had all of them or none.
+/// How long to pause, so that what comes then comes near a moment that lies anywhere, and not quite in the same place.
+struct Search {
+    pauses: usize,
+    step: usize,
+    /// Whether the last one came before the moment.
+    was_early: bool,
+}
+
+impl Search {
+    fn new() -> Self {
+        Self {
+            pauses: 0,
+            step: 8,
+            was_early: true,
+        }
+    }
+
+    /// In this round it came before the moment, or after it: the next one comes later, or earlier, by twice as much as the last time if that was not
+    /// enough, else by half.
+    fn next(&mut self, early: bool, round: usize, latest: usize) {
+        self.step = if early == self.was_early {
+            (2 * self.step).min(latest)
+        } else {
+            self.step / 2
+        };
+        self.was_early = early;
+        let step = self.step.max(1 + round % 8);
+        self.pauses = if early {
+            (self.pauses + step).min(latest)
+        } else {
+            self.pauses.saturating_sub(step)
+        };
+    }
+}
+
+/// Another thread writes while this one gives its read up, near the moment in which the bytes come. The read has had all of them or none.
 fn given_up_while_the_bytes_come() {
-    const ROUNDS: usize = 500;
+    const ROUNDS: usize = 150;
     const SIZE: usize = 2000;
     const LATEST: usize = 20_000;
     static ROUND: AtomicUsize = AtomicUsize::new(0);
@@ -184,7 +218,7 @@ fn given_up_while_the_bytes_come() {
     })
     .expect("a thread");
     block_on(async move {
-        let mut pauses: usize = 0;
+        let mut search = Search::new();
         for round in 1..=ROUNDS {
             let buffer = Vec::with_capacity(SIZE);
             let address = buffer.as_ptr();
@@ -192,16 +226,14 @@ fn given_up_while_the_bytes_come() {
             submit(read.as_mut()).await;
             kernel_sees().await;
             ROUND.store(round, Ordering::Release);
-            for _ in 0..pauses {
+            for _ in 0..search.pauses {
                 pause();
             }
-            let (count, bytes) = match read.as_mut().cancel() {
-                Some(had) => {
-                    pauses = pauses.saturating_sub(1 + round % 8);
-                    had
-                }
+            let had = read.as_mut().cancel();
+            search.next(had.is_none(), round, LATEST);
+            let (count, bytes) = match had {
+                Some(had) => had,
                 None => {
-                    pauses = (pauses + 1 + round % 8).min(LATEST);
                     let canaries = canaries(address, SIZE);
                     let had = ring::read(&reader, Vec::with_capacity(SIZE)).await;
                     kernel_sees().await;

@@ -1,8 +1,8 @@
 //! Tests of the system from a program's point of view, in the manner of xv6.
 //!
 //! `usertests` runs all, `usertests NAME...` those with these names, `usertests GROUP` a group. Each test runs in a process of its own and fails if it
-//! panics, is ended by the kernel, exits with a code other than 0, has asynchronous calls left at its end, or if afterwards the system has
-//! not exactly as many free frames, processes, kernel coroutines, open files and free blocks on the disk as before.
+//! panics, is ended by the kernel, exits with a code other than 0, has asynchronous calls left at its end, leaves processes behind, or if
+//! afterwards the system has not exactly as many free frames, processes, kernel coroutines, open files and free blocks on the disk as before.
 #![no_std]
 #![no_main]
 
@@ -35,6 +35,7 @@ mod processes;
 mod programs;
 mod rings;
 mod service;
+mod silence;
 mod support;
 mod synchronisation;
 mod threads;
@@ -43,8 +44,12 @@ mod upcalls;
 mod urgency;
 mod workers;
 
-use corank_user::{fs, information, println, process};
-use support::{Test, record, settled};
+use core::time::Duration;
+
+use corank_user::information::{self, ProcessRecord, RUNNING};
+use corank_user::process::{self, Pid};
+use corank_user::{fs, println, time};
+use support::{KILL, Test, record, settled};
 
 corank_user::main!(main);
 
@@ -80,6 +85,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("handlers", handlers::TESTS),
     ("hardening", hardening::TESTS),
     // Last: connections that are over keep their buffers for a while, and tests that count the kernel's heap would wait for that.
+    ("silence", silence::TESTS),
     ("network", network::TESTS),
     ("connections", connections::TESTS),
     ("low_water", low_water::TESTS),
@@ -138,35 +144,84 @@ fn limit_harts(harts: usize) {
     process::limit_harts(harts).expect("all levels are granted");
 }
 
+/// A test that takes longer says so.
+const SLOW: Duration = Duration::from_millis(500);
+
 /// Runs one test in a process of its own and says how it went.
 fn run(group: &str, test: &Test) -> bool {
     let before = Counts::now();
     let harts = process::harts();
+    let begun = time::ticks();
     let child = process::spawn(|| {
         test.run_whole();
         0
     });
     let ended = child.and_then(process::wait);
+    let left = end_left_behind();
     // Also if the test has limited them and was not there any more to take that back.
     limit_harts(harts);
-    // What a test leaves behind becomes a child of the first process, which is this one unless a shell has started it.
-    while process::wait_any().is_ok() {}
+    let took = time::duration(time::ticks() - begun);
     let after = Counts::now();
     let name = test.name;
     match ended {
         Ok(exited) if exited.code != 0 => {
             println!("FAIL {group}::{name}: exit code {}", exited.code)
         }
+        Ok(_) if left > 0 => println!("FAIL {group}::{name}: left {left} processes behind"),
         Ok(_) if after != before => {
             println!("FAIL {group}::{name}: before and after: {before:?}, {after:?}")
         }
         Ok(_) => {
-            println!("ok   {group}::{name}");
+            if took < SLOW {
+                println!("ok   {group}::{name}");
+            } else {
+                println!("ok   {group}::{name} ({:.1} s)", took.as_secs_f64());
+            }
             return true;
         }
         Err(error) => println!("FAIL {group}::{name}: {error}"),
     }
     false
+}
+
+/// Ends the processes that a test has left behind, after its own process's end, and returns how many there were. What was on its way out
+/// already does not count.
+///
+/// A process whose parent is gone becomes a child of the first process: that is this one. If a shell is, nobody is found, but the test fails all the
+/// same, because of the processes that are counted.
+fn end_left_behind() -> usize {
+    let mut count = 0;
+    loop {
+        match process::try_wait_any() {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                count += kill_children();
+                // One of them ends. What it has forked by then is found in the next turn.
+                let _ = process::wait_any();
+            }
+            Err(_) => return count,
+        }
+    }
+}
+
+/// Kills all children that would go on, and returns how many there were: up to 100. In a process of its own, because the list of them may be
+/// long, and the memory that it takes would count as the test's.
+fn kill_children() -> usize {
+    let parent = process::id() as u64;
+    let killer = process::spawn(|| {
+        let here = process::id() as u64;
+        let goes_on = |process: &&ProcessRecord| {
+            process.state == RUNNING && process.parent == parent && process.pid != here
+        };
+        let processes = information::processes().expect("a list");
+        let killed = processes
+            .iter()
+            .filter(goes_on)
+            .filter(|process| process::kill(process.pid as Pid, KILL).is_ok());
+        killed.count().min(100) as i32
+    });
+    let killer = killer.expect("memory for a process");
+    process::wait(killer).expect("the child").code as usize
 }
 
 /// The stack is mapped page by page as it is touched: that shall not count as a test's leak.

@@ -65,7 +65,7 @@ pub(crate) fn code<T>(result: Result<T, Error>) -> isize {
 }
 
 /// Sockets that are not at their end.
-fn sockets() -> u64 {
+pub(crate) fn sockets() -> u64 {
     let status = net::status();
     status.sockets - status.fading
 }
@@ -346,7 +346,7 @@ fn calls_wait_no_longer_than_they_may() {
 }
 
 /// Polls a future once; it has to wait.
-async fn begin<T>(mut future: core::pin::Pin<&mut impl Future<Output = T>>) {
+pub(crate) async fn begin<T>(mut future: core::pin::Pin<&mut impl Future<Output = T>>) {
     core::future::poll_fn(|context| {
         assert!(future.as_mut().poll(context).is_pending());
         Poll::Ready(())
