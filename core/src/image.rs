@@ -94,6 +94,7 @@ pub struct Engine {
     unanchor: unsafe extern "C" fn(NonNull<Scheduler>),
     pick_up: unsafe extern "C" fn(&Scheduler, &Seat),
     put_down: unsafe extern "C" fn(&Scheduler, &Seat),
+    pass_on: unsafe extern "C" fn(&Scheduler, &Seat),
     enter: unsafe extern "C" fn(&Scheduler, &Seat),
     leave: unsafe extern "C" fn(&Scheduler, &Seat),
     ready: unsafe extern "C" fn(&Scheduler) -> u64,

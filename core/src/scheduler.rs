@@ -76,7 +76,7 @@ pub(crate) struct Scheduler {
     seats: Cell<Option<NonNull<Seat>>>,
     baton: Baton,
     /// Workers that are idle.
-    idle: Cell<u32>,
+    idle: AtomicU32,
     /// Not 0 once any worker has been interruptible; stays so.
     interrupts: AtomicU8,
     /// A timer was set that is due before any that the idle ones may have asked for.
@@ -134,7 +134,7 @@ impl Scheduler {
             seats: Cell::new(None),
             shared: config.shared,
             baton: Baton::new(),
-            idle: Cell::new(0),
+            idle: AtomicU32::new(0),
             interrupts: AtomicU8::new(0),
             sooner: Cell::new(false),
             live: Cell::new(0),

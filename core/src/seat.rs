@@ -32,6 +32,8 @@ pub(crate) struct Seat {
     pub(crate) holds: Cell<bool>,
     /// Whether its worker takes in events and looks at the queues next: until then it calls nobody for what it finds.
     pub(crate) takes_in: Cell<bool>,
+    /// Whether its polls end soon: then it takes in during each.
+    pub(crate) brief: Cell<bool>,
     role: Role,
     /// The next seat of the scheduler. Written by others.
     pub(crate) next: Cell<Option<NonNull<Seat>>>,
@@ -79,6 +81,7 @@ impl Seat {
             running: LevelCell::new(),
             holds: Cell::new(false),
             takes_in: Cell::new(false),
+            brief: Cell::new(false),
             role: Role::Passing,
             next: Cell::new(None),
         }

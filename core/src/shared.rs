@@ -303,6 +303,21 @@ impl Worker<'_> {
         }
     }
 
+    /// Whether the polls that this worker makes end soon. Then it is on its way to what they make ready (rule H8): it calls no other worker for
+    /// that before a poll has ended, and then only for what it doesn't take itself. So what one coroutine hands to the next stays here, and nobody
+    /// is called in vain. At first it is not so. For a home that knows which polls last; it may be said anew in the midst of one: `false`
+    /// calls another worker if something is ready.
+    pub fn set_brief(&self, brief: bool) {
+        let (scheduler, seat) = (self.executor.scheduler(), self.seat());
+        seat.brief.set(brief);
+        if seat.current.get().is_some() {
+            seat.takes_in.set(brief);
+            if !brief {
+                scheduler.pass_on(seat);
+            }
+        }
+    }
+
     /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready queues. For a home that
     /// takes in events itself between two steps. This worker is on its way to what is ready then (rule H8): it calls no other
     /// one before it [steps](Self::step), so it must do that next.

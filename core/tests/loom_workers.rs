@@ -16,6 +16,7 @@
 //! | a key signalled, or waited for, without it | `signal_races_with_wait` |
 //! | a timer set without it; a timer that fired while its waker was cloned is not seen | `advance_races_with_sleep` |
 //! | a follower that begins or ends its wait without it | `a_follower_is_told_in_turn` |
+//! | a poll that turns out to last passes nothing on | `a_poll_that_lasts_calls_who_sleeps` |
 //! | a sleep, or a primitive, never lets go of its anchor | all that have one |
 //! | a sleep, or a primitive, has no anchor; an earlier deadline calls nobody | the run is aborted |
 #![cfg(loom)]
@@ -26,10 +27,11 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use corank::workers::{Channel, Event, Follower, Keys, Mutex, Semaphore, Shared, sleep_until};
-use corank::{Priority, SharedExecutor, Step, yield_now};
+use corank::{Priority, SharedExecutor, Step, Worker, yield_now};
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
 use explored::{Park, Payload, block_on, explore, level};
@@ -379,6 +381,56 @@ fn a_follower_is_told_in_turn() {
         run(&executor);
         assert!(matches!(coroutine.try_join(), Ok(Ok(()))));
         assert_eq!(executor.live(), 0);
+    });
+}
+
+/// H8: a worker goes to sleep while another one's brief poll makes something ready and then turns out to last: it is called, or sees it.
+#[test]
+fn a_poll_that_lasts_calls_who_sleeps() {
+    /// The worker of the thread that polls.
+    struct Here(*const Worker<'static>);
+    // SAFETY: only the thread that has the worker uses it.
+    unsafe impl Send for Here {}
+
+    explore(2, || {
+        let executor = new();
+        let (done, theirs) = (Arc::new(AtomicBool::new(false)), executor.clone());
+        let is_done = done.clone();
+        let other = thread::spawn(move || {
+            let park = Park::new();
+            let worker = theirs.worker(Waker::from(park.clone()));
+            while !is_done.load(Ordering::Relaxed) {
+                if worker.step() == Step::Idle {
+                    park.wait();
+                }
+            }
+        });
+        let one = executor.worker(Waker::noop().clone());
+        one.set_brief(true);
+        let here = Here(NonNull::from(&one).cast().as_ptr());
+        let (main, park, inside) = (thread::current().id(), Park::new(), executor.clone());
+        let lasts = async move {
+            let here = here;
+            // The other worker may poll this: then there is nothing to see.
+            if thread::current().id() == main {
+                let (park, done) = (park.clone(), done.clone());
+                let ended = park.clone();
+                let short = async move {
+                    done.store(true, Ordering::Relaxed);
+                    ended.wake();
+                };
+                drop(inside.spawn(level(3), short).unwrap());
+                // SAFETY: the worker is on this thread, and stays longer than what it polls.
+                unsafe { &*here.0 }.set_brief(false);
+                park.wait();
+            } else {
+                done.store(true, Ordering::Relaxed);
+            }
+        };
+        drop(executor.spawn(level(1), lasts).unwrap());
+        one.step();
+        drop(one);
+        other.join().unwrap();
     });
 }
 

@@ -268,6 +268,62 @@ fn a_worker_that_takes_in_calls_when_it_has_looked() {
     assert_eq!(first.run_until_idle(), 2);
 }
 
+/// H8: a worker whose polls are brief is on its way during each, and passes the call on for more than it takes.
+#[test]
+fn a_brief_poll_calls_when_it_has_ended() {
+    let executor = eternal();
+    let calls = Arc::new(Calls::default());
+    let (first, second) = (worker(executor), executor.worker(calls.clone().into()));
+    assert_eq!([first.step(), second.step()], [Step::Idle; 2]);
+    let makes = |ready: u8, called_then: usize| {
+        let calls = calls.clone();
+        move |executor: &'static SharedExecutor| {
+            for at in 0..ready {
+                let (calls, expected) = (calls.clone(), if at == 0 { called_then } else { 0 });
+                let during = move |_: &SharedExecutor| assert_eq!(calls.take(), expected);
+                drop(spawn_around(executor, 10 + at, during));
+            }
+            assert_eq!(calls.take(), 0, "its poll ends soon");
+        }
+    };
+    first.set_brief(true);
+    let one = makes(1, 0);
+    first.within(|| drop(spawn_around(executor, 3, move |_| one(executor))));
+    assert_eq!(first.run_until_idle(), 2);
+    assert_eq!(calls.take(), 0, "it took all that there was");
+    let two = makes(2, 1);
+    first.within(|| drop(spawn_around(executor, 3, move |_| two(executor))));
+    assert_eq!(first.run_until_idle(), 3);
+}
+
+/// H8: a poll that turns out to last calls others for what it has made ready.
+#[test]
+fn a_poll_that_is_brief_no_longer_calls() {
+    let executor = eternal();
+    let calls = Arc::new(Calls::default());
+    let first: &'static Worker<'static> = crate::common::forever(worker(executor));
+    let second = executor.worker(calls.clone().into());
+    assert_eq!([first.step(), second.step()], [Step::Idle; 2]);
+    first.set_brief(true);
+    let noted = calls.clone();
+    let lasts = move |_: &SharedExecutor| {
+        drop(spawn_around(executor, 10, |_| {}));
+        assert_eq!(noted.take(), 0);
+        first.set_brief(false);
+        assert_eq!(noted.take(), 1, "this worker goes on");
+        // And for what comes from now on, at once: but the other one knows already.
+        drop(spawn_around(executor, 11, |_| {}));
+        assert_eq!(noted.take(), 0);
+        assert_eq!(second.step(), Step::Ran);
+        assert_eq!(second.run_until_idle(), 1);
+        drop(spawn_around(executor, 12, |_| {}));
+        assert_eq!(noted.take(), 1);
+        first.set_brief(true);
+    };
+    first.within(|| drop(spawn_around(executor, 3, lasts)));
+    assert_eq!(first.run_until_idle(), 2);
+}
+
 /// A closed executor spawns nothing; what blocked or was ready has exited, and what runs exits when its poll ends.
 #[test]
 fn closing_cancels_everything() {

@@ -7,15 +7,13 @@
 mod home;
 #[path = "../conformance/src/primitives.rs"]
 mod primitives;
-#[path = "../conformance/src/served.rs"]
-#[allow(unreachable_pub, reason = "public in the crate whose part it is")]
-mod served;
 
 use corank_model as model;
 use corank_model::{Home, Settings, TRACES, record_numbers, replay};
 use home::{CoreHome, replay_all};
 use proptest::prelude::*;
-use served::Workers;
+
+use crate::common::served::{self, Workers};
 
 fn every_trace_passes(workers: Workers) {
     let verdict = replay_all(workers);

@@ -277,6 +277,10 @@ impl Scheduler {
         unsafe { (engine().put_down)(self, seat) }
     }
 
+    pub(crate) fn pass_on(&self, seat: &Seat) {
+        unsafe { (engine().pass_on)(self, seat) }
+    }
+
     pub(crate) fn enter(&self, seat: NonNull<Seat>) {
         unsafe { (engine().enter)(self, seat.as_ref()) }
     }

@@ -41,6 +41,7 @@ pub const ENGINE: Engine = Engine {
     unanchor,
     pick_up,
     put_down,
+    pass_on,
     enter,
     leave,
     ready,
@@ -247,6 +248,10 @@ unsafe extern "C" fn pick_up(scheduler: &Scheduler, seat: &Seat) {
 
 unsafe extern "C" fn put_down(scheduler: &Scheduler, seat: &Seat) {
     scheduler.put_down(seat);
+}
+
+unsafe extern "C" fn pass_on(scheduler: &Scheduler, seat: &Seat) {
+    scheduler.pass_on(seat);
 }
 
 unsafe extern "C" fn enter(scheduler: &Scheduler, seat: &Seat) {

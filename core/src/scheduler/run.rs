@@ -34,6 +34,7 @@ impl Scheduler {
                     Err(panic) => {
                         if SHARED {
                             self.pick_up(seat);
+                            seat.takes_in.set(false);
                         }
                         self.poll_panicked(seat, outer, panic);
                     }
@@ -97,6 +98,7 @@ impl Scheduler {
         self.note_poll_started(block);
         if SHARED {
             self.put_down(seat);
+            seat.takes_in.set(seat.brief.get());
         }
         // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future, which stays where it is.
         let finished = unsafe {
@@ -105,6 +107,7 @@ impl Scheduler {
         };
         if SHARED {
             self.pick_up(seat);
+            seat.takes_in.set(false);
         }
         seat.current.set(outer);
         self.note_poll_ended(block);

@@ -58,10 +58,26 @@ impl Scheduler {
     #[inline]
     fn choose_worker(&self) -> Option<NonNull<Calling>> {
         // Mostly all are busy and can only be left alone. Then no other one's seat is looked at: its worker writes there.
-        if self.idle.get() == 0 && self.interrupts.load(Ordering::Relaxed) == 0 {
-            return None;
+        if self.may_call() {
+            self.search_worker()
+        } else {
+            None
         }
-        self.search_worker()
+    }
+
+    /// Whether there is anybody to call. Without the baton: for what was made ready from here before. Who is idle since then has looked at it.
+    #[inline]
+    fn may_call(&self) -> bool {
+        self.idle.load(Ordering::Relaxed) != 0 || self.interrupts.load(Ordering::Relaxed) != 0
+    }
+
+    /// The poll that goes on at this seat lasts: others are called for what is ready.
+    #[cfg(feature = "heap")]
+    pub(crate) fn pass_on(&self, seat: &Seat) {
+        if self.may_call() {
+            self.pick_up(seat);
+            self.put_down(seat);
+        }
     }
 
     #[cold]
@@ -100,7 +116,9 @@ impl Scheduler {
 
     /// A timer is being set. Whoever sleeps asked before for how long (rule H10).
     pub(super) fn note_deadline(&self, deadline: u64) {
-        if self.idle.get() > 0 && self.next_deadline().is_none_or(|next| deadline < next) {
+        if self.idle.load(Ordering::Relaxed) > 0
+            && self.next_deadline().is_none_or(|next| deadline < next)
+        {
             self.sooner.set(true);
         }
     }
@@ -129,9 +147,15 @@ impl Scheduler {
         if let Some(worker) = seat.worker() {
             worker.called.set(false);
             if worker.idle.replace(false) {
-                self.idle.set(self.idle.get() - 1);
+                self.count_idle(u32::wrapping_sub);
             }
         }
+    }
+
+    /// Under the baton: nobody else writes.
+    fn count_idle(&self, change: fn(u32, u32) -> u32) {
+        let idle = self.idle.load(Ordering::Relaxed);
+        self.idle.store(change(idle, 1), Ordering::Relaxed);
     }
 
     /// A worker looks what there is to do; it holds the baton.
@@ -147,7 +171,7 @@ impl Scheduler {
             // Before the baton is put down: whoever makes something ready after this calls.
             if ran.0 == Step::Idle {
                 worker.idle.set(true);
-                self.idle.set(self.idle.get() + 1);
+                self.count_idle(u32::wrapping_add);
             }
         }
         ran

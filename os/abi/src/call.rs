@@ -92,7 +92,7 @@ pub const CONDVAR_WAIT: usize = 1032;
 pub const SBRK: usize = 214;
 
 /// `ring_setup(entries: usize) -> address of the` [`RingHeader`](crate::ring::RingHeader). `entries` is a power of two from
-/// 1 to 4096. Once per process; [`FAILED`] the second time.
+/// 1 to 4096. The calling thread becomes a worker, as by [`WORKER`]. Once per worker; [`FAILED`] the second time.
 pub const RING_SETUP: usize = 4000;
 /// `ring_enter(wait_for: usize) -> completions that are ready`. Serves every entry of the submission ring, then blocks until
 /// at least `wait_for` completions are ready (0: never blocks), the deadline in the ring's header has passed, or a user-level
@@ -164,20 +164,25 @@ pub const SETTLE: usize = 4014;
 /// for interrupts. [`FAILED`] for a process that was not granted all levels. For tests and measurements, and only for threads.
 pub const HARTS_LIMIT: usize = 4015;
 
+/// `worker() -> number`: the calling thread is one of the process's [workers](crate::page::WORKERS) from now on, the one with this number,
+/// until it ends. Its [page](crate::page::worker_page) is there then. [`FAILED`] when there are [`WORKERS`](crate::page::WORKERS)
+/// already, or no memory. The same number each time.
+pub const WORKER: usize = 4016;
+
 /// Result of [`RING_CANCEL`]: the call has done nothing.
 pub const RING_CANCELLED: isize = 0;
 /// Result of [`RING_CANCEL`]: the call has completed.
 pub const RING_COMPLETED: isize = 1;
 
-/// `upcall_setup(handler, block) -> 0`: from now on the calling thread takes the process's user-level interrupts (see
-/// [`crate::upcall`]), at `handler`; `block` is the address of its [`Block`](crate::upcall::Block). A `handler` of 0 ends that.
-/// [`FAILED`] while another thread takes them. The addresses are used when an interrupt comes: bad ones end the process then.
+/// `upcall_setup(handler, block) -> 0`: from now on the calling thread takes user-level interrupts (see
+/// [`crate::upcall`]), at `handler`; `block` is the address of its [`Block`](crate::upcall::Block). A `handler` of 0 ends that. The thread
+/// becomes a worker, as by [`WORKER`]; [`FAILED`] if it can't. The addresses are used when an interrupt comes: bad ones end the process then.
 pub const UPCALL_SETUP: usize = 4020;
 /// `upcall_return(frame)`: the registers become those of the [`Frame`](crate::upcall::Frame) and interrupts are unmasked, in one
 /// step. If one was deferred, the handler is entered again first.
 pub const UPCALL_RETURN: usize = 4021;
-/// `upcall_raise() -> 0`: interrupts the thread that takes the process's interrupts, or ends its wait in [`RING_ENTER`]. For whoever
-/// was told so by [`Flag::raise`](crate::upcall::Flag::raise). [`FAILED`] if no thread takes them.
+/// `upcall_raise(worker) -> 0`: interrupts this worker, or ends its wait in [`RING_ENTER`]. For whoever
+/// was told so by [`Flag::raise`](crate::upcall::Flag::raise). [`FAILED`] if it takes none, or there is no such worker.
 pub const UPCALL_RAISE: usize = 4022;
 /// `service_model(model) -> the model before`: how the kernel serves this process's calls that may wait, also asynchronous ones:
 /// [`BY_COROUTINE`] or [`BY_THREAD`]; [`FAILED`] for any other. Children inherit it. Under [`BY_THREAD`] such a call fails without effect

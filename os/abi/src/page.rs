@@ -6,17 +6,52 @@ use crate::upcall::Flag;
 /// Size of a page in bytes.
 pub const PAGE_SIZE: usize = 4096;
 
-/// Where every process finds its own [`ProcessPage`], readable and writable (seed 003, section 2.3.2.1).
+/// Where every process finds its own [`ProcessPage`], readable and writable (seed 003, section 2.3.2.1): that of worker 0.
 pub const PROCESS_PAGE: usize = 0x3f_0000_0000;
 /// Where every process finds the [`SystemPage`], read-only.
 pub const SYSTEM_PAGE: usize = 0x3f_0000_1000;
-/// Where [`RING_SETUP`](crate::call::RING_SETUP) maps the rings.
+/// Where [`RING_SETUP`](crate::call::RING_SETUP) maps the rings of worker 0.
 pub const RING_BASE: usize = 0x3f_0010_0000;
+/// From the rings of one worker to those of the next.
+const RING_SPAN: usize = 0x10_0000;
+
+/// How many threads of a process can be *workers* at a time: threads that run an executor. Each has a [`ProcessPage`], rings, interrupts and
+/// stacks for these of its own, and a level: that of the most urgent of its coroutines. Worker 0's are the process's; threads that are no
+/// workers run at its level.
+pub const WORKERS: usize = 8;
+
+/// Where a worker finds its [`ProcessPage`].
+#[must_use]
+pub const fn worker_page(worker: usize) -> usize {
+    assert!(worker < WORKERS);
+    if worker == 0 {
+        PROCESS_PAGE
+    } else {
+        SYSTEM_PAGE + worker * PAGE_SIZE
+    }
+}
+
+/// The worker whose page lies there.
+#[must_use]
+pub const fn worker_of_page(page: usize) -> usize {
+    if page == PROCESS_PAGE {
+        0
+    } else {
+        (page - SYSTEM_PAGE) / PAGE_SIZE
+    }
+}
+
+/// Where the rings of a worker lie.
+#[must_use]
+pub const fn ring_base(worker: usize) -> usize {
+    assert!(worker < WORKERS);
+    RING_BASE + worker * RING_SPAN
+}
 
 /// The level of a process that says nothing about its own: the middle of 0 (most urgent) to 63.
 pub const DEFAULT_LEVEL: u8 = 32;
 
-/// What a process says of its coroutines. Bit *i* stands for level *i*.
+/// What a worker of a process says of its coroutines. Bit *i* stands for level *i*.
 ///
 /// The process writes it, the kernel reads it (and sets bits of `arriving`). A process that lies hurts itself alone: the
 /// kernel masks what it reads with what the process was granted.
@@ -30,15 +65,15 @@ pub struct ProcessPage {
     /// Levels with a coroutine that something has arrived for: the kernel sets bits when it completes a call, other threads of the
     /// process when they wake one. The executor clears them before it takes in what has arrived.
     pub arriving: AtomicU64,
-    /// 0 until an executor runs in this process: until then the process counts as [`DEFAULT_LEVEL`].
+    /// 0 until an executor runs there: until then the worker counts as [`DEFAULT_LEVEL`].
     pub executors: AtomicUsize,
-    /// How many coroutines live in the process's executors, as of its last entry into the kernel. Only shown, by `ps` and `top`.
+    /// How many coroutines live there, as of the worker's last entry into the kernel. Only shown, by `ps` and `top`.
     pub coroutines: AtomicUsize,
     /// Whether an arrival has to interrupt; see [`crate::upcall`].
     pub flag: Flag,
     /// How many stacks hold a preempted coroutine: see [`crate::upcall::STACK_COUNT`]. Only shown, by `ps` and `top`.
     pub stacks: AtomicUsize,
-    /// When timers of the process's own are due.
+    /// When timers of the worker's own coroutines are due.
     pub deadlines: Deadlines,
 }
 

@@ -1,7 +1,7 @@
 //! User-level interrupts, in software (seed 002, section 4.3.2): how the kernel, or another thread, interrupts a thread that computes
 //! because something has arrived for one of its coroutines.
 //!
-//! One thread of a process takes them: the one that called [`UPCALL_SETUP`](crate::call::UPCALL_SETUP).
+//! Each [worker](crate::page::WORKERS) of a process takes its own, once it has called [`UPCALL_SETUP`](crate::call::UPCALL_SETUP).
 //!
 //! ```text
 //!  who has something for it                           the thread
@@ -130,19 +130,19 @@ pub struct Frame {
 
 const _: () = assert!(size_of::<Frame>() == 528);
 
-/// Where the stacks for interrupts lie: [`STACK_COUNT`] of them, [`STACK_SIZE`] bytes each, the lowest page of each a guard. Pages
-/// are there from the first touch.
+/// Where the stacks for interrupts lie: [`STACK_COUNT`] of them for each worker, [`STACK_SIZE`] bytes each, the lowest page of each a
+/// guard. Pages are there from the first touch.
 pub const STACKS: usize = 0x1f_fe00_0000;
 /// Bytes of each of them.
 pub const STACK_SIZE: usize = 64 << 10;
-/// How many there are: so deep can interrupts nest.
+/// How many each worker has: so deep can interrupts nest.
 pub const STACK_COUNT: usize = 8;
 
-/// The upper end of a stack; `None` beyond the last.
+/// The upper end of a worker's stack; `None` beyond the last.
 #[must_use]
-pub const fn stack_top(number: usize) -> Option<usize> {
+pub const fn stack_top(worker: usize, number: usize) -> Option<usize> {
     if number < STACK_COUNT {
-        Some(STACKS + (number + 1) * STACK_SIZE)
+        Some(STACKS + (worker * STACK_COUNT + number + 1) * STACK_SIZE)
     } else {
         None
     }

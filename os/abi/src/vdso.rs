@@ -17,7 +17,7 @@ pub const FILE: &str = "vdso.so";
 /// The symbol that clients look up: the table of the engine's functions.
 pub const SYMBOL: &str = "corank_engine";
 /// Its version: the layout of the table and of all that its functions take and give. It changes whenever those do.
-pub const VERSION: &str = "corank_2";
+pub const VERSION: &str = "corank_3";
 
 /// Exit code of a program that was built for another version of the image, and of a machine whose kernel was.
 pub const WRONG_VERSION: i32 = 126;

@@ -335,6 +335,18 @@ pub(crate) fn set_interruptible(interruptible: bool) {
     }
 }
 
+/// Says whether the poll that this hart makes ends soon, as all do but in user mode. Then what it makes ready is for this hart, unless more
+/// is ready than one hart takes: calling another hart costs more than that. To be said before user mode and after it.
+pub(crate) fn set_brief(brief: bool) {
+    if count() == 1 {
+        return;
+    }
+    // SAFETY: null, or what lies on this hart's stack as long as it serves.
+    if let Some(worker) = unsafe { this().worker.get().as_ref() } {
+        worker.set_brief(brief);
+    }
+}
+
 /// From now on, until [`leave_user`], this hart may run user mode in the address space that `satp` names. To be called under the lock
 /// of that address space: whoever changes it under the same lock later knows who may remember what was there.
 pub(crate) fn enter_user(satp: usize) {
@@ -477,6 +489,7 @@ pub(crate) fn run() -> ! {
 fn serve() {
     let worker = executor().worker(waker(index()));
     this().worker.set(&raw const worker);
+    set_brief(true);
     // As a new worker is.
     this().interruptible.set(false);
     while go_round() {

@@ -4,14 +4,14 @@
 //! the next clock tick, and its priority is that of the most urgent coroutine of its process.
 use crate::memory::stack::Stack;
 use crate::memory::user::BadAddress;
-use crate::process::{Global, Process, priority};
+use crate::process::{Global, Process, Worker, priority};
 use crate::trap::{self, Context, Trap};
 use crate::{clock, device, hart, println, syscall, upcall};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use core::pin::Pin;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use spin::Mutex;
 
 /// What a thread's coroutine owns. When it is dropped, the thread has ended.
@@ -21,6 +21,8 @@ pub(crate) struct Thread {
     pub process: Arc<Process>,
     /// Its number in the process; 0 is the main thread.
     pub tid: usize,
+    /// The number of the worker at whose level it runs.
+    worker: AtomicUsize,
     exit_code: AtomicI32,
     /// The stack on which its calls are served, where kernel threads serve them; while none is.
     pub kernel_stack: Mutex<Option<Stack>>,
@@ -29,15 +31,41 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// A thread of `process`.
-    pub(crate) fn new(process: Arc<Process>, tid: usize) -> Thread {
+    /// A thread of `process` that is, or has the level of, this worker.
+    pub(crate) fn new(process: Arc<Process>, tid: usize, worker: usize) -> Thread {
         Thread {
             process,
             tid,
+            worker: AtomicUsize::new(worker),
             exit_code: AtomicI32::new(-1),
             kernel_stack: Mutex::new(None),
             is_beside: false,
         }
+    }
+
+    /// The worker that it is, or whose level it has.
+    #[inline(always)]
+    pub(crate) fn worker(&self) -> &Worker {
+        self.process.worker(self.worker.load(Ordering::Relaxed))
+    }
+
+    /// Makes it a worker; see [`Process::make_worker`].
+    pub(crate) fn become_worker(&self) -> Option<&Worker> {
+        let number = self.process.make_worker(self.tid)?;
+        self.worker.store(number, Ordering::Relaxed);
+        Some(self.process.worker(number))
+    }
+
+    /// It gives way, or waits: its worker counts by what it says.
+    #[inline(always)]
+    pub(crate) fn come_to_rest(&self) {
+        self.worker().come_to_rest(&self.process);
+    }
+
+    /// From now on the kernel looks at its worker's timers.
+    #[inline]
+    pub(crate) fn watch_timers(&self) {
+        self.worker().watch_timers(&self.process);
     }
 }
 
@@ -83,6 +111,7 @@ pub(crate) fn run_handler(
     let beside = Thread {
         process: thread.process.clone(),
         tid: thread.tid,
+        worker: AtomicUsize::new(thread.worker().number),
         exit_code: AtomicI32::new(-1),
         kernel_stack: Mutex::new(None),
         is_beside: true,
@@ -102,7 +131,7 @@ pub(crate) async fn run(
 ) -> Result<(), End> {
     let (thread, context) = (&thread, &mut context);
     while !thread.process.is_ending() {
-        if thread.process.upcalls.are_raised()
+        if thread.worker().upcalls.are_raised()
             && let Err(bad) = upcall::deliver(thread, context)
         {
             return fail(
@@ -113,7 +142,7 @@ pub(crate) async fn run(
             );
         }
         let Some(trap) = run_until_trap(thread, context) else {
-            thread.process.watch_timers();
+            thread.watch_timers();
             corank::yield_now().await;
             continue;
         };
@@ -124,8 +153,8 @@ pub(crate) async fn run(
                     Ok(result) => {
                         context.set_result(result);
                         // What the call has made ready may be more urgent than this process (seed 002, section 3.3).
-                        if hart::is_more_urgent_ready(priority(thread.process.level())) {
-                            thread.process.watch_timers();
+                        if hart::is_more_urgent_ready(priority(thread.worker().level())) {
+                            thread.watch_timers();
                             corank::yield_now().await;
                         }
                     }
@@ -141,7 +170,11 @@ pub(crate) async fn run(
                             );
                         }
                     },
-                    Err(End::Program(fresh)) if until.is_none() => *context = *fresh,
+                    Err(End::Program(fresh)) if until.is_none() => {
+                        // It is no worker any more.
+                        thread.worker.store(0, Ordering::Relaxed);
+                        *context = *fresh;
+                    }
                     Err(end) => return finish(thread, context, end),
                 }
             }
@@ -183,7 +216,7 @@ pub(crate) async fn run(
 
 /// An interrupt has come: what it has made ready may be more urgent than this process, which counts by what it runs now.
 async fn give_way(thread: &Thread) {
-    thread.process.come_to_rest();
+    thread.come_to_rest();
     corank::yield_now().await;
 }
 
@@ -197,7 +230,7 @@ fn leave_handler(thread: &Thread, context: &mut Context, frame: usize) -> Result
     upcall::unmask(thread)?;
     context.restore(&registers);
     // It has run what was more urgent than what it goes back to.
-    thread.process.follow_level();
+    thread.worker().follow_level(&thread.process);
     Ok(())
 }
 
@@ -212,7 +245,7 @@ fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
         |space| {
             hart::enter_user(space.satp());
             // Only now: whoever ends or interrupts the process after this finds that this hart runs it.
-            if process.is_ending() || process.upcalls.are_raised_for(thread.tid) {
+            if process.is_ending() || thread.worker().upcalls.are_raised_for(thread.tid) {
                 return 0;
             }
             if space.take_stale(hart::index()) {
@@ -226,10 +259,12 @@ fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
         hart::leave_user();
         return None;
     }
+    hart::set_brief(false);
     let entered = clock::now();
     // SAFETY: an address space lives until the process's last thread is gone or, alone in its process, runs another
     // program; every address space has the trampoline and the harts' pages.
     let trap = unsafe { trap::run_user(context, satp) };
+    hart::set_brief(true);
     process.charge(clock::now() - entered);
     Some(trap)
 }

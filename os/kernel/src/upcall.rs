@@ -11,7 +11,7 @@
 //! An interrupt that was deferred is the program's: it knows of it by `Block::deferred`. The kernel remembers it only for
 //! `ring_enter`, so that a thread that was told just before it went to wait does not wait.
 use crate::memory::user::BadAddress;
-use crate::process::Process;
+use crate::process::{Process, Worker};
 use crate::thread::{self, End, Thread};
 use crate::trap::Context;
 use corank_abi::upcall::{Block, Frame};
@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use core::task::Poll;
 use spin::Mutex;
 
-/// A process's user-level interrupts.
+/// A worker's user-level interrupts.
 #[derive(Debug, Default)]
 pub(crate) struct Upcalls {
     /// [`QUIET`], [`RAISED`] or [`DEFERRED`].
@@ -71,21 +71,18 @@ impl Upcalls {
         }
     }
 
-    /// A child's: its one thread goes on where this one was.
-    pub(crate) fn fork(&self) -> Upcalls {
-        Upcalls {
-            state: AtomicU8::new(QUIET),
-            taker: Mutex::new(*self.taker.lock()),
-        }
+    /// The same handler, for a thread that goes on in a child where this one was.
+    pub(crate) fn copy_from(&self, other: &Upcalls) {
+        *self.taker.lock() = *other.taker.lock();
     }
 }
 
-/// Serves `upcall_setup`. False if another thread takes the interrupts.
+/// Serves `upcall_setup`. False if the thread can't be a worker.
 pub(crate) fn set_up(thread: &Thread, handler: usize, block: usize) -> bool {
-    let mut taker = thread.process.upcalls.taker.lock();
-    if taker.is_some_and(|taker| taker.tid != thread.tid) {
+    let Some(worker) = thread.become_worker() else {
         return false;
-    }
+    };
+    let mut taker = worker.upcalls.taker.lock();
     *taker = (handler != 0).then_some(Taker {
         tid: thread.tid,
         handler,
@@ -94,24 +91,22 @@ pub(crate) fn set_up(thread: &Thread, handler: usize, block: usize) -> bool {
     true
 }
 
-/// To be called after something was put where the process looks for it: interrupts it unless it looks anyway.
+/// To be called after something was put where the worker looks for it: interrupts it unless it looks anyway.
 #[inline]
-pub(crate) fn notify(process: &Process) {
-    if process.page().flag.raise() {
-        raise(process);
+pub(crate) fn notify(process: &Process, worker: &Worker) {
+    if worker.page().flag.raise() {
+        raise(process, worker);
     }
 }
 
-/// Interrupts the thread that takes the process's interrupts: in user mode, in a call that waits, or in `ring_enter`. False if
-/// there is none.
+/// Interrupts the worker: in user mode, in a call that waits, or in `ring_enter`. False if it takes no interrupts.
 #[cold]
-pub(crate) fn raise(process: &Process) -> bool {
-    let Some(Taker { tid, .. }) = *process.upcalls.taker.lock() else {
+pub(crate) fn raise(process: &Process, worker: &Worker) -> bool {
+    let Some(Taker { tid, .. }) = *worker.upcalls.taker.lock() else {
         return false;
     };
-    process.upcalls.state.store(RAISED, Ordering::Release);
-    let ring = process.ring.lock().clone();
-    if let Some(ring) = ring {
+    worker.upcalls.state.store(RAISED, Ordering::Release);
+    if let Some(ring) = worker.ring() {
         ring.look_again();
     }
     process.wake_thread(tid);
@@ -128,7 +123,7 @@ struct Place {
 
 fn place(thread: &Thread) -> Result<Option<Place>, BadAddress> {
     let process = &thread.process;
-    let taker = *process.upcalls.taker.lock();
+    let taker = *thread.worker().upcalls.taker.lock();
     let Some(taker) = taker.filter(|taker| taker.tid == thread.tid) else {
         return Ok(None);
     };
@@ -168,7 +163,7 @@ fn take(
     else {
         return Ok(None);
     };
-    let state = &thread.process.upcalls.state;
+    let state = &thread.worker().upcalls.state;
     if masked != 0 || stack == 0 {
         // Acquire: as below, for what the thread looks for when it unmasks.
         state.swap(DEFERRED, Ordering::Acquire);
@@ -219,8 +214,8 @@ pub(crate) async fn interruptible(
             Poll::Ready(result) => Poll::Ready(Some(result)),
             Poll::Pending => {
                 // A timer that is due raises one.
-                thread.process.watch_timers();
-                if thread.process.upcalls.are_raised_for(thread.tid) {
+                thread.watch_timers();
+                if thread.worker().upcalls.are_raised_for(thread.tid) {
                     Poll::Ready(None)
                 } else {
                     Poll::Pending
@@ -268,11 +263,8 @@ pub(crate) fn unmask(thread: &Thread) -> Result<(), BadAddress> {
     write_word(thread, masked, 0)?;
     let pc = (thread.process).with_memory(|space| space.read_word(deferred), Ok(0))?;
     if pc != 0 {
-        thread
-            .process
-            .upcalls
-            .state
-            .store(RAISED, Ordering::Relaxed);
+        let upcalls = &thread.worker().upcalls;
+        upcalls.state.store(RAISED, Ordering::Relaxed);
     }
     Ok(())
 }

@@ -148,7 +148,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         mask(self.block);
-        page::process().flag.close();
+        page::here().flag.close();
         // The executor looks before it polls again.
         note_deferred(self.block);
         self.block.interrupts.deferred.store(0, Ordering::Relaxed);
@@ -299,9 +299,10 @@ fn serve(block: &ThreadBlock, interrupted: Interrupted) {
 fn set_stacks(block: &ThreadBlock, in_use: usize) {
     block.stacks.set(in_use);
     block.most_stacks.set(block.most_stacks.get().max(in_use));
-    let next = stack_top(in_use).unwrap_or(0);
+    let worker = block.worker.get().unwrap_or(0);
+    let next = stack_top(worker, in_use).unwrap_or(0);
     block.interrupts.stack.store(next, Ordering::Relaxed);
-    page::process().stacks.store(in_use, Ordering::Relaxed);
+    page::here().stacks.store(in_use, Ordering::Relaxed);
 }
 
 /// An executor is on the calling thread, and its coroutines can be preempted there. Executors may nest.
@@ -312,7 +313,7 @@ pub(crate) struct Present {
 }
 
 impl Present {
-    /// `None` if another thread takes this process's interrupts.
+    /// `None` if the thread takes no interrupts, because it is no worker.
     ///
     /// # Safety
     /// `runtime` stays until the value is dropped.
@@ -344,10 +345,13 @@ impl Drop for Present {
     }
 }
 
-/// Sees to it that the calling thread takes the process's interrupts.
+/// Sees to it that the calling thread takes interrupts.
 fn set_up() -> bool {
     let block = local::block();
-    page::process().flag.close();
+    if block.worker.get().is_none() {
+        return false;
+    }
+    page::here().flag.close();
     if block.interrupts.stack.load(Ordering::Relaxed) != 0 {
         return true;
     }
@@ -360,24 +364,28 @@ fn set_up() -> bool {
     set_up
 }
 
-/// A waker that interrupts the calling thread, or ends its wait, when something has arrived for its executor from outside.
+/// A waker that interrupts the calling thread, or ends its wait, when something has arrived for its executor from outside. One that is no
+/// worker never waits.
 pub(crate) fn waker() -> Waker {
-    let block = ptr::from_ref(local::block());
-    // SAFETY: the functions do nothing with the pointer but to compare it, so it may outlive the thread, and be sent.
-    unsafe { Waker::from_raw(raw_waker(block.cast())) }
+    match local::block().worker.get() {
+        // SAFETY: the data is a worker's number and no pointer to anything.
+        Some(worker) => unsafe { Waker::from_raw(raw_waker(ptr::without_provenance(worker))) },
+        None => Waker::noop().clone(),
+    }
 }
 
-fn raw_waker(block: *const ()) -> RawWaker {
+fn raw_waker(worker: *const ()) -> RawWaker {
     static VTABLE: RawWakerVTable = RawWakerVTable::new(raw_waker, interrupt, interrupt, |_| {});
-    RawWaker::new(block, &VTABLE)
+    RawWaker::new(worker, &VTABLE)
 }
 
-fn interrupt(block: *const ()) {
-    if !page::process().flag.raise() {
+fn interrupt(worker: *const ()) {
+    let worker = worker.addr();
+    if !page::of(worker).flag.raise() {
         return;
     }
     let here = local::block();
-    if ptr::eq(ptr::from_ref(here).cast(), block) {
+    if here.worker.get() == Some(worker) {
         // From inside `preemptible`, or from a lock in there.
         let masked: &AtomicUsize = &here.interrupts.masked;
         here.interrupts.deferred.store(BY_ITSELF, Ordering::Relaxed);
@@ -386,6 +394,6 @@ fn interrupt(block: *const ()) {
         }
     } else {
         // If that thread has ended nobody need hear of it.
-        let _ = number_call(call::UPCALL_RAISE, [0; 3]);
+        let _ = number_call(call::UPCALL_RAISE, [worker, 0, 0]);
     }
 }

@@ -6,10 +6,13 @@
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
+use corank_abi::call::WORKER;
+use corank_abi::page::{PROCESS_PAGE, worker_page};
 use corank_abi::upcall;
 
 use corank::image::CONTEXT_SLOT;
 
+use crate::raw::number_call;
 use crate::ring::Ring;
 use crate::runtime::Runtime;
 
@@ -21,8 +24,14 @@ pub(crate) struct ThreadBlock {
     reserved: [usize; CONTEXT_SLOT / size_of::<usize>()],
     /// The executor that runs on this thread: the scheduler's context slot.
     pub(crate) context: Cell<*const ()>,
-    /// The rings, on the thread that set them up.
+    /// The rings that it has set up.
     pub(crate) ring: Cell<Option<&'static Ring>>,
+    /// Which of the process's workers it is.
+    pub(crate) worker: Cell<Option<usize>>,
+    /// Where its page is: that of worker 0 while it is none.
+    pub(crate) page: Cell<usize>,
+    /// How many executors run on it, one inside the other.
+    pub(crate) executors: Cell<usize>,
     /// What the kernel and this thread tell each other about interrupts; see [`crate::interrupt`].
     pub(crate) interrupts: upcall::Block,
     /// The innermost executor whose coroutines can be preempted here.
@@ -40,12 +49,26 @@ impl ThreadBlock {
             reserved: [0; CONTEXT_SLOT / size_of::<usize>()],
             context: Cell::new(ptr::null()),
             ring: Cell::new(None),
+            worker: Cell::new(None),
+            page: Cell::new(PROCESS_PAGE),
+            executors: Cell::new(0),
             interrupts: upcall::Block::new(),
             runtime: Cell::new(None),
             stacks: Cell::new(0),
             most_stacks: Cell::new(0),
             last_interrupted: Cell::new(0),
         }
+    }
+
+    /// Makes the thread a worker, if it is none: with one kernel entry. False if there are too many, or no memory.
+    pub(crate) fn become_worker(&self) -> bool {
+        if self.worker.get().is_none()
+            && let Ok(worker) = number_call(WORKER, [0; 3])
+        {
+            self.worker.set(Some(worker));
+            self.page.set(worker_page(worker));
+        }
+        self.worker.get().is_some()
     }
 
     /// Makes this block the calling thread's own.

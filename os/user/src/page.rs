@@ -1,14 +1,33 @@
 //! The pages that this process shares with the kernel.
+use corank_abi::page::worker_page;
 pub use corank_abi::page::{
     DEFAULT_LEVEL, Deadlines, PAGE_SIZE, PROCESS_PAGE, ProcessPage, SYSTEM_PAGE, SystemPage,
+    WORKERS,
 };
 
-/// What this process says of its coroutines (seed 003, section 2.3.2.1).
+use crate::local;
+
+/// What this process says of its coroutines (seed 003, section 2.3.2.1), as far as they are worker 0's. A program with one executor is that
+/// worker.
 #[inline]
 #[must_use]
 pub fn process() -> &'static ProcessPage {
     // SAFETY: the kernel maps the page into every process, readable and writable, for as long as it lives; all fields are atomic.
     unsafe { &*core::ptr::with_exposed_provenance(PROCESS_PAGE) }
+}
+
+/// What the calling thread says of its coroutines: its own page if it runs an executor, or ever did, else that of worker 0.
+#[inline]
+#[must_use]
+pub fn here() -> &'static ProcessPage {
+    // SAFETY: as above; the pages of workers stay as well.
+    unsafe { &*core::ptr::with_exposed_provenance(local::block().page.get()) }
+}
+
+/// A worker's page.
+pub(crate) fn of(worker: usize) -> &'static ProcessPage {
+    // SAFETY: as above: who knows of a worker knows that there was one.
+    unsafe { &*core::ptr::with_exposed_provenance(worker_page(worker)) }
 }
 
 /// What the kernel says to everyone.

@@ -33,6 +33,7 @@ pub fn fork() -> Result<Fork, Error> {
             let block = local::block();
             block.ring.set(None);
             block.runtime.set(None);
+            block.executors.set(0);
             Fork::Child
         }
         pid => Fork::Parent(pid),

@@ -1,6 +1,7 @@
 //! Coroutines in a process: the core's executor, fed by the rings.
 //!
-//! The executor's bitmap lies in the process's page, so the kernel sees how urgent this process is (seed 003, section 2.3.2).
+//! The executor's bitmap lies in its worker's page, so the kernel sees how urgent that thread is (seed 003, section 2.3.2). Each thread of a
+//! process may run one, up to [`WORKERS`](page::WORKERS) at a time, on as many harts: each schedules its own coroutines, and the kernel all of them.
 //!
 //! # When the executor enters the kernel
 //! As rarely as it can without making an urgent call wait for less urgent coroutines:
@@ -66,8 +67,8 @@ pub fn global() -> Global {
 /// dropped. The seeds' `coroutine_run` for a process.
 ///
 /// # Panics
-/// If no coroutine can go on: all wait, and nothing is under way that could wake one. If memory is exhausted. On a thread that does not have
-/// the process's rings, because another one ran an executor first: as soon as nothing is ready there, for it could not wait.
+/// If no coroutine can go on: all wait, and nothing is under way that could wake one. If memory is exhausted. If the thread can't be a
+/// worker, as [`WORKERS`](page::WORKERS) others are: as soon as nothing is ready there, for it could not wait.
 pub fn block_on<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
     run(Priority::DEFAULT, Global::Relaxed, main)
 }
@@ -128,37 +129,55 @@ pub fn run_under<T: 'static>(
     }
 }
 
-/// This executor's place among those of the process: the first one shows its bitmap in the process's page, others don't.
+/// This executor's place among those of its thread: the outermost one shows its bitmap in the worker's page, those inside it don't.
 struct Presence {
-    first: bool,
+    /// How many it is inside of.
+    outer: usize,
+    is_worker: bool,
 }
 
 impl Presence {
     fn new() -> Self {
-        Self {
-            first: page::process().executors.fetch_add(1, Ordering::AcqRel) == 0,
+        let block = local::block();
+        let is_worker = block.become_worker();
+        let outer = block.executors.get();
+        let presence = Self { outer, is_worker };
+        presence.count(outer + 1);
+        presence
+    }
+
+    fn count(&self, executors: usize) {
+        local::block().executors.set(executors);
+        if self.is_worker {
+            page::here().executors.store(executors, Ordering::Release);
         }
+    }
+
+    /// Whether it may write to the page.
+    fn is_shown(&self) -> bool {
+        self.is_worker && self.outer == 0
     }
 
     fn published(&self) -> Option<&'static Published> {
         const { assert!(size_of::<Published>() <= core::mem::offset_of!(page::ProcessPage, executors)) };
-        // SAFETY: the process's page starts with the same three words as `Published`, all of them atomic, and stays mapped. Only
-        // the process's first executor gets here, so each word has the writers that it may have.
-        self.first
-            .then(|| unsafe { &*core::ptr::from_ref(page::process()).cast::<Published>() })
+        // SAFETY: the worker's page starts with the same three words as `Published`, all of them atomic, and stays mapped. Only
+        // the worker's outermost executor gets here, so each word has the writers that it may have.
+        self.is_shown()
+            .then(|| unsafe { &*core::ptr::from_ref(page::here()).cast::<Published>() })
     }
 
     fn deadlines(&self) -> Option<&'static Deadlines> {
         const { assert!(size_of::<Deadlines>() == size_of::<page::Deadlines>()) };
-        let place = &raw const page::process().deadlines;
-        // SAFETY: both are the same words, all of them atomic, and stay mapped. Only the process's first executor gets here: the one writer.
-        self.first.then(|| unsafe { &*place.cast::<Deadlines>() })
+        let place = &raw const page::here().deadlines;
+        // SAFETY: both are the same words, all of them atomic, and stay mapped. Only the worker's outermost executor gets here: the one writer.
+        self.is_shown()
+            .then(|| unsafe { &*place.cast::<Deadlines>() })
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        page::process().executors.fetch_sub(1, Ordering::AcqRel);
+        self.count(self.outer);
     }
 }
 
@@ -215,7 +234,7 @@ impl Runtime {
                 }
             });
         };
-        page::process()
+        page::here()
             .flag
             .open_when_quiet(run, || self.has_arrivals());
     }
@@ -246,7 +265,7 @@ impl Runtime {
             self.patience.set(PATIENCE);
         } else if self.patience.get() == 0 {
             let live = self.executor.live();
-            page::process().coroutines.store(live, Ordering::Relaxed);
+            page::here().coroutines.store(live, Ordering::Relaxed);
             ring.enter(0, 0);
             self.patience.set(PATIENCE);
         } else {
@@ -257,7 +276,7 @@ impl Runtime {
     /// Nothing is ready: waits in the kernel until a call completes, the next timer is due, or another thread wakes a coroutine.
     fn wait(&self) {
         let live = self.executor.live();
-        page::process().coroutines.store(live, Ordering::Relaxed);
+        page::here().coroutines.store(live, Ordering::Relaxed);
         let others = thread::others_started();
         let deadline = self
             .executor
@@ -268,7 +287,7 @@ impl Runtime {
             others || deadline != u64::MAX || ring.is_some_and(Ring::busy),
             "every coroutine waits, and nothing is under way that could wake one"
         );
-        let flag = &page::process().flag;
+        let flag = &page::here().flag;
         if others {
             flag.open();
         }

@@ -8,6 +8,7 @@ use corank_abi::call;
 
 use crate::local::ThreadBlock;
 use crate::raw::{Error, number_call};
+use crate::ring::Ring;
 
 /// Number of a thread inside its process; the main thread is 0.
 pub type Tid = usize;
@@ -102,6 +103,7 @@ extern "C" fn trampoline<T, F: FnOnce() -> T>(start: *mut Start<T, F>) -> ! {
     // SAFETY: nobody reads before this thread has exited (see `Packet`).
     unsafe { *packet.0.get() = Some(result) };
     drop(packet);
+    Ring::leave();
     crate::process::exit(0)
 }
 

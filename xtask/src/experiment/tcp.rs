@@ -41,7 +41,7 @@ pub(crate) const POLICIES: &[Model] = &[
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Harts of the machines of a whole run of `tcp-priority`: as in seed 002.
 const HARTS: [u32; 4] = [1, 2, 3, 4];
-/// Harts of the machine in which a whole run of `tcp-models` measures the points of a quick run once more: as seed 002 has them.
+/// Harts of the machine of a whole run of `tcp-models`, as in seed 002. One with one hart follows.
 const MANY_HARTS: u32 = 4;
 
 /// With the value `user` in this variable of the environment, the client reaches the server through QEMU's user network in any case.
@@ -76,9 +76,11 @@ pub(super) fn measure(
     if quick {
         run(&quickly, models, 1, DEFAULT_MEMORY)?;
     } else if name == Name::TcpModels {
-        for part in 1..=PARTS {
-            let part = format!("{part}/{PARTS}");
-            run(&[task, "--part", &part], models, 1, DEFAULT_MEMORY)?;
+        for machine in [MANY_HARTS, 1] {
+            for part in 1..=PARTS {
+                let part = format!("{part}/{PARTS}");
+                run(&[task, "--part", &part], models, machine, DEFAULT_MEMORY)?;
+            }
         }
     } else {
         run(&[task], models, 1, DEFAULT_MEMORY)?;
@@ -90,7 +92,6 @@ pub(super) fn measure(
         }
         if !quick {
             harts = MANY_HARTS;
-            run(&quickly, models, harts, DEFAULT_MEMORY)?;
         }
     } else if !quick {
         for more in &HARTS[1..] {

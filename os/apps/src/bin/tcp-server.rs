@@ -10,6 +10,8 @@
 //!
 //! `KCUC-bounded`, port 1005, is `KCUC` with a bound on how long a level can starve: one pick in [`RESERVED`] goes round the levels.
 //!
+//! Coroutines run on as many threads, each with an executor of its own, as there are harts: a connection's on one of them.
+//!
 //! Each model that is named is a process of its own; one that has nothing to do costs nothing. So the models can be measured in turn within
 //! one boot.
 //!
@@ -36,6 +38,7 @@ use atomic_waker::AtomicWaker;
 use corank_abi::call::{BY_COROUTINE, BY_THREAD, SERVICE_MODEL};
 use corank_user::corank::time;
 use corank_user::net::{self, TcpListener, TcpStream};
+use corank_user::page::WORKERS;
 use corank_user::ring::Transferred;
 use corank_user::runtime::{self, Global};
 use corank_user::sync::Semaphore;
@@ -100,7 +103,7 @@ fn serve(name: &str, port: u16, service: usize) -> i32 {
     listener.set_buffer(SOCKET_BUFFER).expect("it is in range");
     println!("{name} listening");
     match name {
-        "KCUT" | "KTUT" => at_once(accept::<Threads>(listener)),
+        "KCUT" | "KTUT" => at_once(accept::<Threads>(listener, connect::<Threads>)),
         "KCUC-bounded" => run(Policy::bounded(RESERVED), listener),
         _ => run(Policy::Strict, listener),
     }
@@ -108,12 +111,73 @@ fn serve(name: &str, port: u16, service: usize) -> i32 {
 
 /// Runs the tasks as coroutines. Who accepts is the most urgent: a greeting says how urgent its connection is.
 fn run(policy: Policy, listener: TcpListener) -> i32 {
-    let main = accept::<Coroutines>(listener);
+    let others: Vec<_> = (1..process::harts().min(WORKERS))
+        .map_while(|_| Door::open(policy))
+        .collect();
+    let mut taken = [0; 64];
+    let connect = move |stream: &Arc<TcpStream>, greeting: Greeting| {
+        let place = &mut taken[usize::from(greeting.level.level())];
+        let worker = *place % (others.len() + 1);
+        // Each level is spread over all of them: where one has more to do than a hart can, the others have as urgent things to do.
+        *place += 1;
+        let unplaced = match others.get(worker) {
+            Some(other) => other.hand_over(stream, greeting),
+            None => Some(greeting),
+        };
+        if let Some(greeting) = unplaced {
+            connect::<Coroutines>(stream, greeting);
+        }
+    };
+    let main = accept::<Coroutines>(listener, connect);
     runtime::run_under(policy, Priority::MOST_URGENT, Global::Relaxed, main)
 }
 
+/// Where connections come to another thread's executor.
+struct Door {
+    connections: ArrayQueue<(Arc<TcpStream>, Greeting)>,
+    knock: AtomicWaker,
+}
+
+impl Door {
+    /// Starts a thread with an executor. `None` without memory for it.
+    fn open(policy: Policy) -> Option<Arc<Self>> {
+        let door = Arc::new(Self {
+            connections: ArrayQueue::new(BACKLOG),
+            knock: AtomicWaker::new(),
+        });
+        let theirs = door.clone();
+        let work = move || {
+            let main = theirs.answer();
+            runtime::run_under(policy, Priority::MOST_URGENT, Global::Relaxed, main);
+        };
+        thread::spawn(work).ok()?;
+        Some(door)
+    }
+
+    /// Gives a connection to the thread. Its greeting comes back if too many are on their way.
+    fn hand_over(&self, stream: &Arc<TcpStream>, greeting: Greeting) -> Option<Greeting> {
+        let refused = self.connections.push((stream.clone(), greeting)).err();
+        self.knock.wake();
+        refused.map(|(_, greeting)| greeting)
+    }
+
+    async fn answer(self: Arc<Self>) {
+        loop {
+            let (stream, greeting) = poll_fn(|context| {
+                self.knock.register(context.waker());
+                self.connections.pop().map_or(Poll::Pending, Poll::Ready)
+            })
+            .await;
+            connect::<Coroutines>(&stream, greeting);
+        }
+    }
+}
+
 /// Takes connections until one greets with the wish that the server ends.
-async fn accept<M: Model>(listener: TcpListener) -> i32 {
+async fn accept<M: Model>(
+    listener: TcpListener,
+    mut connect: impl FnMut(&Arc<TcpStream>, Greeting),
+) -> i32 {
     loop {
         let Some(stream) = M::accept(&listener).await else {
             // For want of memory: until connections have ended.
@@ -127,7 +191,7 @@ async fn accept<M: Model>(listener: TcpListener) -> i32 {
         match greeting[1] {
             // Who is refused learns of it by the end of the stream.
             0 if is_nearly_full() => {}
-            0 => connect::<M>(&stream, &Greeting::new(&greeting)),
+            0 => connect(&stream, Greeting::new(&greeting)),
             1 => {
                 let _ = M::send(&stream, state()).await;
             }
@@ -185,7 +249,7 @@ fn is_nearly_full() -> bool {
 }
 
 /// Starts the three tasks of a connection. They end with it. Without memory for one of them the connection ends at once.
-fn connect<M: Model>(stream: &Arc<TcpStream>, greeting: &Greeting) {
+fn connect<M: Model>(stream: &Arc<TcpStream>, greeting: Greeting) {
     FUTURES.store(0, Ordering::Relaxed);
     let (level, rows, length) = (greeting.level, greeting.rows, greeting.message());
     // A request that comes in several frames is read once. One that is longer than any connection's buffer comes in pieces.

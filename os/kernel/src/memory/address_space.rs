@@ -17,6 +17,7 @@ use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
 use crate::hart;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use corank_abi::page::WORKERS;
 use corank_abi::upcall;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +28,8 @@ const MAIN_STACK: Range<usize> = 0x1f_ff00_0000..0x1f_ff10_0000;
 const THREAD_STACKS: Range<usize> = 0x20_0000_0000..0x3f_0000_0000;
 const THREAD_STACK: usize = 64 << 10;
 const UPCALL_STACKS: Range<usize> =
-    upcall::STACKS..upcall::STACKS + upcall::STACK_COUNT * upcall::STACK_SIZE;
+    upcall::STACKS..upcall::STACKS + WORKERS * upcall::STACK_COUNT * upcall::STACK_SIZE;
+const _: () = assert!(UPCALL_STACKS.end <= MAIN_STACK.start);
 /// How much of a stack is mapped when its thread begins, in bytes.
 pub(crate) const EAGER_STACK: usize = 2 * PAGE_SIZE;
 

@@ -1,5 +1,5 @@
-//! Which level a process runs at: relaxed global priority (seed 003, section 2.3.2.2).
-use super::{Process, Slot, table};
+//! Which level the threads of a process run at: relaxed global priority (seed 003, section 2.3.2.2).
+use super::{Process, Slot, Worker, table};
 use crate::hart;
 use corank::Priority;
 use corank_abi::page::DEFAULT_LEVEL;
@@ -19,10 +19,10 @@ pub(crate) enum Global {
     Strict,
 }
 
-impl Process {
-    /// The most urgent level that the process's coroutines are ready at, as far as it may claim it, as one bit or none; `None` if
+impl Worker {
+    /// The most urgent level that its coroutines are ready at, as far as the process may claim it, as one bit or none; `None` if
     /// it has no executor.
-    fn claimed(&self) -> Option<u64> {
+    fn claimed(&self, process: &Process) -> Option<u64> {
         let page = self.page();
         if page.executors.load(Ordering::Acquire) == 0 {
             return None;
@@ -33,10 +33,60 @@ impl Process {
         // What is more urgent than the grant counts as the grant (rule U2).
         Some(match said.trailing_zeros() {
             64 => 0,
-            level => 1 << self.allowed(level as u8),
+            level => 1 << process.allowed(level as u8),
         })
     }
 
+    /// The level at which its threads run.
+    pub(crate) fn level(&self) -> u8 {
+        self.level.load(Ordering::Relaxed)
+    }
+
+    /// The level at which its threads should run; `None`: that which they have.
+    fn wanted_level(&self, process: &Process) -> Option<u8> {
+        match self.claimed(process) {
+            None => Some(process.allowed(DEFAULT_LEVEL)),
+            // All its coroutines wait: it keeps the level that it had.
+            Some(0) => None,
+            Some(levels) => Some(levels.trailing_zeros() as u8),
+        }
+    }
+
+    /// Reads the worker's bitmap, and moves its threads if its most urgent level has changed. A worker whose coroutines
+    /// all wait keeps the level that it had.
+    pub(crate) fn follow_level(&self, process: &Process) {
+        if self
+            .wanted_level(process)
+            .is_some_and(|level| level != self.level())
+        {
+            self.move_threads(process);
+        }
+    }
+
+    /// Moves the threads to the level that the worker should have now: looked at under the lock, so that of two harts that follow at
+    /// once the one that comes second has the last word with what it sees then.
+    #[cold]
+    pub(super) fn move_threads(&self, process: &Process) {
+        let state = process.state.lock();
+        if let Some(level) = self.wanted_level(process) {
+            self.level.store(level, Ordering::Relaxed);
+        }
+        for (tid, slot) in state.threads.iter().enumerate() {
+            if let Slot::Live(coroutine) = slot
+                && state.worker_of(tid) == self.number
+            {
+                hart::executor().reprioritize(*coroutine, priority(self.level()));
+            }
+        }
+    }
+
+    /// Says that something at `level` has arrived for the worker. [`follow_level`](Self::follow_level) comes next.
+    pub(crate) fn note_arrival(&self, level: u8) {
+        self.page().arriving.fetch_or(1 << level, Ordering::AcqRel);
+    }
+}
+
+impl Process {
     /// The levels that the process may claim.
     pub(crate) fn granted(&self) -> u64 {
         self.granted.load(Ordering::Relaxed)
@@ -45,7 +95,7 @@ impl Process {
     /// Takes all levels away that are not in `levels`. None comes back.
     pub(crate) fn restrict(&self, levels: u64) {
         self.granted.fetch_and(levels, Ordering::Relaxed);
-        self.follow_level();
+        self.follow_levels();
     }
 
     /// How the process's harts care for what is more urgent elsewhere.
@@ -65,11 +115,6 @@ impl Process {
         before
     }
 
-    /// The level at which the process's threads run.
-    pub(crate) fn level(&self) -> u8 {
-        self.level.load(Ordering::Relaxed)
-    }
-
     /// The most urgent level that the process may claim and that is not more urgent than `level`.
     pub(crate) fn allowed(&self, level: u8) -> u8 {
         let level = u32::from(level.min(63));
@@ -81,52 +126,17 @@ impl Process {
         }
     }
 
-    /// The level at which the process's threads should run; `None`: that which they have.
-    fn wanted_level(&self) -> Option<u8> {
-        match self.claimed() {
-            None => Some(self.allowed(DEFAULT_LEVEL)),
-            // All its coroutines wait: it keeps the level that it had.
-            Some(0) => None,
-            Some(levels) => Some(levels.trailing_zeros() as u8),
+    /// Lets each worker follow what it says of its coroutines.
+    fn follow_levels(&self) {
+        for worker in self.workers() {
+            worker.follow_level(self);
         }
-    }
-
-    /// Reads the process's bitmap, and moves its threads if its most urgent level has changed. A process whose coroutines
-    /// all wait keeps the level that it had.
-    pub(crate) fn follow_level(&self) {
-        if self
-            .wanted_level()
-            .is_some_and(|level| level != self.level())
-        {
-            self.move_threads();
-        }
-    }
-
-    /// Moves the threads to the level that the process should have now: looked at under the lock, so that of two harts that follow at
-    /// once the one that comes second has the last word with what it sees then.
-    #[cold]
-    fn move_threads(&self) {
-        let state = self.state.lock();
-        let Some(level) = self.wanted_level() else {
-            return;
-        };
-        self.level.store(level, Ordering::Relaxed);
-        for slot in &state.threads {
-            if let Slot::Live(coroutine) = slot {
-                hart::executor().reprioritize(*coroutine, priority(level));
-            }
-        }
-    }
-
-    /// Says that something at `level` has arrived for the process. [`follow_level`](Self::follow_level) comes next.
-    pub(crate) fn note_arrival(&self, level: u8) {
-        self.page().arriving.fetch_or(1 << level, Ordering::AcqRel);
     }
 }
 
 /// Lets each process follow what it says of its coroutines.
 pub(crate) fn follow_levels() {
-    table::for_each(|process| process.follow_level());
+    table::for_each(|process| process.follow_levels());
 }
 
 /// The live level of the coroutine of the kernel that calls this.

@@ -1,25 +1,23 @@
 //! How processes and threads begin and end.
 use super::level::{Global, priority};
 use super::table::SpaceId;
-use super::{Process, Slot, State, table};
+use super::{Process, Slot, State, Worker, table};
 use crate::elf_loader::{self, LoadError};
 use crate::fault::{self, Countdown};
 use crate::file::File;
 use crate::memory::address_space::{AddressSpace, USER_DATA};
-use crate::memory::frame::Frame;
 use crate::memory::page_table::Flags;
 use crate::memory::{OutOfMemory, PAGE_SIZE, heap};
 use crate::thread::{self, Thread};
 use crate::trap::Context;
-use crate::upcall::Upcalls;
 use crate::wait::WaitQueue;
 use crate::{clock, hart, power, println, programs, vdso};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use corank_abi::page::{DEFAULT_LEVEL, PROCESS_PAGE, SYSTEM_PAGE};
+use corank_abi::page::{SYSTEM_PAGE, WORKERS};
 use corank_abi::{auxiliary, exit_code};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use spin::{Mutex, Once};
 
 /// How many threads a process may have.
@@ -56,7 +54,7 @@ fn names() -> String {
 }
 
 fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, LoadError> {
-    let process = Process::new(String::from(name), Weak::new(), Upcalls::default())?;
+    let process = Process::new(String::from(name), Weak::new())?;
     {
         let mut state = process.state.lock();
         state.files = [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput]
@@ -72,16 +70,13 @@ fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, L
 
 impl Process {
     /// A process without memory, files or threads.
-    fn new(
-        name: String,
-        parent: Weak<Process>,
-        upcalls: Upcalls,
-    ) -> Result<Arc<Process>, OutOfMemory> {
-        let page = Frame::zeroed()?;
+    fn new(name: String, parent: Weak<Process>) -> Result<Arc<Process>, OutOfMemory> {
+        let first = Worker::new(0)?;
         let state = State {
             parent,
             children: Vec::new(),
             threads: Vec::new(),
+            workers: [None; WORKERS],
             free_tids: Vec::new(),
             live: 0,
             files: Vec::new(),
@@ -99,11 +94,10 @@ impl Process {
             name: Mutex::new(name),
             directory: Mutex::new(String::from("/")),
             memory: Mutex::new(None),
-            page,
+            first,
+            others: [const { Once::new() }; WORKERS - 1],
             granted: AtomicU64::new(u64::MAX),
             is_strict: AtomicBool::new(false),
-            level: AtomicU8::new(DEFAULT_LEVEL),
-            watch: Mutex::default(),
             waits_by_yielding: AtomicBool::new(false),
             by_thread: AtomicBool::new(false),
             time: AtomicU64::new(0),
@@ -113,8 +107,6 @@ impl Process {
             is_ending: AtomicBool::new(false),
             state: Mutex::new(state),
             group: AtomicUsize::new(pid),
-            ring: Mutex::new(None),
-            upcalls,
             children: WaitQueue::new(),
             threads: WaitQueue::new(),
         }))
@@ -170,26 +162,17 @@ impl Process {
         arguments: &[&[u8]],
     ) -> Result<Context, LoadError> {
         let (space, context) = self.load(file, arguments)?;
-        let ring = self.ring.lock().take();
-        if let Some(ring) = ring {
-            ring.cancel_all(self);
-            // The calls under way mean the old program's memory, and another hart may be serving one right now.
-            while Arc::strong_count(&ring) > 1 {
-                corank::yield_now().await;
+        for worker in self.workers() {
+            let ring = worker.ring.lock().take();
+            if let Some(ring) = ring {
+                ring.cancel_all(self);
+                // The calls under way mean the old program's memory, and another hart may be serving one right now.
+                while Arc::strong_count(&ring) > 1 {
+                    corank::yield_now().await;
+                }
             }
         }
-        // The page says nothing yet of the new program's coroutines.
-        let page = self.page();
-        page.executors.store(0, Ordering::Relaxed);
-        for words in [&page.coroutines, &page.stacks] {
-            words.store(0, Ordering::Relaxed);
-        }
-        let timers = &page.deadlines.levels;
-        for words in [&page.ready, &page.running, &page.arriving, timers] {
-            words.store(0, Ordering::Relaxed);
-        }
-        page.flag.open();
-        self.upcalls.forget(0);
+        self.end_all_workers();
         let old = self.memory.lock().replace(space);
         drop(old);
         *self.name.lock() = String::from(name);
@@ -203,7 +186,8 @@ impl Process {
 
     /// Maps the pages that the process shares with the kernel.
     fn map_pages(&self, space: &mut AddressSpace) -> Result<(), OutOfMemory> {
-        space.map_borrowed(PROCESS_PAGE, self.page.address(), USER_DATA)?;
+        let (page, frame) = self.first.mapping();
+        space.map_borrowed(page, frame, USER_DATA)?;
         space.map_borrowed(
             SYSTEM_PAGE,
             clock::system_page_address(),
@@ -227,24 +211,22 @@ impl Process {
         if !heap::has_room() {
             return Err(OutOfMemory);
         }
-        let child = Process::new(self.name(), Arc::downgrade(self), self.upcalls.fork())?;
+        let child = Process::new(self.name(), Arc::downgrade(self))?;
         let mut space = self.with_memory(
             |space| space.copy(child.space_id.number()),
             Err(OutOfMemory),
         )?;
         child.map_pages(&mut space)?;
         *child.memory.lock() = Some(space);
-        let (ours, theirs) = (self.page(), child.page());
-        theirs
-            .executors
-            .store(ours.executors.load(Ordering::Relaxed), Ordering::Relaxed);
-        theirs
-            .ready
-            .store(ours.ready.load(Ordering::Relaxed), Ordering::Relaxed);
-        theirs
-            .running
-            .store(ours.running.load(Ordering::Relaxed), Ordering::Relaxed);
-        theirs.deadlines.copy_from(&ours.deadlines);
+        // Only the main thread forks, alone: the child's is the same worker.
+        if let Some(number) = self.state.lock().is_worker(0) {
+            child.state.lock().workers[number] = Some(0);
+        }
+        let number = child.state.lock().worker_of(0);
+        if number > 0 {
+            child.equip(number)?;
+        }
+        child.worker(number).copy_from(self.worker(number));
         child.set_wait_mode(self.wait_mode());
         child.set_global(self.global());
         child.granted.store(self.granted(), Ordering::Relaxed);
@@ -254,7 +236,6 @@ impl Process {
             .group
             .store(self.group.load(Ordering::Relaxed), Ordering::Relaxed);
         *child.directory.lock() = self.directory.lock().clone();
-        child.level.store(self.level(), Ordering::Relaxed);
         child.state.lock().files = self.state.lock().files.clone();
         // Whoever ends all processes of a group meets the child, or else there is none.
         if !table::insert_unless(&child, || self.is_ending()) {
@@ -308,7 +289,8 @@ impl Process {
             tid
         };
         // From here on the thread takes care of its place, whether it runs or is dropped.
-        let mut unstarted = Some(Thread::new(self.clone(), tid));
+        let worker = self.state.lock().worker_of(tid);
+        let mut unstarted = Some(Thread::new(self.clone(), tid, worker));
         let context = context(tid)?;
         let mut state = self.state.lock();
         if state.ending.is_some() {
@@ -317,7 +299,8 @@ impl Process {
         }
         // Under the lock: whoever wakes the thread, moves it to another level or ends it finds its coroutine, even if it has run on
         // another hart already. If there is no place for it, the thread stays here, and goes when nothing is held.
-        let started = hart::executor().spawn_with(priority(self.level()), || {
+        let level = self.worker(worker).level();
+        let started = hart::executor().spawn_with(priority(level), || {
             let thread = unstarted.take().expect("it is called once");
             thread::run(thread, context, None)
         });
@@ -368,8 +351,7 @@ impl Process {
             state.threads.iter().filter_map(live).collect()
         };
         self.interrupt_harts();
-        let ring = self.ring.lock().clone();
-        if let Some(ring) = ring {
+        for ring in self.workers().filter_map(Worker::ring) {
             ring.cancel_all(self);
         }
         // Dropped coroutines come back with `thread_gone`: no lock is held here. One that another hart polls ends with its poll.
@@ -385,7 +367,7 @@ impl Process {
 
     /// A thread's coroutine is gone.
     pub(crate) fn thread_gone(&self, tid: usize, code: i32) {
-        self.upcalls.forget(tid);
+        self.end_worker(tid);
         if !self.is_ending() {
             // Before another thread may have its number, and without the process's own lock: other harts may have to forget the stack.
             self.with_memory(|space| space.unmap_stack(tid), ());
@@ -422,15 +404,16 @@ impl Process {
                 core::mem::take(&mut state.children),
             )
         };
-        let ring = self.ring.lock().take();
-        if let Some(ring) = &ring {
-            // Whoever began to end the process, on another hart, may not have come to that yet, and finds no ring any more.
+        // Whoever began to end the process, on another hart, may not have come to that yet, and finds no ring any more.
+        let rings = self.workers().map(|worker| worker.ring.lock().take());
+        let rings: heapless::Vec<_, WORKERS> = rings.flatten().collect();
+        for ring in &rings {
             ring.cancel_all(self);
         }
         drop(files);
         drop(self.memory.lock().take());
-        // After the memory, in which it was mapped.
-        drop(ring);
+        // After the memory, in which they were mapped.
+        drop(rings);
         table::remove(self);
         let first = FIRST.get();
         if first.is_some_and(|first| first.pid == self.pid) {

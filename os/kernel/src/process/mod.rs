@@ -10,30 +10,31 @@ mod life;
 mod records;
 mod table;
 mod timers;
+mod worker;
 
 pub(crate) use level::{Global, current_level, follow_levels, priority};
 pub(crate) use life::start_first;
 pub(crate) use records::records;
 pub(crate) use table::{count, find};
+pub(crate) use worker::Worker;
 
 use crate::fault::Countdown;
 use crate::file::File;
 use crate::hart;
 use crate::memory::address_space::AddressSpace;
-use crate::memory::frame::Frame;
 use crate::memory::heap;
 use crate::net::Socket;
-use crate::ring::{Ring, Source};
+use crate::ring::Source;
 use crate::semaphore::Semaphore;
-use crate::upcall::Upcalls;
 use crate::wait::{WaitMode, WaitQueue};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank::CoroutineId;
-use corank_abi::page::ProcessPage;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use spin::Mutex;
+use corank_abi::page::WORKERS;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use spin::{Mutex, Once};
 use table::SpaceId;
 
 /// How many files a process may have open.
@@ -53,16 +54,14 @@ pub(crate) struct Process {
     pub directory: Mutex<String>,
     /// `None` when the process has ended.
     memory: Mutex<Option<AddressSpace>>,
-    /// What the process says of its coroutines; a [`ProcessPage`].
-    page: Frame,
+    /// Worker 0.
+    first: Worker,
+    /// The other workers, from the first time that a thread became one.
+    others: [Once<Box<Worker>>; WORKERS - 1],
     /// The levels that the process may claim.
     granted: AtomicU64,
     /// Its harts are interrupted for what is more urgent; see [`Global`].
     is_strict: AtomicBool,
-    /// The level at which its threads run now.
-    level: AtomicU8,
-    /// The timers of its own coroutines.
-    watch: Mutex<timers::Watch>,
     waits_by_yielding: AtomicBool,
     /// Kernel threads serve its calls, not coroutines alone.
     pub by_thread: AtomicBool,
@@ -79,10 +78,6 @@ pub(crate) struct Process {
     state: Mutex<State>,
     /// The number of the group that it belongs to: what the console ends together.
     pub group: AtomicUsize,
-    /// The process's rings, once it has set them up.
-    pub ring: Mutex<Option<Arc<Ring>>>,
-    /// User-level interrupts.
-    pub upcalls: Upcalls,
     /// Woken when a child has ended.
     pub children: WaitQueue,
     /// Woken when a thread has ended.
@@ -94,6 +89,8 @@ struct State {
     parent: Weak<Process>,
     children: Vec<Arc<Process>>,
     threads: Vec<Slot>,
+    /// Which threads are workers: numbers of threads, by those of workers.
+    workers: [Option<usize>; WORKERS],
     free_tids: Vec<usize>,
     /// How many threads have a coroutine.
     live: usize,
@@ -165,12 +162,6 @@ impl Process {
     /// Calls `use_it` with the process's memory, or returns `gone` if the process has ended.
     pub(crate) fn with_memory<T>(&self, use_it: impl FnOnce(&mut AddressSpace) -> T, gone: T) -> T {
         self.memory.lock().as_mut().map_or(gone, use_it)
-    }
-
-    /// What the process says of its coroutines.
-    pub(crate) fn page(&self) -> &ProcessPage {
-        // SAFETY: the frame was full of zeros, which is a valid `ProcessPage`; all of it is atomic; the process shares it.
-        unsafe { &*(self.page.address() as *const ProcessPage) }
     }
 
     /// Wakes the thread's coroutine, whatever it waits for.

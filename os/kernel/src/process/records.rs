@@ -1,10 +1,11 @@
 //! What `ps` shows of processes.
-use super::{Process, Slot, State, table};
+use super::{Process, Slot, State, Worker, table};
 use crate::clock;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::information::{ENDED, ENDING, NAME_SIZE, ProcessRecord, RUNNING};
-use core::sync::atomic::Ordering;
+use corank_abi::page::ProcessPage;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A record of each process, in the order of their numbers; behind them those that have ended and not been waited for.
 pub(crate) fn records() -> Vec<ProcessRecord> {
@@ -33,25 +34,34 @@ impl Process {
 
     /// What is known of it now. Adds its children that have ended to `children`.
     fn record(&self, children: &mut Vec<Arc<Process>>) -> ProcessRecord {
-        let page = self.page();
+        let all = |word: fn(&ProcessPage) -> &AtomicU64| {
+            let words = self
+                .workers()
+                .map(|worker| word(worker.page()).load(Ordering::Relaxed));
+            words.fold(0, |all, word| all | word)
+        };
+        let sum = |word: fn(&ProcessPage) -> &AtomicUsize| {
+            let words = self
+                .workers()
+                .map(|worker| word(worker.page()).load(Ordering::Relaxed) as u64);
+            words.sum()
+        };
         let mut record = ProcessRecord {
             pid: self.pid as u64,
             group: self.group.load(Ordering::Relaxed) as u64,
             level: self.level().into(),
             granted: self.granted(),
-            ready: page.ready.load(Ordering::Relaxed),
-            running: page.running.load(Ordering::Relaxed),
-            arriving: page.arriving.load(Ordering::Relaxed),
-            executors: page.executors.load(Ordering::Relaxed) as u64,
+            ready: all(|page| &page.ready),
+            running: all(|page| &page.running),
+            arriving: all(|page| &page.arriving),
+            executors: sum(|page| &page.executors),
             time: clock::in_microseconds(self.time.load(Ordering::Relaxed)),
-            coroutines: page.coroutines.load(Ordering::Relaxed) as u64,
-            stacks: page.stacks.load(Ordering::Relaxed) as u64,
+            coroutines: sum(|page| &page.coroutines),
+            stacks: sum(|page| &page.stacks),
             pages: self.with_memory(|space| space.pages() as u64, 0),
-            calls: self
-                .ring
-                .lock()
-                .as_ref()
-                .map_or(0, |ring| ring.under_way() as u64),
+            calls: (self.workers().filter_map(Worker::ring))
+                .map(|ring| ring.under_way() as u64)
+                .sum(),
             ..ProcessRecord::default()
         };
         for (place, byte) in record.name[..NAME_SIZE]

@@ -1,4 +1,4 @@
-//! The timers of a process's own coroutines, while the process does not run (rule T9).
+//! The timers of a process's own coroutines, while the worker that has them does not run (rule T9).
 //!
 //! ```text
 //!   a thread comes to rest ──▶ look at the page ──▶ due: an arrival at each such level, as if a call had ended there
@@ -11,17 +11,17 @@
 //! A program may write anything there, at any time and from another hart. The words are compared and no more. Between two times that a
 //! thread of the process comes to rest each level counts once, so there are at most 64 alarms; and what counts is what the process might
 //! as well claim in its bitmap (rules U2 and U3).
-use super::{Process, table};
+use super::{Process, Worker, table};
 use crate::clock::{self, Alarm};
 use crate::upcall;
 use corank::{Deadlines, Levels};
-use corank_abi::page;
+use corank_abi::page::{self, WORKERS};
 use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::sync::atomic::Ordering;
 use core::task::{RawWaker, RawWakerVTable, Waker};
 
-/// What the kernel remembers of a process's timers.
+/// What the kernel remembers of a worker's timers.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     alarm: Alarm,
@@ -29,24 +29,24 @@ pub(super) struct Watch {
     counted: u64,
 }
 
-impl Process {
-    /// A thread of the process comes to rest: from now on the kernel counts its timers.
+impl Worker {
+    /// A thread of the worker comes to rest: from now on the kernel counts its timers.
     #[inline]
-    pub(crate) fn watch_timers(&self) {
+    pub(crate) fn watch_timers(&self, process: &Process) {
         if self.page().deadlines.levels.load(Ordering::Relaxed) != 0 {
-            self.look_at_timers(true);
+            self.look_at_timers(process, true);
         }
     }
 
-    /// A thread of the process gives way: the process counts by what it says of its coroutines and their timers.
+    /// A thread of the worker gives way: the worker counts by what it says of its coroutines and their timers.
     #[inline]
-    pub(crate) fn come_to_rest(&self) {
-        self.watch_timers();
-        self.follow_level();
+    pub(crate) fn come_to_rest(&self, process: &Process) {
+        self.watch_timers(process);
+        self.follow_level(process);
     }
 
     #[cold]
-    fn look_at_timers(&self, comes_to_rest: bool) {
+    fn look_at_timers(&self, process: &Process, comes_to_rest: bool) {
         // Looked at under the lock, so that of two harts the one that comes second sets the alarm by what it sees then.
         let mut watch = self.watch.lock();
         if comes_to_rest {
@@ -58,12 +58,12 @@ impl Process {
         let due = found.levels.bits();
         watch.counted |= due;
         let next = found.next.map_or(u64::MAX, clock::at_nanoseconds);
-        watch.alarm.set(next, || waker(self.pid));
+        watch.alarm.set(next, || waker(process.pid, self.number));
         drop(watch);
         if due != 0 {
             self.page().arriving.fetch_or(due, Ordering::AcqRel);
-            self.follow_level();
-            upcall::notify(self);
+            self.follow_level(process);
+            upcall::notify(process, self);
         }
     }
 
@@ -80,16 +80,19 @@ impl Process {
     }
 }
 
-/// Looks at the timers of the process with this number: its data. By the time it is called, another process may have the number.
-fn waker(pid: usize) -> Waker {
+/// Looks at the timers of this worker of the process with this number: both are its data. By the time it is called, another process may
+/// have the number.
+fn waker(pid: usize, worker: usize) -> Waker {
     const TABLE: RawWakerVTable =
-        RawWakerVTable::new(|pid| RawWaker::new(pid, &TABLE), due, due, |_| ());
+        RawWakerVTable::new(|data| RawWaker::new(data, &TABLE), due, due, |_| ());
     // SAFETY: the data is no pointer to anything; the functions may be called on every hart.
-    unsafe { Waker::new(ptr::without_provenance(pid), &TABLE) }
+    unsafe { Waker::new(ptr::without_provenance(pid * WORKERS + worker), &TABLE) }
 }
 
-fn due(pid: *const ()) {
-    if let Some(process) = table::find(pid.addr()) {
-        process.look_at_timers(false);
+fn due(data: *const ()) {
+    if let Some(process) = table::find(data.addr() / WORKERS)
+        && let Some(worker) = process.find_worker(data.addr() % WORKERS)
+    {
+        worker.look_at_timers(&process, false);
     }
 }

@@ -1,9 +1,16 @@
 //! The memory of the rings, which the process writes to as well.
 use crate::memory::{OutOfMemory, PAGE_SIZE, heap, page_up};
 use alloc::alloc::{alloc_zeroed, dealloc};
+use corank_abi::page::ring_base;
 use corank_abi::ring::{Completion, RingHeader, SUBMISSIONS, Submission};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering;
+
+// The rings of one worker end where the next one's begin.
+const _: () = assert!(
+    SUBMISSIONS + super::MAX_ENTRIES * (size_of::<Submission>() + size_of::<Completion>())
+        <= ring_base(1) - ring_base(0)
+);
 
 /// Whole pages of the kernel's heap that are mapped in a process as well.
 #[derive(Debug)]

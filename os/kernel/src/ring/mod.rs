@@ -43,9 +43,11 @@ const MAX_PENDING: usize = 1 << 16;
 /// The least urgent level.
 const LAST_LEVEL: u8 = 63;
 
-/// A process's rings.
+/// A worker's rings.
 #[derive(Debug)]
 pub(crate) struct Ring {
+    /// The worker's number.
+    worker: usize,
     memory: Memory,
     state: Mutex<State>,
     /// Woken when as many completions are there as someone waits for.
@@ -66,12 +68,13 @@ struct State {
 }
 
 impl Ring {
-    /// Rings with this many entries each; a power of two up to [`MAX_ENTRIES`].
+    /// Rings for this worker, with so many entries each; a power of two up to [`MAX_ENTRIES`].
     ///
     /// # Errors
     /// When there is no memory for them.
-    pub(crate) fn new(entries: usize) -> Result<Arc<Ring>, OutOfMemory> {
+    pub(crate) fn new(worker: usize, entries: usize) -> Result<Arc<Ring>, OutOfMemory> {
         Ok(Arc::new(Ring {
+            worker,
             memory: Memory::new(entries as u32)?,
             state: Mutex::new(State {
                 wanted: u32::MAX,
@@ -106,7 +109,7 @@ impl Ring {
         while let Some(submission) = self.next(end) {
             self.serve(process, submission, end)?;
         }
-        process.come_to_rest();
+        thread.come_to_rest();
         // What was just served may have woken other calls of this process. Let them go first: so their completions come with
         // the same kernel entry. And what was written to a connection is sent before this process goes on computing at the same level.
         if !self.state.lock().calls.all_parked() || net::has_something_to_send() {
@@ -116,14 +119,14 @@ impl Ring {
             .unwrap_or(u32::MAX)
             .min(self.memory.entries);
         let ready = self.state.lock().ready(&self.memory);
-        if ready >= wanted || process.upcalls.take(thread.tid) {
+        if ready >= wanted || thread.worker().upcalls.take(thread.tid) {
             return Ok(ready as isize);
         }
         let deadline = self.memory.header().deadline.load(Ordering::Relaxed);
         let mut completions = pin!(until(&self.completed, WaitMode::Block, |turn| {
             let mut state = self.state.lock();
             let ready = state.ready(&self.memory);
-            if ready >= wanted || process.upcalls.take(thread.tid) {
+            if ready >= wanted || thread.worker().upcalls.take(thread.tid) {
                 return Poll::Ready(ready);
             }
             state.wanted = state.wanted.min(wanted);
@@ -179,7 +182,7 @@ impl Ring {
         };
         if let Some(coroutine) = coroutine {
             // Whoever cancels waits for it, so it must not wait for anyone less urgent.
-            coroutine.reprioritize(priority(process.level()));
+            coroutine.reprioritize(priority(process.worker(self.worker).level()));
             coroutine.wake();
         }
         until(&cancel.queue, WaitMode::Block, |turn| {

@@ -241,14 +241,15 @@ impl Ring {
             state.wanted = u32::MAX;
         }
         drop(state);
-        process.note_arrival(served.level.min(LAST_LEVEL));
+        let worker = process.worker(self.worker);
+        worker.note_arrival(served.level.min(LAST_LEVEL));
         if FOLLOW {
-            process.follow_level();
+            worker.follow_level(process);
         }
         if enough {
             self.completed.wake_all();
         } else {
-            upcall::notify(process);
+            upcall::notify(process, worker);
         }
     }
 

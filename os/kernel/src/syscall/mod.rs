@@ -52,7 +52,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
             // Whoever gives way has changed its bitmap since the kernel looked last: it must not come back at an old level.
-            process.come_to_rest();
+            thread.come_to_rest();
             corank::yield_now().await;
             0
         }
@@ -60,23 +60,20 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         THREAD_CREATE => thread::create(process, first, second),
         FORK => process::fork(process, context),
         EXEC => apart(process::exec(thread, first, second)).await?,
-        RING_SETUP => thread::ring_setup(process, first),
-        RING_ENTER => {
-            let ring = process.ring.lock().clone();
-            match ring {
-                Some(ring) => ring.enter(thread, first).await?,
-                None => FAILED,
-            }
-        }
-        RING_CANCEL => {
-            let ring = process.ring.lock().clone();
-            match ring {
-                Some(ring) => apart(ring.cancel(process, first as u64)).await,
-                None => FAILED,
-            }
-        }
+        WORKER => thread
+            .become_worker()
+            .map_or(FAILED, |worker| worker.number as isize),
+        RING_SETUP => thread::ring_setup(thread, first),
+        RING_ENTER => match thread.worker().ring() {
+            Some(ring) => ring.enter(thread, first).await?,
+            None => FAILED,
+        },
+        RING_CANCEL => match thread.worker().ring() {
+            Some(ring) => apart(ring.cancel(process, first as u64)).await,
+            None => FAILED,
+        },
         RING_REPRIORITIZE => {
-            let ring = process.ring.lock().clone();
+            let ring = thread.worker().ring();
             ring.map_or(FAILED, |ring| {
                 ring.reprioritize(process, first as u64, second)
             })
@@ -84,8 +81,10 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         UPCALL_SETUP if upcall::set_up(thread, first, second) => 0,
         UPCALL_SETUP => FAILED,
         UPCALL_RETURN => return Err(End::Handler(first)),
-        UPCALL_RAISE if upcall::raise(process) => 0,
-        UPCALL_RAISE => FAILED,
+        UPCALL_RAISE => match process.find_worker(first) {
+            Some(worker) if upcall::raise(process, worker) => 0,
+            _ => FAILED,
+        },
         WAIT_MODE => thread::wait_mode(process, first),
         HARTS_LIMIT if first > 0 && process.granted() == u64::MAX => {
             let before = hart::set_limit(first);

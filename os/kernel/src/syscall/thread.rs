@@ -1,11 +1,10 @@
 //! Threads, and how they wait.
-use crate::memory::address_space::USER_DATA;
 use crate::process::{Process, Waited};
-use crate::ring::{MAX_ENTRIES, Ring};
+use crate::ring::MAX_ENTRIES;
+use crate::thread::Thread;
 use crate::wait::{WaitMode, until};
 use alloc::sync::Arc;
 use corank_abi::call::{BY_COROUTINE, BY_THREAD, FAILED, WAIT_BLOCK, WAIT_YIELD};
-use corank_abi::page::{PAGE_SIZE, RING_BASE};
 use core::sync::atomic::Ordering;
 use core::task::Poll;
 
@@ -64,33 +63,12 @@ pub(super) fn service_model(process: &Process, model: usize) -> isize {
 }
 
 #[inline(never)]
-pub(super) fn ring_setup(process: &Process, entries: usize) -> isize {
+pub(super) fn ring_setup(thread: &Thread, entries: usize) -> isize {
     if !entries.is_power_of_two() || entries > MAX_ENTRIES {
         return FAILED;
     }
-    let mut place = process.ring.lock();
-    if place.is_some() {
-        return FAILED;
-    }
-    let Ok(ring) = Ring::new(entries) else {
-        return FAILED;
-    };
-    let mapped = process.with_memory(
-        |space| {
-            for (number, frame) in ring.frames().enumerate() {
-                let page = RING_BASE + number * PAGE_SIZE;
-                if space.map_borrowed(page, frame, USER_DATA).is_err() {
-                    space.unmap(RING_BASE..page);
-                    return false;
-                }
-            }
-            true
-        },
-        false,
-    );
-    if !mapped {
-        return FAILED;
-    }
-    *place = Some(ring);
-    RING_BASE as isize
+    thread
+        .become_worker()
+        .and_then(|worker| thread.process.set_up_ring(worker.number, entries))
+        .map_or(FAILED, |address| address as isize)
 }

@@ -4,8 +4,7 @@
 //! [`crate::runtime`]) polls the other coroutines first and then enters once for all that they have asked. A completion bears
 //! the key of its call, finds the waker under it, and the coroutine goes on.
 //!
-//! These functions work in coroutines of one thread of each process, the one that made the first of these calls: the kernel gives a
-//! process one pair of rings.
+//! Each thread that makes such calls has rings of its own, up to [`WORKERS`](crate::page::WORKERS) threads of a process at a time.
 //!
 //! # Buffers
 //! A call owns the buffer that it works on, and gives it back with the result. It can't borrow one: a future may be leaked, and then no

@@ -1,9 +1,10 @@
 //! What is known of a call that is under way, and where that lies.
 //!
-//! Each process has a pool of nodes that never move and never go: a call takes one when it is submitted and gives it back when it is
+//! Each thread's rings have a pool of nodes that never move: a call takes one when it is submitted and gives it back when it is
 //! over. The node's address is the key by which the kernel knows the call, so that a completion finds its call in one step.
 use alloc::boxed::Box;
-use core::cell::Cell;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
 use core::pin::Pin;
 
 use corank::{Follower, Priority};
@@ -52,7 +53,7 @@ impl Node {
     /// # Safety
     /// It is that of a node.
     pub(super) unsafe fn at(address: usize) -> &'static Self {
-        // SAFETY: nodes stay for ever, and the pool has exposed their addresses.
+        // SAFETY: nodes stay while a call has them, and the pool has exposed their addresses.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
@@ -101,22 +102,22 @@ fn level_changed(follower: &Follower, level: Priority) {
 #[derive(Debug)]
 pub(super) struct Pool {
     free: Cell<Option<&'static Node>>,
-    /// Nodes that there are, free or not.
-    made: Cell<usize>,
+    /// All nodes, free or not.
+    chunks: RefCell<Vec<*mut [Node]>>,
 }
 
 impl Pool {
     pub(super) const fn new() -> Self {
         Self {
             free: Cell::new(None),
-            made: Cell::new(0),
+            chunks: RefCell::new(Vec::new()),
         }
     }
 
     /// How many nodes calls have.
     pub(super) fn taken(&self) -> usize {
         let free = core::iter::successors(self.free.get(), |node| node.next.get());
-        self.made.get() - free.count()
+        self.chunks.borrow().len() * CHUNK - free.count()
     }
 
     /// A node for a call under its own address as key.
@@ -140,13 +141,27 @@ impl Pool {
     #[cold]
     fn grow(&self) -> &'static Node {
         let chunk: Box<[Node]> = (0..CHUNK).map(|_| Node::new()).collect();
-        let chunk: &'static [Node] = Box::leak(chunk);
+        let chunk = Box::into_raw(chunk);
+        self.chunks.borrow_mut().push(chunk);
+        // SAFETY: it stays until the pool goes.
+        let chunk: &'static [Node] = unsafe { &*chunk };
         // `Node::at` makes references of addresses again.
         let _ = chunk.as_ptr().expose_provenance();
         for pair in chunk.windows(2) {
             pair[0].next.set(Some(&pair[1]));
         }
-        self.made.set(self.made.get() + CHUNK);
         &chunk[0]
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // A call whose future was leaked keeps its node, and all keep theirs then.
+        if self.taken() == 0 {
+            for chunk in self.chunks.get_mut().drain(..) {
+                // SAFETY: made by `grow`; no call has a node.
+                drop(unsafe { Box::from_raw(chunk) });
+            }
+        }
     }
 }

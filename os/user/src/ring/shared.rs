@@ -43,7 +43,7 @@ const fn is_named(key: u64) -> bool {
     key & 1 != 0
 }
 
-/// This process's rings, as the thread that set them up sees them. They exist until the process ends.
+/// A thread's rings. They exist until it ends.
 #[derive(Debug)]
 pub(crate) struct Ring {
     header: &'static RingHeader,
@@ -66,17 +66,17 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// The calling thread's rings. An executor sets them up when it starts on the process's first such thread.
+    /// The calling thread's rings. An executor sets them up when it starts.
     ///
     /// # Panics
-    /// If another thread of the process has the rings, or the kernel has no memory for them.
+    /// If too many other threads of the process have some, or the kernel has no memory for them.
     #[inline]
     pub(crate) fn here() -> &'static Self {
         if let Some(ring) = local::block().ring.get() {
             return ring;
         }
         Self::try_here().expect(
-            "asynchronous calls, and executors that wait, belong to the first thread of the process that ran one; and the kernel needs memory for its rings",
+            "asynchronous calls, and executors that wait, need rings: eight threads of a process at most have some at a time, and the kernel needs memory for them",
         )
     }
 
@@ -90,14 +90,15 @@ impl Ring {
     }
 
     fn set_up() -> Result<&'static Self, Error> {
+        local::block().become_worker();
         let address = number_call(RING_SETUP, [ENTRIES as usize, 0, 0])?;
         let header: *const RingHeader = core::ptr::with_exposed_provenance(address);
         let submissions: *mut Submission =
             core::ptr::with_exposed_provenance_mut(address + SUBMISSIONS);
         let completions = address + SUBMISSIONS + ENTRIES as usize * size_of::<Submission>();
-        // SAFETY: the kernel has mapped the rings there, for as long as the process lives; all fields are atomic or never change.
+        // SAFETY: the kernel has mapped the rings there, for as long as the thread lives; all fields are atomic or never change.
         let header = unsafe { &*header };
-        Ok(Box::leak(Box::new(Self {
+        let ring = Box::into_raw(Box::new(Self {
             header,
             epoch: EPOCHS.fetch_add(1, Ordering::Relaxed),
             submissions,
@@ -109,7 +110,20 @@ impl Ring {
             backlog: Backlog::default(),
             nodes: Pool::new(),
             named: RefCell::new(BTreeMap::new()),
-        })))
+        }));
+        // `leave` makes a box of its address again.
+        let _ = ring.expose_provenance();
+        // SAFETY: it stays until then, the last that the thread does.
+        Ok(unsafe { &*ring })
+    }
+
+    /// The calling thread ends, and its rings go. No executor runs there any more.
+    pub(crate) fn leave() {
+        if let Some(ring) = local::block().ring.take() {
+            let ring = core::ptr::with_exposed_provenance_mut(core::ptr::from_ref(ring).addr());
+            // SAFETY: `set_up` has made it, and nobody else has it: not another thread, and no executor here.
+            drop(unsafe { Box::<Self>::from_raw(ring) });
+        }
     }
 
     /// Whether anything is left for the kernel to do, or for us to hear of.
@@ -272,7 +286,7 @@ impl Ring {
 
     /// Submits a call whose result nobody wants.
     pub(super) fn submit_silent(&self, request: Request) {
-        let level = crate::page::process().running.load(Ordering::Relaxed);
+        let level = crate::page::here().running.load(Ordering::Relaxed);
         let level = Priority::new(level.trailing_zeros() as u8).unwrap_or_default();
         self.push_or_keep(Entry::silent(request, level));
     }

@@ -24,7 +24,7 @@ tests![
 ];
 
 /// What must be the same before and after: coroutines, stacks, heap and free frames of the kernel.
-fn footprint() -> [u64; 4] {
+pub(crate) fn footprint() -> [u64; 4] {
     let SystemStatus {
         coroutines,
         stacks,

@@ -42,6 +42,7 @@ mod threads;
 mod timers;
 mod upcalls;
 mod urgency;
+mod workers;
 
 use core::time::Duration;
 
@@ -71,6 +72,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("parked", parked::TESTS),
     ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
+    ("workers", workers::TESTS),
     ("urgency", urgency::TESTS),
     ("timers", timers::TESTS),
     ("harts", harts::TESTS),

@@ -6,6 +6,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use corank_abi::call::*;
+use corank_abi::page::WORKERS;
 use corank_abi::upcall::{Block, Frame, STACK_COUNT, STACK_SIZE, STACKS, stack_top};
 use corank_user::io::OwnedFd;
 use corank_user::process::Pid;
@@ -21,7 +22,7 @@ tests![
     only_while_the_flag_is_open,
     masked_interrupts_are_deferred,
     without_a_stack_interrupts_are_deferred,
-    one_thread_takes_them,
+    each_takes_its_own,
     another_hart_is_interrupted,
     another_thread_waits_while_an_interrupt_is_due,
     the_taker_ends,
@@ -97,7 +98,7 @@ fn set_up() {
     BLOCK.masked.store(0, Ordering::Relaxed);
     BLOCK
         .stack
-        .store(stack_top(0).expect("the first"), Ordering::Relaxed);
+        .store(stack_top(0, 0).expect("the first"), Ordering::Relaxed);
     page::process().flag.open();
     assert_eq!(
         register(handler(), (&raw const BLOCK).expose_provenance()),
@@ -173,11 +174,15 @@ fn without_a_stack_interrupts_are_deferred() {
     assert_eq!(count(), 0);
 }
 
-fn one_thread_takes_them() {
+/// Each worker takes its own, whoever raises them.
+fn each_takes_its_own() {
     set_up();
     let other = thread::spawn(|| {
-        assert_eq!(register(handler(), UNMAPPED), FAILED);
-        assert_eq!(register(0, 0), FAILED);
+        // This is another worker, and not the one that is interrupted.
+        assert_eq!(call(UPCALL_RAISE, [1, 0, 0]), FAILED);
+        assert_eq!(register(handler(), UNMAPPED), 0);
+        assert_eq!(register(0, 0), 0);
+        assert_eq!(call(UPCALL_RAISE, [1, 0, 0]), FAILED);
         call(UPCALL_RAISE, [0; 3])
     })
     .expect("a thread");
@@ -299,7 +304,7 @@ fn bad_blocks() {
     }
     // Half of it at the end of a page behind which there is nothing.
     expect_end(BAD_ADDRESS, || {
-        let end = STACKS + STACK_COUNT * STACK_SIZE;
+        let end = STACKS + WORKERS * STACK_COUNT * STACK_SIZE;
         assert_eq!(register(handler(), end - offset_of!(Block, stack)), 0);
         raise();
     });
@@ -340,15 +345,17 @@ fn the_stacks_have_guards() {
         unsafe { asm!("sb zero, ({})", in(reg) address, options(nostack)) }
     };
     for number in 0..STACK_COUNT {
-        let top = stack_top(number).expect("there are so many");
+        let top = stack_top(0, number).expect("there are so many");
         expect_end(0, || {
             touch(top - 1);
             touch(top - STACK_SIZE + page::PAGE_SIZE);
         });
         expect_end(BAD_ADDRESS, || touch(top - STACK_SIZE));
     }
-    expect_end(BAD_ADDRESS, || touch(STACKS + STACK_COUNT * STACK_SIZE));
-    assert_eq!(stack_top(STACK_COUNT), None);
+    expect_end(BAD_ADDRESS, || {
+        touch(STACKS + WORKERS * STACK_COUNT * STACK_SIZE)
+    });
+    assert_eq!(stack_top(0, STACK_COUNT), None);
 }
 
 /// A program may make frames as it likes: it gets the registers that it says, and no rights.
