@@ -10,8 +10,8 @@ namespace corank {
 
 namespace detail {
 
-// So many rows a strand asks for before it gives way. Scattered rows lie in pages of their own: requests that follow each other closely wait for the pages' addresses together, while those of single
-// rows, with the work on a row in between, wait one by one. More than four gain nothing.
+// So many rows a strand asks for before it gives way. Scattered rows lie in pages of their own: requests that follow each other closely can wait for the pages' addresses together, while those of single
+// rows, with the work on a row in between, may wait one by one (with huge pages one row at a time is faster, and four are as fast). More than four gain nothing.
 inline constexpr size_t rows_at_once = 4;
 // As `interleave_options::at_once`, for rows of so many bytes.
 constexpr size_t addresses_of_rows(size_t bytes) { return rows_at_once * addresses_of(bytes); }

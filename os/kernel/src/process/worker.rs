@@ -202,6 +202,7 @@ impl Process {
             worker.upcalls.forget(0);
         }
         self.state.lock().workers = [None; WORKERS];
+        self.first.move_threads(self);
     }
 
     /// Maps a worker's new rings, and keeps them. Returns where they are; `None` if it has some or there is no memory.
