@@ -3,6 +3,22 @@
 //! The executor's bitmap lies in its worker's page, so the kernel sees how urgent that thread is (seed 003, section 2.3.2). Each thread of a
 //! process may run one, up to [`WORKERS`](page::WORKERS) at a time, on as many harts: each schedules its own coroutines, and the kernel all of them.
 //!
+//! # Several executors
+//! Each thread that runs one is a *worker*, with what the kernel and an executor tell each other for itself. Coroutines stay on their worker; they reach those of
+//! others through what is `Sync`, and a wake from there ends the worker's wait or interrupts its computation:
+//! ```no_run
+//! # use corank_user::{block_on, ring, thread};
+//! # use core::time::Duration;
+//! # fn example() {
+//! let workers = [1, 2].map(|milliseconds| {
+//!     thread::spawn(move || block_on(ring::sleep(Duration::from_millis(milliseconds)))).expect("a thread")
+//! });
+//! for worker in workers {
+//!     worker.join().expect("it ends").expect("it slept");
+//! }
+//! # }
+//! ```
+//!
 //! # When the executor enters the kernel
 //! As rarely as it can without making an urgent call wait for less urgent coroutines:
 //! - before it would poll a coroutine that is less urgent than one whose call is still in the submission ring,
