@@ -24,6 +24,7 @@ mod remote;
 mod semaphore;
 mod shared;
 mod shared_follower;
+mod shared_oracle;
 mod stats;
 mod time;
 mod traces;
