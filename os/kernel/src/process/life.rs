@@ -218,14 +218,16 @@ impl Process {
         )?;
         child.map_pages(&mut space)?;
         *child.memory.lock() = Some(space);
+        // Wakers in the copied memory name workers that have ended: their pages are there as well.
+        for other in self.workers().skip(1) {
+            child.equip(other.number)?;
+        }
         // Only the main thread forks, alone: the child's is the same worker.
-        if let Some(number) = self.state.lock().is_worker(0) {
+        let number = self.state.lock().as_worker(0);
+        if let Some(number) = number {
             child.state.lock().workers[number] = Some(0);
         }
-        let number = child.state.lock().worker_of(0);
-        if number > 0 {
-            child.equip(number)?;
-        }
+        let number = number.unwrap_or(0);
         child.worker(number).copy_from(self.worker(number));
         child.set_wait_mode(self.wait_mode());
         child.set_global(self.global());

@@ -138,7 +138,7 @@ impl Process {
     pub(crate) fn make_worker(&self, tid: usize) -> Option<usize> {
         let number = {
             let mut state = self.state.lock();
-            if let Some(number) = state.is_worker(tid) {
+            if let Some(number) = state.as_worker(tid) {
                 return Some(number);
             }
             let number = state.workers.iter().position(Option::is_none)?;
@@ -175,7 +175,7 @@ impl Process {
 
     /// The thread has ended: another one may be the worker that it was.
     pub(super) fn end_worker(&self, tid: usize) {
-        let Some(number) = self.state.lock().is_worker(tid) else {
+        let Some(number) = self.state.lock().as_worker(tid) else {
             return;
         };
         let worker = self.worker(number);
@@ -235,13 +235,13 @@ impl Process {
 }
 
 impl State {
-    /// Which worker a thread is.
-    pub(super) fn is_worker(&self, tid: usize) -> Option<usize> {
+    /// The number of the worker that a thread is, if it is one.
+    pub(super) fn as_worker(&self, tid: usize) -> Option<usize> {
         self.workers.iter().position(|worker| *worker == Some(tid))
     }
 
     /// The worker at whose level a thread runs.
     pub(super) fn worker_of(&self, tid: usize) -> usize {
-        self.is_worker(tid).unwrap_or(0)
+        self.as_worker(tid).unwrap_or(0)
     }
 }
