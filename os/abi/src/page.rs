@@ -31,16 +31,6 @@ pub const fn worker_page(worker: usize) -> usize {
     }
 }
 
-/// The worker whose page lies there.
-#[must_use]
-pub const fn worker_of_page(page: usize) -> usize {
-    if page == PROCESS_PAGE {
-        0
-    } else {
-        (page - SYSTEM_PAGE) / PAGE_SIZE
-    }
-}
-
 /// Where the rings of a worker lie.
 #[must_use]
 pub const fn ring_base(worker: usize) -> usize {

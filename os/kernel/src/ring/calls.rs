@@ -1,4 +1,4 @@
-//! The calls of a process that are under way, found by their key when the process cancels or re-prioritises them.
+//! The calls of a worker that are under way, found by their key when the process cancels or re-prioritises them.
 //!
 //! ```text
 //!                begin                       finish, nothing linked behind
@@ -80,7 +80,7 @@ struct Call {
     cancel: Option<Arc<Cancel>>,
 }
 
-/// The table of one process, as large as it can get, fits into the reserve with its buckets.
+/// The table of one worker, as large as it can get, fits into the reserve with its buckets.
 const _: () =
     assert!(super::MAX_PENDING * (size_of::<Option<Call>>() + size_of::<u32>()) < heap::RESERVE);
 

@@ -37,7 +37,7 @@ use spin::Mutex;
 pub(crate) const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
 const MAX_ENTRIES_U32: u32 = 4096;
 
-/// How many calls may be under way and completions be kept for one process. Further submissions stay in their ring.
+/// How many calls may be under way and completions be kept for one worker. Further submissions stay in their ring.
 const MAX_PENDING: usize = 1 << 16;
 
 /// The least urgent level.
