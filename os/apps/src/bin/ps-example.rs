@@ -26,7 +26,7 @@ use corank_user::corank::time::sleep;
 use corank_user::interrupt::preemptible;
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::runtime::{self, Global};
-use corank_user::{Priority, eprintln, page, process, ring, spawn};
+use corank_user::{Priority, eprintln, information, page, process, ring, spawn, time};
 
 corank_user::main!(main);
 
@@ -60,6 +60,10 @@ async fn show_all() -> i32 {
         interrupted.await;
         begin.set();
         arrives.writer.write(&[1]).expect("room for a byte");
+        // Another hart may be on its way to the kernel's end of that.
+        while level_of_this_process() != 3 {
+            time::sleep(Duration::from_millis(1));
+        }
         ps()
     })
     .expect("memory");
@@ -71,6 +75,15 @@ async fn show_all() -> i32 {
     let code = shown.await.expect("it ends by itself");
     drop(never.writer);
     code
+}
+
+/// The level that the kernel runs this process at.
+fn level_of_this_process() -> u64 {
+    let processes = information::processes().expect("a list");
+    let this = processes
+        .iter()
+        .find(|process| process.pid == process::id() as u64);
+    this.expect("it lives").level
 }
 
 /// Waits until the waker has been woken: the coroutine's next poll.
