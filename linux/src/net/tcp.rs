@@ -151,7 +151,8 @@ impl TcpStream {
     ) -> Poll<io::Result<usize>> {
         let size = room.len();
         self.0.poll_read_stream(cx, size, |stream| {
-            Ok(rustix::io::read(stream, &mut *room)?.0.len())
+            let flags = rustix::net::RecvFlags::empty();
+            Ok(rustix::net::recv(stream, &mut *room, flags)?.0.0.len())
         })
     }
 

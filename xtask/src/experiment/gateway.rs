@@ -48,7 +48,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
             })?;
         }
     }
-    let resumed = parts.end()?;
+    let resumed = listener.end(parts);
     Ok(settings(
         quick,
         &["cpp/edge/gateway/bench".to_string()],

@@ -103,15 +103,27 @@ impl Parts {
             .with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// All have ended. Returns the names of those that were known.
+    /// All have ended. Returns the names of those that were known, and what is kept.
+    pub(super) fn end(self) -> (Vec<String>, Kept) {
+        (self.resumed, Kept(self.files))
+    }
+}
+
+/// The files of all parts of a run that has ended: kept until its results are found to be whole.
+#[derive(Debug, Default)]
+#[must_use]
+pub(super) struct Kept(Vec<PathBuf>);
+
+impl Kept {
+    /// The results are whole.
     ///
     /// # Errors
-    /// When what was kept can't be removed.
-    pub(super) fn end(self) -> Result<Vec<String>> {
-        for file in &self.files {
+    /// When a file can't be removed.
+    pub(super) fn remove(self) -> Result<()> {
+        for file in &self.0 {
             fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))?;
         }
-        Ok(self.resumed)
+        Ok(())
     }
 }
 
@@ -122,9 +134,9 @@ mod tests {
     #[test]
     fn a_part_that_has_ended_is_not_run_again_until_all_have() {
         let folder = format!("parts-of-a-test-{}", std::process::id());
-        let kept = repository::path("target").join(&folder);
-        let mark = kept.join("runs");
-        fs::create_dir_all(&kept).unwrap();
+        let below = repository::path("target").join(&folder);
+        let mark = below.join("runs");
+        fs::create_dir_all(&below).unwrap();
         let mut command = Command::new("/bin/sh");
         let script = format!("echo ran >> {}; echo $0", mark.display());
         command.args(["-c", &script]);
@@ -146,13 +158,18 @@ mod tests {
         part(&mut parts, "one");
         part(&mut parts, "two");
         assert_eq!(runs(), 2);
-        assert_eq!(parts.end().unwrap(), ["one"]);
+        let (resumed, kept) = parts.end();
+        assert_eq!(resumed, ["one"]);
+        // Until the results are found to be whole.
+        part(&mut Parts::new(&folder), "two");
+        assert_eq!(runs(), 2);
+        kept.remove().unwrap();
         // Nothing is kept of one that ended.
         let mut parts = Parts::new(&folder);
         part(&mut parts, "one");
         assert_eq!(runs(), 3);
-        parts.end().unwrap();
-        fs::remove_dir_all(&kept).unwrap();
+        parts.end().1.remove().unwrap();
+        fs::remove_dir_all(&below).unwrap();
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The program alternates the models and prints one line per run: see [`corank_report::row::Sample`]. Other lines explain. A
 //! wrong result ends the program with a code other than 0, and then nothing is kept.
 
-use super::parts::Parts;
+use super::parts::{Kept, Parts};
 use super::plan::{self, Part};
 use super::{Name, edge, gateway, host, mcu, tcp};
 use crate::os::boot::{Boot, Input};
@@ -54,13 +54,15 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
         "the experiment `{}` ended without a single row",
         name.text()
     );
-    Ok(Document {
+    let document = Document {
         experiment: name.text(),
         commit: repository::commit(),
         host: host::describe(),
         settings,
         rows: row::gather(&name.text(), &listener.samples)?,
-    })
+    };
+    listener.kept.remove()?;
+    Ok(document)
 }
 
 /// Boots the OS with the experiment's program, once for each part of the plan.
@@ -89,7 +91,7 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
         &[
             ("smp", json!(harts)),
             ("memory", json!(MEMORY)),
-            ("parts-of-a-run-that-was-cut-off", json!(kept.end()?)),
+            ("parts-of-a-run-that-was-cut-off", json!(listener.end(kept))),
         ],
     ))
 }
@@ -166,7 +168,7 @@ fn on_host_in_parts(
         listener.progress.say(part);
         parts.run(part, &with(&arguments), &[], |line| listener.hear(line))?;
     }
-    let resumed = json!(parts.end()?);
+    let resumed = json!(listener.end(parts));
     let resumed = ("parts-of-a-run-that-was-cut-off", resumed);
     Ok(settings(quick, &[program], &[resumed]))
 }
@@ -216,6 +218,8 @@ pub(super) struct Listener {
     error: Option<anyhow::Error>,
     /// The last lines that were not samples: they explain a failure.
     said: Vec<String>,
+    /// What is kept of parts that have ended.
+    kept: Kept,
 }
 
 impl Listener {
@@ -226,7 +230,15 @@ impl Listener {
             samples: Vec::new(),
             error: None,
             said: Vec::new(),
+            kept: Kept::default(),
         }
+    }
+
+    /// All parts have ended, and what they printed has been heard. Returns the names of those that were known from a run that was cut off.
+    pub(super) fn end(&mut self, parts: Parts) -> Vec<String> {
+        let (resumed, kept) = parts.end();
+        self.kept = kept;
+        resumed
     }
 
     pub(super) fn hear(&mut self, line: &str) {

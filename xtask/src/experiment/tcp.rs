@@ -102,7 +102,10 @@ pub(super) fn measure(
     let others = [
         ("smp", json!(harts)),
         ("network", json!(machine.network.name())),
-        ("parts-of-a-run-that-was-cut-off", json!(parts.end()?)),
+        (
+            "parts-of-a-run-that-was-cut-off",
+            json!(listener.end(parts)),
+        ),
     ];
     Ok(settings(quick, &server(models), &others))
 }

@@ -35,6 +35,7 @@ tests![
     more_than_there_may_be,
     calls_end_with_their_thread,
     a_worker_forks,
+    a_child_wakes_who_has_ended,
     a_worker_runs_another_program,
     killed_at_every_step,
     memory_fails_at_every_allocation,
@@ -468,6 +469,30 @@ fn a_worker_forks() {
         exit_code(slept)
     });
     assert_eq!(inside, 0);
+}
+
+/// A waker that was copied names a worker that has ended: its page is there in the child as well.
+fn a_child_wakes_who_has_ended() {
+    assert_eq!(call(WORKER, [0; 3]), 0);
+    let waker = Arc::new(AtomicWaker::new());
+    let theirs = waker.clone();
+    let ended = worker(|| async move {
+        let coroutine = spawn(level(7), core::future::pending::<()>()).expect("memory");
+        poll_fn(|context| {
+            theirs.register(context.waker());
+            Poll::Ready(())
+        })
+        .await;
+        coroutine.cancel();
+        call(WORKER, [0; 3])
+    });
+    assert_eq!(ended.join(), Ok(1));
+    let wake = || {
+        waker.wake();
+        block_on(async { ring::sleep(MILLISECOND).await.expect("a call") });
+        0
+    };
+    assert_eq!(exit_code(wake), 0);
 }
 
 /// The new program's page is that of worker 0, whichever ran the old one.
