@@ -71,8 +71,8 @@ std::string udp_receiver::address() const {
   checked(getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&bound), &length), "asking where a socket listens");
   char host[NI_MAXHOST], port[NI_MAXSERV];
   if (getnameinfo(reinterpret_cast<sockaddr*>(&bound), length, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0) return "?";
-  const bool is_v6 = bound.ss_family == AF_INET6;
-  return (is_v6 ? "[" : "") + std::string(host) + (is_v6 ? "]:" : ":") + port;
+  const std::string text = host;
+  return (bound.ss_family == AF_INET6 ? '[' + text + ']' : text) + ':' + port;
 }
 
 size_t udp_receiver::buffer() const {
