@@ -137,7 +137,7 @@ impl<T: AsFd> Async<T> {
         mut attempt: impl FnMut(&T) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         loop {
-            let seen = ready!(self.poll_attempt(direction, cx))?;
+            let seen = ready!(poll_attempt(direction, cx))?;
             match attempt(&self.io) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => direction.clear(seen),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -156,7 +156,7 @@ impl<T: AsFd> Async<T> {
     ) -> Poll<io::Result<usize>> {
         let direction = &self.source().read;
         loop {
-            let seen = ready!(self.poll_attempt(direction, cx))?;
+            let seen = ready!(poll_attempt(direction, cx))?;
             match read(&self.io) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => direction.clear(seen),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -170,32 +170,12 @@ impl<T: AsFd> Async<T> {
         }
     }
 
-    /// Ready if an attempt is worth while, and the coroutine may go on.
-    fn poll_attempt(&self, direction: &Readiness, cx: &Context<'_>) -> Poll<io::Result<Seen>> {
-        let Poll::Ready(seen) = self.poll_ready(direction, cx) else {
-            budget::renew();
-            return Poll::Pending;
-        };
-        budget::poll_proceed(cx).map(|()| seen)
-    }
-
-    /// Ready if an attempt is worth while; else the workers know of what urgency it is that waits.
-    fn poll_ready(&self, direction: &Readiness, cx: &Context<'_>) -> Poll<io::Result<Seen>> {
-        let ready = direction.poll_ready(cx);
-        if ready.is_pending() {
-            self.registration
-                .reactor
-                .note_waiting(runtime::running_levels());
-        }
-        ready
-    }
-
     /// Waits until it is worth trying to read. It may turn out that there is nothing: then use [`read_with`](Self::read_with).
     ///
     /// # Errors
     /// Others wait as well, and there is no memory for one more.
     pub async fn readable(&self) -> io::Result<()> {
-        let ready = poll_fn(|cx| self.poll_ready(&self.source().read, cx)).await;
+        let ready = poll_fn(|cx| self.source().read.poll_ready(cx)).await;
         ready.map(drop)
     }
 
@@ -204,9 +184,18 @@ impl<T: AsFd> Async<T> {
     /// # Errors
     /// As [`readable`](Self::readable).
     pub async fn writable(&self) -> io::Result<()> {
-        let ready = poll_fn(|cx| self.poll_ready(&self.source().write, cx)).await;
+        let ready = poll_fn(|cx| self.source().write.poll_ready(cx)).await;
         ready.map(drop)
     }
+}
+
+/// Ready if an attempt is worth while, and the coroutine may go on.
+fn poll_attempt(direction: &Readiness, cx: &Context<'_>) -> Poll<io::Result<Seen>> {
+    let Poll::Ready(seen) = direction.poll_ready(cx) else {
+        budget::renew();
+        return Poll::Pending;
+    };
+    budget::poll_proceed(cx).map(|()| seen)
 }
 
 impl Registration {

@@ -34,8 +34,7 @@
 //! - **I/O.** A busy worker asks the kernel for events after at most [`POLLS_PER_LOOK`] polls, fewer if they are long: after each, if it
 //!   takes [`TIME_PER_LOOK`] or more. Several share that. A worker that is idle is told at once, unless a busy one with short polls looks for
 //!   it; should that one be held up in a poll, the idle one is told within two ticks of the overseer ([`OVERSIGHT`]). A worker that has stepped aside for
-//!   another process of its domain looks each millisecond. While no worker is idle, and nobody has waited for events at a level more urgent
-//!   than what is ready, they look each [`TIME_PER_LOOK_EQUAL`], and before they poll anything less urgent than what may have come. A coroutine whose I/O is always ready lets others run after [`OPERATIONS_IN_A_ROW`].
+//!   another process of its domain looks each millisecond. A coroutine whose I/O is always ready lets others run after [`OPERATIONS_IN_A_ROW`].
 //! - **Blocked workers.** A worker that is held up inside one poll is named, with the coroutine, the time and what waits, to whoever asks
 //!   with [`Builder::on_blocked`].
 //! - **Failure.** A panic ends its coroutine, whose handle says so. Exhausted memory and a full table are errors of `spawn`; exhausted descriptors
@@ -112,7 +111,7 @@ pub use corank_domain as domain;
 pub use corank_linux_macros::{main, test};
 pub use overseer::{Blocked, OVERSIGHT};
 pub use runtime::{Entered, Handle, JoinHandle, Runtime, Unfinished, spawn};
-pub use worker::{POLLS_PER_LOOK, TIME_PER_LOOK, TIME_PER_LOOK_EQUAL, TIME_PER_LOOK_WATCHED};
+pub use worker::{POLLS_PER_LOOK, TIME_PER_LOOK, TIME_PER_LOOK_WATCHED};
 
 /// The programs of the README, as tests.
 #[cfg(all(doctest, feature = "macros"))]

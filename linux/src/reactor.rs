@@ -9,7 +9,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
-use corank::{Levels, Priority};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -33,8 +32,6 @@ pub(crate) struct Reactor {
     looks: AtomicU64,
     /// In nanoseconds of the runtime's clock.
     last_look: AtomicU64,
-    /// Levels at which somebody has waited for events, since the beginning.
-    waited: AtomicU64,
 }
 
 /// One worker's room for what a look brings.
@@ -82,7 +79,6 @@ impl Reactor {
             until: AtomicU64::new(AWAKE),
             looks: AtomicU64::new(0),
             last_look: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
         })
     }
 
@@ -215,19 +211,6 @@ impl Reactor {
     pub(crate) fn interrupt(&self) {
         // The only error is a counter that is full, and then it is not zero.
         let _ = rustix::io::write(&self.interrupt, &1_u64.to_ne_bytes());
-    }
-
-    /// Somebody waits for an event at one of these levels.
-    pub(crate) fn note_waiting(&self, levels: Levels) {
-        // Mostly it is known: then nothing is written.
-        if levels.bits() & !self.waited.load(Ordering::Relaxed) != 0 {
-            self.waited.fetch_or(levels.bits(), Ordering::Relaxed);
-        }
-    }
-
-    /// The most urgent level that an event can be for, as far as is known: somebody has waited there.
-    pub(crate) fn most_urgent_waiting(&self) -> Option<Priority> {
-        Levels::from_bits(self.waited.load(Ordering::Relaxed)).most_urgent()
     }
 
     /// How often it has been asked for events so far.

@@ -6,15 +6,14 @@ use std::future::Future;
 use std::io;
 use std::panic::resume_unwind;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use corank::{
-    CoroutineId, JoinError, Levels, Priority, Relaxed, SharedExecutor, SharedHandle, SpawnError,
-    WorkerId,
+    CoroutineId, JoinError, Priority, Relaxed, SharedExecutor, SharedHandle, SpawnError, WorkerId,
 };
 
 use crate::builder::Builder;
@@ -44,8 +43,6 @@ pub(crate) struct Shared {
     pub(crate) executor: SharedExecutor,
     pub(crate) reactor: Arc<Reactor>,
     pub(crate) watch: Watch,
-    /// Workers that have nothing to do.
-    pub(crate) resting: AtomicUsize,
     /// Every worker's, in the order in which they began.
     posts: Mutex<Vec<Post>>,
     /// Where the overseer sleeps, if there is one.
@@ -187,7 +184,6 @@ impl Runtime {
             executor: SharedExecutor::with(config),
             reactor: Arc::new(Reactor::new()?),
             watch: Watch::new(),
-            resting: AtomicUsize::new(0),
             posts: Mutex::default(),
             doze: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -437,16 +433,6 @@ pub(crate) fn reactor() -> io::Result<Arc<Reactor>> {
             "no runtime runs here: do I/O in a coroutine, or call Runtime::enter first",
         )
     })
-}
-
-/// The levels at which workers of the runtime that runs here poll at this moment: that of whoever asks is one of them. None outside of its
-/// coroutines.
-pub(crate) fn running_levels() -> Levels {
-    let levels = CURRENT.try_with(|current| {
-        let current = current.borrow();
-        (current.as_ref()).map(|handle| handle.0.executor.published().running())
-    });
-    levels.ok().flatten().unwrap_or_default()
 }
 
 /// Until it is dropped, code on this thread finds the runtime; see [`Runtime::enter`].

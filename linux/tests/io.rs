@@ -15,8 +15,8 @@ use corank_linux::net::{
     TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
 };
 use corank_linux::{
-    Async, Builder, OPERATIONS_IN_A_ROW, POLLS_PER_LOOK, Priority, Runtime, TIME_PER_LOOK,
-    TIME_PER_LOOK_EQUAL, pipe, spawn, yield_now,
+    Async, Builder, OPERATIONS_IN_A_ROW, POLLS_PER_LOOK, Priority, Runtime, TIME_PER_LOOK, pipe,
+    spawn, yield_now,
 };
 use futures::{AsyncReadExt, AsyncWriteExt};
 
@@ -232,42 +232,6 @@ fn urgent_io_is_noticed_within_the_bound() {
 #[test]
 fn urgent_io_is_noticed_after_one_long_poll() {
     assert_eq!(polls_until_noticed(TIME_PER_LOOK), 0);
-}
-
-/// Nothing that waits for I/O is more urgent than what is always ready. It is noticed all the same, but the kernel is asked more seldom: by the
-/// clock alone.
-#[test]
-fn io_as_urgent_as_what_is_ready_is_noticed() {
-    for at in [Priority::MOST_URGENT, level(16), Priority::LEAST_URGENT] {
-        let runtime = workers(1);
-        let handle = runtime.handle().clone();
-        runtime.block_on_at(at, async move {
-            let (mut ping, mut pinged) = pipe::pipe().unwrap();
-            let (mut answer, mut answered) = pipe::pipe().unwrap();
-            let echo = async move {
-                let mut byte = [0];
-                while let Ok(1) = pinged.read(&mut byte).await {
-                    answer.write_all(&byte).await.unwrap();
-                }
-            };
-            let greedy = async {
-                loop {
-                    yield_now().await;
-                }
-            };
-            drop((spawn(at, echo).unwrap(), spawn(at, greedy).unwrap()));
-            let (began, before) = (Instant::now(), handle.looks());
-            for number in 0..10 {
-                ping.write_all(&[number]).await.unwrap();
-                let mut byte = [0];
-                answered.read_exact(&mut byte).await.unwrap();
-                assert_eq!(byte, [number]);
-            }
-            let looks = u128::from(handle.looks() - before);
-            let times = began.elapsed().as_nanos() / TIME_PER_LOOK_EQUAL.as_nanos();
-            assert!(looks <= times + 1, "{looks} looks in {times} times");
-        });
-    }
 }
 
 /// A coroutine whose I/O never waits doesn't keep others of its level waiting for longer than the bound, by count.

@@ -10,6 +10,7 @@ use crate::os::vdso;
 use crate::repository;
 use crate::toolchain::BareMetal;
 use anyhow::{Context as _, Result, bail, ensure};
+use corank_abi::page::PAGE_SIZE;
 use corank_abi::vdso::{BASE, FILE, SYMBOL, VERSION, WRONG_VERSION};
 use corank_image::{Image, find};
 use elf::ElfBytes;
@@ -25,9 +26,6 @@ const UNKNOWN: &str = "corank_?";
 
 /// What kernel and programs say of an image whose layouts are not theirs.
 const MISMATCH: &str = "its functions or layouts are not those that its version promises";
-
-/// Bytes of a page.
-const PAGE: usize = 4096;
 
 /// One test, and its name.
 type Test = (&'static str, fn(&mut Context) -> Result<()>);
@@ -137,7 +135,10 @@ fn the_kernel_conforms(context: &mut Context) -> Result<()> {
 fn another_image_decides_for_all(context: &mut Context) -> Result<()> {
     let strict = Loaded::build(None, context)?;
     let alike = Loaded::build(Some(image_with("alike", context)?), context)?;
-    let larger = (alike.pages - strict.pages, alike.archive - strict.archive);
+    let larger = (
+        alike.pages.saturating_sub(strict.pages),
+        alike.archive.saturating_sub(strict.archive),
+    );
     for ((smp, strict), alike) in HARTS.into_iter().zip(strict.probes).zip(alike.probes) {
         compare(smp, &strict?, &alike?, larger).with_context(|| format!("on {smp} harts"))?;
     }
@@ -163,8 +164,8 @@ impl Loaded {
         let built = build(context, &[], image.as_deref())?;
         let archive = std::fs::metadata(&built.archive)?.len() as usize;
         Ok(Self {
-            pages: size / PAGE,
-            archive: archive.div_ceil(PAGE),
+            pages: size / PAGE_SIZE,
+            archive: archive.div_ceil(PAGE_SIZE),
             probes: HARTS.map(|smp| Probe::run(smp, &built)),
         })
     }
