@@ -22,15 +22,18 @@ const RUNG: u32 = 3;
 /// See the module's documentation.
 pub(crate) struct Baton {
     word: AtomicU32,
+    /// See [`Config::give_way`](crate::Config::give_way).
+    give_way: Option<extern "C" fn()>,
     /// Stands for all that the baton guards: loom reports two who touch it at once.
     #[cfg(loom)]
     guarded: loom::cell::UnsafeCell<()>,
 }
 
 impl Baton {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(give_way: Option<extern "C" fn()>) -> Self {
         Self {
             word: AtomicU32::new(FREE),
+            give_way,
             #[cfg(loom)]
             guarded: loom::cell::UnsafeCell::new(()),
         }
@@ -57,7 +60,10 @@ impl Baton {
     fn wait(&self) {
         let mut looks = 0;
         loop {
-            pause(looks);
+            match self.give_way {
+                Some(give_way) if looks >= PATIENCE => give_way(),
+                _ => pause(looks),
+            }
             looks = looks.saturating_add(1);
             if self.word.load(Ordering::Relaxed) == FREE && self.try_pick_up() {
                 break;
@@ -110,7 +116,6 @@ impl Baton {
 const LONGEST_WAIT: u32 = 5;
 
 /// After so many looks, some microseconds, whoever is waited for has perhaps lost its processor.
-#[cfg(all(feature = "std", not(loom)))]
 const PATIENCE: u32 = 16;
 
 /// After `looks` looks at a word that another worker is about to change, before the next one.

@@ -56,6 +56,7 @@ pub struct Config {
     pub(crate) deadlines: Option<&'static Deadlines>,
     /// Several workers: set by [`SharedExecutor`](crate::SharedExecutor) alone.
     pub(crate) shared: bool,
+    pub(crate) give_way: Option<extern "C" fn()>,
     #[cfg(feature = "hooks")]
     pub(crate) observer: crate::hooks::Watch,
 }
@@ -72,6 +73,7 @@ impl Config {
             #[cfg(target_has_atomic = "64")]
             deadlines: None,
             shared: false,
+            give_way: None,
             #[cfg(feature = "hooks")]
             observer: crate::hooks::Watch(None),
         }
@@ -114,6 +116,14 @@ impl Config {
     #[cfg(target_has_atomic = "64")]
     pub const fn publish_deadlines_to(mut self, deadlines: &'static Deadlines) -> Self {
         self.deadlines = Some(deadlines);
+        self
+    }
+
+    /// What a worker of a [`SharedExecutor`](crate::SharedExecutor) does, instead of spinning on, while another one has the scheduler for longer
+    /// than some microseconds: that one has probably lost its processor, and won't get it back as long as all of them are in use. Called again and
+    /// again until the scheduler is free. It must not call the executor. Without it threads yield (feature `std`), and others spin.
+    pub const fn give_way(mut self, give_way: extern "C" fn()) -> Self {
+        self.give_way = Some(give_way);
         self
     }
 }

@@ -115,6 +115,7 @@ struct Setup {
     every: u32,
     shared: bool,
     has_clock: bool,
+    give_way: Option<extern "C" fn()>,
     capacity: usize,
     /// Null for none.
     published: *const Published,

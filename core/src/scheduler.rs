@@ -133,7 +133,7 @@ impl Scheduler {
             seat: Seat::new(Seat::NOWHERE),
             seats: Cell::new(None),
             shared: config.shared,
-            baton: Baton::new(),
+            baton: Baton::new(config.give_way),
             idle: AtomicU32::new(0),
             interrupts: AtomicU8::new(0),
             sooner: Cell::new(false),

@@ -9,15 +9,15 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use crate::common::level;
 use crate::common::served::OnOneThread;
 use corank::{
-    CoroutineId, JoinError, Levels, SharedExecutor, SharedHandle, SpawnError, State, Step, Worker,
-    yield_now,
+    Config, CoroutineId, JoinError, Levels, SharedExecutor, SharedHandle, SpawnError, State, Step,
+    Worker, yield_now,
 };
 
 pub(crate) fn worker(executor: &SharedExecutor) -> Worker<'_> {
@@ -321,6 +321,34 @@ fn a_poll_that_is_brief_no_longer_calls() {
     };
     first.within(|| drop(spawn_around(executor, 3, lasts)));
     assert_eq!(first.run_until_idle(), 2);
+}
+
+/// As long as a worker has the scheduler and doesn't go on, others that want it do what the home has said, once their patience is at an end.
+#[test]
+fn who_waits_for_long_gives_way() {
+    static GAVE_WAY: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn give_way() {
+        GAVE_WAY.fetch_add(1, Ordering::Relaxed);
+    }
+    let executor = SharedExecutor::with(Config::new().give_way(give_way));
+    assert_eq!(executor.live(), 0);
+    assert_eq!(GAVE_WAY.load(Ordering::Relaxed), 0, "nobody waited");
+    let (holds, is_held) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // The others wait while this makes a future.
+            let spawned = executor.spawn_with(level(0), || {
+                holds.send(()).unwrap();
+                while GAVE_WAY.load(Ordering::Relaxed) < 3 {
+                    thread::yield_now();
+                }
+                async {}
+            });
+            drop(spawned.unwrap());
+        });
+        is_held.recv().unwrap();
+        assert_eq!(executor.live(), 1);
+    });
 }
 
 /// A closed executor spawns nothing; what blocked or was ready has exited, and what runs exits when its poll ends.

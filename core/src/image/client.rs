@@ -116,6 +116,7 @@ pub(crate) fn create(config: Config, memory: Memory) -> Option<NonNull<Scheduler
         },
         shared: config.shared,
         has_clock: config.clock.is_some(),
+        give_way: config.give_way,
         capacity: config.capacity,
         published: config.published.map_or(ptr::null(), ptr::from_ref),
         clock: config.clock.unwrap_or(Clock::new(|| 0)),

@@ -104,6 +104,7 @@ fn config(setup: &Setup, every: u32) -> Config {
         // SAFETY: as above.
         deadlines: unsafe { setup.deadlines.as_ref() },
         shared: setup.shared,
+        give_way: setup.give_way,
     }
 }
 

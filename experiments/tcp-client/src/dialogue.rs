@@ -3,13 +3,16 @@
 //! As in seed 002, section 5: a connection sends a request, waits for the answer, and sends the next one when the period is over, counted
 //! from the request before; an answer that is late delays the next request. Under overload there is no period, and a connection may have
 //! several requests under way: it sends the next one when the oldest is answered, and for all answers that have come at once the next ones in
-//! one piece. So the client, which has to share this computer with the machine, takes as little of it as it can.
+//! one piece. So the client, which has to share this computer with the machine, takes as little of it as it can; for the same reason it knows
+//! all [problems](Problems) and their solutions before it begins.
 
+use crate::problems::Problems;
 use crate::stamped::Room;
 use anyhow::{Context, Result, ensure};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -86,16 +89,14 @@ impl Answers {
 #[derive(Debug)]
 pub(crate) struct Dialogue {
     stream: TcpStream,
-    rows: usize,
+    problems: Arc<Problems>,
     answers: Answers,
-    /// The last request's number.
+    /// The last request's number. Its upper half is the connection's: an answer to another one is wrong.
     number: u64,
     /// The requests that are not answered yet, oldest first.
     under_way: VecDeque<Asked>,
     /// Requests that are not sent yet.
     outgoing: Vec<u8>,
-    /// Bytes of an answer.
-    length: usize,
     /// What has come and was not looked at yet: as many bytes as [`arrived`](Self::arrived) says.
     incoming: Vec<u8>,
     arrived: usize,
@@ -113,25 +114,21 @@ struct Asked {
     sent: (Instant, SystemTime),
     /// An answer that comes after this is late.
     deadline: Option<Instant>,
-    /// The answer that it should get.
-    expected: Vec<u8>,
+    number: u64,
 }
 
 impl Dialogue {
-    /// On a connection that has greeted; its matrices have so many rows.
-    pub(crate) fn new(stream: TcpStream, rows: u16) -> Result<Self> {
-        let rows = usize::from(rows);
-        let length = 8 + 4 * rows * rows;
+    /// On a connection that has greeted, and has a number that no other one of the server's has.
+    pub(crate) fn new(stream: TcpStream, connection: u32, problems: Arc<Problems>) -> Result<Self> {
         Ok(Self {
             room: Room::new(&stream)?,
             stream,
-            rows,
             answers: Answers::default(),
-            number: 0,
+            number: u64::from(connection) << 32,
             under_way: VecDeque::new(),
             outgoing: Vec::new(),
-            length,
-            incoming: vec![0; length * AT_ONCE],
+            incoming: vec![0; problems.message() * AT_ONCE],
+            problems,
             arrived: 0,
             came: None,
             is_broken: false,
@@ -209,22 +206,16 @@ impl Dialogue {
 
     /// Sends so many requests, in one piece.
     fn ask(&mut self, count: usize, deadline: Option<Instant>) -> Result<()> {
-        let mut expected = Vec::with_capacity(count);
-        for _ in 0..count {
-            self.number += 1;
-            let number = self.number;
-            let matrix: Vec<u32> = (0..self.rows * self.rows)
-                .map(|place| (place as u32 ^ number as u32).wrapping_mul(2_654_435_761))
-                .collect();
-            self.outgoing.extend(message(number, &matrix));
-            expected.push(message(number, &square(&matrix, self.rows)));
+        let numbers = self.number + 1..=self.number + count as u64;
+        self.number += count as u64;
+        for number in numbers.clone() {
+            self.problems.write_request(number, &mut self.outgoing);
         }
-        // Now: making them takes a while.
         let sent = (Instant::now(), SystemTime::now());
-        let asked = expected.into_iter().map(|expected| Asked {
+        let asked = numbers.map(|number| Asked {
             sent,
             deadline,
-            expected,
+            number,
         });
         self.under_way.extend(asked);
         self.stream.write_all(&self.outgoing)?;
@@ -234,16 +225,17 @@ impl Dialogue {
 
     /// Waits for the answer to the oldest request, and looks at all answers that have come by then. Returns how many requests they answer.
     fn check(&mut self) -> Result<u64> {
-        while self.arrived < self.length {
+        let length = self.problems.message();
+        while self.arrived < length {
             let free = &mut self.incoming[self.arrived..];
             let (count, came) = self.room.read(&self.stream, free)?;
             self.came = came;
             self.arrived += count;
         }
-        let whole = self.arrived - self.arrived % self.length;
+        let whole = self.arrived - self.arrived % length;
         let (now, came) = (Instant::now(), self.came);
         let mut count = 0;
-        for answer in self.incoming[..whole].chunks_exact(self.length) {
+        for answer in self.incoming[..whole].chunks_exact(length) {
             let Some(asked) = self.under_way.pop_front() else {
                 // Nobody has asked for it.
                 self.answers.wrong += 1;
@@ -254,7 +246,7 @@ impl Dialogue {
             let on_the_wire = came.and_then(|came| came.duration_since(asked.sent.1).ok());
             self.answers.wire_latencies.extend(on_the_wire);
             self.answers.late += u64::from(asked.deadline.is_some_and(|deadline| now > deadline));
-            self.answers.wrong += u64::from(answer != asked.expected);
+            self.answers.wrong += u64::from(!self.problems.is_answer(asked.number, answer));
         }
         self.incoming.copy_within(whole..self.arrived, 0);
         self.arrived -= whole;
@@ -280,27 +272,8 @@ impl Dialogue {
                 count => more += count,
             }
         }
-        Ok(more.div_ceil(self.length) as u64)
+        Ok(more.div_ceil(self.problems.message()) as u64)
     }
-}
-
-fn message(number: u64, matrix: &[u32]) -> Vec<u8> {
-    let values = matrix.iter().flat_map(|value| value.to_le_bytes());
-    number.to_le_bytes().into_iter().chain(values).collect()
-}
-
-fn square(matrix: &[u32], rows: usize) -> Vec<u32> {
-    let mut product = vec![0_u32; rows * rows];
-    for row in 0..rows {
-        for at in 0..rows {
-            let left = matrix[row * rows + at];
-            for column in 0..rows {
-                let cell = &mut product[row * rows + column];
-                *cell = cell.wrapping_add(left.wrapping_mul(matrix[at * rows + column]));
-            }
-        }
-    }
-    product
 }
 
 #[cfg(test)]
@@ -331,7 +304,8 @@ mod tests {
                     break;
                 }
                 let value = u32::from_le_bytes(*request.last_chunk().unwrap());
-                let answer = message(number, &[value.wrapping_mul(value)]);
+                let square = value.wrapping_mul(value).to_le_bytes();
+                let answer = [&request[..8], &square].concat();
                 let bytes = lie(number, answer);
                 server.write_all(&bytes).unwrap();
                 if bytes.len() < LENGTH {
@@ -339,7 +313,7 @@ mod tests {
                 }
             }
         });
-        let mut dialogue = Dialogue::new(stream, 1).unwrap();
+        let mut dialogue = Dialogue::new(stream, 7, Arc::new(Problems::new(1))).unwrap();
         let answers = dialogue.converse(kind, until);
         let more = dialogue.end().unwrap();
         server.join().unwrap();
@@ -409,16 +383,5 @@ mod tests {
         let (found, _) = answers(paced(0), Until::Over(Duration::ZERO), slow);
         assert_eq!((found.late, found.in_time(), found.lost), (1, 0, 0));
         assert_eq!(late(paced(0), Until::Sent(3)), 0);
-    }
-
-    #[test]
-    fn squares() {
-        assert_eq!(square(&[3], 1), [9]);
-        assert_eq!(square(&[1, 2, 3, 4], 2), [7, 10, 15, 22]);
-    }
-
-    #[test]
-    fn a_message_is_a_number_and_a_matrix() {
-        assert_eq!(message(1, &[2]), [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
     }
 }

@@ -1,11 +1,12 @@
 //! Connections that ask the server for products of matrices, and check every answer.
 
 use crate::dialogue::{Answers, Dialogue, Kind, Until};
+use crate::problems::Problems;
 use anyhow::{Context, Result, ensure};
 use corank_client::connect;
 use std::io::{Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -31,19 +32,16 @@ impl Crowd {
     /// # Errors
     /// When one of them gets no answer, or a wrong one.
     pub(crate) fn open(server: SocketAddrV4, kinds: &[Kind], rows: u16) -> Result<Self> {
-        let open = |(number, kind): (usize, &Kind)| {
-            let dialogue = open(server, kind.level, rows, LIMIT);
+        let problems = Arc::new(Problems::new(rows));
+        let open = |(number, kind): (u32, &Kind)| {
+            let dialogue = open(server, kind.level, number, &problems, LIMIT);
             Ok((
                 *kind,
                 dialogue.with_context(|| format!("connection {number}"))?,
             ))
         };
-        kinds
-            .iter()
-            .enumerate()
-            .map(open)
-            .collect::<Result<_>>()
-            .map(Self)
+        let all = (0..).zip(kinds).map(open);
+        all.collect::<Result<_>>().map(Self)
     }
 
     /// Lets all of them ask at the same time, for as long as `until` says.
@@ -132,28 +130,46 @@ pub(crate) fn state(server: SocketAddrV4) -> Result<State> {
 }
 
 /// Connections that are open, and have been answered once.
-#[derive(Debug, Default)]
-pub(crate) struct Open(Vec<Dialogue>);
+#[derive(Debug)]
+pub(crate) struct Open {
+    problems: Arc<Problems>,
+    all: Vec<Dialogue>,
+}
 
 impl Open {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            problems: Arc::new(Problems::new(1)),
+            all: Vec::new(),
+        }
+    }
+
     pub(crate) fn count(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// Opens another one; false if it is refused or not answered in time.
     pub(crate) fn another(&mut self, server: SocketAddrV4, limit: Duration) -> bool {
-        let opened = open(server, DEFAULT_LEVEL, 1, limit);
+        let number = self.all.len() as u32;
+        let opened = open(server, DEFAULT_LEVEL, number, &self.problems, limit);
         let is_open = opened.is_ok();
-        self.0.extend(opened);
+        self.all.extend(opened);
         is_open
     }
 }
 
-/// Opens a connection that answers in time.
-fn open(server: SocketAddrV4, level: u8, rows: u16, limit: Duration) -> Result<Dialogue> {
-    let stream = greet(server, level, REQUESTS, rows)?;
+/// Opens a connection that answers in time. Its number is no other one's.
+fn open(
+    server: SocketAddrV4,
+    level: u8,
+    number: u32,
+    problems: &Arc<Problems>,
+    limit: Duration,
+) -> Result<Dialogue> {
+    let stream = greet(server, level, REQUESTS, problems.rows())?;
     stream.set_read_timeout(Some(limit))?;
-    let mut dialogue = Dialogue::new(stream, rows)?;
+    let mut dialogue = Dialogue::new(stream, number, problems.clone())?;
     dialogue.begin()?;
     Ok(dialogue)
 }

@@ -23,6 +23,7 @@ mod dialogue;
 mod load;
 mod measure;
 mod outcome;
+mod problems;
 mod serves;
 mod stamped;
 

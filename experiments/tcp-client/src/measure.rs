@@ -273,7 +273,7 @@ pub(crate) fn fill(settings: &Settings) -> Result<()> {
     const MOST: usize = 4000;
     const LIMIT: Duration = Duration::from_secs(3);
     for (model, server) in &settings.servers {
-        let mut open = Open::default();
+        let mut open = Open::new();
         let mut coroutines = Vec::new();
         while open.count() < MOST && open.another(*server, LIMIT) {
             if [COUNTED.0, COUNTED.1].contains(&open.count()) {

@@ -65,7 +65,7 @@ fn answers(server: SocketAddrV4) -> Result<()> {
 
 /// Connections that wait are what their tasks' futures are, and a read that waits in the kernel without a coroutine.
 fn futures(server: SocketAddrV4) -> Result<()> {
-    let mut open = Open::default();
+    let mut open = Open::new();
     let mut another = || ensure_open(&mut open, server);
     another()?;
     let before = load::state(server)?;

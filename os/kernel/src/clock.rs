@@ -1,5 +1,6 @@
 //! Time: the clock's ticks, and coroutines that sleep.
 use crate::boot::Machine;
+use crate::lock::Mutex;
 use crate::memory::frame::Frame;
 use crate::{hart, process};
 use alloc::collections::BTreeMap;
@@ -8,7 +9,7 @@ use corank_abi::page::SystemPage;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
-use spin::{Mutex, Once};
+use spin::Once;
 
 /// Clock ticks per second: one each 10 ms.
 const TICKS_PER_SECOND: u64 = 100;
@@ -119,8 +120,12 @@ pub(crate) fn make_executor() -> SharedExecutor {
     // SAFETY: the page starts with the same three words as `Published`, all of them atomic; it stays for ever, and nobody else writes
     // them.
     let published = unsafe { &*core::ptr::from_ref(system_page()).cast::<Published>() };
-    SharedExecutor::with(Config::new().publish_to(published))
+    let config = Config::new().publish_to(published).give_way(hart::doze);
+    SharedExecutor::with(config)
 }
+
+/// How long a hart dozes, in microseconds.
+const DOZE: u64 = 50;
 
 /// Starts the ticks of this hart.
 pub(crate) fn start() {
@@ -132,6 +137,13 @@ pub(crate) fn start() {
 pub(crate) fn nap() {
     sbi_rt::set_timer(after(1));
     riscv::asm::wfi();
+}
+
+/// Sleeps for [`DOZE`], or until another interrupt that is enabled. The next tick and the first sleeper's time come as they would have.
+pub(crate) fn doze() {
+    sbi_rt::set_timer(now() + TIMEBASE_HZ.load(Ordering::Relaxed) * DOZE / 1_000_000);
+    riscv::asm::wfi();
+    arm();
 }
 
 /// Serves the clock's interrupt: wakes whoever slept long enough and, when a tick is due, looks at the priorities.

@@ -3,6 +3,7 @@
 //! Input comes by interrupt: the interrupt moves the bytes into a buffer and wakes the coroutines that read.
 use crate::boot::Machine;
 use crate::device::plic;
+use crate::lock::Mutex;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{self, Process};
 use crate::wait::{WaitMode, WaitQueue, until};
@@ -10,7 +11,6 @@ use alloc::collections::VecDeque;
 use core::fmt::{self, Write};
 use core::ptr::NonNull;
 use core::task::Poll;
-use spin::Mutex;
 use uart_16550::backend::MmioBackend;
 use uart_16550::spec::registers::IER;
 use uart_16550::{Config, Uart16550};

@@ -322,6 +322,19 @@ fn waker(index: usize) -> Waker {
     unsafe { Waker::new(core::ptr::without_provenance(index), &TABLE) }
 }
 
+/// Sleeps for a moment, whatever is pending: for a hart that has spun for long. So a host that runs it gives the processor to others, such as the
+/// hart that this one waits for.
+#[cold]
+pub(crate) extern "C" fn doze() {
+    const CLOCK: usize = 1 << 5;
+    let enabled: usize;
+    // SAFETY: what is enabled ends `wfi`, and is not taken in the kernel.
+    unsafe { asm!("csrrw {}, sie, {}", out(reg) enabled, in(reg) CLOCK) };
+    clock::doze();
+    // SAFETY: as it was.
+    unsafe { asm!("csrw sie, {}", in(reg) enabled) };
+}
+
 /// Says whether this hart is to be called when something more urgent is ready than what it runs.
 pub(crate) fn set_interruptible(interruptible: bool) {
     // It rarely changes, and this hart's page is at hand.

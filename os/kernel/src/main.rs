@@ -22,6 +22,7 @@ mod file;
 mod fs;
 mod hart;
 mod kernel_thread;
+mod lock;
 mod memory;
 mod net;
 mod power;

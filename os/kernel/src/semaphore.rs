@@ -2,11 +2,11 @@
 //!
 //! Waiters form one line. Whoever stands among the first *permits* of it may go: so nobody overtakes, and an `up` before
 //! the waiter runs is not lost.
+use crate::lock::Mutex;
 use crate::wait::{Ticketed, WaitMode};
 use alloc::collections::VecDeque;
 use core::future::poll_fn;
 use core::task::{Context, Poll};
-use spin::Mutex;
 
 #[derive(Debug, Default)]
 struct State {

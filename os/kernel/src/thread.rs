@@ -2,6 +2,7 @@
 //!
 //! A thread's coroutine is the switching coroutine of seed 002 (section 3.3): it never holds the hart for longer than up to
 //! the next clock tick, and its priority is that of the most urgent coroutine of its process.
+use crate::lock::Mutex;
 use crate::memory::stack::Stack;
 use crate::memory::user::BadAddress;
 use crate::process::{Global, Process, Worker, priority};
@@ -12,7 +13,6 @@ use alloc::sync::Arc;
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use core::pin::Pin;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-use spin::Mutex;
 
 /// What a thread's coroutine owns. When it is dropped, the thread has ended.
 #[derive(Debug)]

@@ -10,6 +10,7 @@
 //! ```
 //! An interrupt that was deferred is the program's: it knows of it by `Block::deferred`. The kernel remembers it only for
 //! `ring_enter`, so that a thread that was told just before it went to wait does not wait.
+use crate::lock::Mutex;
 use crate::memory::user::BadAddress;
 use crate::process::{Process, Worker};
 use crate::thread::{self, End, Thread};
@@ -20,7 +21,6 @@ use core::mem::offset_of;
 use core::pin::pin;
 use core::sync::atomic::{AtomicU8, Ordering};
 use core::task::Poll;
-use spin::Mutex;
 
 /// A worker's user-level interrupts.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! Waiting in the kernel: queues of wakers, and the two ways in which a program's threads may wait.
+use crate::lock::Mutex;
 use alloc::collections::VecDeque;
 use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};
-use spin::Mutex;
 
 /// How the threads of a process wait inside a blocking call; see [`corank_abi::call::WAIT_MODE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

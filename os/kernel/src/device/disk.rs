@@ -6,6 +6,7 @@
 use super::plic;
 use super::virtio::{self, Dma};
 use crate::boot::Machine;
+use crate::lock::Mutex;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -13,7 +14,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use spin::{Mutex, Once};
+use spin::Once;
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::mmio::MmioTransport;
 use virtio_drivers::transport::{DeviceType, Transport};

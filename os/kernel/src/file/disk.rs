@@ -1,6 +1,7 @@
 //! Open files on the disk.
 use super::{NOT_ALLOWED, Transferred};
 use crate::fs::{self, Failure, Opening, Operation, Reply};
+use crate::lock::Mutex;
 use crate::memory::user::UserBuffer;
 use crate::process::Process;
 use alloc::sync::Arc;
@@ -8,7 +9,6 @@ use alloc::vec::Vec;
 use corank_abi::error::{BAD_DESCRIPTOR, INVALID, NO_MEMORY};
 use corank_abi::file::{FROM_END, FROM_HERE, FROM_START, FileStatus};
 use hadris_fs::NodeId;
-use spin::Mutex;
 
 /// The most bytes of one operation: what is read or written passes through the kernel's heap.
 const LARGEST: usize = 128 << 10;

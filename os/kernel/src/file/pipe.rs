@@ -7,6 +7,7 @@
 //! An asynchronous read that waits stands in the pipe itself, [`Parked`], where that is possible: whoever brings what it waits for
 //! finds it there and serves it, or sees to it that it is served. Other reads and writes wait in queues.
 use super::{NOT_ALLOWED, Transferred};
+use crate::lock::Mutex;
 use crate::memory::PAGE_SIZE;
 use crate::memory::frame::Frame;
 use crate::memory::heap;
@@ -18,7 +19,6 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Poll;
-use spin::Mutex;
 
 /// How many frames a pipe has at most.
 const FRAMES: usize = 16;

@@ -1,7 +1,7 @@
 //! Files of the archive, opened for reading.
+use crate::lock::Mutex;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
-use spin::Mutex;
 
 /// An open file of the archive, and how far it has been read.
 #[derive(Debug)]

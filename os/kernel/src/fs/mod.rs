@@ -14,6 +14,7 @@ mod volume;
 use crate::device::disk;
 use crate::file::disk::DiskFile;
 use crate::hart;
+use crate::lock::Mutex;
 use crate::memory::heap;
 use crate::process::{current_level, priority};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -26,7 +27,6 @@ use corank_abi::file::{DirectoryEntry, FileStatus, Space};
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 use hadris_fs::NodeId;
-use spin::Mutex;
 use volume::Volume;
 
 /// Why an operation failed: a negative number from [`corank_abi::error`].

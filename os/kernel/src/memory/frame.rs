@@ -5,9 +5,9 @@
 use super::bulk;
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
 use crate::fault;
+use crate::lock::Mutex;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
-use spin::Mutex;
 
 /// Ranges of memory that boot can hand over: what the kernel, the archive and the device tree leave of the machine's memory.
 const MAX_RANGES: usize = 8;

@@ -4,13 +4,14 @@
 //! A part of it is a reserve, from which comes what finds no place in the rest: so the kernel goes on, also where that is full, or in pieces
 //! that are too small for a table that grows.
 use crate::fault;
+use crate::lock::RawLock;
 use core::alloc::{GlobalAlloc, Layout};
 use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use talc::{TalcLock, source::Manual};
 
-type Part = TalcLock<spin::Mutex<()>, Manual>;
+type Part = TalcLock<RawLock, Manual>;
 
 #[global_allocator]
 static HEAP: Heap = Heap {

@@ -8,10 +8,11 @@
 use super::frame::Frame;
 use super::page_table::{Flags, PageTable};
 use super::{OutOfMemory, PAGE_SIZE};
+use crate::lock::Mutex;
 use alloc::vec::Vec;
 use core::arch::asm;
 use core::ops::Range;
-use spin::{Mutex, Once};
+use spin::Once;
 
 /// Bytes of a stack.
 pub(crate) const SIZE: usize = 16 << 10;

@@ -3,6 +3,7 @@ use super::socket::{BUFFER, within};
 use super::table::TABLE;
 use super::tcp::{Connection, HANDSHAKE_LIMIT, limit};
 use crate::fs::Failure;
+use crate::lock::Mutex;
 use crate::process::current_level;
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
@@ -14,7 +15,6 @@ use corank_abi::net::{
 };
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use core::task::Poll;
-use spin::Mutex;
 
 /// The file of a listener. When it is dropped, connections that nobody has accepted are reset.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use super::work::WORK;
 use crate::clock;
 use crate::file::Transferred;
 use crate::fs::Failure;
+use crate::lock::Mutex;
 use crate::process::current_level;
 use crate::ring::Slot;
 use crate::wait::{WaitMode, WaitQueue, until};
@@ -18,7 +19,6 @@ use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::task::Poll;
 use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::{AnySocket, tcp, udp};
-use spin::Mutex;
 
 /// Bytes that a socket keeps of what has come, and as many of what is to be sent, if nothing else was asked for.
 pub(super) const BUFFER: usize = 8 << 10;

@@ -2,6 +2,7 @@
 use super::listener::Listener;
 use super::socket::Endpoint;
 use crate::fs::Failure;
+use crate::lock::Mutex;
 use crate::memory::heap;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -9,7 +10,6 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank_abi::error::{NO_SOCKETS, PORT_IN_USE};
 use core::net::Ipv4Addr;
-use spin::Mutex;
 
 /// How many connections and UDP sockets there can be.
 pub(super) const MOST: usize = 4096;

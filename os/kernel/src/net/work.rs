@@ -1,11 +1,11 @@
 //! What is left to the service: sockets that have something to send, by level.
 use super::socket::Endpoint;
+use crate::lock::Mutex;
 use crate::process::priority;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use corank::{Priority, Remote};
 use core::task::Waker;
-use spin::Mutex;
 
 const LEVELS: usize = 64;
 const LEAST_URGENT: u8 = LEVELS as u8 - 1;

@@ -5,6 +5,7 @@ use super::{Process, Slot, State, Worker, table};
 use crate::elf_loader::{self, LoadError};
 use crate::fault::{self, Countdown};
 use crate::file::File;
+use crate::lock::Mutex;
 use crate::memory::address_space::{AddressSpace, USER_DATA};
 use crate::memory::page_table::Flags;
 use crate::memory::{OutOfMemory, PAGE_SIZE, heap};
@@ -18,7 +19,7 @@ use alloc::vec::Vec;
 use corank_abi::page::{SYSTEM_PAGE, WORKERS};
 use corank_abi::{auxiliary, exit_code};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use spin::{Mutex, Once};
+use spin::Once;
 
 /// How many threads a process may have.
 const MAX_THREADS: usize = 1 << 15;

@@ -21,6 +21,7 @@ pub(crate) use worker::Worker;
 use crate::fault::Countdown;
 use crate::file::File;
 use crate::hart;
+use crate::lock::Mutex;
 use crate::memory::address_space::AddressSpace;
 use crate::memory::heap;
 use crate::net::Socket;
@@ -34,7 +35,7 @@ use alloc::vec::Vec;
 use corank::CoroutineId;
 use corank_abi::page::WORKERS;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use spin::{Mutex, Once};
+use spin::Once;
 use table::SpaceId;
 
 /// How many files a process may have open.

@@ -1,9 +1,9 @@
 //! All processes that have not ended, by number.
 use super::Process;
+use crate::lock::Mutex;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use spin::Mutex;
 
 struct Table {
     processes: BTreeMap<usize, Arc<Process>>,

@@ -8,6 +8,7 @@
 //! A thread becomes a worker with the lowest number that is free, and is one until it ends. So a program with one executor is worker 0, and
 //! its page the process's.
 use super::{Process, State, timers::Watch};
+use crate::lock::Mutex;
 use crate::memory::frame::Frame;
 use crate::memory::{OutOfMemory, PAGE_SIZE, address_space::USER_DATA, heap};
 use crate::ring::Ring;
@@ -16,7 +17,6 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::page::{DEFAULT_LEVEL, ProcessPage, WORKERS, ring_base, worker_page};
 use core::sync::atomic::{AtomicU8, Ordering};
-use spin::Mutex;
 
 /// See the module's documentation.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ mod serve;
 pub(crate) use parked::{Parked, Slot, Source, Unparked};
 
 use crate::clock;
+use crate::lock::Mutex;
 use crate::memory::OutOfMemory;
 use crate::memory::user::BadAddress;
 use crate::net;
@@ -31,7 +32,6 @@ use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Poll;
 use memory::Memory;
-use spin::Mutex;
 
 /// The most entries that a ring can have.
 pub(crate) const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;

@@ -6,6 +6,7 @@ use crate::file::File;
 use crate::file::pipe::Writer;
 use crate::hart;
 use crate::kernel_thread::{Call, KernelThread};
+use crate::lock::MutexGuard;
 use crate::memory::heap;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, priority};
@@ -21,7 +22,6 @@ use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Poll;
-use spin::MutexGuard;
 
 impl Ring {
     /// Serves a submission now if that can be done without waiting, which keeps linked ones in order as well. Else leaves it to a
