@@ -17,35 +17,38 @@ use crate::print;
 type Server = fn(TcpListener, usize) -> Box<dyn FnOnce()>;
 const SERVERS: &[(&str, Server)] = &[("corank", corank), ("tokio", tokio)];
 
+/// Turns of each server in a run. The computer's speed changes from second to second, by more than the servers differ, so they take turns, each time
+/// another one first.
+const TURNS: u32 = 4;
+
 pub(crate) fn measure(run: u32, quick: bool) {
-    let seconds = if quick { 1 } else { 4 };
+    let turns = if quick { 1 } else { TURNS };
     for workers in [1, 2] {
-        for &(name, serve) in SERVERS {
-            let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-            listener.set_nonblocking(true).expect("a socket");
-            let address = listener.local_addr().expect("it is bound");
-            let stop = serve(listener, workers);
-            let answered = wrk(address, seconds);
-            stop();
-            let Some(answered) = answered else {
-                println!("hello is not measured: install wrk (Debian package `wrk`)");
-                return;
-            };
-            let parameters = json!({"op": "hello", "workers": workers});
-            print(name, run, "throughput", "1/s", answered, parameters);
+        for turn in 0..turns {
+            let first = (run + turn) as usize % SERVERS.len();
+            for &(name, serve) in SERVERS.iter().cycle().skip(first).take(SERVERS.len()) {
+                let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+                listener.set_nonblocking(true).expect("a socket");
+                let address = listener.local_addr().expect("it is bound");
+                let stop = serve(listener, workers);
+                let answered = wrk(address);
+                stop();
+                let Some(answered) = answered else {
+                    println!("hello is not measured: install wrk (Debian package `wrk`)");
+                    return;
+                };
+                let parameters = json!({"op": "hello", "workers": workers});
+                let turn = run * turns + turn;
+                print(name, turn, "throughput", "1/s", answered, parameters);
+            }
         }
     }
 }
 
-/// Requests per second; `None` without `wrk`.
-fn wrk(server: SocketAddr, seconds: u32) -> Option<f64> {
+/// Requests per second, of one second; `None` without `wrk`.
+fn wrk(server: SocketAddr) -> Option<f64> {
     let output = Command::new("wrk")
-        .args([
-            "-t1",
-            "-c64",
-            &format!("-d{seconds}s"),
-            &format!("http://{server}/"),
-        ])
+        .args(["-t1", "-c64", "-d1s", &format!("http://{server}/")])
         .output()
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout);

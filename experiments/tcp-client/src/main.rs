@@ -43,6 +43,13 @@ fn main() -> ExitCode {
     corank_client::main(run)
 }
 
+/// Leaves the processors of this computer to the machine, whenever that can use them: a client on another computer would not take any from it.
+fn give_way() -> Result<()> {
+    const LEAST_FAVOURED: i32 = 19;
+    rustix::process::nice(LEAST_FAVOURED).context("Linux does not let this client give way")?;
+    Ok(())
+}
+
 fn run(words: &[&str]) -> Result<bool> {
     match *words {
         ["check", echo, orders] => check::run(address(echo)?, address(orders)?),
@@ -59,6 +66,7 @@ fn run(words: &[&str]) -> Result<bool> {
             let [harts, models @ ..] = rest else {
                 bail!(USAGE);
             };
+            give_way()?;
             let harts = harts.parse().context("the number of harts")?;
             let servers = servers(models)?;
             let settings = measure::Settings {
@@ -105,6 +113,7 @@ fn run(words: &[&str]) -> Result<bool> {
                 window: number(window)? as usize,
                 seconds: number(seconds)?,
             };
+            give_way()?;
             measure::one(&load, &servers(models)?)?;
             Ok(true)
         }

@@ -152,8 +152,22 @@ pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
     Ok(())
 }
 
-/// Measures servers that each have connections of these kinds: in slices, by turns, each time another one first. So what the computer does
-/// beside them, and who came before, falls on all of them.
+/// The order of so many in one of their turns. In as many turns as they are, each is once in every place and, if their number is even, once right behind
+/// every other one (the Latin square of Williams, 1949).
+fn order(count: usize, turn: usize) -> impl Iterator<Item = usize> {
+    // 0, 1, n - 1, 2, n - 2, …
+    let first = move |place: usize| {
+        if place % 2 == 1 {
+            place.div_ceil(2)
+        } else {
+            count - place / 2
+        }
+    };
+    (0..count).map(move |place| (first(place) + turn) % count)
+}
+
+/// Measures servers that each have connections of these kinds: in slices, by turns. So what the computer does beside them, and who came before, whose
+/// code and data are in the caches, falls on all of them.
 fn by_turns(
     servers: &[&(String, SocketAddrV4)],
     kinds: &[Kind],
@@ -168,8 +182,7 @@ fn by_turns(
         crowds.push((crowd, Outcome::new(slice, before)));
     }
     for turn in 0..slices as usize {
-        for place in 0..crowds.len() {
-            let next = (turn + place) % servers.len();
+        for next in order(servers.len(), turn) {
             let (crowd, outcome) = &mut crowds[next];
             outcome.add(crowd.converse(Until::Over(slice))?);
         }
@@ -334,6 +347,21 @@ mod tests {
         assert_eq!(runs(true).len(), PACES.len());
         // As many as the experiment asks for (xtask/src/experiment/tcp.rs).
         assert_eq!(runs(false).len(), 7);
+    }
+
+    #[test]
+    fn everybody_comes_behind_everybody() {
+        let turns: Vec<Vec<usize>> = (0..4).map(|turn| order(4, turn).collect()).collect();
+        for place in 0..4 {
+            let mut there: Vec<usize> = turns.iter().map(|turn| turn[place]).collect();
+            there.sort_unstable();
+            assert_eq!(there, [0, 1, 2, 3]);
+        }
+        let mut pairs: Vec<&[usize]> = turns.iter().flat_map(|turn| turn.windows(2)).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        assert_eq!(pairs.len(), 12);
+        assert_eq!(order(1, 3).collect::<Vec<_>>(), [0]);
     }
 
     #[test]

@@ -140,9 +140,8 @@ impl Server {
 
     /// A request is about to be served, at its level: waits while requests are held.
     pub(crate) async fn pass(&self) {
-        self.held.set(self.held.get() + 1);
+        let _held = Held::new(&self.held);
         self.gate.wait().await;
-        self.held.set(self.held.get() - 1);
     }
 
     /// Whether a connection shall end after the answer that it is at: others wait for its place, or the server ends.
@@ -220,5 +219,21 @@ pub(crate) struct Idle {
 impl Drop for Idle {
     fn drop(&mut self) {
         self.server.idle.borrow_mut().remove(&self.number);
+    }
+}
+
+/// A request that is held: counted until it goes on, or its connection ends.
+struct Held<'a>(&'a Cell<u64>);
+
+impl<'a> Held<'a> {
+    fn new(count: &'a Cell<u64>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
