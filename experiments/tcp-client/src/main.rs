@@ -43,7 +43,8 @@ fn main() -> ExitCode {
     corank_client::main(run)
 }
 
-/// Leaves the processors of this computer to the machine, whenever that can use them: a client on another computer would not take any from it.
+/// Leaves the processors of this computer to the machine, whenever that can use them: where it is asked how long the most urgent requests wait, those that
+/// make the load are not to take a processor from it. Not where it is asked how many requests it can take: then too few would come.
 fn give_way() -> Result<()> {
     const LEAST_FAVOURED: i32 = 19;
     rustix::process::nice(LEAST_FAVOURED).context("Linux does not let this client give way")?;
@@ -66,7 +67,6 @@ fn run(words: &[&str]) -> Result<bool> {
             let [harts, models @ ..] = rest else {
                 bail!(USAGE);
             };
-            give_way()?;
             let harts = harts.parse().context("the number of harts")?;
             let servers = servers(models)?;
             let settings = measure::Settings {
@@ -77,7 +77,10 @@ fn run(words: &[&str]) -> Result<bool> {
             };
             match experiment {
                 "models" => measure::models(&settings, part)?,
-                _ => measure::priorities(&settings)?,
+                _ => {
+                    give_way()?;
+                    measure::priorities(&settings)?;
+                }
             }
             measure::end(&settings)?;
             Ok(true)
@@ -113,7 +116,6 @@ fn run(words: &[&str]) -> Result<bool> {
                 window: number(window)? as usize,
                 seconds: number(seconds)?,
             };
-            give_way()?;
             measure::one(&load, &servers(models)?)?;
             Ok(true)
         }
