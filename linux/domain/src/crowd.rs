@@ -337,6 +337,28 @@ mod tests {
         assert_eq!(settle(&crowd, Some(0), NOW + grace + 1), None);
     }
 
+    /// Beside something urgent as many run as there are processors, so that it finds one when it comes back; for the hold, and not a nanosecond more.
+    #[test]
+    fn room_is_kept_for_who_has_gone_as_long_as_the_hold() {
+        let hold = Timing::of_tick(TICK).hold;
+        assert_eq!(Duration::from_nanos(hold), 25 * TICK);
+        let bulk = (0..3).fold(Process::new(1, 3), |bulk, worker| {
+            bulk.with(worker, 50, Running, NOW)
+        });
+        let urgent = Process::new(2, 1).with(0, 5, Released, NOW);
+        let crowd = Crowd::new(vec![bulk, urgent]);
+        let aside = |now| {
+            crowd.members[0]
+                .slots
+                .iter()
+                .for_each(|slot| slot.beat(now));
+            let verdicts = (0..3).map(|worker| settle(&crowd, Some(worker), now));
+            verdicts.flatten().collect::<Vec<_>>()
+        };
+        assert_eq!(aside(NOW + hold), [5]);
+        assert_eq!(aside(NOW + hold + 1), []);
+    }
+
     #[test]
     fn who_sleeps_counts_as_long_as_its_agent_lives() {
         let grace = Timing::of_tick(TICK).grace;

@@ -269,6 +269,29 @@ fn a_relaxed_worker_looks_at_its_tick() {
     until("its tick", || bulk.elsewhere() == Some(level(3)));
 }
 
+/// Between two ticks it goes on, whatever it picks and whatever is urgent elsewhere.
+#[test]
+fn a_relaxed_worker_goes_on_until_its_tick() {
+    // A tick may come in between, but not each time.
+    until("it goes on", || {
+        let root = private_folder();
+        let relaxed = Domain::named("test").root(root.path()).mix(Mix::Silent);
+        let one = relaxed
+            .mode(Mode::Relaxed)
+            .tick(Duration::from_secs(1))
+            .join()
+            .unwrap();
+        let two = join(root.path());
+        until("they meet", || one.others() == 1 && two.others() == 1);
+        let bulk = Side::new(&one);
+        bulk.work(level(50));
+        assert_eq!(bulk.elsewhere(), None);
+        let _urgent = busy(&two, level(3));
+        bulk.work(level(40));
+        bulk.elsewhere().is_none()
+    });
+}
+
 /// While its work is urgent a worker's timers are exact, whatever its thread had before; then they are as they were.
 #[test]
 fn timers_of_urgent_workers_are_exact() {
