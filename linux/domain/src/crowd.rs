@@ -383,6 +383,17 @@ mod tests {
         assert!(!crowd.members[0].damaged.get());
     }
 
+    #[test]
+    fn a_claim_that_makes_no_sense_is_damage() {
+        let other = Process::new(2, 1).with(0, 1, Running, NOW);
+        // It has a level, but stands nowhere.
+        other.slots[0].claim.store(1, Ordering::Relaxed);
+        let crowd = Crowd::new(vec![Process::new(1, 1), other]);
+        settle(&crowd, None, NOW);
+        assert!(crowd.members[1].damaged.get());
+        assert!(!crowd.members[0].damaged.get());
+    }
+
     proptest! {
         /// Whatever is in somebody's page, a decision is made, and the own worker steps aside for a level at most.
         #[test]
