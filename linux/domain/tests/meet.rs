@@ -198,6 +198,20 @@ fn the_less_urgent_steps_aside_and_is_called_back() {
     drop(urgent);
 }
 
+/// Alone it has nothing to ask; that ends when somebody comes.
+#[test]
+fn who_was_alone_is_told_of_who_comes() {
+    let root = private_folder();
+    let one = join(root.path());
+    let bulk = Side::new(&one);
+    bulk.work(level(50));
+    assert_eq!(bulk.elsewhere(), None);
+    let two = join(root.path());
+    until("they meet", || one.others() == 1 && two.others() == 1);
+    let _urgent = busy(&two, level(3));
+    until("it is told", || bulk.elsewhere() == Some(level(3)));
+}
+
 #[test]
 fn who_is_aside_sleeps_until_the_urgent_one_is_idle() {
     let root = private_folder();
