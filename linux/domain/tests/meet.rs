@@ -23,14 +23,20 @@ fn private_folder() -> tempfile::TempDir {
         .unwrap()
 }
 
+/// What happens within it does not happen because of it.
+const LONG_TICK: Duration = Duration::from_secs(1);
+
 fn join(root: &Path) -> Participant {
-    // A long tick: what happens within it does not happen because of it.
-    Domain::named("test")
-        .root(root)
-        .tick(Duration::from_secs(1))
-        .mix(Mix::Silent)
-        .join()
-        .unwrap()
+    domain(root).tick(LONG_TICK).join().unwrap()
+}
+
+fn join_relaxed(root: &Path, tick: Duration) -> Participant {
+    let relaxed = domain(root).mode(Mode::Relaxed);
+    relaxed.tick(tick).join().unwrap()
+}
+
+fn domain(root: &Path) -> Domain {
+    Domain::named("test").root(root).mix(Mix::Silent)
 }
 
 fn until(what: &str, happened: impl Fn() -> bool) {
@@ -268,12 +274,7 @@ fn a_caller_ends_the_sleep_and_is_not_lost() {
 #[test]
 fn a_relaxed_worker_looks_at_its_tick() {
     let root = private_folder();
-    let relaxed = Domain::named("test").root(root.path()).mix(Mix::Silent);
-    let one = relaxed
-        .mode(Mode::Relaxed)
-        .tick(Duration::from_millis(4))
-        .join()
-        .unwrap();
+    let one = join_relaxed(root.path(), Duration::from_millis(4));
     let two = join(root.path());
     until("they meet", || one.others() == 1 && two.others() == 1);
     let bulk = Side::new(&one);
@@ -289,12 +290,7 @@ fn a_relaxed_worker_goes_on_until_its_tick() {
     // A tick may come in between, but not each time.
     until("it goes on", || {
         let root = private_folder();
-        let relaxed = Domain::named("test").root(root.path()).mix(Mix::Silent);
-        let one = relaxed
-            .mode(Mode::Relaxed)
-            .tick(Duration::from_secs(1))
-            .join()
-            .unwrap();
+        let one = join_relaxed(root.path(), LONG_TICK);
         let two = join(root.path());
         until("they meet", || one.others() == 1 && two.others() == 1);
         let bulk = Side::new(&one);
@@ -380,7 +376,7 @@ fn inversions_are_counted_and_timed() {
 #[test]
 fn a_watcher_sees_all_and_is_seen_by_none() {
     let root = private_folder();
-    let named = Domain::named("test").root(root.path()).mix(Mix::Silent);
+    let named = domain(root.path());
     let one = named.clone().process("first").join().unwrap();
     let two = join(root.path());
     until("they meet", || one.others() == 1 && two.others() == 1);
