@@ -34,6 +34,8 @@ pub(crate) struct Seat {
     pub(crate) takes_in: Cell<bool>,
     /// Whether its polls end soon: then it takes in during each.
     pub(crate) brief: Cell<bool>,
+    /// Whether something was still ready when its last poll began.
+    pub(crate) leaves: Cell<bool>,
     role: Role,
     /// The next seat of the scheduler. Written by others.
     pub(crate) next: Cell<Option<NonNull<Seat>>>,
@@ -82,6 +84,7 @@ impl Seat {
             holds: Cell::new(false),
             takes_in: Cell::new(false),
             brief: Cell::new(false),
+            leaves: Cell::new(false),
             role: Role::Passing,
             next: Cell::new(None),
         }

@@ -303,9 +303,9 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether the polls that this worker makes end soon. Then it is on its way to what they make ready (rule H8): it calls no other worker for
-    /// that before a poll has ended, and then only for what it doesn't take itself. So what one coroutine hands to the next stays here, and nobody
-    /// is called in vain. At first it is not so. For a home that knows which polls last; it may be said anew in the midst of one: `false`
+    /// Whether the polls that this worker makes end soon. Then it is on its way to what they make ready, and to what is ready beside them (rule H8): it
+    /// calls another worker only when it leaves something behind for the second poll in a row. So what one coroutine hands to the next stays here, and
+    /// nobody is called in vain. At first it is not so. For a home that knows which polls last; it may be said anew in the midst of one: `false`
     /// calls another worker if something is ready.
     pub fn set_brief(&self, brief: bool) {
         let (scheduler, seat) = (self.executor.scheduler(), self.seat());

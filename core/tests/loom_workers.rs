@@ -17,13 +17,14 @@
 //! | a timer set without it; a timer that fired while its waker was cloned is not seen | `advance_races_with_sleep` |
 //! | a follower that begins or ends its wait without it | `a_follower_is_told_in_turn` |
 //! | a poll that turns out to last passes nothing on | `a_poll_that_lasts_calls_who_sleeps` |
+//! | it passes on what is in the queues, and not what has arrived | `a_poll_that_lasts_calls_who_sleeps_for_a_signal` |
 //! | a sleep, or a primitive, never lets go of its anchor | all that have one |
 //! | a sleep, or a primitive, has no anchor; an earlier deadline calls nobody | the run is aborted |
 #![cfg(loom)]
 
 mod explored;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -387,15 +388,50 @@ fn a_follower_is_told_in_turn() {
 /// H8: a worker goes to sleep while another one's brief poll makes something ready and then turns out to last: it is called, or sees it.
 #[test]
 fn a_poll_that_lasts_calls_who_sleeps() {
+    poll_that_lasts(|executor, short| {
+        let executor = executor.clone();
+        Box::new(move || drop(executor.spawn(level(3), short).unwrap()))
+    });
+}
+
+/// The same when that poll sends a signal, for which it does not take the baton.
+#[test]
+fn a_poll_that_lasts_calls_who_sleeps_for_a_signal() {
+    poll_that_lasts(|executor, mut short| {
+        let mut polls = 0;
+        let waits = poll_fn(move |context| {
+            polls += 1;
+            match polls {
+                1 => Poll::Pending,
+                _ => short.as_mut().poll(context),
+            }
+        });
+        let remote = executor.spawn(level(3), waits).unwrap().remote();
+        run(executor);
+        Box::new(move || assert!(remote.wake()))
+    });
+}
+
+type Short = Pin<Box<dyn Future<Output = ()> + Send>>;
+type MakeReady = Box<dyn FnOnce() + Send>;
+
+/// What `prepare` returns makes the future ready.
+fn poll_that_lasts(prepare: fn(&Arc<SharedExecutor>, Short) -> MakeReady) {
     /// The worker of the thread that polls.
     struct Here(*const Worker<'static>);
     // SAFETY: only the thread that has the worker uses it.
     unsafe impl Send for Here {}
 
-    explore(2, || {
+    explore(2, move || {
         let executor = new();
-        let (done, theirs) = (Arc::new(AtomicBool::new(false)), executor.clone());
-        let is_done = done.clone();
+        let (done, park) = (Arc::new(AtomicBool::new(false)), Park::new());
+        let (is_done, ended) = (done.clone(), park.clone());
+        let short = async move {
+            is_done.store(true, Ordering::Relaxed);
+            ended.wake();
+        };
+        let make_ready = prepare(&executor, Box::pin(short));
+        let (is_done, theirs) = (done.clone(), executor.clone());
         let other = thread::spawn(move || {
             let park = Park::new();
             let worker = theirs.worker(Waker::from(park.clone()));
@@ -408,18 +444,12 @@ fn a_poll_that_lasts_calls_who_sleeps() {
         let one = executor.worker(Waker::noop().clone());
         one.set_brief(true);
         let here = Here(NonNull::from(&one).cast().as_ptr());
-        let (main, park, inside) = (thread::current().id(), Park::new(), executor.clone());
+        let main = thread::current().id();
         let lasts = async move {
             let here = here;
             // The other worker may poll this: then there is nothing to see.
             if thread::current().id() == main {
-                let (park, done) = (park.clone(), done.clone());
-                let ended = park.clone();
-                let short = async move {
-                    done.store(true, Ordering::Relaxed);
-                    ended.wake();
-                };
-                drop(inside.spawn(level(3), short).unwrap());
+                make_ready();
                 // SAFETY: the worker is on this thread, and stays longer than what it polls.
                 unsafe { &*here.0 }.set_brief(false);
                 park.wait();

@@ -267,32 +267,37 @@ fn a_worker_that_takes_in_calls_when_it_has_looked() {
     assert_eq!(first.run_until_idle(), 2);
 }
 
-/// H8: a worker whose polls are brief is on its way during each, and passes the call on for more than it takes.
+/// H8: a worker whose polls are brief is on its way to what they make ready, and passes the call on when it leaves something behind for the second
+/// poll in a row.
 #[test]
-fn a_brief_poll_calls_when_it_has_ended() {
+fn brief_polls_call_when_they_leave_something_twice() {
     let executor = eternal();
     let calls = Arc::new(Calls::default());
     let (first, second) = (worker(executor), executor.worker(calls.clone().into()));
     assert_eq!([first.step(), second.step()], [Step::Idle; 2]);
-    let makes = |ready: u8, called_then: usize| {
-        let calls = calls.clone();
-        move |executor: &'static SharedExecutor| {
+    first.set_brief(true);
+    // How often the other one was called before each of so many was polled.
+    let calls_before = |ready: usize| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (noted, calls) = (seen.clone(), calls.clone());
+        let makes = move |_: &SharedExecutor| {
             for at in 0..ready {
-                let (calls, expected) = (calls.clone(), if at == 0 { called_then } else { 0 });
-                let during = move |_: &SharedExecutor| assert_eq!(calls.take(), expected);
-                drop(spawn_around(executor, 10 + at, during));
+                let (noted, calls) = (noted.clone(), calls.clone());
+                let note = move |_: &SharedExecutor| noted.lock().unwrap().push(calls.take());
+                drop(spawn_around(executor, 10 + at as u8, note));
             }
             assert_eq!(calls.take(), 0, "its poll ends soon");
-        }
+        };
+        first.within(|| drop(spawn_around(executor, 3, makes)));
+        assert_eq!(first.run_until_idle(), 1 + ready as u64);
+        assert_eq!(second.step(), Step::Idle);
+        let seen = seen.lock().unwrap();
+        seen.clone()
     };
-    first.set_brief(true);
-    let one = makes(1, 0);
-    first.within(|| drop(spawn_around(executor, 3, move |_| one(executor))));
-    assert_eq!(first.run_until_idle(), 2);
-    assert_eq!(calls.take(), 0, "it took all that there was");
-    let two = makes(2, 1);
-    first.within(|| drop(spawn_around(executor, 3, move |_| two(executor))));
-    assert_eq!(first.run_until_idle(), 3);
+    assert_eq!(calls_before(1), [0], "it took all that there was");
+    assert_eq!(calls_before(2), [0, 0], "it is on its way to the other");
+    assert_eq!(calls_before(4), [0, 1, 0, 0], "once, until that one looks");
+    assert_eq!(calls_before(2), [0, 0], "it begins anew");
 }
 
 /// H8: a poll that turns out to last calls others for what it has made ready.
@@ -318,6 +323,40 @@ fn a_poll_that_is_brief_no_longer_calls() {
         drop(spawn_around(executor, 12, |_| {}));
         assert_eq!(noted.take(), 1);
         first.set_brief(true);
+    };
+    first.within(|| drop(spawn_around(executor, 3, lasts)));
+    assert_eq!(first.run_until_idle(), 2);
+}
+
+/// H8: so does what a worker sends to a coroutine by its [`Remote`](corank::Remote): while it takes in, or its poll is brief, it takes that in itself.
+#[test]
+fn a_signal_from_a_worker_on_its_way_calls_nobody() {
+    let executor = eternal();
+    let calls = Arc::new(Calls::default());
+    let first: &'static Worker<'static> = crate::common::forever(worker(executor));
+    let second = executor.worker(calls.clone().into());
+    let sleeper = executor.spawn(level(9), std::future::pending::<()>());
+    let remote = sleeper.unwrap().remote();
+    let all_idle = || {
+        first.run_until_idle();
+        assert_eq!([first.step(), second.step()], [Step::Idle; 2]);
+        calls.take();
+    };
+    all_idle();
+    assert!(remote.wake());
+    assert_eq!(calls.take(), 1, "from outside: who sleeps is called");
+    all_idle();
+    first.within(|| assert!(remote.reprioritize(level(8)) && remote.wake()));
+    assert_eq!(calls.take(), 0, "it is on its way");
+    assert_eq!(first.run_until_idle(), 1);
+    all_idle();
+    first.set_brief(true);
+    let (noted, sent) = (calls.clone(), remote);
+    let lasts = move |_: &SharedExecutor| {
+        assert!(sent.wake());
+        assert_eq!(noted.take(), 0, "its poll ends soon");
+        first.set_brief(false);
+        assert_eq!(noted.take(), 1, "it does not");
     };
     first.within(|| drop(spawn_around(executor, 3, lasts)));
     assert_eq!(first.run_until_idle(), 2);

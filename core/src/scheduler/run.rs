@@ -97,8 +97,12 @@ impl Scheduler {
         let outer = seat.current.replace(Some(block));
         self.note_poll_started(block);
         if SHARED {
+            let brief = seat.brief.get();
+            let left_before = seat.leaves.replace(self.most_urgent.get().is_some());
+            // What is left for the first time it comes to itself.
+            seat.takes_in.set(brief && !left_before);
             self.put_down(seat);
-            seat.takes_in.set(seat.brief.get());
+            seat.takes_in.set(brief);
         }
         // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future, which stays where it is.
         let finished = unsafe {
