@@ -2,7 +2,10 @@
 //!
 //! Frames that have come lie in buffers of the device's receive queue until [`Card::receive`] takes them out; those that are sent
 //! belong to the device until it has read them. Its interrupt only wakes the network's coroutine, and does not come again until that
-//! one has found nothing more to do: see [`Card::listen`].
+//! one has found nothing more to do: see [`Card::listen`]. The device is told of frames and buffers many at a time: see [`Card::ring`].
+//!
+//! The queues are virtio-drivers'; its driver for network cards is not used, because it tells the device of each buffer, and can't
+//! keep sent frames from causing interrupts.
 use super::plic;
 use super::virtio::{self, Dma};
 use crate::boot::Machine;
@@ -10,10 +13,12 @@ use crate::fault;
 use crate::lock::Mutex;
 use crate::net;
 use alloc::vec::Vec;
+use bitflags::bitflags;
+use core::sync::atomic::{Ordering, fence};
 use spin::Once;
-use virtio_drivers::device::net::VirtIONetRaw;
-use virtio_drivers::transport::DeviceType;
+use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::mmio::MmioTransport;
+use virtio_drivers::transport::{DeviceType, Transport};
 
 /// Buffers of each queue. As many frames can have come before they are taken out; more are lost, as on any network.
 const BUFFERS: usize = 64;
@@ -21,8 +26,26 @@ const BUFFERS: usize = 64;
 const BUFFER_SIZE: usize = 1600;
 /// Bytes of the headers in front of what most frames are about: Ethernet's, and IPv4's and TCP's without options.
 const HEADERS: usize = 14 + 20 + 20;
+/// Bytes of the device's header in front of each frame, as virtio 1 has it and as it was before.
+const HEADER: usize = 12;
+const LEGACY_HEADER: usize = 10;
+/// The numbers of the queues.
+const RECEIVE: u16 = 0;
+const TRANSMIT: u16 = 1;
 /// Frames that are longer have data at their end, not what fills short ones up.
 const FAULT_LEAST: usize = 128;
+
+bitflags! {
+    /// What the driver knows of what a device may offer (virtio 1.2, sections 5.1.3 and 6). Not the queues' event indices: with them a driver
+    /// can't say that it wants no interrupts at all.
+    #[derive(Clone, Copy, Debug)]
+    struct Features: u64 {
+        /// The device has an address.
+        const MAC = 1 << 5;
+        /// It is one of virtio 1, not an older one.
+        const VERSION_1 = 1 << 32;
+    }
+}
 
 /// A network card.
 pub(crate) struct Card {
@@ -34,7 +57,12 @@ pub(crate) struct Card {
 }
 
 struct State {
-    device: VirtIONetRaw<Dma, MmioTransport<'static>, BUFFERS>,
+    /// In front of the queues: dropped, it resets the device, which does not reach them any more then.
+    transport: MmioTransport<'static>,
+    receive: VirtQueue<Dma, BUFFERS>,
+    transmit: VirtQueue<Dma, BUFFERS>,
+    /// Queues that were given buffers since the device was told last, bit by number.
+    untold: u16,
     /// Bytes of the device's header in front of each frame.
     header: usize,
     /// The buffers in the receive queue, by their token.
@@ -87,29 +115,41 @@ pub(crate) fn init(machine: &Machine) {
 fn interrupt() {
     if let Some(card) = CARD.get() {
         let mut state = card.state.lock();
-        state.device.ack_interrupt();
-        state.device.disable_interrupts();
+        state.transport.ack_interrupt();
+        state.receive.set_dev_notify(false);
+        state.transmit.set_dev_notify(false);
         drop(state);
         net::interrupt();
     }
 }
 
 impl Card {
-    fn new(transport: MmioTransport<'static>) -> virtio_drivers::Result<Card> {
-        let device = VirtIONetRaw::new(transport)?;
-        let address = device.mac_address();
-        let mut buffer = alloc::vec![0; BUFFER_SIZE];
-        let header = device.fill_buffer_header(&mut buffer)?;
+    fn new(mut transport: MmioTransport<'static>) -> virtio_drivers::Result<Card> {
+        let features = transport.begin_init(Features::all());
+        let address = transport.read_consistent(|| transport.read_config_space(0))?;
+        let receive = VirtQueue::new(&mut transport, RECEIVE, false, false)?;
+        let transmit = VirtQueue::new(&mut transport, TRANSMIT, false, false)?;
+        transport.finish_init();
+        let header = if features.contains(Features::VERSION_1) {
+            HEADER
+        } else {
+            LEGACY_HEADER
+        };
         let mut state = State {
-            device,
+            transport,
+            receive,
+            transmit,
+            untold: 0,
             header,
             receiving: [const { None }; BUFFERS],
             sending: [const { None }; BUFFERS],
             spare: Vec::new(),
         };
+        state.transmit.set_dev_notify(false);
         for _ in 0..BUFFERS {
             state.receive_into(alloc::vec![0; BUFFER_SIZE])?;
         }
+        state.ring();
         Ok(Card {
             address,
             header,
@@ -120,23 +160,26 @@ impl Card {
     /// The next frame that has come.
     pub(crate) fn receive(&self) -> Option<Received> {
         let mut state = self.state.lock();
-        let token = state.device.poll_receive()?;
+        let token = state.receive.peek_used()?;
         let Some(mut buffer) = state.receiving[usize::from(token)].take() else {
             panic!("the network card has filled a buffer that it was not given");
         };
         let start = start(&buffer, state.header);
         // SAFETY: this is what `receive_into` has added under this token.
-        let received = unsafe { state.device.receive_complete(token, &mut buffer[start..]) };
-        let (header, length) = received.expect("the buffer has just been found in the queue");
-        let start = start + header;
-        let end = (start + length).min(buffer.len());
-        if length > FAULT_LEAST && fault::damages_frame() {
+        let length = unsafe {
+            let filled = &mut [&mut buffer[start..]];
+            state.receive.pop_used(token, &[], filled)
+        };
+        let length = length.expect("the buffer has just been found in the queue") as usize;
+        let (start, end) = (start + state.header, (start + length).min(buffer.len()));
+        let start = start.min(end);
+        if end - start > FAULT_LEAST && fault::damages_frame() {
             buffer[end - 1] ^= 1;
         }
         Some(Received { buffer, start, end })
     }
 
-    /// Lets the card fill a frame's buffer again.
+    /// Lets the card fill a frame's buffer again. To be followed by [`ring`](Card::ring).
     pub(crate) fn recycle(&self, received: Received) {
         let again = self.state.lock().receive_into(received.buffer);
         again.expect("there is room for a buffer that was taken out");
@@ -145,12 +188,17 @@ impl Card {
     /// Whether a frame can be sent. If not, the interrupt comes when one can.
     pub(crate) fn can_send(&self) -> bool {
         let mut state = self.state.lock();
-        state.reclaim();
-        state.device.can_send()
+        if state.has_room() {
+            return true;
+        }
+        state.transmit.set_dev_notify(true);
+        // The interrupt may not come for those that were sent by now.
+        fence(Ordering::SeqCst);
+        state.has_room()
     }
 
     /// Sends a frame of `length` bytes that `fill` writes, all of them: what lies there before is what another frame had. It is lost if the queue
-    /// is full.
+    /// is full. To be followed by [`ring`](Card::ring).
     ///
     /// # Panics
     /// If there is no room for so many bytes.
@@ -167,18 +215,28 @@ impl Card {
         state = self.state.lock();
         state.reclaim();
         // SAFETY: the buffer stays in `sending`, untouched, until `reclaim` has taken it out of the queue.
-        match unsafe { state.device.transmit_begin(&buffer[start..end]) } {
-            Ok(token) => state.sending[usize::from(token)] = Some((buffer, end)),
+        match unsafe { state.transmit.add(&[&buffer[start..end]], &mut []) } {
+            Ok(token) => {
+                state.sending[usize::from(token)] = Some((buffer, end));
+                state.untold |= 1 << TRANSMIT;
+            }
             Err(_) => state.spare.push(buffer),
         }
         filled
     }
 
+    /// Tells the card of the frames and buffers that it was given, unless it is at its queues and finds them itself. Once for all of a burst: each
+    /// time costs as much as a frame does.
+    pub(crate) fn ring(&self) {
+        self.state.lock().ring();
+    }
+
     /// Switches the interrupt on, and says whether frames have come by then: the interrupt may not come for them.
     pub(crate) fn listen(&self) -> bool {
         let mut state = self.state.lock();
-        state.device.enable_interrupts();
-        state.device.poll_receive().is_some()
+        state.receive.set_dev_notify(true);
+        fence(Ordering::SeqCst);
+        state.receive.can_pop()
     }
 }
 
@@ -186,20 +244,40 @@ impl State {
     fn receive_into(&mut self, mut buffer: Vec<u8>) -> virtio_drivers::Result {
         let start = start(&buffer, self.header);
         // SAFETY: the buffer stays in `receiving`, untouched, until `receive` has taken it out of the queue.
-        let token = unsafe { self.device.receive_begin(&mut buffer[start..]) }?;
+        let token = unsafe { self.receive.add(&[], &mut [&mut buffer[start..]]) }?;
         self.receiving[usize::from(token)] = Some(buffer);
+        self.untold |= 1 << RECEIVE;
         Ok(())
+    }
+
+    fn ring(&mut self) {
+        let untold = core::mem::take(&mut self.untold);
+        // Either the device sees what was added, or it is seen here that it is to be told.
+        fence(Ordering::SeqCst);
+        for (number, queue) in [(RECEIVE, &self.receive), (TRANSMIT, &self.transmit)] {
+            if untold >> number & 1 != 0 && queue.should_notify() {
+                self.transport.notify(number);
+            }
+        }
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.reclaim();
+        self.transmit.available_desc() > 0
     }
 
     /// Takes back what the device has sent.
     fn reclaim(&mut self) {
-        while let Some(token) = self.device.poll_transmit() {
+        while let Some(token) = self.transmit.peek_used() {
             let Some((buffer, end)) = self.sending[usize::from(token)].take() else {
                 panic!("the network card has sent a frame that it was not given");
             };
             let start = start(&buffer, self.header);
             // SAFETY: this is what `send` has added under this token.
-            let sent = unsafe { self.device.transmit_complete(token, &buffer[start..end]) };
+            let sent = unsafe {
+                let frame = &[&buffer[start..end]];
+                self.transmit.pop_used(token, frame, &mut [])
+            };
             sent.expect("the frame has just been found in the queue");
             self.spare.push(buffer);
         }

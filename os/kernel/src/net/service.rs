@@ -33,6 +33,10 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
 /// Frames that are looked at, and sockets that are served, before the executor picks again.
 pub(super) const BURST: usize = 16;
 
+/// Sockets' timers are due at whole multiples of so many microseconds, so that those of one moment wake the service once: what TCP waits for
+/// is ten times as long and more.
+const TIMER_GRAIN: u64 = 1000;
+
 /// Our address in QEMU's user network, how many bits of it are the network's, and who knows the way to everyone else.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 const NETWORK_BITS: u8 = 24;
@@ -227,6 +231,9 @@ impl Stack {
         if let Some(socket) = reserved {
             self.serve(now, &socket);
             self.settle_served();
+        }
+        if let Some(card) = card::get() {
+            card.ring();
         }
         self.used.clear();
     }
@@ -426,7 +433,9 @@ impl Stack {
             _ => None,
         };
         let is_now = due.is_some_and(|due| due <= now);
-        state.due = due.filter(|_| !is_now);
+        state.due = due
+            .filter(|_| !is_now)
+            .map(|due| due.next_multiple_of(TIMER_GRAIN));
         self.set_timer(socket, state);
         if is_over && let Some(timer) = state.timer.take() {
             self.timers.remove(&(timer, socket.id));
