@@ -324,46 +324,52 @@ fn send<M: Model>(
     }
 }
 
-/// Makes a request its answer. `room` is room to work in.
-fn square(message: &mut [u8], rows: usize, room: &mut Vec<u32>) {
+/// A few numbers of a row that are computed at once, and the same of the row below: their sums are in registers, what stands in the rows is loaded
+/// once for all of those columns, and what stands in the matrix once for both rows.
+type Tile = [u32; COLUMNS];
+/// Both 15 and 20 are a multiple of it.
+const COLUMNS: usize = 5;
+
+/// Makes a request its answer. `room` is room to work in, for matrices with so many rows alone.
+fn square(message: &mut [u8], rows: usize, room: &mut Vec<Tile>) {
     let bytes = &mut message[8..];
     let rows = rows.max(1);
-    room.resize(bytes.len() / 4 + rows, 0);
-    let (matrix, product) = room.split_at_mut(bytes.len() / 4);
-    bytemuck::cast_slice_mut(matrix).copy_from_slice(bytes);
-    for (row, place) in matrix
-        .chunks_exact(rows)
-        .zip(bytes.chunks_exact_mut(4 * rows))
-    {
-        multiply(row, matrix, product);
-        place.copy_from_slice(bytemuck::cast_slice(product));
+    // What is behind the last number of a row stays 0.
+    let tiles = rows.div_ceil(COLUMNS);
+    room.resize((rows + 2) * tiles, Tile::default());
+    let (matrix, products) = room.split_at_mut(rows * tiles);
+    let lines = matrix.chunks_exact_mut(tiles);
+    for (line, row) in lines.zip(bytes.chunks_exact(4 * rows)) {
+        bytemuck::cast_slice_mut(&mut line.as_flattened_mut()[..rows]).copy_from_slice(row);
+    }
+    let (first, second) = products.split_at_mut(tiles);
+    let pairs = matrix.chunks(2 * tiles);
+    for (pair, answers) in pairs.zip(bytes.chunks_mut(2 * 4 * rows)) {
+        let (upper, lower) = pair.split_at(tiles);
+        // Below the last row there may be none.
+        let lower = if lower.is_empty() { upper } else { lower };
+        let (upper, lower) = (upper.as_flattened(), lower.as_flattened());
+        for (tile, (first, second)) in first.iter_mut().zip(&mut *second).enumerate() {
+            let down = matrix.chunks_exact(tiles).map(|row| &row[tile]);
+            [*first, *second] = multiply(&upper[..rows], &lower[..rows], down);
+        }
+        let products = [&*first, &*second];
+        for (answer, product) in answers.chunks_exact_mut(4 * rows).zip(products) {
+            answer.copy_from_slice(bytemuck::cast_slice(&product.as_flattened()[..rows]));
+        }
     }
 }
 
-/// The product of a row and a matrix, a few columns at a time: what stands in the row is loaded once for all of them.
-fn multiply(row: &[u32], matrix: &[u32], product: &mut [u32]) {
-    /// Both 15 and 20 are a multiple of it.
-    const COLUMNS: usize = 5;
-    let rows = row.len();
-    let mut blocks = product.chunks_exact_mut(COLUMNS);
-    let mut done = 0;
-    for sums in &mut blocks {
-        let columns = done..done + COLUMNS;
-        let mut found = [0_u32; COLUMNS];
-        for (left, down) in row.iter().zip(matrix.chunks_exact(rows)) {
-            for (sum, right) in found.iter_mut().zip(&down[columns.clone()]) {
-                *sum = sum.wrapping_add(left.wrapping_mul(*right));
-            }
+/// The products of two rows and a few columns.
+fn multiply<'a>(upper: &[u32], lower: &[u32], down: impl Iterator<Item = &'a Tile>) -> [Tile; 2] {
+    let [mut first, mut second] = [Tile::default(); 2];
+    for ((right, upper), lower) in down.zip(upper).zip(lower) {
+        for ((first, second), right) in first.iter_mut().zip(&mut second).zip(right) {
+            *first = first.wrapping_add(upper.wrapping_mul(*right));
+            *second = second.wrapping_add(lower.wrapping_mul(*right));
         }
-        sums.copy_from_slice(&found);
-        done += COLUMNS;
     }
-    for (column, sum) in (done..).zip(blocks.into_remainder()) {
-        let down = matrix[column..].iter().step_by(rows);
-        *sum = row.iter().zip(down).fold(0, |sum: u32, (left, right)| {
-            sum.wrapping_add(left.wrapping_mul(*right))
-        });
-    }
+    [first, second]
 }
 
 // Numbers are little-endian on the way, and as the processor has them in memory.
