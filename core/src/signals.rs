@@ -163,6 +163,16 @@ impl Signals {
         self.0.fetch_or(CLOSED, Ordering::AcqRel) & REFERENCES != 0
     }
 
+    /// Whether the coroutine and its handle, or the owner, are gone.
+    pub(crate) fn is_refusing(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & (CLOSED | RETIRED) != 0
+    }
+
+    /// Whether a new priority was asked for that the owner has not taken.
+    pub(crate) fn is_reprioritizing(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & REPRIORITIZE != 0
+    }
+
     /// Whether the owner has gone away.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.load(Ordering::Relaxed) & CLOSED != 0

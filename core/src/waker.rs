@@ -135,9 +135,9 @@ unsafe fn release(block: BlockRef) {
 
 /// Reaches one coroutine from any thread, hart or interrupt handler: wakes, cancels, re-prioritises.
 ///
-/// What it asks takes effect before the executor picks again. Made by [`JoinHandle::remote`](crate::JoinHandle::remote);
-/// it keeps the coroutine's slot in the table, not its future. Cost of each call: one atomic read-modify-write, and one
-/// more for the first since the executor last looked.
+/// What it asks takes effect before the executor picks again; where that executor runs, as in one of its coroutines, a wake and a new priority do at
+/// once. Made by [`JoinHandle::remote`](crate::JoinHandle::remote); it keeps the coroutine's slot in the table, not its future. Cost of each call: one
+/// atomic read-modify-write, and one more for the first since the executor last looked; where it runs, that of a waker's.
 pub struct Remote {
     block: BlockRef,
 }
@@ -158,7 +158,11 @@ impl Remote {
 
     /// Wakes the coroutine (rules W1 to W5). False if its handle and it, or its executor, are gone.
     pub fn wake(&self) -> bool {
-        send(self.block, Signal::Wake)
+        let Some(scheduler) = self.here() else {
+            return send(self.block, Signal::Wake);
+        };
+        scheduler.held(|| scheduler.wake(self.block));
+        !self.block.signals.is_refusing()
     }
 
     /// Cancels the coroutine (rules X1 to X4). False if it was certainly too late.
@@ -169,7 +173,19 @@ impl Remote {
     /// Gives the coroutine a new base priority (rules R1 to R4). False if it was certainly too late. Of several calls
     /// before the executor looks, the last one counts.
     pub fn reprioritize(&self, priority: Priority) -> bool {
-        send(self.block, Signal::Reprioritize(priority))
+        match self.here() {
+            // One that was asked for before must not come after this.
+            Some(scheduler) if !self.block.signals.is_reprioritizing() => {
+                scheduler.held(|| scheduler.reprioritize(self.block, priority))
+            }
+            _ => send(self.block, Signal::Reprioritize(priority)),
+        }
+    }
+
+    /// The coroutine's scheduler, if it runs here.
+    fn here(&self) -> Option<&Scheduler> {
+        let scheduler = Scheduler::of(self.block);
+        context::seat_of(scheduler).map(|_| scheduler)
     }
 }
 

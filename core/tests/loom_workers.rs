@@ -17,7 +17,6 @@
 //! | a timer set without it; a timer that fired while its waker was cloned is not seen | `advance_races_with_sleep` |
 //! | a follower that begins or ends its wait without it | `a_follower_is_told_in_turn` |
 //! | a poll that turns out to last passes nothing on | `a_poll_that_lasts_calls_who_sleeps` |
-//! | it passes on what is in the queues, and not what has arrived | `a_poll_that_lasts_calls_who_sleeps_for_a_signal` |
 //! | a sleep, or a primitive, never lets go of its anchor | all that have one |
 //! | a sleep, or a primitive, has no anchor; an earlier deadline calls nobody | the run is aborted |
 #![cfg(loom)]

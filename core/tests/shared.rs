@@ -328,15 +328,16 @@ fn a_poll_that_is_brief_no_longer_calls() {
     assert_eq!(first.run_until_idle(), 2);
 }
 
-/// H8: so does what a worker sends to a coroutine by its [`Remote`](corank::Remote): while it takes in, or its poll is brief, it takes that in itself.
+/// H8: what a worker asks of a coroutine by its [`Remote`](corank::Remote) is done at once, and calls nobody while it is on its way.
 #[test]
-fn a_signal_from_a_worker_on_its_way_calls_nobody() {
+fn a_remote_where_its_executor_runs_acts_at_once() {
     let executor = eternal();
     let calls = Arc::new(Calls::default());
     let first: &'static Worker<'static> = crate::common::forever(worker(executor));
     let second = executor.worker(calls.clone().into());
     let sleeper = executor.spawn(level(9), std::future::pending::<()>());
-    let remote = sleeper.unwrap().remote();
+    let sleeper = sleeper.unwrap();
+    let (id, remote) = (sleeper.id(), sleeper.remote());
     let all_idle = || {
         first.run_until_idle();
         assert_eq!([first.step(), second.step()], [Step::Idle; 2]);
@@ -346,12 +347,16 @@ fn a_signal_from_a_worker_on_its_way_calls_nobody() {
     assert!(remote.wake());
     assert_eq!(calls.take(), 1, "from outside: who sleeps is called");
     all_idle();
-    first.within(|| assert!(remote.reprioritize(level(8)) && remote.wake()));
+    first.within(|| {
+        assert!(remote.reprioritize(level(8)) && remote.wake());
+        assert_eq!(executor.base_priority(id), Some(level(8)));
+        assert_eq!(executor.state(id), Some(State::Ready));
+    });
     assert_eq!(calls.take(), 0, "it is on its way");
     assert_eq!(first.run_until_idle(), 1);
     all_idle();
     first.set_brief(true);
-    let (noted, sent) = (calls.clone(), remote);
+    let (noted, sent) = (calls.clone(), remote.clone());
     let lasts = move |_: &SharedExecutor| {
         assert!(sent.wake());
         assert_eq!(noted.take(), 0, "its poll ends soon");
@@ -360,6 +365,29 @@ fn a_signal_from_a_worker_on_its_way_calls_nobody() {
     };
     first.within(|| drop(spawn_around(executor, 3, lasts)));
     assert_eq!(first.run_until_idle(), 2);
+    drop(sleeper);
+    first.within(|| assert!(remote.cancel()));
+    first.run_until_idle();
+    first.within(|| assert!(!remote.wake() && !remote.reprioritize(level(7))));
+}
+
+/// Of several priorities that are asked for the last one counts, wherever they come from.
+#[test]
+fn the_last_priority_counts_wherever_it_comes_from() {
+    let executor = eternal();
+    let first = worker(executor);
+    let sleeper = executor.spawn(level(9), std::future::pending::<()>());
+    let sleeper = sleeper.unwrap();
+    let (id, remote) = (sleeper.id(), sleeper.remote());
+    first.run_until_idle();
+    first.within(|| {
+        thread::scope(|scope| {
+            scope.spawn(|| assert!(remote.reprioritize(level(5))));
+        });
+        assert!(remote.reprioritize(level(3)));
+    });
+    first.run_until_idle();
+    assert_eq!(executor.base_priority(id), Some(level(3)));
 }
 
 /// As long as a worker has the scheduler and doesn't go on, others that want it do what the home has said, once their patience is at an end.

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use super::Scheduler;
 use crate::atomic::{Ordering, fence};
 use crate::block::{BlockRef, NONE};
-use crate::context::{self, Entered};
+use crate::context::Entered;
 use crate::priority::Levels;
 use crate::seat::Seat;
 use crate::storage::Storage;
@@ -37,8 +37,7 @@ impl Scheduler {
         if let Some(notify) = &self.notify {
             notify.wake_by_ref();
         }
-        // A worker that pushes while it is on its way here finds it itself.
-        if self.shared && !context::seat_of(self).is_some_and(|seat| seat.takes_in.get()) {
+        if self.shared {
             self.ring();
         }
     }

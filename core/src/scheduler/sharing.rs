@@ -74,8 +74,7 @@ impl Scheduler {
     /// The poll that goes on at this seat lasts: others are called for what is ready.
     #[cfg(feature = "heap")]
     pub(crate) fn pass_on(&self, seat: &Seat) {
-        // What has arrived was not brought under the baton: someone may be about to sleep who has not seen it.
-        if self.may_call() || self.published().has_arrivals() {
+        if self.may_call() {
             self.pick_up(seat);
             self.put_down(seat);
         }
