@@ -393,9 +393,9 @@ fn a_poll_that_lasts_calls_who_sleeps() {
     });
 }
 
-/// The same when that poll sends a signal, for which it does not take the baton.
+/// The same when that poll wakes something by its [`Remote`](corank::Remote).
 #[test]
-fn a_poll_that_lasts_calls_who_sleeps_for_a_signal() {
+fn a_poll_that_lasts_calls_who_sleeps_for_what_a_remote_wakes() {
     poll_that_lasts(|executor, mut short| {
         let mut polls = 0;
         let waits = poll_fn(move |context| {
