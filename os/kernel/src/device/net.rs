@@ -226,7 +226,7 @@ impl Card {
     }
 
     /// Tells the card of the frames and buffers that it was given, unless it is at its queues and finds them itself. Once for all of a burst: each
-    /// time costs as much as a frame does.
+    /// time stops the machine's processor, if that is emulated.
     pub(crate) fn ring(&self) {
         self.state.lock().ring();
     }
