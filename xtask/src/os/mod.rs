@@ -49,6 +49,9 @@ pub(crate) struct Options {
     /// Ends the machine after so many seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
+    /// Counts instructions instead of time: each takes 2 to this power nanoseconds, so that runs can be repeated exactly
+    #[arg(long, value_name = "SHIFT", value_parser = clap::value_parser!(u8).range(0..=10))]
+    count: Option<u8>,
     /// The program to run, and its arguments
     #[arg(last = true, required = true, value_names = ["APP", "ARGS"])]
     command: Vec<String>,
@@ -78,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         disk,
         network: Some(network),
         input: Input::Inherited,
-        count: None,
+        count: options.count,
         command: options.command.clone(),
     };
     let mut screen = std::io::stdout().lock();
