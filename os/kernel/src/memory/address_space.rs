@@ -9,6 +9,7 @@
 //! top                        trampoline and harts' pages, not for user mode
 //! ```
 //! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first touch.
+use super::bulk;
 use super::frame::Frame;
 use super::kernel_space;
 use super::page_table::{Flags, PageTable, Unmapped};
@@ -292,10 +293,10 @@ impl AddressSpace {
                 return Ok(());
             }
             let mut frame = Frame::uninitialised()?;
-            // SAFETY: the page belongs to this address space; user memory is only touched by copying.
-            frame
-                .bytes_mut()
-                .copy_from_slice(unsafe { &*(entry.address() as *const [u8; PAGE_SIZE]) });
+            let (from, to) = (entry.address() as *const u8, frame.bytes_mut().as_mut_ptr());
+            // SAFETY: the page belongs to this address space, and the frame to nothing else; user memory is only touched by
+            // copying.
+            unsafe { bulk::copy(from, to, PAGE_SIZE) };
             copy.table.map(page, frame.address(), entry.flags())?;
             let _ = frame.into_address();
             Ok(())
