@@ -18,7 +18,7 @@ use crate::trap::Context;
 use corank_abi::upcall::{Block, Frame};
 use core::future::poll_fn;
 use core::mem::offset_of;
-use core::pin::pin;
+use core::pin::Pin;
 use core::sync::atomic::{AtomicU8, Ordering};
 use core::task::Poll;
 
@@ -206,9 +206,8 @@ pub(crate) fn deliver(thread: &Thread, context: &mut Context) -> Result<(), BadA
 pub(crate) async fn interruptible(
     thread: &Thread,
     context: &Context,
-    call: impl Future<Output = Result<isize, BadAddress>>,
+    mut call: Pin<&mut impl Future<Output = Result<isize, BadAddress>>>,
 ) -> Result<isize, End> {
-    let mut call = pin!(call);
     loop {
         let result = poll_fn(|polled| match call.as_mut().poll(polled) {
             Poll::Ready(result) => Poll::Ready(Some(result)),

@@ -26,7 +26,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::call::*;
 use corank_abi::error::NO_DEVICE;
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::sync::atomic::Ordering;
 
 /// What a call returns; a bad pointer ends the process.
@@ -46,8 +46,18 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
         READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
         | WAIT_THREAD => {
-            let call = block(thread, number, arguments);
-            upcall::interruptible(thread, context, call).await?
+            let result = if process.by_thread.load(Ordering::Relaxed) {
+                None
+            } else {
+                at_once(process, number, arguments)
+            };
+            match result {
+                Some(result) => result?,
+                None => {
+                    let call = pin!(block(thread, number, arguments));
+                    upcall::interruptible(thread, context, call).await?
+                }
+            }
         }
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
@@ -99,7 +109,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         _ => match at_once(process, number, arguments) {
             Some(result) => result?,
             None => {
-                let call = block(thread, number, arguments);
+                let call = pin!(block(thread, number, arguments));
                 upcall::interruptible(thread, context, call).await?
             }
         },
