@@ -136,7 +136,7 @@ pub const RING_REPRIORITIZE: usize = 4011;
 
 /// `calls_made() -> how many system calls the process's threads have made`, this one included.
 pub const CALLS_MADE: usize = 4012;
-/// `fault(kind, step) -> steps that were left`: for tests. Something fails on purpose, at the `step`th time from now on at which it
+/// `fault(kind, step) -> steps that were left`: for tests. [`NOT_IMPLEMENTED`] but in a kernel with the feature `faults`. Something fails on purpose, at the `step`th time from now on at which it
 /// could; 0 is never. The result tells 0 when a fault that was asked for has happened. `kind` is [`FAULT_END`], [`FAULT_MEMORY`],
 /// [`FAULT_SLOW_END`], [`FAULT_FRAME`] or [`FAULT_SILENCE`], which has a third argument; [`FAILED`] for any other.
 pub const FAULT: usize = 4013;
@@ -147,7 +147,7 @@ pub const FAULT_END: usize = 0;
 /// Kind of [`FAULT`]: an allocation fails that the kernel makes for a program. Allocations for other programs count as well.
 pub const FAULT_MEMORY: usize = 1;
 /// Kind of [`FAULT`]: [`FAULT_END`] by a hart that is slow at it. It says that the process ends, and cancels what is under way only when the
-/// process is gone: its threads have to notice by themselves, on other harts. [`FAILED`] where one hart serves.
+/// process is gone, or 2 seconds are over: its threads have to notice by themselves, on other harts. [`FAILED`] where one hart serves.
 pub const FAULT_SLOW_END: usize = 2;
 /// Kind of [`FAULT`]: a bit of a frame from the network card is another one than was sent. Frames that are too short for data don't count.
 pub const FAULT_FRAME: usize = 3;

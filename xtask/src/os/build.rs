@@ -39,6 +39,15 @@ pub(crate) struct Image {
     pub(crate) archive: PathBuf,
 }
 
+/// Whether programs may ask the kernel for faults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Faults {
+    /// The kernel has none.
+    Absent,
+    /// A kernel for tests.
+    Present,
+}
+
 /// Builds the kernel, the shared scheduler's image and all programs; adds `programs` from outside under their file names, and
 /// takes `image` instead of the image if there is one.
 pub(crate) fn build(
@@ -46,14 +55,37 @@ pub(crate) fn build(
     image: Option<&Path>,
     progress: &mut Progress,
 ) -> Result<Image> {
+    build_with(Faults::Absent, programs, image, progress)
+}
+
+/// Builds the system with a kernel for tests, whose programs may ask for faults.
+pub(crate) fn build_for_tests(progress: &mut Progress) -> Result<Image> {
+    build_with(Faults::Present, &[], None, progress)
+}
+
+/// [`build`] with one of the two kernels. Cargo keeps both, so that building one in turn with the other compiles nothing anew.
+pub(crate) fn build_with(
+    faults: Faults,
+    programs: &[PathBuf],
+    image: Option<&Path>,
+    progress: &mut Progress,
+) -> Result<Image> {
     let toolchain = BareMetal::require()?;
     let mut command = toolchain.cargo(Target::RiscV, "build");
     command.arg("--release").current_dir(repository::path("os"));
+    if faults == Faults::Present {
+        command.arg(format!("--features={KERNEL}/faults"));
+    }
     let binaries = binaries(command, &[], progress)?;
-    let kernel = binaries.iter().find(|binary| binary.name == KERNEL);
-    let Some(kernel) = kernel else {
+    let built = binaries.iter().find(|binary| binary.name == KERNEL);
+    let Some(built) = built else {
         bail!("building os/ gave no binary named {KERNEL}");
     };
+    let kernel = built.path.with_file_name(match faults {
+        Faults::Absent => "kernel",
+        Faults::Present => "kernel-with-faults",
+    });
+    replace(&built.path, &kernel)?;
     let mut entries: Vec<(String, Vec<u8>)> = Vec::new();
     for binary in binaries.iter().filter(|binary| binary.package == APPS) {
         let program = without_debug(&read(&binary.path)?)
@@ -78,10 +110,7 @@ pub(crate) fn build(
     entries.push((FILE.to_string(), read(&image)?));
     let archive = repository::path("os/target/programs.tar");
     pack(&archive, entries)?;
-    Ok(Image {
-        kernel: kernel.path.clone(),
-        archive,
-    })
+    Ok(Image { kernel, archive })
 }
 
 /// Builds the kernel with one of its features, apart from the other one.
@@ -156,6 +185,14 @@ fn binary(message: &str) -> Option<Binary> {
         name: name.to_string(),
         path: path.into(),
     })
+}
+
+/// Copies a file in one step: what reads the old copy at the same time goes on with that.
+fn replace(from: &Path, to: &Path) -> Result<()> {
+    let fresh = to.with_extension(std::process::id().to_string());
+    std::fs::copy(from, &fresh)
+        .and_then(|_| std::fs::rename(&fresh, to))
+        .with_context(|| format!("can't copy {} to {}", from.display(), to.display()))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

@@ -46,6 +46,9 @@ pub(crate) struct Options {
     /// Boots with this image of the shared scheduler instead of the one from os/vdso
     #[arg(long, value_name = "FILE")]
     vdso: Option<PathBuf>,
+    /// Boots a kernel for tests, whose programs may ask for faults
+    #[arg(long)]
+    faults: bool,
     /// Ends the machine after so many seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
@@ -60,7 +63,12 @@ pub(crate) struct Options {
 /// Boots the OS, passes the program's output through, and ends with its exit code.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut progress = Progress::spinner("building the operating system");
-    let image = build::build(&options.programs, options.vdso.as_deref(), &mut progress);
+    let faults = match options.faults {
+        true => build::Faults::Present,
+        false => build::Faults::Absent,
+    };
+    let vdso = options.vdso.as_deref();
+    let image = build::build_with(faults, &options.programs, vdso, &mut progress);
     progress.finish();
     let image = image?;
     let disk = match &options.disk {

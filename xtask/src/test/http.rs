@@ -60,7 +60,7 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
         Err(_) => REQUESTS,
     };
     let client = client::build(CLIENT, &mut context.progress)?;
-    let image = build::build(&[], None, &mut context.progress)?;
+    let image = build::build_for_tests(&mut context.progress)?;
     let disk = TestDisk::new("http", DISK_SIZE)?;
     let site = repository::path("target/disks/site");
     if site.exists() {

@@ -33,6 +33,10 @@ type Test = (&'static str, fn(&mut Context) -> Result<()>);
 const TESTS: &[Test] = &[
     ("the kernel conforms", the_kernel_conforms),
     (
+        "programs may ask for faults in kernels for tests alone",
+        faults_are_for_tests,
+    ),
+    (
         "another image decides for all",
         another_image_decides_for_all,
     ),
@@ -126,6 +130,30 @@ fn the_kernel_conforms(context: &mut Context) -> Result<()> {
         if let Some(complaint) = test.on(smp, &image, context)? {
             bail!("on {smp} harts it {complaint}");
         }
+    }
+    Ok(())
+}
+
+/// The kernel that is built unless one for tests is asked for has no faults: neither a call nor code nor data. The other one has them,
+/// and so shows that this is looked for where it would be.
+fn faults_are_for_tests(context: &mut Context) -> Result<()> {
+    // `fault::injection` in the names that the compiler gives.
+    const MANGLED: &[u8] = b"5fault9injection";
+    let plain = build(context, &[], None)?;
+    let for_tests = build::build_for_tests(&mut context.progress)?;
+    for (image, has_faults) in [(plain, false), (for_tests, true)] {
+        let kernel = std::fs::read(&image.kernel)?;
+        ensure!(
+            has_symbol(&kernel, MANGLED)? == has_faults,
+            "{} has symbols of faults, or lacks them",
+            image.kernel.display()
+        );
+        let (output, code) = boot(&image, "misbehave faults")?;
+        ensure!(
+            code == u8::from(has_faults),
+            "ended with code {code}:\n{}",
+            tail(&output)
+        );
     }
     Ok(())
 }
@@ -266,12 +294,16 @@ fn the_scheduler_is_in_the_image_alone(context: &mut Context) -> Result<()> {
 /// Whether one of a file's symbols is a function of the core's scheduler.
 fn has_scheduler(file: &[u8]) -> Result<bool> {
     // `corank::scheduler` in the names that the compiler gives.
-    const MANGLED: &[u8] = b"6corank9scheduler";
+    has_symbol(file, b"6corank9scheduler")
+}
+
+/// Whether one of a file's symbols has `part` in its name.
+fn has_symbol(file: &[u8], part: &[u8]) -> Result<bool> {
     let elf = ElfBytes::<LittleEndian>::minimal_parse(file)?;
     let (symbols, names) = elf.symbol_table()?.context("it has no symbols")?;
     let is_one = |symbol: elf::symbol::Symbol| {
         let name = names.get_raw(symbol.st_name as usize).unwrap_or_default();
-        name.windows(MANGLED.len()).any(|part| part == MANGLED)
+        name.windows(part.len()).any(|window| window == part)
     };
     Ok(symbols.iter().any(is_one))
 }

@@ -27,7 +27,7 @@ const HARTS_MARK: &str = "{harts}";
 
 /// `usertests`, each time with a new disk, which must be whole afterwards.
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
-    let image = build::build(&[], None, &mut context.progress)?;
+    let image = build::build_for_tests(&mut context.progress)?;
     context.side_by_side(&HARTS, |&smp, context| {
         let disk = TestDisk::new(&format!("usertests-{smp}"), DISK_SIZE)?;
         let test = ProgramTest {

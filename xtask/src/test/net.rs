@@ -32,7 +32,7 @@ struct Tested {
 /// `echo-server`: that is one more test.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let client = client::build(client::TCP_CLIENT, &mut context.progress)?;
-    let image = build::build(&[], None, &mut context.progress)?;
+    let image = build::build_for_tests(&mut context.progress)?;
     let mut outcome = Outcome::default();
     for server in [echo_server(), tcp_server()] {
         for smp in HARTS {

@@ -413,8 +413,9 @@ fn os_lint(context: &mut Context) -> Result<Outcome> {
     // The scheduler's image by itself: the core is another there than for the image's clients.
     let clients = ["--workspace", "--exclude=corank-vdso"];
     let image = ["--package=corank-vdso"];
+    let for_tests = ["--package=corank-kernel", "--features=faults"];
     let mut outcome = Outcome::default();
-    for packages in [&clients[..], &image[..]] {
+    for packages in [&clients[..], &image[..], &for_tests[..]] {
         let mut clippy = toolchain.cargo(Target::RiscV, "clippy");
         clippy.args(packages);
         clippy.args(["--release", "--", "-D", "warnings"]);

@@ -6,7 +6,8 @@ extern crate alloc;
 
 use core::arch::asm;
 
-use corank_user::{process, raw};
+use corank_abi::call::{FAILED, FAULT, NOT_IMPLEMENTED};
+use corank_user::{println, process, raw};
 
 corank_user::main!(main);
 
@@ -30,9 +31,23 @@ fn main() -> i32 {
         Some("abort") => drop(process::kill(process::id(), 6)),
         Some("panic") => panic!("as it was asked to"),
         Some("overflow") => drop(alloc::vec![0_u8; 1 << 50]),
+        Some("faults") => return ask_for_faults(),
         _ => return 2,
     }
     0
+}
+
+/// Asks for every kind of fault. Returns 0 if the kernel does not know that call, and 1 if it does.
+fn ask_for_faults() -> i32 {
+    const KINDS: usize = 8;
+    // Not so soon that a fault strikes before this returns.
+    const STEP: usize = 1 << 40;
+    // SAFETY: the arguments are numbers.
+    let ask = |kind| unsafe { raw::system_call(FAULT, [kind, STEP, 80]) };
+    let answers: [isize; KINDS] = core::array::from_fn(ask);
+    let is_unknown = answers == [NOT_IMPLEMENTED; KINDS];
+    println!("faults: {answers:?}, where {FAILED} is refused");
+    i32::from(!is_unknown)
 }
 
 /// Never ends before the stack does.

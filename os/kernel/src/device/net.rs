@@ -32,8 +32,6 @@ const LEGACY_HEADER: usize = 10;
 /// The numbers of the queues.
 const RECEIVE: u16 = 0;
 const TRANSMIT: u16 = 1;
-/// Frames that are longer have data at their end, not what fills short ones up.
-const FAULT_LEAST: usize = 128;
 
 bitflags! {
     /// What the driver knows of what a device may offer (virtio 1.2, sections 5.1.3 and 6). Not the queues' event indices: with them a driver
@@ -173,7 +171,7 @@ impl Card {
         let length = length.expect("the buffer has just been found in the queue") as usize;
         let (start, end) = (start + state.header, (start + length).min(buffer.len()));
         let start = start.min(end);
-        if end - start > FAULT_LEAST && fault::damages_frame() {
+        if fault::damages_frame(end - start) {
             buffer[end - 1] ^= 1;
         }
         Some(Received { buffer, start, end })

@@ -3,7 +3,7 @@ use super::level::{Global, priority};
 use super::table::SpaceId;
 use super::{Process, Slot, State, Worker, table};
 use crate::elf_loader::{self, LoadError};
-use crate::fault::{self, Countdown};
+use crate::fault::{self, OwnFaults};
 use crate::file::File;
 use crate::lock::Mutex;
 use crate::memory::address_space::{AddressSpace, USER_DATA};
@@ -103,8 +103,7 @@ impl Process {
             by_thread: AtomicBool::new(false),
             time: AtomicU64::new(0),
             calls_made: AtomicUsize::new(0),
-            end_at: Countdown::new(),
-            ends_slowly: AtomicBool::new(false),
+            faults: OwnFaults::new(),
             is_ending: AtomicBool::new(false),
             state: Mutex::new(state),
             group: AtomicUsize::new(pid),
@@ -319,14 +318,12 @@ impl Process {
         }
     }
 
-    /// [`end`](Self::end) as a test has asked for it. A slow hart waits between the two halves until the process's threads have noticed by
-    /// themselves, on other harts, and are gone: for ever, if one of them waits for something.
+    /// [`end`](Self::end) as a test has asked for it. A slow hart waits between the two halves, until the process's threads have noticed
+    /// by themselves, on other harts, and are gone.
     #[cold]
     pub(super) fn end_by_fault(&self) {
         if self.begin_end(exit_code::KILLED) {
-            while self.ends_slowly.load(Ordering::Relaxed) && !self.state.lock().ended {
-                core::hint::spin_loop();
-            }
+            self.faults.delay_end(|| self.state.lock().ended);
             self.cancel_everything();
         }
     }

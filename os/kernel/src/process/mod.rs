@@ -18,7 +18,7 @@ pub(crate) use records::records;
 pub(crate) use table::{count, find};
 pub(crate) use worker::Worker;
 
-use crate::fault::Countdown;
+use crate::fault::OwnFaults;
 use crate::file::File;
 use crate::hart;
 use crate::lock::Mutex;
@@ -70,10 +70,8 @@ pub(crate) struct Process {
     time: AtomicU64,
     /// System calls that its threads have made.
     pub calls_made: AtomicUsize,
-    /// Ends the process at one of the kernel's steps for it, as a test asks.
-    pub end_at: Countdown,
-    /// That is done by a hart that is slow at it.
-    pub ends_slowly: AtomicBool,
+    /// What a test has asked for.
+    pub faults: OwnFaults,
     /// [`State::ending`] is set.
     is_ending: AtomicBool,
     state: Mutex<State>,
@@ -202,7 +200,7 @@ impl Process {
     /// One step of the kernel's work for the process is about to be made: where a test may want the process to end.
     #[inline]
     pub(crate) fn step(&self) {
-        if self.end_at.is_due() {
+        if self.faults.end_is_due() {
             self.end_by_fault();
         }
     }

@@ -205,20 +205,7 @@ pub(crate) fn at_once(
         CALENDAR => Ok(calendar::seconds().map_or(NO_DEVICE, |seconds| seconds as isize)),
         SERVICE_MODEL => Ok(thread::service_model(process, first)),
         CALLS_MADE => Ok(process.calls_made.load(Ordering::Relaxed) as isize),
-        FAULT => Ok(match first {
-            FAULT_END => process.end_at.arm(second) as isize,
-            FAULT_SLOW_END if hart::serving() > 1 => {
-                process.ends_slowly.store(true, Ordering::Relaxed);
-                process.end_at.arm(second) as isize
-            }
-            FAULT_MEMORY => fault::arm_allocations(process.pid, second) as isize,
-            FAULT_FRAME => fault::arm_frames(process.pid, second) as isize,
-            FAULT_SILENCE => match u16::try_from(third) {
-                Ok(port) => fault::arm_silence(process.pid, second, port) as isize,
-                Err(_) => FAILED,
-            },
-            _ => FAILED,
-        }),
+        FAULT => Ok(fault::serve(process, arguments)),
         GROUP_SET => Ok(information::set_group(process, first, second)),
         FOREGROUND => Ok(information::set_foreground(first)),
         _ => Ok(NOT_IMPLEMENTED),

@@ -46,6 +46,7 @@ mod workers;
 
 use core::time::Duration;
 
+use corank_abi::call::{FAULT, NOT_IMPLEMENTED};
 use corank_user::information::{self, ProcessRecord, RUNNING};
 use corank_user::process::{self, Pid};
 use corank_user::{fs, println, time};
@@ -97,6 +98,10 @@ fn main() -> i32 {
         names.peek().is_none() || names.any(|name| name == *group || name == test.name)
     };
     touch_stack();
+    if support::call(FAULT, [usize::MAX, 0, 0]) == NOT_IMPLEMENTED {
+        println!("this needs a kernel that knows faults: cargo xtask os --faults");
+        return 2;
+    }
     let (mut passed, mut failed) = (0, 0);
     for (group, tests) in GROUPS {
         for test in tests.iter().filter(|test| chosen(group, test)) {
