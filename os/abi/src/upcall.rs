@@ -138,6 +138,11 @@ pub const STACK_SIZE: usize = 64 << 10;
 /// How many each worker has: so deep can interrupts nest.
 pub const STACK_COUNT: usize = 8;
 
+/// How many system calls of one thread may wait below each other, each interrupted by the handler that made the next. In the innermost,
+/// interrupts are deferred, as while they are masked. So deep can the interrupts' own stacks nest; a program with other stacks gets no
+/// deeper.
+pub const MOST_INTERRUPTED_CALLS: usize = STACK_COUNT;
+
 /// The upper end of a worker's stack; `None` beyond the last.
 #[must_use]
 pub const fn stack_top(worker: usize, number: usize) -> Option<usize> {

@@ -3,6 +3,7 @@
 //! A thread's coroutine is the switching coroutine of seed 002 (section 3.3): it never holds the hart for longer than up to
 //! the next clock tick, and its priority is that of the most urgent coroutine of its process.
 use crate::lock::Mutex;
+use crate::memory::heap;
 use crate::memory::stack::Stack;
 use crate::memory::user::BadAddress;
 use crate::process::{Global, Process, Worker, priority};
@@ -11,6 +12,7 @@ use crate::{clock, device, hart, println, syscall, upcall};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
+use corank_abi::upcall::MOST_INTERRUPTED_CALLS;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
@@ -26,8 +28,9 @@ pub(crate) struct Thread {
     exit_code: AtomicI32,
     /// The stack on which its calls are served, where kernel threads serve them; while none is.
     pub kernel_stack: Mutex<Option<Stack>>,
-    /// It stands for the thread in a handler beside a system call that waits, and its end is not the thread's.
-    is_beside: bool,
+    /// How many calls of the thread wait below it. Where any does, it stands for the thread in a handler beside those calls, and its end
+    /// is not the thread's.
+    interrupted_calls: usize,
 }
 
 impl Thread {
@@ -39,8 +42,21 @@ impl Thread {
             worker: AtomicUsize::new(worker),
             exit_code: AtomicI32::new(-1),
             kernel_stack: Mutex::new(None),
-            is_beside: false,
+            interrupted_calls: 0,
         }
+    }
+
+    /// Returns what runs a handler beside the call in which the thread waits. `None` if [`MOST_INTERRUPTED_CALLS`] wait below it, each
+    /// of which takes some of the hart's stack when the innermost is polled, or if there is no memory.
+    pub(crate) fn beside(&self) -> Option<Thread> {
+        (self.interrupted_calls < MOST_INTERRUPTED_CALLS && heap::has_room()).then(|| Thread {
+            process: self.process.clone(),
+            tid: self.tid,
+            worker: AtomicUsize::new(self.worker.load(Ordering::Relaxed)),
+            exit_code: AtomicI32::new(-1),
+            kernel_stack: Mutex::new(None),
+            interrupted_calls: self.interrupted_calls + 1,
+        })
     }
 
     /// The worker that it is, or whose level it has.
@@ -71,7 +87,7 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        if !self.is_beside {
+        if self.interrupted_calls == 0 {
             self.process
                 .thread_gone(self.tid, self.exit_code.load(Ordering::Relaxed));
         }
@@ -99,23 +115,15 @@ impl From<BadAddress> for End {
     }
 }
 
-/// Runs a handler of user-level interrupts, up to its return to `frame`, while a system call of the thread waits.
+/// Runs a handler of user-level interrupts, up to its return to `frame`, while a system call of the thread that `beside` stands for waits.
 ///
 /// # Errors
 /// When the thread ends instead, or runs another program.
 pub(crate) fn run_handler(
-    thread: &Thread,
+    beside: Thread,
     context: Context,
     frame: usize,
 ) -> Pin<Box<dyn Future<Output = Result<(), End>> + Send>> {
-    let beside = Thread {
-        process: thread.process.clone(),
-        tid: thread.tid,
-        worker: AtomicUsize::new(thread.worker().number),
-        exit_code: AtomicI32::new(-1),
-        kernel_stack: Mutex::new(None),
-        is_beside: true,
-    };
     Box::pin(run(beside, context, Some(frame)))
 }
 

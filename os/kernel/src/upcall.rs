@@ -148,10 +148,11 @@ fn write_word(thread: &Thread, address: usize, word: usize) -> Result<(), BadAdd
     write(thread, address, &word.to_le_bytes())
 }
 
-/// Takes a raised interrupt, for a thread whose next instruction is at `pc`: writes `frame` and returns where, or tells the thread
-/// that it was deferred.
+/// Takes a raised interrupt, for a thread whose next instruction is at `pc`: writes `frame` and returns where. Tells the thread that it
+/// was deferred if the thread has masked interrupts or named no stack, or if the kernel cannot run the handler.
 fn take(
     thread: &Thread,
+    can_run: bool,
     frame: impl FnOnce() -> Frame,
     pc: usize,
 ) -> Result<Option<(Taker, usize)>, BadAddress> {
@@ -164,7 +165,7 @@ fn take(
         return Ok(None);
     };
     let state = &thread.worker().upcalls.state;
-    if masked != 0 || stack == 0 {
+    if masked != 0 || stack == 0 || !can_run {
         // Acquire: as below, for what the thread looks for when it unmasks.
         state.swap(DEFERRED, Ordering::Acquire);
         let deferred = taker.block.wrapping_add(offset_of!(Block, deferred));
@@ -193,7 +194,7 @@ fn bytes_of(frame: &Frame) -> &[u8; size_of::<Frame>()] {
 /// When the program has named bad addresses.
 #[cold]
 pub(crate) fn deliver(thread: &Thread, context: &mut Context) -> Result<(), BadAddress> {
-    if let Some((taker, frame)) = take(thread, || context.frame(), context.pc)? {
+    if let Some((taker, frame)) = take(thread, true, || context.frame(), context.pc)? {
         context.enter_handler(taker.handler, frame, false);
     }
     Ok(())
@@ -229,7 +230,8 @@ pub(crate) async fn interruptible(
 }
 
 /// While a call of the thread waits and an interrupt is raised: runs the handler meanwhile, unless the interrupt has to wait. The
-/// call goes on waiting beside it; the thread is blocked with stack (rule S8).
+/// call goes on waiting beside it; the thread is blocked with stack (rule S8). The handler's calls may be interrupted in turn, up to the
+/// depth that [`Thread::beside`] allows.
 ///
 /// # Errors
 /// When the thread has ended in the handler, or the program has named bad addresses.
@@ -240,12 +242,14 @@ async fn during_call(thread: &Thread, context: &Context) -> Result<(), End> {
         frame.x[10] = corank_abi::call::FAILED as usize;
         frame
     };
-    match take(thread, interrupted, context.pc)? {
-        Some((taker, frame)) => {
+    let beside = thread.beside();
+    let taken = take(thread, beside.is_some(), interrupted, context.pc)?;
+    match (taken, beside) {
+        (Some((taker, frame)), Some(beside)) => {
             let context = context.of_handler(taker.handler, frame);
-            thread::run_handler(thread, context, frame).await
+            thread::run_handler(beside, context, frame).await
         }
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 

@@ -27,6 +27,7 @@ mod inheritance;
 mod injected;
 mod low_water;
 mod memory;
+mod nesting;
 mod network;
 mod parked;
 mod pipes;
@@ -84,6 +85,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("upcalls", upcalls::TESTS),
     ("preemption", preemption::TESTS),
     ("handlers", handlers::TESTS),
+    ("nesting", nesting::TESTS),
     ("hardening", hardening::TESTS),
     // Last: connections that are over keep their buffers for a while, and tests that count the kernel's heap would wait for that.
     ("silence", silence::TESTS),
