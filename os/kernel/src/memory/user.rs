@@ -5,7 +5,10 @@ use super::{PAGE_SIZE, page_down};
 use core::fmt;
 
 /// What someone wanted to do with an address.
+///
+/// As large as a word, so that a result in which it tells the error is copied by words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
 pub(crate) enum Access {
     /// Load from it.
     Read,
