@@ -157,7 +157,17 @@ pub(crate) async fn run(
         match trap {
             Trap::Call => {
                 context.pc += 4;
-                match syscall::serve(thread, context).await {
+                syscall::note_call(thread);
+                let served = if syscall::is_ring_enter(context) {
+                    syscall::enter_ring(thread, context)
+                        .await
+                        .map_err(End::from)
+                } else if let Some(result) = syscall::serve_at_once(thread, context) {
+                    result.map_err(End::from)
+                } else {
+                    syscall::serve(thread, context).await
+                };
+                match served {
                     Ok(result) => {
                         context.set_result(result);
                         // What the call has made ready may be more urgent than this process (seed 002, section 3.3).

@@ -1,7 +1,7 @@
 //! System calls, as [`corank_abi::call`] describes them.
 //!
-//! A call comes from a thread ([`serve`]) or from a process's submission ring ([`at_once`], then [`wait`]). What a call does
-//! is written once: what it does without waiting in `at_once`, and waiting in `wait`.
+//! A call comes from a thread ([`serve_at_once`], then [`serve`]) or from a process's submission ring ([`at_once`], then
+//! [`wait`]). What a call does is written once: what it does without waiting in `at_once`, and waiting in `wait`.
 mod files;
 mod fs;
 mod information;
@@ -32,56 +32,55 @@ use core::sync::atomic::Ordering;
 /// What a call returns; a bad pointer ends the process.
 pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
 
-/// Serves the system call that the thread's registers describe.
+/// The thread has made a system call, which is served next.
+#[inline]
+pub(crate) fn note_call(thread: &Thread) {
+    thread.process.calls_made.fetch_add(1, Ordering::Relaxed);
+    thread.process.step();
+}
+
+/// Whether the thread's registers describe `ring_enter`. Coroutines make hardly any other call.
+#[inline]
+pub(crate) fn is_ring_enter(context: &Context) -> bool {
+    context.call().0 == RING_ENTER
+}
+
+/// Serves `ring_enter`.
 ///
 /// # Errors
-/// When the thread ends by it, or goes on elsewhere.
-pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::Result<isize, End> {
+/// When the call passes a bad pointer.
+#[inline]
+pub(crate) async fn enter_ring(thread: &Thread, context: &Context) -> Result {
+    let (_, [completions, ..]) = context.call();
+    match thread.worker().ring() {
+        Some(ring) => ring.enter(thread, completions).await,
+        None => Ok(FAILED),
+    }
+}
+
+/// Serves the system call that the thread's registers describe if that is done without waiting, and the thread goes on behind it;
+/// `None` if [`serve`] has to.
+#[inline]
+pub(crate) fn serve_at_once(thread: &Thread, context: &Context) -> Option<Result> {
     let (number, arguments) = context.call();
     let [first, second, _] = arguments;
     let process = &thread.process;
-    process.calls_made.fetch_add(1, Ordering::Relaxed);
-    process.step();
-    Ok(match number {
+    Some(Ok(match number {
+        EXIT | YIELD | EXEC | RING_CANCEL | UPCALL_RETURN | HARTS_LIMIT | SETTLE => return None,
         WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
         READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
-        | WAIT_THREAD => {
-            let result = if process.by_thread.load(Ordering::Relaxed) {
-                None
-            } else {
-                at_once(process, number, arguments)
-            };
-            match result {
-                Some(result) => result?,
-                None => {
-                    let call = pin!(block(thread, number, arguments));
-                    upcall::interruptible(thread, context, call).await?
-                }
-            }
-        }
-        EXIT => return Err(End::Exit(first as i32)),
-        YIELD => {
-            // Whoever gives way has changed its bitmap since the kernel looked last: it must not come back at an old level.
-            thread.come_to_rest();
-            corank::yield_now().await;
-            0
+        | WAIT_THREAD
+            if process.by_thread.load(Ordering::Relaxed) =>
+        {
+            return None;
         }
         GETTID => thread.tid as isize,
         THREAD_CREATE => thread::create(process, first, second),
         FORK => process::fork(process, context),
-        EXEC => apart(process::exec(thread, first, second)).await?,
         WORKER => thread
             .become_worker()
             .map_or(FAILED, |worker| worker.number as isize),
         RING_SETUP => thread::ring_setup(thread, first),
-        RING_ENTER => match thread.worker().ring() {
-            Some(ring) => ring.enter(thread, first).await?,
-            None => FAILED,
-        },
-        RING_CANCEL => match thread.worker().ring() {
-            Some(ring) => apart(ring.cancel(process, first as u64)).await,
-            None => FAILED,
-        },
         RING_REPRIORITIZE => {
             let ring = thread.worker().ring();
             ring.map_or(FAILED, |ring| {
@@ -90,12 +89,37 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         }
         UPCALL_SETUP if upcall::set_up(thread, first, second) => 0,
         UPCALL_SETUP => FAILED,
-        UPCALL_RETURN => return Err(End::Handler(first)),
         UPCALL_RAISE => match process.find_worker(first) {
             Some(worker) if upcall::raise(process, worker) => 0,
             _ => FAILED,
         },
         WAIT_MODE => thread::wait_mode(process, first),
+        _ => return at_once(process, number, arguments),
+    }))
+}
+
+/// Serves a system call that [`serve_at_once`] has left.
+///
+/// # Errors
+/// When the thread ends by it, or goes on elsewhere.
+pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::Result<isize, End> {
+    let (number, arguments) = context.call();
+    let [first, second, _] = arguments;
+    let process = &thread.process;
+    Ok(match number {
+        EXIT => return Err(End::Exit(first as i32)),
+        YIELD => {
+            // Whoever gives way has changed its bitmap since the kernel looked last: it must not come back at an old level.
+            thread.come_to_rest();
+            corank::yield_now().await;
+            0
+        }
+        EXEC => apart(process::exec(thread, first, second)).await?,
+        RING_CANCEL => match thread.worker().ring() {
+            Some(ring) => apart(ring.cancel(process, first as u64)).await,
+            None => FAILED,
+        },
+        UPCALL_RETURN => return Err(End::Handler(first)),
         HARTS_LIMIT if first > 0 && process.granted() == u64::MAX => {
             let before = hart::set_limit(first);
             apart(hart::settle()).await;
@@ -106,13 +130,11 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
             apart(hart::settle()).await;
             0
         }
-        _ => match at_once(process, number, arguments) {
-            Some(result) => result?,
-            None => {
-                let call = pin!(block(thread, number, arguments));
-                upcall::interruptible(thread, context, call).await?
-            }
-        },
+        _ => {
+            // Made in its place: a future is large, and would be copied there.
+            let call = pin!(block(thread, number, arguments));
+            upcall::interruptible(thread, context, call).await?
+        }
     })
 }
 
