@@ -5,7 +5,7 @@
 //! that spin keep the host from giving it back. So a hart that has spun for long [dozes](hart::doze) between two looks, as
 //! the locks of guests of Xen and KVM do.
 use crate::hart;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// See the module's documentation.
 pub(crate) type Mutex<T> = lock_api::Mutex<RawLock, T>;
@@ -16,14 +16,17 @@ pub(crate) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 /// Looks at a lock that another hart holds, some microseconds, before a hart dozes.
 const PATIENCE: u32 = 200;
 
-/// Whether somebody holds it.
-pub(crate) struct RawLock(AtomicBool);
+/// [`LOCKED`] or [`UNLOCKED`]. A word: RISC-V has atomic instructions for words, and a byte takes eight where a word takes three.
+pub(crate) struct RawLock(AtomicU32);
+
+const UNLOCKED: u32 = 0;
+const LOCKED: u32 = 1;
 
 impl RawLock {
     #[cold]
     fn wait(&self) {
         let mut looks = 0;
-        while self.0.load(Ordering::Relaxed) || !lock_api::RawMutex::try_lock(self) {
+        while self.0.load(Ordering::Relaxed) == LOCKED || !lock_api::RawMutex::try_lock(self) {
             core::hint::spin_loop();
             looks += 1;
             if looks >= PATIENCE {
@@ -33,9 +36,9 @@ impl RawLock {
     }
 }
 
-// SAFETY: it is locked by whoever has made it true, one at a time, until that makes it false.
+// SAFETY: the hart that has made it LOCKED has it locked, one at a time, until that makes it UNLOCKED.
 unsafe impl lock_api::RawMutex for RawLock {
-    const INIT: Self = Self(AtomicBool::new(false));
+    const INIT: Self = Self(AtomicU32::new(UNLOCKED));
 
     type GuardMarker = lock_api::GuardSend;
 
@@ -49,17 +52,15 @@ unsafe impl lock_api::RawMutex for RawLock {
     #[inline]
     fn try_lock(&self) -> bool {
         // Acquire: what the holder before did is visible.
-        self.0
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+        self.0.swap(LOCKED, Ordering::Acquire) == UNLOCKED
     }
 
     #[inline]
     unsafe fn unlock(&self) {
-        self.0.store(false, Ordering::Release);
+        self.0.store(UNLOCKED, Ordering::Release);
     }
 
     fn is_locked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) == LOCKED
     }
 }
