@@ -1,17 +1,20 @@
 //! The thread that keeps a participant in touch with its domain: it meets the others, notices when they end, and ticks.
 //!
 //! It waits for nobody: every operation on a socket returns at once, and a participant that says nothing costs a file descriptor.
+//! What other processes can make it do is bounded by time, in [`Admission`].
 
+use crate::admission::{self, Admission};
 use crate::claim::{Claim, Nanoseconds};
 use crate::clock;
 use crate::crowd::{Crowd, Member};
 use crate::greeting::{self, Files, Refusal};
 use crate::line::Line;
 use crate::peer::Peer;
-use crate::place::{Door, Place};
+use crate::place::{self, Door, Place};
 use crate::shared::Shared;
 use corank::Priority;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,6 +29,11 @@ const SCAN: Nanoseconds = 1_000_000_000;
 const PATIENCE: Nanoseconds = 2_000_000_000;
 /// Connections at once. More would be more participants than make sense, or somebody's mistake.
 const LINKS: usize = 128;
+/// Connections of one other process at once, so that one process cannot take all [`LINKS`]. Each of its participants and watchers needs one,
+/// or two if both ends connected at the same moment.
+pub(crate) const LINKS_OF_ONE: usize = 16;
+/// Connections that one scan makes. The next scan goes on where this one ended.
+const KNOCKS_OF_SCAN: usize = 64;
 /// After so many ticks without anything to do it ticks no more until a worker rouses it.
 const DOZE: u32 = 16;
 
@@ -40,9 +48,10 @@ pub(crate) struct Agent {
     line: Line,
     /// When to look for others again.
     scan_at: Nanoseconds,
+    /// The participant that the next scan begins behind.
+    scanned: u64,
     quiet_ticks: u32,
-    /// A crowd at the door is warned of once.
-    warned_of_crowd: bool,
+    admission: Admission,
 }
 
 /// A connection to another process.
@@ -117,15 +126,19 @@ impl Agent {
             links: Vec::new(),
             line: Line::default(),
             scan_at: 0,
+            scanned: 0,
             quiet_ticks: 0,
-            warned_of_crowd: false,
+            admission: Admission::default(),
         }
     }
 
     fn run(mut self) {
         while !self.shared.stop.load(Ordering::Acquire) {
+            #[cfg(test)]
+            self.shared.turns.fetch_add(1, Ordering::Relaxed);
             let now = clock::now();
             if now >= self.scan_at {
+                self.admission.begin_period();
                 self.scan();
                 self.scan_at = now + SCAN;
             }
@@ -143,11 +156,17 @@ impl Agent {
     /// Sleeps until something happens or the next tick is due, and takes in what has happened.
     fn wait(&mut self, now: Nanoseconds) {
         let ticks = self.shared.others() > 0 && !self.shared.dozes.load(Ordering::Acquire);
-        let scan = Duration::from_nanos(self.scan_at.saturating_sub(now));
-        let limit = if ticks {
-            scan.min(self.shared.timing.tick)
-        } else {
-            scan
+        let mut limit = Duration::from_nanos(self.scan_at.saturating_sub(now));
+        if ticks {
+            limit = limit.min(self.shared.timing.tick);
+        }
+        let pause = self.admission.pause_left(now);
+        let door = match pause {
+            Some(left) => {
+                limit = limit.min(left);
+                PollFlags::empty()
+            }
+            None => PollFlags::IN,
         };
         let limit = Timespec {
             tv_sec: limit.as_secs() as i64,
@@ -155,12 +174,12 @@ impl Agent {
         };
         let mut fds = vec![
             PollFd::new(&self.shared.wakeup, PollFlags::IN),
-            PollFd::new(&self.door.socket, PollFlags::IN),
+            PollFd::new(&self.door.socket, door),
         ];
         fds.extend((self.links.iter()).map(|link| PollFd::new(&link.socket, PollFlags::IN)));
-        // It fails at no signal, because there is none, and else at a lack of memory: then only the pause is missing.
+        // It fails at no signal, because there is none. It fails at a lack of memory, and if the limit of descriptors was lowered below their number.
         if poll(&mut fds, Some(&limit)).is_err() {
-            thread::sleep(self.shared.timing.tick);
+            thread::sleep(self.shared.timing.tick.max(admission::PAUSE));
             return;
         }
         let happened: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -169,8 +188,8 @@ impl Agent {
             let _ = rustix::io::read(&self.shared.wakeup, &mut [0; 8]);
         }
         let changed = self.hear(&happened[2..], clock::now());
-        if happened[1] {
-            self.open();
+        if happened[1] && pause.is_none() {
+            self.open(clock::now());
         }
         if changed {
             self.gather();
@@ -181,6 +200,7 @@ impl Agent {
     fn hear(&mut self, happened: &[bool], now: Nanoseconds) -> bool {
         let mut changed = false;
         let mut happened = happened.iter();
+        let admission = &mut self.admission;
         self.links.retain_mut(|link| {
             let heard = happened.next() == Some(&true);
             match &link.stage {
@@ -191,9 +211,9 @@ impl Agent {
                         true
                     }
                     Err(refusal) => {
-                        warn(link.process, &refusal);
+                        admission.warn(link.process, &refusal);
                         // A participant that was refused stays refused: it is not asked again, as long as it is there.
-                        link.id != 0 && !matches!(refusal, Refusal::Gone)
+                        link.id != 0 && refusal.is_for_good()
                     }
                 },
                 // Nothing is said after the greeting: it has ended, or does what participants don't.
@@ -207,57 +227,81 @@ impl Agent {
         changed
     }
 
-    /// Lets in who has knocked.
-    fn open(&mut self) {
+    /// Accepts connections. Those that are left over, for lack of descriptors or because there are too many at once, wait until the pause is over.
+    fn open(&mut self, now: Nanoseconds) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(socket) = accept_with(&self.door.socket, flags) {
-            self.link(socket, 0, clock::now() + PATIENCE);
+        for _ in 0..admission::KNOCKS {
+            match accept_with(&self.door.socket, flags) {
+                Ok(socket) => {
+                    self.admission.accepted();
+                    self.link(socket, 0, now + PATIENCE);
+                }
+                Err(Errno::AGAIN) => return,
+                // That connection came to nothing; there may be others behind it.
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Err(error) => {
+                    self.admission.warn_of_shortage(error.into());
+                    break;
+                }
+            }
         }
+        self.admission.pause(now);
     }
 
     /// Greets at a new connection.
     fn link(&mut self, socket: OwnedFd, id: u64, until: Nanoseconds) {
-        if self.links.len() >= LINKS {
-            if !self.warned_of_crowd {
-                tracing::warn!(
-                    "the domain has more than {LINKS} connections: some processes are not seen"
-                );
-                self.warned_of_crowd = true;
-            }
-            return;
-        }
         let greeted = greeting::process_of(&socket).and_then(|process| {
-            Ok((
-                process,
-                greeting::send(&socket, Some(&self.files)).map_err(Refusal::System)?,
-            ))
+            let of_process = |link: &&Link| link.process == process;
+            let crowds = self.links.iter().filter(of_process).count() >= LINKS_OF_ONE;
+            if crowds || self.links.len() >= LINKS {
+                return Err(Refusal::Crowd { of_one: crowds });
+            }
+            if id != 0 && place::process_of(id) != process {
+                return Err(Refusal::Door(process));
+            }
+            greeting::send(&socket, Some(&self.files)).map_err(Refusal::System)?;
+            Ok(process)
         });
         match greeted {
-            Ok((process, ())) => self.links.push(Link {
+            Ok(process) => self.links.push(Link {
                 socket,
                 process,
                 id,
                 stage: Stage::Unknown { until },
             }),
-            Err(refusal) => warn(0, &refusal),
+            Err(refusal) => self.admission.warn(0, &refusal),
         }
     }
 
-    /// Knocks at the doors of all whom it does not know.
+    /// Connects to the participants that it does not know, to a bounded number at a time.
     fn scan(&mut self) {
         let folders = match self.place.folders() {
             Ok(folders) => folders,
-            Err(error) => return tracing::warn!("the domain's folder cannot be read: {error}"),
+            Err(error) => return self.admission.warn_of_shortage(error),
         };
+        let mut left = KNOCKS_OF_SCAN;
         for folder in folders {
-            for id in folder.doors().unwrap_or_default() {
+            let mut doors = folder.doors().unwrap_or_default();
+            doors.sort_unstable();
+            let behind = doors.partition_point(|&id| id <= self.scanned);
+            doors.rotate_left(behind);
+            for id in doors {
                 let known = |link: &Link| {
                     link.id == id
                         || matches!(&link.stage, Stage::Participant(peer) if peer.identity.id == id)
                 };
-                if id == self.own_id || self.links.iter().any(known) {
+                let of_process = |link: &&Link| link.process == place::process_of(id);
+                if id == self.own_id
+                    || self.links.iter().any(known)
+                    || self.links.iter().filter(of_process).count() >= LINKS_OF_ONE
+                {
                     continue;
                 }
+                if left == 0 || self.links.len() >= LINKS {
+                    return;
+                }
+                left -= 1;
+                self.scanned = id;
                 match folder.knock(id) {
                     // It may be stopped: then it greets when it goes on.
                     Ok(Some(socket)) => self.link(socket, id, Nanoseconds::MAX),
@@ -358,12 +402,5 @@ impl Link {
         };
         self.stage = stage;
         Ok(matches!(self.stage, Stage::Participant(_)))
-    }
-}
-
-fn warn(process: u32, refusal: &Refusal) {
-    match refusal {
-        Refusal::Gone => {}
-        refusal => tracing::warn!("process {process} in the domain is ignored: {refusal}"),
     }
 }

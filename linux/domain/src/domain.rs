@@ -126,7 +126,7 @@ impl Domain {
         let (page, page_file) = Mapping::<Page>::create("corank-page", Writers::Owner)?;
         let (bells, bells_file) = Mapping::<Bells>::create("corank-bells", Writers::All)?;
         let identity = Identity {
-            id: place::lot()?,
+            id: place::new_id()?,
             process: std::process::id(),
             strict: self.mode == Mode::Strict,
             processors: own_processors()?,

@@ -2,8 +2,9 @@
 
 use crate::memory::{Mapping, Unsuitable, Writers};
 use crate::page::{Bells, Foreign, Identity, Page, VERSION};
+use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg, sockopt,
 };
 use std::fmt;
@@ -15,6 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) const MAGIC: [u8; 8] = *b"CORANK\0G";
 /// Bytes of a greeting of this version.
 const LENGTH: usize = 16;
+/// Descriptors that a message is received with at most.
+const MOST_FILES: usize = 8;
 
 /// Whether somebody takes part or watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +76,28 @@ pub(crate) enum Refusal {
     Memory(Unsuitable),
     /// Its page is not one.
     Page(Foreign),
-    /// The system refused.
+    /// There are as many connections as are kept: of that process alone, or of all.
+    Crowd {
+        /// Of that process alone.
+        of_one: bool,
+    },
+    /// Its door has the number of another process.
+    Door(u32),
+    /// The system refused: descriptors or memory have run out.
     System(io::Error),
+}
+
+impl Refusal {
+    /// Whether the same process would be refused again.
+    pub(crate) fn is_for_good(&self) -> bool {
+        match self {
+            Self::User(_) | Self::Version(_) | Self::Nonsense | Self::Page(_) | Self::Door(_) => {
+                true
+            }
+            Self::Memory(unsuitable) => !matches!(unsuitable, Unsuitable::System(_)),
+            Self::Gone | Self::Crowd { .. } | Self::System(_) => false,
+        }
+    }
 }
 
 impl From<Unsuitable> for Refusal {
@@ -105,6 +128,11 @@ impl fmt::Display for Refusal {
             Self::Page(Foreign::Process(process)) => {
                 write!(f, "its page claims to be that of process {process}")
             }
+            Self::Crowd { of_one: true } => f.write_str("it has too many connections to this one"),
+            Self::Crowd { of_one: false } => f.write_str(
+                "the domain has more connections than are kept: some processes are not seen",
+            ),
+            Self::Door(process) => write!(f, "process {process} listens in the name of another"),
             Self::System(error) => error.fmt(f),
         }
     }
@@ -125,7 +153,7 @@ pub(crate) fn receive(socket: impl AsFd, process: u32) -> Result<Option<Introduc
     // One byte more than there should be, to notice.
     let mut words = [0; LENGTH + 1];
     // Room for more than there should be: surplus descriptors are closed, and not left in the process.
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let received = recvmsg(
@@ -142,6 +170,10 @@ pub(crate) fn receive(socket: impl AsFd, process: u32) -> Result<Option<Introduc
     }
     if received.bytes == 0 {
         return Err(Refusal::Gone);
+    }
+    if received.flags.contains(ReturnFlags::CTRUNC) && files.len() < MOST_FILES {
+        // Descriptors ran out while they were received. It is no fault of the sender's.
+        return Err(Errno::MFILE.into());
     }
     let words = &words[..received.bytes.min(words.len())];
     let role = understand(words)?;
@@ -195,7 +227,7 @@ mod tests {
     fn files(process: u32) -> Files {
         let (own, page) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
         own.introduce(&Identity {
-            id: 5,
+            id: u64::from(process),
             process,
             strict: true,
             processors: [1; 16],

@@ -1,16 +1,24 @@
-//! A participant that greets as it should and then writes anything anywhere in its page.
+//! A participant that greets as it should and then writes anything anywhere in its page; and processes that say anything at the door.
+//!
+//! `CORANK_SECONDS=N` makes each go on for so long, `CORANK_SEED` repeats a run's random numbers:
+//!
+//! ```sh
+//! CORANK_SECONDS=600 CORANK_SEED=1 cargo test --release -p corank-domain --lib hostile_tests
+//! ```
 
-use crate::domain::{Domain, Participant};
+use crate::domain::Domain;
 use crate::greeting::{self, Files};
 use crate::memory::{Mapping, Shareable, Writers};
 use crate::page::{Bells, Identity, Page};
 use crate::place::{Name, Place};
+use crate::scarcity_tests::alone;
 use crate::stranger_tests::{collect_warnings, until, warnings};
 use crate::{Mix, Worker};
 use corank::{Config, Executor, Priority, Step, yield_now};
-use std::os::fd::OwnedFd;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::pin::Pin;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -35,7 +43,7 @@ impl Hostile {
         // What a page begins with is the same whoever writes it.
         let (good, _) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
         good.introduce(&Identity {
-            id: 1,
+            id: crate::place::new_id().unwrap(),
             process: std::process::id(),
             strict: true,
             processors: [u64::MAX; 16],
@@ -78,10 +86,25 @@ impl Lots {
     }
 }
 
-fn run(participant: &Participant, hostile: &Hostile, seed: u64, writes: usize) {
-    let published = participant.publish().unwrap();
-    let executor = Executor::with(Config::new().publish_to(published));
-    let worker: Pin<Box<Worker>> = participant.worker(published).unwrap();
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// As many rounds as are usual, or as fit into the time that is wanted; each has a seed of its own.
+fn rounds(usual: u64, mut round: impl FnMut(u64)) {
+    let seed = number("CORANK_SEED").unwrap_or_else(|| crate::place::lot().unwrap());
+    println!("CORANK_SEED={seed}");
+    let began = Instant::now();
+    let wanted = number("CORANK_SECONDS").map(Duration::from_secs);
+    for at in 0.. {
+        if wanted.map_or(at >= usual, |wanted| began.elapsed() >= wanted) {
+            break;
+        }
+        round(seed.wrapping_add(at));
+    }
+}
+
+fn run(executor: &Executor, worker: &Worker, hostile: &Hostile, seed: u64, writes: usize) {
     let bulk = executor
         .spawn(Priority::LEAST_URGENT, async {
             for _ in 0..1000 {
@@ -108,7 +131,7 @@ fn run(participant: &Participant, hostile: &Hostile, seed: u64, writes: usize) {
             stop.store(true, Ordering::Release);
         });
         while !stop.load(Ordering::Acquire) {
-            if executor.step_under(&*worker) == Step::Elsewhere {
+            if executor.step_under(worker) == Step::Elsewhere {
                 worker.step_aside(Duration::from_micros(50));
             }
         }
@@ -116,7 +139,7 @@ fn run(participant: &Participant, hostile: &Hostile, seed: u64, writes: usize) {
     // It claims what it likes, but nothing is damaged: the worker goes on when the claims are old.
     let began = Instant::now();
     while executor.live() > 0 {
-        if executor.step_under(&*worker) == Step::Elsewhere {
+        if executor.step_under(worker) == Step::Elsewhere {
             worker.step_aside(Duration::from_millis(1));
         }
         assert!(began.elapsed() < Duration::from_secs(60), "seed {seed}");
@@ -144,11 +167,11 @@ fn a_page_that_is_written_at_random_harms_nobody() {
         assert!(began.elapsed() < Duration::from_secs(60), "they don't meet");
         std::thread::yield_now();
     }
-    let seed = crate::place::lot().unwrap();
-    println!("seed {seed}");
-    for round in 0..10 {
-        run(&participant, &hostile, seed.wrapping_add(round), 20_000);
-    }
+    let published = participant.publish().unwrap();
+    let executor = Executor::with(Config::new().publish_to(published));
+    let worker = participant.worker(published).unwrap();
+    rounds(10, |seed| run(&executor, &worker, &hostile, seed, 20_000));
+    let began = Instant::now();
     // It was warned of, once.
     until("a damaged page is warned of", || {
         warnings("is damaged") == 1
@@ -161,4 +184,106 @@ fn a_page_that_is_written_at_random_harms_nobody() {
         );
         std::thread::yield_now();
     }
+}
+
+/// A descriptor of any kind, which may be fit for a greeting.
+fn any_file(lots: &mut Lots) -> OwnedFd {
+    match lots.next() % 6 {
+        0 => Mapping::<Page>::create("page", Writers::Owner).unwrap().1,
+        1 => Mapping::<Bells>::create("bells", Writers::All).unwrap().1,
+        2 => memfd_create("empty", MemfdFlags::ALLOW_SEALING).unwrap(),
+        3 => tempfile::tempfile().unwrap().into(),
+        4 => std::io::pipe().unwrap().0.into(),
+        _ => good_page().1.page,
+    }
+}
+
+/// What a participant of this process would send, and its page.
+fn good_page() -> (Mapping<Page>, Files) {
+    let (own, page) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
+    own.introduce(&Identity {
+        id: crate::place::new_id().unwrap(),
+        process: std::process::id(),
+        strict: true,
+        processors: [u64::MAX; 16],
+        name: "any".into(),
+    });
+    let (_, bells) = Mapping::<Bells>::create("bells", Writers::All).unwrap();
+    (own, Files { page, bells })
+}
+
+/// One message: any bytes, or a greeting with something wrong, with any number of descriptors.
+fn say_anything(socket: &OwnedFd, lots: &mut Lots) {
+    let mut bytes = vec![0; lots.next() as usize % 40];
+    for byte in &mut bytes {
+        *byte = lots.next() as u8;
+    }
+    if !lots.next().is_multiple_of(4) {
+        let greeting = [
+            &greeting::MAGIC[..],
+            &crate::page::VERSION.to_le_bytes(),
+            &[(lots.next() % 3) as u8, 0, 0, 0],
+        ];
+        bytes = greeting.concat();
+        if lots.next().is_multiple_of(4) {
+            let at = lots.next() as usize % bytes.len();
+            bytes[at] ^= 1 << (lots.next() % 8);
+        }
+    }
+    let files: Vec<OwnedFd> = (0..lots.next() % 12).map(|_| any_file(lots)).collect();
+    let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(12))];
+    let mut control = rustix::net::SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() {
+        control.push(rustix::net::SendAncillaryMessage::ScmRights(&files));
+    }
+    let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
+    let parts = [std::io::IoSlice::new(&bytes)];
+    // It may have been refused already.
+    let _ = rustix::net::sendmsg(socket, &parts, &mut control, flags);
+}
+
+#[test]
+fn whatever_is_said_at_the_door_others_still_meet() {
+    // Other tests count warnings.
+    let test = "hostile_tests::whatever_is_said_at_the_door_others_still_meet";
+    alone(test, say_anything_at_the_door);
+}
+
+fn say_anything_at_the_door(root: &Path) {
+    let domain = || Domain::named("test").root(root).mix(Mix::Silent);
+    let participant = domain().join().unwrap();
+    let place = Place {
+        name: Name::new("test").unwrap(),
+        root: Some(root.to_path_buf()),
+    };
+    let folder = place.folders().unwrap().remove(0);
+    let door = folder.doors().unwrap()[0];
+    rounds(20, |seed| {
+        let mut lots = Lots(seed | 1);
+        let mut open: Vec<OwnedFd> = Vec::new();
+        for _ in 0..100 {
+            match lots.next() % 4 {
+                // An error says that too many wait at the door.
+                0 | 1 => open.extend(folder.knock(door).ok().flatten()),
+                2 if !open.is_empty() => {
+                    let at = lots.next() as usize % open.len();
+                    say_anything(&open[at], &mut lots);
+                }
+                3 if !open.is_empty() => {
+                    let at = lots.next() as usize % open.len();
+                    drop(open.swap_remove(at));
+                }
+                _ => {}
+            }
+        }
+        drop(open);
+        until("those that have left are forgotten", || {
+            participant.others() == 0
+        });
+        let other = domain().join().unwrap();
+        until("they meet", || {
+            participant.others() == 1 && other.others() == 1
+        });
+    });
 }

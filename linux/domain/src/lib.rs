@@ -5,6 +5,8 @@
 )]
 
 #[cfg(not(loom))]
+mod admission;
+#[cfg(not(loom))]
 mod agent;
 mod atomic;
 #[cfg(not(loom))]
@@ -38,6 +40,8 @@ mod peer;
 #[cfg(not(loom))]
 mod place;
 mod quiet;
+#[cfg(all(test, not(loom)))]
+mod scarcity_tests;
 #[cfg(not(loom))]
 mod shared;
 #[cfg(all(test, not(loom)))]

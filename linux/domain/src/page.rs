@@ -10,12 +10,13 @@ use crate::crowd::Slot;
 use crate::figures::Figures;
 use crate::line::Processors;
 use crate::memory::Shareable;
+use crate::place;
 use corank::Published;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Processes that speak different versions do not see each other, and say so. To be raised with every change of the layouts, of
 /// their meaning and of the greeting.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// The first word of a page.
 const MAGIC: u64 = u64::from_le_bytes(*b"CORANK\0P");
 
@@ -68,7 +69,7 @@ struct Head {
 /// Who a participant is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Drawn by lot; the same for all who look.
+    /// The number of the process, and 32 bits drawn by lot. The same for all who look.
     pub(crate) id: u64,
     pub(crate) process: u32,
     pub(crate) strict: bool,
@@ -119,6 +120,10 @@ impl Page {
             claimed if claimed == process => {}
             other => return Err(Foreign::Process(other)),
         }
+        let id = head.id.load(Ordering::Relaxed);
+        if place::process_of(id) != process {
+            return Err(Foreign::Process(place::process_of(id)));
+        }
         let name: Vec<u8> = (head.name.iter())
             .map(|byte| byte.load(Ordering::Relaxed))
             .take_while(|&byte| byte != 0)
@@ -126,7 +131,7 @@ impl Page {
         // It may be shown on a terminal, so nothing but what can be seen.
         let visible = |letter: char| if letter.is_control() { '?' } else { letter };
         Ok(Identity {
-            id: head.id.load(Ordering::Relaxed),
+            id,
             process,
             strict: head.strict.load(Ordering::Relaxed) != 0,
             processors: std::array::from_fn(|at| head.processors[at].load(Ordering::Relaxed)),
@@ -187,7 +192,7 @@ mod tests {
 
     fn identity(name: &str) -> Identity {
         Identity {
-            id: 77,
+            id: 77 << 32 | 4,
             process: 4,
             strict: true,
             processors: std::array::from_fn(|at| at as u64),
@@ -202,6 +207,14 @@ mod tests {
         page.introduce(&identity("server"));
         assert_eq!(page.identity(4), Ok(identity("server")));
         assert_eq!(page.identity(5), Err(Foreign::Process(4)));
+    }
+
+    #[test]
+    fn a_number_that_belongs_to_another_process_is_refused() {
+        let page = page();
+        page.introduce(&identity("server"));
+        page.head.id.store(77 << 32 | 9, Ordering::Relaxed);
+        assert_eq!(page.identity(4), Err(Foreign::Process(9)));
     }
 
     #[test]

@@ -133,6 +133,17 @@ fn make_shared_folder(shared: &Path) -> io::Result<OwnedFd> {
     own_folder(CWD, &path)
 }
 
+/// A new participant's number: the process's own, and above it 32 bits drawn by lot. So no process can take the number of another's participant:
+/// Linux says which process is at the other end of a connection.
+pub(crate) fn new_id() -> io::Result<u64> {
+    Ok(lot()? << 32 | u64::from(std::process::id()))
+}
+
+/// The process that a participant's number belongs to.
+pub(crate) fn process_of(id: u64) -> u32 {
+    id as u32
+}
+
 /// A number that nobody can guess.
 pub(crate) fn lot() -> io::Result<u64> {
     let mut bytes = [0; 8];

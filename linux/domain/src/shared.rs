@@ -33,6 +33,12 @@ pub(crate) struct Shared {
     /// No worker has had anything to do for a while: the agent does not tick.
     pub(crate) dozes: AtomicBool,
     pub(crate) stop: AtomicBool,
+    /// How often the agent has looked at everything.
+    #[cfg(test)]
+    pub(crate) turns: AtomicU64,
+    /// How often workers that are aside have asked whether there is a processor for them.
+    #[cfg(test)]
+    pub(crate) looks_aside: AtomicU64,
 }
 
 impl Shared {
@@ -57,6 +63,10 @@ impl Shared {
             wakeup: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             dozes: AtomicBool::new(true),
             stop: AtomicBool::new(false),
+            #[cfg(test)]
+            turns: AtomicU64::new(0),
+            #[cfg(test)]
+            looks_aside: AtomicU64::new(0),
         })
     }
 

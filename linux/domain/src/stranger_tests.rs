@@ -77,7 +77,7 @@ pub(crate) fn until(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-fn private_folder() -> tempfile::TempDir {
+pub(crate) fn private_folder() -> tempfile::TempDir {
     tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o700))
         .tempdir()

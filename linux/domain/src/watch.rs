@@ -1,13 +1,14 @@
 //! Watching a domain without taking part in it: for `corank top` and the like.
 
+use crate::agent::LINKS_OF_ONE;
 use crate::claim::{Claim, Nanoseconds, Standing};
 use crate::clock;
 use crate::crowd::Timing;
 use crate::domain::{Domain, JoinError, Mode};
 use crate::figures::Figures;
-use crate::greeting::{self, Introduced, Refusal};
+use crate::greeting::{self, Introduced};
 use crate::page::Page;
-use crate::place::{Name, Place};
+use crate::place::{self, Name, Place};
 use corank::{Levels, Priority};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
@@ -105,7 +106,10 @@ impl Watcher {
     fn knock(&mut self) {
         for folder in self.place.folders().unwrap_or_default() {
             for door in folder.doors().unwrap_or_default() {
-                if self.links.iter().any(|link| link.door == door) {
+                let of_process = |link: &&Link| link.process == place::process_of(door);
+                if self.links.iter().any(|link| link.door == door)
+                    || self.links.iter().filter(of_process).count() >= LINKS_OF_ONE
+                {
                     continue;
                 }
                 let Ok(Some(socket)) = folder.knock(door) else {
@@ -114,7 +118,7 @@ impl Watcher {
                 let Ok(process) = greeting::process_of(&socket) else {
                     continue;
                 };
-                if greeting::send(&socket, None).is_ok() {
+                if place::process_of(door) == process && greeting::send(&socket, None).is_ok() {
                     self.links.push(Link {
                         socket,
                         door,
@@ -151,7 +155,8 @@ impl Watcher {
             }
             link.stage = match greeting::receive(&link.socket, link.process) {
                 Ok(Some(introduced)) => Stage::Participant(introduced),
-                Ok(None) | Err(Refusal::Gone) => return false,
+                Ok(None) => return false,
+                Err(refusal) if !refusal.is_for_good() => return false,
                 Err(refusal) => Stage::Refused(refusal.to_string()),
             };
             true
@@ -326,7 +331,7 @@ impl Coroutines {
                     wait: time(&counts.wait),
                     longest_wait: time(&counts.longest_wait),
                 };
-                (state.ready + state.running + state.polls > 0).then_some(state)
+                (state.ready | state.running | state.polls != 0).then_some(state)
             });
         Self {
             blocked: load(&figures.blocked),

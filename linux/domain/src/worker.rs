@@ -51,6 +51,30 @@ pub struct Worker {
     _pinned: PhantomPinned,
 }
 
+/// Rings without a reason that a worker answers within a tick, while it is aside. Every process of the domain may ring its bell, as often as it likes.
+pub(crate) const RINGS: u32 = 64;
+
+/// Counts the rings of a worker that is aside and stays so.
+#[derive(Default)]
+struct Rings {
+    since: Nanoseconds,
+    count: u32,
+}
+
+impl Rings {
+    /// Counts one more; tests whether the bell is not to be listened to until the next tick.
+    fn are_too_many(&mut self, now: Nanoseconds, tick: Duration) -> bool {
+        if u128::from(now.saturating_sub(self.since)) > tick.as_nanos() {
+            *self = Self {
+                since: now,
+                count: 0,
+            };
+        }
+        self.count += 1;
+        self.count > RINGS
+    }
+}
+
 /// Why a worker that was aside looks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
@@ -127,7 +151,10 @@ impl Worker {
         };
         self.show(claim, began);
         let mut now = began;
+        let mut rings = Rings::default();
         loop {
+            #[cfg(test)]
+            self.shared.looks_aside.fetch_add(1, Ordering::Relaxed);
             let heard = self.bell.listen();
             if self.settle(now).is_none() {
                 self.take_seat(claim, now, heard);
@@ -140,9 +167,13 @@ impl Worker {
             let Some(left) = limit.checked_sub(elapsed).filter(|left| !left.is_zero()) else {
                 return self.stay_aside(heard, Back::Elapsed);
             };
-            // Nobody's call is relied upon for longer than that.
-            self.bell
-                .sleep(heard, left.min(5 * self.shared.timing.tick));
+            let tick = self.shared.timing.tick;
+            if rings.are_too_many(now, tick) {
+                std::thread::sleep(left.min(tick));
+            } else {
+                // Nobody's call is relied upon for longer than that.
+                self.bell.sleep(heard, left.min(5 * tick));
+            }
             now = clock::now();
         }
     }

@@ -1,0 +1,91 @@
+//! What bounds the agent's work for others, however often they connect and whatever they send.
+
+use crate::claim::Nanoseconds;
+use crate::greeting::Refusal;
+use std::io;
+use std::time::Duration;
+
+/// Connections that are accepted at a time.
+pub(crate) const KNOCKS: usize = 32;
+/// For so long no connection is accepted after [`KNOCKS`] of them, and after an error: descriptors or memory have run out, and the socket stays readable.
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
+/// Refused processes that are warned of in a period; of more than that, only how many there were.
+const WARNINGS: u32 = 8;
+
+/// Decides when connections are accepted, and what is warned of.
+#[derive(Default)]
+pub(crate) struct Admission {
+    /// Until then none is accepted.
+    paused_until: Nanoseconds,
+    /// Refusals since the period began.
+    refusals: u32,
+    warned_of_crowd: bool,
+    warned_of_shortage: bool,
+}
+
+impl Admission {
+    /// Accepts nothing for [`PAUSE`].
+    pub(crate) fn pause(&mut self, now: Nanoseconds) {
+        self.paused_until = now + PAUSE.as_nanos() as Nanoseconds;
+    }
+
+    /// How long the pause still lasts; `None` if connections are accepted.
+    pub(crate) fn pause_left(&self, now: Nanoseconds) -> Option<Duration> {
+        let left = self.paused_until.saturating_sub(now);
+        (left > 0).then(|| Duration::from_nanos(left))
+    }
+
+    /// Descriptors and memory are there again.
+    pub(crate) fn accepted(&mut self) {
+        self.warned_of_shortage = false;
+    }
+
+    /// Begins another period of warnings.
+    pub(crate) fn begin_period(&mut self) {
+        let unsaid = self.refusals.saturating_sub(WARNINGS);
+        if unsaid > 0 {
+            tracing::warn!("{unsaid} more processes in the domain were ignored within a second");
+        }
+        self.refusals = 0;
+    }
+
+    /// Warns of a process that is not let in.
+    pub(crate) fn warn(&mut self, process: u32, refusal: &Refusal) {
+        match refusal {
+            Refusal::Gone => {}
+            Refusal::System(error) => {
+                self.warn_of_shortage(io::Error::new(error.kind(), error.to_string()))
+            }
+            Refusal::Crowd { .. } if self.warned_of_crowd => {}
+            refusal => {
+                self.warned_of_crowd |= matches!(refusal, Refusal::Crowd { .. });
+                self.refusals = self.refusals.saturating_add(1);
+                if self.refusals <= WARNINGS {
+                    tracing::warn!("process {process} in the domain is ignored: {refusal}");
+                }
+            }
+        }
+    }
+
+    /// Warns once that processes have to wait, until one is accepted.
+    pub(crate) fn warn_of_shortage(&mut self, error: io::Error) {
+        if !self.warned_of_shortage {
+            tracing::warn!("processes that join the domain wait: {error}");
+            self.warned_of_shortage = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_accepted_during_a_pause() {
+        let mut admission = Admission::default();
+        assert_eq!(admission.pause_left(7), None);
+        admission.pause(7);
+        assert_eq!(admission.pause_left(7), Some(PAUSE));
+        assert_eq!(admission.pause_left(7 + PAUSE.as_nanos() as u64), None);
+    }
+}

@@ -1,0 +1,300 @@
+//! Descriptors run out, or another process connects, knocks and rings as often as it can. What the agent and the workers do for it is counted, in turns and connections
+//! against the time that passed: a slow machine allows more, and never less.
+//!
+//! A limit of descriptors is that of a whole process, so each such test runs itself again as a process of its own.
+
+use crate::admission::{KNOCKS, PAUSE};
+use crate::agent::LINKS_OF_ONE;
+use crate::greeting::{self, Files};
+use crate::memory::{Mapping, Writers};
+use crate::page::{Bells, Identity, Page};
+use crate::place::{self, Name, Place};
+use crate::stranger_tests::{private_folder, until};
+use crate::worker::RINGS;
+use crate::{Back, Domain, Mix, Participant};
+use corank::{Config, Executor, Priority, Step, yield_now};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The folder where the processes of a test meet; it tells the process that a test has started from the test.
+const ROOT: &str = "CORANK_TEST_ROOT";
+/// How often the agent looks for others.
+const SCAN: Duration = Duration::from_secs(1);
+
+fn join(root: &Path) -> (Participant, Place) {
+    let domain = Domain::named("scarce").root(root).mix(Mix::Silent);
+    let place = Place {
+        name: Name::new("scarce").unwrap(),
+        root: Some(root.to_path_buf()),
+    };
+    (domain.tick(SCAN).join().unwrap(), place)
+}
+
+/// Runs a test of this program, by its path, once more: as a process that finds its folder in the environment.
+fn again(test: &str, root: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env(ROOT, root);
+    command
+}
+
+/// Runs `act` in a process of its own.
+pub(crate) fn alone(test: &str, act: impl FnOnce(&Path)) {
+    if let Some(root) = std::env::var_os(ROOT) {
+        return act(Path::new(&root));
+    }
+    let root = private_folder();
+    assert!(again(test, root.path()).status().unwrap().success());
+}
+
+fn limit_descriptors(limit: u64) {
+    let current = Some(limit);
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current,
+            ..getrlimit(Resource::Nofile)
+        },
+    )
+    .unwrap();
+}
+
+fn take_all() -> Vec<File> {
+    std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
+}
+
+fn knock(place: &Place) -> OwnedFd {
+    let folder = &place.folders().unwrap()[0];
+    let door = folder.doors().unwrap()[0];
+    folder.knock(door).unwrap().unwrap()
+}
+
+/// What a participant of this process sends. The page stays as long as the first is kept.
+fn files() -> (Mapping<Page>, Files) {
+    let (own, page) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
+    own.introduce(&Identity {
+        id: place::new_id().unwrap(),
+        process: std::process::id(),
+        strict: true,
+        processors: [u64::MAX; 16],
+        name: "scarce".into(),
+    });
+    let (_, bells) = Mapping::<Bells>::create("bells", Writers::All).unwrap();
+    (own, Files { page, bells })
+}
+
+/// The turns of the agent in some time are at most two for each pause (one that notices its end, one that tries again), two for each scan, and a few of its own.
+fn assert_turns_are_bounded(participant: &Participant, at_least: Duration) {
+    let turns = &participant.shared.turns;
+    let (began, before) = (Instant::now(), turns.load(Ordering::Relaxed));
+    while began.elapsed() < at_least {
+        thread::sleep(PAUSE);
+    }
+    let turns = turns.load(Ordering::Relaxed) - before;
+    let (pauses, scans) = (
+        began.elapsed().div_duration_f64(PAUSE),
+        began.elapsed().div_duration_f64(SCAN),
+    );
+    assert!(
+        turns as f64 <= 2.0 * (pauses + scans) + 8.0,
+        "{turns} turns in {pauses} pauses"
+    );
+}
+
+#[test]
+fn an_agent_without_descriptors_waits_between_attempts() {
+    alone(
+        "scarcity_tests::an_agent_without_descriptors_waits_between_attempts",
+        |root| {
+            let (participant, place) = join(root);
+            let folder = place.folders().unwrap().remove(0);
+            let door = folder.doors().unwrap()[0];
+            limit_descriptors(32);
+            let mut taken = take_all();
+            // The agent may use the free one for a moment.
+            let mut socket = None;
+            taken.pop();
+            until("a connection waits", || {
+                socket = folder.knock(door).ok().flatten();
+                socket.is_some()
+            });
+            let socket = socket.unwrap();
+            taken.extend(take_all());
+            assert_turns_are_bounded(&participant, 40 * PAUSE);
+            // Nothing is lost: when there are descriptors again, it is answered.
+            drop(taken);
+            let mut answer = [0; 64];
+            until("the connection is answered", || {
+                let flags = rustix::net::RecvFlags::PEEK;
+                rustix::net::recv(&socket, &mut answer, flags).is_ok()
+            });
+            assert!(
+                greeting::receive(&socket, std::process::id())
+                    .unwrap()
+                    .is_some()
+            );
+        },
+    );
+}
+
+#[test]
+fn a_greeting_for_which_descriptors_are_missing_is_no_fault_of_the_sender() {
+    alone(
+        "scarcity_tests::a_greeting_for_which_descriptors_are_missing_is_no_fault_of_the_sender",
+        |_| {
+            let pair = || {
+                rustix::net::socketpair(
+                    rustix::net::AddressFamily::UNIX,
+                    rustix::net::SocketType::SEQPACKET,
+                    rustix::net::SocketFlags::CLOEXEC,
+                    None,
+                )
+                .unwrap()
+            };
+            let (_page, files) = files();
+            for left in 0..3 {
+                let (a, b) = pair();
+                greeting::send(&a, Some(&files)).unwrap();
+                limit_descriptors(32);
+                let mut taken = take_all();
+                taken.truncate(taken.len() - left);
+                let received = greeting::receive(&b, std::process::id());
+                drop(taken);
+                match received {
+                    Ok(introduced) => assert!(left == 2 && introduced.is_some()),
+                    Err(refusal) => {
+                        assert!(left < 2 && !refusal.is_for_good(), "{left}: {refusal}");
+                    }
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn connections_are_accepted_at_a_bounded_rate() {
+    let root = private_folder();
+    let (_participant, place) = join(root.path());
+    let folder = place.folders().unwrap().remove(0);
+    let door = folder.doors().unwrap()[0];
+    let began = Instant::now();
+    let mut connections = 0;
+    while began.elapsed() < 20 * PAUSE {
+        // An error says that too many wait already.
+        if let Ok(Some(_)) = folder.knock(door) {
+            connections += 1;
+        }
+    }
+    let pauses = began.elapsed().as_nanos() / PAUSE.as_nanos();
+    let backlog = 129;
+    let most = backlog + KNOCKS * (pauses as usize + 2);
+    assert!(connections <= most, "{connections} of {most}");
+    assert!(connections > backlog, "{connections}");
+}
+
+/// The other process makes as many participants as it may make connections.
+#[test]
+fn one_process_does_not_take_all_connections() {
+    if let Some(root) = std::env::var_os(ROOT) {
+        let root = Path::new(&root);
+        let place = Place {
+            name: Name::new("scarce").unwrap(),
+            root: Some(root.to_path_buf()),
+        };
+        let greeted: Vec<_> = (0..4 * LINKS_OF_ONE)
+            .map(|_| {
+                let socket = knock(&place);
+                let (page, files) = files();
+                // An error says that it was refused already.
+                let _ = greeting::send(&socket, Some(&files));
+                (page, files, socket)
+            })
+            .collect();
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        drop(greeted);
+        return;
+    }
+    let root = private_folder();
+    let (participant, place) = join(root.path());
+    let test = "scarcity_tests::one_process_does_not_take_all_connections";
+    let mut other = again(test, root.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the other process is seen", || {
+        participant.others() >= LINKS_OF_ONE
+    });
+    // This process's connections come behind all of the other's.
+    let socket = knock(&place);
+    let (_page, files) = files();
+    greeting::send(&socket, Some(&files)).unwrap();
+    until("both processes are seen", || {
+        participant.others() == LINKS_OF_ONE + 1
+    });
+    drop(other.stdin.take());
+    assert!(other.wait().unwrap().success());
+}
+
+#[test]
+fn a_bell_that_is_rung_without_end_does_not_keep_a_worker_busy() {
+    let root = private_folder();
+    let (bulk, place) = join(root.path());
+    // What every process of the domain gets: the bells of another.
+    let door = knock(&place);
+    greeting::send(&door, None).unwrap();
+    let mut introduced = None;
+    until("it is answered", || {
+        introduced = greeting::receive(&door, std::process::id()).ok().flatten();
+        introduced.is_some()
+    });
+    let bells = introduced.unwrap().bells;
+    let (urgent, _) = join(root.path());
+    until("they meet", || bulk.others() == 1 && urgent.others() == 1);
+
+    let worker_at = |participant: &Participant, priority| {
+        let published = participant.publish().unwrap();
+        let executor = Executor::with(Config::new().publish_to(published));
+        let work = async {
+            loop {
+                yield_now().await;
+            }
+        };
+        executor.spawn(priority, work).unwrap();
+        (executor, participant.worker(published).unwrap())
+    };
+    let processors = thread::available_parallelism().unwrap().get();
+    let claims: Vec<_> = (0..processors)
+        .map(|_| {
+            let (executor, worker) = worker_at(&urgent, Priority::MOST_URGENT);
+            executor.step_under(&*worker);
+            (executor, worker)
+        })
+        .collect();
+    let (executor, worker) = worker_at(&bulk, Priority::LEAST_URGENT);
+    until("the worker gives way", || {
+        executor.step_under(&*worker) == Step::Elsewhere
+    });
+
+    let stop = AtomicBool::new(false);
+    let before = bulk.shared.looks_aside.load(Ordering::Relaxed);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                bells.0[0].ring_and_wake();
+            }
+        });
+        assert_eq!(worker.step_aside(SCAN / 2), Back::Elapsed);
+        stop.store(true, Ordering::Relaxed);
+    });
+    let looks = bulk.shared.looks_aside.load(Ordering::Relaxed) - before;
+    assert!(looks <= u64::from(RINGS) + 8, "{looks}");
+    drop(claims);
+}
