@@ -3,6 +3,7 @@
 //! Streams implement `AsyncRead` and `AsyncWrite` of `futures`, also by reference, so that one coroutine can read while another one
 //! writes.
 
+mod acceptor;
 mod resolve;
 mod tcp;
 mod udp;

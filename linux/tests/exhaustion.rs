@@ -8,6 +8,7 @@ mod asserts;
 
 use std::fs::File;
 use std::io;
+use std::time::{Duration, Instant};
 
 use corank_linux::net::{TcpListener, TcpStream, UnixStream};
 use corank_linux::process::{Command, Stdio};
@@ -18,6 +19,8 @@ use rustix::process::{Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, wai
 
 /// Few enough to be used up at once.
 const LIMIT: u64 = 64;
+/// How long `accept` waits after there was none left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// What the system says when there are none left.
 const NONE_LEFT: i32 = 24;
 
@@ -105,6 +108,14 @@ fn without_resources_there_are_errors_and_nothing_is_lost() {
         for _ in 0..3 {
             assert_none_left(listener.accept().await);
         }
+        // A loop that only goes on does not spin: there are as many attempts as there are pauses.
+        let (began, mut attempts) = (Instant::now(), 0);
+        while began.elapsed() < 20 * ACCEPT_PAUSE {
+            assert_none_left(listener.accept().await);
+            attempts += 1;
+        }
+        let pauses = began.elapsed().as_nanos() / ACCEPT_PAUSE.as_nanos();
+        assert!(attempts <= pauses + 2, "{attempts} in {pauses} pauses");
         // What is open goes on.
         one.write_all(b"still").await.unwrap();
         let mut word = [0; 5];

@@ -365,3 +365,23 @@ fn what_was_inside_comes_back_unregistered() {
         drop(Async::new(one).expect("it is not registered twice"));
     });
 }
+
+/// Another machine can end any connection before it is accepted: that is no error of the listener's.
+#[test]
+fn a_connection_that_is_reset_before_it_is_accepted_is_no_error() {
+    workers(1).block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let reset = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let here = reset.local_addr().unwrap();
+        let at_once = Some(Duration::ZERO);
+        rustix::net::sockopt::set_socket_linger(&reset, at_once).unwrap();
+        drop(reset);
+        // It may be passed over as well: then the next one comes.
+        let next = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut stream, peer) = listener.accept().await.unwrap();
+        assert!(peer == here || peer == next.local_addr().unwrap());
+        if peer == here {
+            stream.read(&mut [0]).await.unwrap_err();
+        }
+    });
+}

@@ -7,16 +7,18 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_io::AsyncRead;
-use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, accept_with, connect, socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
+use super::acceptor::Acceptor;
 use super::resolve::{self, Address};
 use crate::async_fd::Async;
 
 /// Accepts TCP connections.
 #[derive(Debug)]
-pub struct TcpListener(Async<net::TcpListener>);
+pub struct TcpListener {
+    listener: Async<net::TcpListener>,
+    acceptor: Acceptor,
+}
 
 /// A TCP connection. Closing it as a stream says that nothing more will be written; the other end reads the end of the stream.
 #[derive(Debug)]
@@ -39,23 +41,27 @@ impl TcpListener {
     /// # Errors
     /// As [`Async::new`].
     pub fn from_std(listener: net::TcpListener) -> io::Result<Self> {
-        Async::new(listener).map(Self)
+        Ok(Self {
+            listener: Async::new(listener)?,
+            acceptor: Acceptor::default(),
+        })
     }
 
     /// The next connection, and where it comes from.
     ///
+    /// A connection that ends before it is accepted is passed over.
+    ///
     /// # Errors
-    /// Mostly those of one connection that came to nothing, or no descriptors (`EMFILE`): then the connection waits, and the next call
-    /// tries again at once, so close some first, or wait.
+    /// No descriptors (`EMFILE`, `ENFILE`) or no memory: then the connection waits. The next call tries again after a pause of 10 ms, so a loop that only goes on does not spin.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let stream = (self.0)
-            .read_with(|listener| {
-                let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-                Ok(net::TcpStream::from(accept_with(listener, flags)?))
-            })
-            .await?;
-        let peer = stream.peer_addr()?;
-        Ok((TcpStream(Async::of_non_blocking(stream)?), peer))
+        let (stream, peer) = self.acceptor.accept(&self.listener).await?;
+        let stream = net::TcpStream::from(stream);
+        let peer = match peer.map(SocketAddr::try_from) {
+            Some(Ok(peer)) => peer,
+            _ => stream.peer_addr()?,
+        };
+        let stream = self.acceptor.pause_after(Async::of_non_blocking(stream))?;
+        Ok((TcpStream(stream), peer))
     }
 
     /// Where it listens: with the port that the system chose, if that was left to it.
@@ -63,7 +69,7 @@ impl TcpListener {
     /// # Errors
     /// Those of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.get_ref().local_addr()
+        self.listener.get_ref().local_addr()
     }
 }
 
@@ -167,7 +173,7 @@ impl TcpStream {
 
 impl AsFd for TcpListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.listener.as_fd()
     }
 }
 

@@ -6,15 +6,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
 
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, socket_with,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
+use super::acceptor::Acceptor;
 use crate::async_fd::Async;
 
 /// Accepts connections at a path.
 #[derive(Debug)]
-pub struct UnixListener(Async<net::UnixListener>);
+pub struct UnixListener {
+    listener: Async<net::UnixListener>,
+    acceptor: Acceptor,
+}
 
 /// A connection within the machine. Closing it as a stream says that nothing more will be written.
 #[derive(Debug)]
@@ -38,7 +40,10 @@ impl UnixListener {
     /// # Errors
     /// As [`Async::new`].
     pub fn from_std(listener: net::UnixListener) -> io::Result<Self> {
-        Async::new(listener).map(Self)
+        Ok(Self {
+            listener: Async::new(listener)?,
+            acceptor: Acceptor::default(),
+        })
     }
 
     /// The next connection.
@@ -46,10 +51,9 @@ impl UnixListener {
     /// # Errors
     /// See [`TcpListener::accept`](super::TcpListener::accept).
     pub async fn accept(&self) -> io::Result<UnixStream> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let accept = |listener: &_| Ok(accept_with(listener, flags)?);
-        let stream = self.0.read_with(accept).await?;
-        Ok(UnixStream(Async::of_non_blocking(stream.into())?))
+        let (stream, _) = self.acceptor.accept(&self.listener).await?;
+        let stream = Async::of_non_blocking(stream.into());
+        Ok(UnixStream(self.acceptor.pause_after(stream)?))
     }
 
     /// Where it listens.
@@ -57,7 +61,7 @@ impl UnixListener {
     /// # Errors
     /// Those of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.get_ref().local_addr()
+        self.listener.get_ref().local_addr()
     }
 }
 
@@ -180,7 +184,7 @@ impl UnixDatagram {
 
 impl AsFd for UnixListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.listener.as_fd()
     }
 }
 

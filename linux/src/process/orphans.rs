@@ -5,9 +5,15 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+/// For so long the thread sleeps after it was woken for nothing; each time in a row for twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// It sleeps for so long at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The pidfd of a child.
 type Orphan = Arc<OwnedFd>;
@@ -57,21 +63,94 @@ pub(super) fn adopt(orphan: Orphan) {
 impl Door {
     fn serve(&self) {
         let mut orphans: Vec<Orphan> = Vec::new();
+        let mut pause = FIRST_PAUSE;
         loop {
+            #[cfg(test)]
+            tests::TURNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let bell = PollFd::new(&self.bell, PollFlags::IN);
             let watched = orphans
                 .iter()
                 .map(|orphan| PollFd::new(orphan, PollFlags::IN));
             let mut watched: Vec<_> = std::iter::once(bell).chain(watched).collect();
-            // Interrupted, or no memory in the kernel: tried again.
+            // It may fail: interrupted, no memory in the kernel, or more orphans than the process may have descriptors by now.
             let _ = poll(&mut watched, None);
-            let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+            let was_rung = rustix::io::read(&self.bell, &mut [0_u8; 8]).is_ok();
             orphans.append(&mut lock(&self.brought));
+            let before = orphans.len();
             orphans.retain(|orphan| {
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
                 // An error says that somebody else has waited for it.
                 matches!(waitid(WaitId::PidFd(orphan.as_fd()), options), Ok(None))
             });
+            // A child that another process traces has ended for `poll`, and cannot be waited for before the tracer has seen its end.
+            pause = if was_rung || orphans.len() < before {
+                FIRST_PAUSE
+            } else {
+                thread::sleep(pause);
+                LONGEST_PAUSE.min(2 * pause)
+            };
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::{Command, Stdio};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Instant;
+
+    pub(super) static TURNS: AtomicU64 = AtomicU64::new(0);
+
+    /// Names the child to trace, in the process that traces.
+    const TRACED: &str = "CORANK_TEST_TRACED";
+
+    #[test]
+    #[allow(clippy::zombie_processes, reason = "the thread waits for the child")]
+    fn a_child_whose_tracer_does_not_see_its_end_does_not_keep_the_thread_busy() {
+        if let Ok(child) = std::env::var(TRACED) {
+            let child = nix::unistd::Pid::from_raw(child.parse().unwrap());
+            nix::sys::ptrace::seize(child, nix::sys::ptrace::Options::empty()).unwrap();
+            println!("traces");
+            std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+            return;
+        }
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let test = "process::orphans::tests::a_child_whose_tracer_does_not_see_its_end_does_not_keep_the_thread_busy";
+        let mut tracer = Command::new(std::env::current_exe().unwrap())
+            .args([test, "--exact", "--nocapture"])
+            .env(TRACED, child.id().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(tracer.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("traces")));
+
+        prepare().unwrap();
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        let orphan = Arc::new(pidfd);
+        child.kill().unwrap();
+        poll(&mut [PollFd::new(&orphan, PollFlags::IN)], None).unwrap();
+        adopt(orphan.clone());
+        let (began, before) = (Instant::now(), TURNS.load(Ordering::Relaxed));
+        thread::sleep(30 * FIRST_PAUSE);
+        let turns = TURNS.load(Ordering::Relaxed) - before;
+        let pauses = began.elapsed().as_nanos() / FIRST_PAUSE.as_nanos();
+        assert!(
+            u128::from(turns) <= pauses + 4,
+            "{turns} in {pauses} pauses"
+        );
+
+        // Once the tracer has gone, no zombie stays: the thread has let go of its descriptor.
+        drop(tracer.stdin.take());
+        lines.for_each(drop);
+        tracer.wait().unwrap();
+        while Arc::strong_count(&orphan) > 1 {
+            assert!(began.elapsed() < Duration::from_secs(60), "a zombie stays");
+            thread::sleep(FIRST_PAUSE);
         }
     }
 }

@@ -1,0 +1,91 @@
+//! Accepting connections, whatever other machines and a lack of descriptors do.
+//!
+//! A connection that ends before it is accepted is passed over. When descriptors or memory have run out, the connection waits in the kernel and the listener stays readable: a caller that only
+//! tries again would spin. So the next attempt waits for [`PAUSE`].
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
+
+use crate::async_fd::Async;
+use crate::{runtime, time};
+
+/// For so long no connection is accepted after one could not be for lack of descriptors or memory.
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
+/// There is no pause.
+const NONE: u64 = 0;
+
+/// A listener's errors so far.
+#[derive(Debug, Default)]
+pub(super) struct Acceptor {
+    /// In nanoseconds of the runtimes' clock.
+    paused_until: AtomicU64,
+}
+
+impl Acceptor {
+    /// Accepts the next connection; says where it comes from, if that is known.
+    pub(super) async fn accept<L: AsFd>(
+        &self,
+        listener: &Async<L>,
+    ) -> io::Result<(OwnedFd, Option<SocketAddrAny>)> {
+        if self.paused_until.load(Ordering::Relaxed) != NONE {
+            self.wait().await;
+        }
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let accepted = listener.read_with(|listener| match acceptfrom_with(listener, flags) {
+            Err(error) if is_of_one_connection(error) => Err(io::ErrorKind::Interrupted.into()),
+            result => Ok(result?),
+        });
+        self.pause_after(accepted.await)
+    }
+
+    /// Remembers an error that the next attempt would find again.
+    pub(super) fn pause_after<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result
+            && Errno::from_io_error(error).is_some_and(is_shortage)
+        {
+            let until = time::clock().saturating_add(PAUSE.as_nanos() as u64);
+            self.paused_until.store(until, Ordering::Relaxed);
+        }
+        result
+    }
+
+    #[cold]
+    async fn wait(&self) {
+        let until = self.paused_until.swap(NONE, Ordering::Relaxed);
+        // Elsewhere nothing can sleep, and another executor has an order of its own.
+        if runtime::own_priority().is_some() {
+            corank::workers::sleep_until(until).await;
+        }
+    }
+}
+
+/// Errors of a connection that has come to nothing, which Linux reports in place of the connection: accept(2), "Error handling".
+fn is_of_one_connection(error: Errno) -> bool {
+    [
+        Errno::CONNABORTED,
+        Errno::PROTO,
+        Errno::NETDOWN,
+        Errno::NETUNREACH,
+        Errno::HOSTDOWN,
+        Errno::HOSTUNREACH,
+        Errno::NONET,
+        Errno::NOPROTOOPT,
+    ]
+    .contains(&error)
+}
+
+fn is_shortage(error: Errno) -> bool {
+    [
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOBUFS,
+        Errno::NOMEM,
+        Errno::NOSPC,
+    ]
+    .contains(&error)
+}
