@@ -5,9 +5,12 @@ use anyhow::{Context, Result, ensure};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// Exit status of coreutils' `timeout` when the limit was reached.
+/// Coreutils' program that ends others.
+const TIMEOUT: &str = "timeout";
+/// Its exit status when the limit was reached.
 const TIMED_OUT: i32 = 124;
 /// Exit status of `timeout` when the program had to be killed.
 const KILLED: i32 = 137;
@@ -47,7 +50,21 @@ pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
+/// Runs a program that gets SIGTERM when its parent ends, however that ends.
+const TIED: [&str; 3] = ["setpriv", "--pdeathsig", "TERM"];
+
+/// Whether this computer's `setpriv` can tie a program to its parent: util-linux's can.
+fn can_tie() -> bool {
+    static CAN: LazyLock<bool> = LazyLock::new(|| {
+        let [program, options @ ..] = TIED;
+        answer(program, &[options[0], options[1], "true"]).is_some()
+    });
+    *CAN
+}
+
 /// The same command under coreutils' `timeout`, which ends the whole process group: cargo's children would outlive cargo.
+/// It ends as well when the thread ends that starts it, so also when this program is ended by a signal. Without util-linux the
+/// command outlives this program up to its limit.
 ///
 /// `foreground`: the command stays in the terminal's foreground group, so that it can read from the terminal and gets
 /// Ctrl-C; then only the command itself is ended.
@@ -59,7 +76,14 @@ pub(crate) fn limited(command: &Command, limit: Duration, foreground: bool) -> R
     if !program.contains('/') && find(&program).is_none() {
         return Err(setup::missing(&program));
     }
-    let mut wrapped = Command::new("timeout");
+    let mut wrapped = if can_tie() {
+        let [program, options @ ..] = TIED;
+        let mut tied = Command::new(program);
+        tied.args(options).arg(TIMEOUT);
+        tied
+    } else {
+        Command::new(TIMEOUT)
+    };
     if foreground {
         wrapped.arg("--foreground");
     }
@@ -161,16 +185,12 @@ pub(crate) fn describe(command: &Command) -> String {
     let words: Vec<String> = words
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let inner = if words[0] == "timeout" {
-        let skip = words
-            .iter()
-            .position(|word| word.starts_with("--kill-after"))
-            .map_or(0, |at| at + 2);
-        &words[skip..]
-    } else {
-        &words[..]
-    };
-    inner.join(" ")
+    let is_wrapped = words[0] == TIMEOUT || words[0] == TIED[0];
+    let skip = words
+        .iter()
+        .position(|word| is_wrapped && word.starts_with("--kill-after"))
+        .map_or(0, |at| at + 2);
+    words[skip..].join(" ")
 }
 
 #[cfg(test)]

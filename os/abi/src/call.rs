@@ -203,8 +203,9 @@ pub const SYSTEM_STATUS: usize = 4041;
 /// process's own number.
 pub const GROUP_SET: usize = 4042;
 /// `foreground(group) -> 0`: says which group of processes the console belongs to. While one has it, Ctrl-C ends its processes with the
-/// exit code -2, input comes in lines that are shown as they are typed, Ctrl-D ends the input, and a carriage return is a new line.
-/// With 0, as at the beginning, each byte comes as it was typed.
+/// exit code -2, input comes in lines that are shown as they are typed, and a carriage return is a new line.
+/// With 0, as at the beginning, each byte comes as it was typed. The input's end is typed, too, and any byte can be quoted: see
+/// [`crate::console`].
 pub const FOREGROUND: usize = 4043;
 
 /// `calendar() -> seconds since 1970`, UTC, or [`NO_DEVICE`](crate::error::NO_DEVICE) on a machine without a calendar.

@@ -8,6 +8,7 @@
 pub mod auxiliary;
 pub mod call;
 pub mod command_line;
+pub mod console;
 pub mod error;
 pub mod exit_code;
 pub mod file;

@@ -1,6 +1,7 @@
 //! The console: a 16550 serial port. Without one, output goes through the SBI and there is no input.
 //!
-//! Input comes by interrupt: the interrupt moves the bytes into a buffer and wakes the coroutines that read.
+//! Input comes by interrupt: the interrupt moves the bytes into a buffer and wakes the coroutines that read. While that is full the
+//! port keeps what comes, and its other side waits.
 use crate::boot::Machine;
 use crate::device::plic;
 use crate::lock::Mutex;
@@ -8,6 +9,7 @@ use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{self, Process};
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
+use corank_abi::console::{BACKSPACE, DELETE, END_OF_INPUT, INTERRUPT, LITERAL, NO_MORE_INPUT};
 use core::fmt::{self, Write};
 use core::ptr::NonNull;
 use core::task::Poll;
@@ -18,23 +20,42 @@ use uart_16550::{Config, Uart16550};
 /// How many bytes may have been typed ahead.
 const TYPED_AHEAD: usize = 4096;
 
-/// Characters that mean something while a group of processes has the console.
-const INTERRUPT: u8 = 3;
-const END_OF_INPUT: u8 = 4;
-const BACKSPACE: u8 = 8;
-const DELETE: u8 = 127;
-
 /// Exit code of what Ctrl-C has ended.
 const INTERRUPTED: i32 = -2;
 
+/// One thing that has been typed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Byte(u8),
+    /// A byte that means nothing but itself.
+    Literal(u8),
+    /// An end of the input.
+    End,
+}
+
+impl Key {
+    /// What a program reads.
+    fn byte(self) -> Option<u8> {
+        match self {
+            Self::Byte(byte) | Self::Literal(byte) => Some(byte),
+            Self::End => None,
+        }
+    }
+}
+
 struct Console {
     port: Option<Uart16550<MmioBackend>>,
-    /// What has been typed; `None` is an end of the input.
-    input: VecDeque<Option<u8>>,
+    input: VecDeque<Key>,
     /// How much of it can be read: the rest is a line that is being typed.
     complete: usize,
     /// The group of processes that has the console; 0 if none has, and then bytes come as they are typed.
     foreground: usize,
+    /// The next byte is a literal one.
+    quoted: bool,
+    /// Behind what is there comes nothing.
+    ended: bool,
+    /// The buffer is full: the port's interrupt is off, and its bytes wait.
+    stalled: bool,
 }
 
 // SAFETY: the port's registers are reached through this value alone, under the console's lock.
@@ -45,6 +66,9 @@ static CONSOLE: Mutex<Console> = Mutex::new(Console {
     input: VecDeque::new(),
     complete: 0,
     foreground: 0,
+    quoted: false,
+    ended: false,
+    stalled: false,
 });
 static READERS: WaitQueue = WaitQueue::new();
 
@@ -75,17 +99,7 @@ pub(crate) fn init(machine: &Machine) {
 
 /// Moves the bytes that have come into the buffer.
 fn interrupt() {
-    let mut interrupted = None;
-    {
-        let mut console = CONSOLE.lock();
-        while let Some(byte) = console
-            .port
-            .as_mut()
-            .and_then(|port| port.try_receive_byte().ok())
-        {
-            interrupted = console.typed(byte).or(interrupted);
-        }
-    }
+    let interrupted = CONSOLE.lock().take_in();
     READERS.wake_all();
     end(interrupted);
 }
@@ -98,15 +112,18 @@ pub(crate) fn set_foreground(group: usize) {
         let mut console = CONSOLE.lock();
         console.foreground = group;
         console.complete = 0;
-        for byte in core::mem::take(&mut console.input).into_iter().flatten() {
-            interrupted = console.typed(byte).or(interrupted);
+        for key in core::mem::take(&mut console.input) {
+            interrupted = console.press(key).or(interrupted);
+        }
+        if console.ended {
+            console.complete = console.input.len();
         }
     }
     READERS.wake_all();
     end(interrupted);
 }
 
-/// Ends the group that was interrupted. Not under the console's lock: what ends may print.
+/// Ends the group that was interrupted. Not under the console's lock, since what ends may print.
 fn end(interrupted: Option<usize>) {
     if let Some(group) = interrupted {
         let _ = process::end_group(group, INTERRUPTED);
@@ -114,47 +131,100 @@ fn end(interrupted: Option<usize>) {
 }
 
 impl Console {
-    fn push(&mut self, byte: Option<u8>) {
-        if self.input.len() < TYPED_AHEAD {
-            self.input.push_back(byte);
+    /// Whether the buffer has no room and a read will make some. A line that fills it without an end never becomes readable: the rest
+    /// of it is lost.
+    fn is_full(&self) -> bool {
+        self.input.len() >= TYPED_AHEAD && self.complete > 0
+    }
+
+    /// Takes what the port has, as far as there is room. Returns the group of processes that was interrupted.
+    fn take_in(&mut self) -> Option<usize> {
+        let mut interrupted = None;
+        while !self.is_full() {
+            let received = self.port.as_mut().map(Uart16550::try_receive_byte);
+            let Some(Ok(byte)) = received else {
+                self.set_stalled(false);
+                return interrupted;
+            };
+            interrupted = self.typed(byte).or(interrupted);
+        }
+        self.set_stalled(true);
+        interrupted
+    }
+
+    /// Switches the port's interrupt off, or on again.
+    fn set_stalled(&mut self, stalled: bool) {
+        if self.stalled != stalled
+            && let Some(port) = &mut self.port
+        {
+            self.stalled = stalled;
+            if stalled {
+                port.disable_interrupts(IER::DATA_READY);
+            } else {
+                port.enable_interrupts(IER::DATA_READY);
+            }
         }
     }
 
-    /// Takes what is typed. Returns the group of processes that it ends.
+    fn push(&mut self, key: Key) {
+        if self.input.len() < TYPED_AHEAD {
+            self.input.push_back(key);
+        }
+    }
+
+    /// Takes a byte from the port. Returns the group of processes that it ends.
     fn typed(&mut self, byte: u8) -> Option<usize> {
+        self.ended = false;
+        if core::mem::take(&mut self.quoted) {
+            return self.press(Key::Literal(byte));
+        }
+        match byte {
+            LITERAL => self.quoted = true,
+            NO_MORE_INPUT => {
+                self.ended = true;
+                self.complete = self.input.len();
+            }
+            END_OF_INPUT => return self.press(Key::End),
+            _ => return self.press(Key::Byte(byte)),
+        }
+        None
+    }
+
+    /// Takes what is typed. Returns the group of processes that it ends.
+    fn press(&mut self, key: Key) -> Option<usize> {
         if self.foreground == 0 {
-            self.push(Some(byte));
+            self.push(key);
             self.complete = self.input.len();
-        } else if byte == INTERRUPT {
+        } else if key == Key::Byte(INTERRUPT) {
             self.put(b"^C\n");
             self.input.clear();
             self.complete = 0;
             return Some(self.foreground);
         } else {
-            self.edit(byte);
+            self.edit(key);
         }
         None
     }
 
     /// Takes what is typed into the line, and shows it.
-    fn edit(&mut self, byte: u8) {
-        match byte {
-            b'\r' | b'\n' => {
-                self.push(Some(b'\n'));
+    fn edit(&mut self, key: Key) {
+        match key {
+            Key::Byte(b'\r' | b'\n') => {
+                self.push(Key::Byte(b'\n'));
                 self.complete = self.input.len();
                 self.put(b"\n");
             }
-            END_OF_INPUT => {
-                self.push(None);
+            Key::End => {
+                self.push(Key::End);
                 self.complete = self.input.len();
             }
-            BACKSPACE | DELETE => {
+            Key::Byte(BACKSPACE | DELETE) => {
                 if self.input.len() > self.complete && self.input.pop_back().is_some() {
                     self.put(b"\x08 \x08");
                 }
             }
-            _ => {
-                self.push(Some(byte));
+            Key::Byte(byte) | Key::Literal(byte) => {
+                self.push(key);
                 self.put(&[byte]);
             }
         }
@@ -179,7 +249,7 @@ impl Write for Console {
     }
 }
 
-/// Reads at least one byte and at most what the buffer holds; waits until someone types. 0 bytes say that the input has ended.
+/// Reads at least one byte and at most what the buffer holds; waits until something is typed. 0 bytes say that the input has ended.
 ///
 /// # Errors
 /// When the buffer is not the program's to write.
@@ -188,14 +258,18 @@ pub(crate) async fn read(
     mode: WaitMode,
     buffer: UserBuffer,
 ) -> Result<usize, BadAddress> {
-    until(&READERS, mode, |turn| {
+    let mut interrupted = None;
+    let read = until(&READERS, mode, |turn| {
         let mut console = CONSOLE.lock();
         if console.complete == 0 && buffer.length > 0 {
+            if console.ended {
+                return Poll::Ready(Ok(0));
+            }
             turn.wait();
             return Poll::Pending;
         }
         let most = buffer.length.min(console.complete);
-        let typed = console.input.iter().take(most).map_while(|byte| *byte);
+        let typed = console.input.iter().take(most).map_while(|key| key.byte());
         let mut count = 0;
         for byte in typed {
             let address = buffer.address.wrapping_add(count);
@@ -206,9 +280,14 @@ pub(crate) async fn read(
         let taken = if most > 0 { count.max(1) } else { 0 };
         console.input.drain(..taken);
         console.complete -= taken;
+        if console.stalled {
+            interrupted = console.take_in();
+        }
         Poll::Ready(Ok(count))
     })
-    .await
+    .await;
+    end(interrupted);
+    read
 }
 
 /// Writes the buffer.

@@ -6,8 +6,9 @@
 use super::parts::{Kept, Parts};
 use super::plan::{self, Part};
 use super::{Name, edge, gateway, host, mcu, tcp};
-use crate::os::boot::{Boot, Input};
+use crate::os::boot::Boot;
 use crate::os::build::{self, Image};
+use crate::os::input::Input;
 use crate::process;
 use crate::progress::Progress;
 use crate::repository;

@@ -2,12 +2,14 @@
 
 use super::build::Image;
 use super::disk::Disk;
+use super::input::Input;
 use super::network::Network;
 use super::{quote, transcript::Transcript};
 use crate::process;
 use anyhow::{Context, Result, bail};
-use std::io::{Read, Write};
-use std::process::{ChildStdin, Command, Stdio};
+use std::fmt;
+use std::io::Read;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Memory of the machine where nothing else is asked for.
@@ -15,26 +17,6 @@ pub(crate) const DEFAULT_MEMORY: &str = "256M";
 
 /// Without a limit of its own a machine may run for a day.
 const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// What the machine's console reads.
-pub(crate) enum Input {
-    /// Nothing.
-    None,
-    /// Our own standard input: a terminal or a pipe.
-    Inherited,
-    /// What is typed when something has been printed.
-    Dialogue(Vec<Line>),
-}
-
-/// One turn of a dialogue with the machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Line {
-    /// Waits until this has been printed, behind what earlier lines have waited for.
-    pub(crate) after: String,
-    /// Then types this.
-    pub(crate) r#type: String,
-}
 
 /// A machine and the program that it runs.
 pub(crate) struct Boot {
@@ -56,28 +38,33 @@ pub(crate) struct Ended {
     pub(crate) code: u8,
 }
 
+/// The time limit was reached: a machine that runs for ever, or has not come up.
+#[derive(Debug)]
+pub(crate) struct TimedOut(String);
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TimedOut {}
+
 impl Boot {
     /// Boots the machine and passes the program's output on as it comes.
     ///
     /// # Errors
     /// When QEMU can't be started, the kernel does not come up (the message then has everything that was printed), or the time
-    /// limit is reached.
+    /// limit is reached: [`TimedOut`].
     pub(crate) fn run(&self, image: &Image, mut output: impl FnMut(&[u8])) -> Result<Ended> {
         let limit = self.limit.unwrap_or(NO_LIMIT);
         let start = Instant::now();
         // In the foreground, so that the program can read from the terminal and Ctrl-C reaches QEMU.
         let mut command = process::limited(&self.qemu(image), limit, true)?;
         command.stdout(Stdio::piped());
-        command.stdin(match self.input {
-            Input::None => Stdio::null(),
-            Input::Inherited => Stdio::inherit(),
-            Input::Dialogue(_) => Stdio::piped(),
-        });
+        command.stdin(self.input.stdio());
         let mut child = command.spawn().context("can't start QEMU")?;
-        let mut dialogue = match &self.input {
-            Input::Dialogue(lines) => Some(Dialogue::new(lines, child.stdin.take())),
-            _ => None,
-        };
+        let mut keyboard = self.input.keyboard(child.stdin.take());
         let mut console = child.stdout.take().expect("the console is piped");
         let mut transcript = Transcript::default();
         let mut buffer = [0; 4096];
@@ -90,29 +77,32 @@ impl Boot {
             if !bytes.is_empty() {
                 output(bytes);
             }
-            if let Some(dialogue) = &mut dialogue {
-                dialogue.hear(bytes)?;
+            keyboard.hear(bytes)?;
+            if transcript.booted() {
+                keyboard.booted();
             }
         }
         let status = child.wait()?;
         let timed_out = process::timed_out(status.code(), start.elapsed(), limit);
         if !transcript.booted() {
             let printed = String::from_utf8_lossy(transcript.before());
-            let how = if timed_out {
-                format!("within {} s", limit.as_secs())
-            } else {
-                format!("({status})")
-            };
-            bail!(
-                "the kernel did not come up {how}: no line began with `corank: booted`. It printed:\n{printed}"
-            );
+            let what = "no line began with `corank: booted`. It printed:";
+            if timed_out {
+                let seconds = limit.as_secs();
+                return Err(TimedOut(format!(
+                    "the kernel did not come up within {seconds} s: {what}\n{printed}"
+                ))
+                .into());
+            }
+            bail!("the kernel did not come up ({status}): {what}\n{printed}");
         }
         if timed_out {
-            bail!(
+            return Err(TimedOut(format!(
                 "`{}` was still running after {} s",
                 self.command.join(" "),
                 limit.as_secs()
-            );
+            ))
+            .into());
         }
         match status.code() {
             Some(code) => Ok(Ended {
@@ -150,46 +140,5 @@ impl Boot {
             Some(network) => network.enter(command),
             None => command,
         }
-    }
-}
-
-/// The other side of a dialogue with the machine.
-struct Dialogue<'a> {
-    /// What is still to be typed.
-    lines: &'a [Line],
-    /// What has been printed since the last line was typed.
-    heard: Vec<u8>,
-    keyboard: Option<ChildStdin>,
-}
-
-impl<'a> Dialogue<'a> {
-    fn new(lines: &'a [Line], keyboard: Option<ChildStdin>) -> Self {
-        Self {
-            lines,
-            heard: Vec::new(),
-            keyboard,
-        }
-    }
-
-    /// Takes what the machine has printed, and types what is due.
-    fn hear(&mut self, bytes: &[u8]) -> Result<()> {
-        self.heard
-            .extend(bytes.iter().filter(|byte| **byte != b'\r'));
-        while let Some((line, rest)) = self.lines.split_first() {
-            let wanted = line.after.as_bytes();
-            let found = self
-                .heard
-                .windows(wanted.len().max(1))
-                .position(|heard| heard == wanted);
-            let Some(at) = found else { break };
-            self.heard.drain(..at + wanted.len());
-            if let Some(keyboard) = &mut self.keyboard {
-                keyboard
-                    .write_all(line.r#type.as_bytes())
-                    .context("the machine does not read what is typed")?;
-            }
-            self.lines = rest;
-        }
-        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Building the kernel and the programs, and packing the programs into the archive that the kernel finds in memory.
 
+use super::programs::{self, read};
 use super::vdso;
 use crate::process;
 use crate::progress::Progress;
@@ -8,6 +9,7 @@ use crate::toolchain::{BareMetal, Target};
 use anyhow::{Context, Result, bail};
 use corank_abi::vdso::FILE;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -48,14 +50,18 @@ pub(crate) enum Faults {
     Present,
 }
 
-/// Builds the kernel, the shared scheduler's image and all programs; adds `programs` from outside under their file names, and
-/// takes `image` instead of the image if there is one.
+/// Builds the kernel, the shared scheduler's image and all programs; adds the programs from `outside` under their file names, and
+/// takes `image` instead of the image if there is one. A program from outside takes the place of the system's of the same name, and a
+/// note says so.
+///
+/// # Errors
+/// When the build fails, or two programs from outside have one name.
 pub(crate) fn build(
-    programs: &[PathBuf],
+    outside: &[PathBuf],
     image: Option<&Path>,
     progress: &mut Progress,
 ) -> Result<Image> {
-    build_with(Faults::Absent, programs, image, progress)
+    build_with(Faults::Absent, outside, image, progress)
 }
 
 /// Builds the system with a kernel for tests, whose programs may ask for faults.
@@ -66,7 +72,7 @@ pub(crate) fn build_for_tests(progress: &mut Progress) -> Result<Image> {
 /// [`build`] with one of the two kernels. Cargo keeps both, so that building one in turn with the other compiles nothing anew.
 pub(crate) fn build_with(
     faults: Faults,
-    programs: &[PathBuf],
+    outside: &[PathBuf],
     image: Option<&Path>,
     progress: &mut Progress,
 ) -> Result<Image> {
@@ -96,21 +102,32 @@ pub(crate) fn build_with(
         }
         entries.push((binary.name.clone(), program));
     }
-    // As they are: what is wrong with them is for the system to say.
-    for program in programs {
-        let name = program
-            .file_name()
-            .with_context(|| format!("{} is not a file", program.display()))?;
-        entries.push((name.to_string_lossy().into_owned(), read(program)?));
+    for name in programs::add(&mut entries, outside)? {
+        progress.interrupt(|| {
+            eprintln!("note: `{name}` is the program from outside, not the system's own");
+        });
     }
     let image = match image {
         Some(path) => path.to_path_buf(),
         None => vdso::build(toolchain, &[], progress)?,
     };
     entries.push((FILE.to_string(), read(&image)?));
-    let archive = repository::path("os/target/programs.tar");
+    let archive = archive_path(outside);
     pack(&archive, entries)?;
     Ok(Image { kernel, archive })
+}
+
+/// Where the archive lies. Two runs at a time with other programs from outside have two.
+fn archive_path(outside: &[PathBuf]) -> PathBuf {
+    let name = match outside {
+        [] => "programs.tar".to_string(),
+        _ => {
+            let mut hasher = DefaultHasher::new();
+            outside.hash(&mut hasher);
+            format!("programs-{:016x}.tar", hasher.finish())
+        }
+    };
+    repository::path("os/target").join(name)
 }
 
 /// Builds the kernel with one of its features, apart from the other one.
@@ -195,10 +212,6 @@ fn replace(from: &Path, to: &Path) -> Result<()> {
         .with_context(|| format!("can't copy {} to {}", from.display(), to.display()))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("can't read {}", path.display()))
-}
-
 /// An ELF file without its debugging information, of which no machine needs a copy in its memory.
 fn without_debug(file: &[u8]) -> Result<Vec<u8>> {
     let mut builder = object::build::elf::Builder::read(file)?;
@@ -212,11 +225,12 @@ fn without_debug(file: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Writes a tar archive with these files, each under the given name. The order and the dates are fixed: equal programs give an
-/// equal archive.
+/// equal archive. It is replaced at once, so that a machine that starts meanwhile finds a whole one.
 fn pack(archive: &Path, mut entries: Vec<(String, Vec<u8>)>) -> Result<()> {
     entries.sort();
-    let file =
-        File::create(archive).with_context(|| format!("can't write {}", archive.display()))?;
+    let unfinished = archive.with_extension(format!("{}.tar", std::process::id()));
+    let file = File::create(&unfinished)
+        .with_context(|| format!("can't write {}", unfinished.display()))?;
     let mut builder = tar::Builder::new(file);
     for (name, content) in &entries {
         let mut header = tar::Header::new_ustar();
@@ -225,7 +239,8 @@ fn pack(archive: &Path, mut entries: Vec<(String, Vec<u8>)>) -> Result<()> {
         builder.append_data(&mut header, name, content.as_slice())?;
     }
     builder.into_inner()?;
-    Ok(())
+    std::fs::rename(&unfinished, archive)
+        .with_context(|| format!("can't write {}", archive.display()))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! A machine with a server in it, and the client of it on this computer.
 
-use super::boot::{Boot, Ended, Input};
+use super::boot::{Boot, Ended};
 use super::build::Image;
 use super::disk::Disk;
+use super::input::Input;
 use super::network::{Forward, Network};
 use crate::progress::Progress;
 use crate::toolchain::host_cargo;
@@ -114,8 +115,7 @@ impl Meeting<'_> {
         if self.network == Link::Tap {
             return Network::lan().context("this computer allows no network of its own any more");
         }
-        let forward = |&guest: &u16| Forward { host: 0, guest };
-        let forwards: Vec<Forward> = self.ports.iter().map(forward).collect();
+        let forwards: Vec<Forward> = self.ports.iter().map(|port| Forward::to(*port)).collect();
         Network::with(&forwards)
     }
 

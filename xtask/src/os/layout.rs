@@ -5,8 +5,9 @@
 //! this boots the machine with QEMU's log of executed blocks, and shows what a step goes through and how a script names it. The test
 //! stage `layout` sees to it that a step touches few pages of code.
 
-use super::boot::{Boot, DEFAULT_MEMORY, Input};
+use super::boot::{Boot, DEFAULT_MEMORY};
 use super::build::{self, Image};
+use super::input::Input;
 use super::vdso;
 use crate::process;
 use crate::progress::Progress;

@@ -4,18 +4,22 @@ pub(crate) mod boot;
 pub(crate) mod build;
 pub(crate) mod client;
 pub(crate) mod disk;
+pub(crate) mod input;
 mod lan;
 pub(crate) mod layout;
+mod memory;
 pub(crate) mod network;
+mod programs;
 mod quote;
 mod transcript;
 pub(crate) mod vdso;
 
 use crate::progress::Progress;
 use anyhow::{Result, bail};
-use boot::{Boot, Input};
+use boot::{Boot, TimedOut};
 use clap::Args;
 use disk::Disk;
+use input::Input;
 use network::{Forward, Network};
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,10 +32,11 @@ pub(crate) struct Options {
     /// Harts (hardware threads) of the machine
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
     smp: u32,
-    /// Memory of the machine, as QEMU takes it
+    /// Memory of the machine, as QEMU takes it: a number of MiB, or with a unit
     #[arg(long, default_value = boot::DEFAULT_MEMORY)]
     memory: String,
-    /// Adds an ELF file from outside to the programs of the system, under its file name
+    /// Adds an ELF file from outside to the programs of the system, under its file name, in place of the system's own of that name. May
+    /// be given several times
     #[arg(long = "program", value_name = "ELF")]
     programs: Vec<PathBuf>,
     /// The machine's disk: a file with a FAT file system [default: os/target/disk.img, made if it is not there]
@@ -40,8 +45,9 @@ pub(crate) struct Options {
     /// Runs without a disk
     #[arg(long, conflicts_with = "disk")]
     no_disk: bool,
-    /// Lets a port of this computer lead to one of the machine; 0 is any that is free. May be given several times
-    #[arg(long = "forward", value_name = "HOST:GUEST")]
+    /// Lets a port of this computer lead to one of the machine, of TCP if nothing else is said; 0 is any that is free. May be given
+    /// several times
+    #[arg(long = "forward", value_name = "[tcp:|udp:]HOST:GUEST")]
     forwards: Vec<Forward>,
     /// Boots with this image of the shared scheduler instead of the one from os/vdso
     #[arg(long, value_name = "FILE")]
@@ -49,7 +55,7 @@ pub(crate) struct Options {
     /// Boots a kernel for tests, whose programs may ask for faults
     #[arg(long)]
     faults: bool,
-    /// Ends the machine after so many seconds
+    /// Ends the machine after so many seconds, with the exit code 124
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
     /// Counts instructions instead of time: each takes 2 to this power nanoseconds, so that runs can be repeated exactly
@@ -60,8 +66,19 @@ pub(crate) struct Options {
     command: Vec<String>,
 }
 
+/// The exit code when the time limit is reached, as coreutils' `timeout` has it.
+const TIMED_OUT: u8 = 124;
+
 /// Boots the OS, passes the program's output through, and ends with its exit code.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    // Before the build, which takes long.
+    programs::check(&options.programs)?;
+    let disk = match &options.disk {
+        _ if options.no_disk => None,
+        None => Some(Disk::default()?),
+        Some(image) if image.exists() => Some(Disk::of(image)),
+        Some(image) => bail!("there is no disk {}", image.display()),
+    };
     let mut progress = Progress::spinner("building the operating system");
     let faults = match options.faults {
         true => build::Faults::Present,
@@ -71,16 +88,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let image = build::build_with(faults, &options.programs, vdso, &mut progress);
     progress.finish();
     let image = image?;
-    let disk = match &options.disk {
-        _ if options.no_disk => None,
-        None => Some(Disk::default()?),
-        Some(image) if image.exists() => Some(Disk::of(image)),
-        Some(image) => bail!("there is no disk {}", image.display()),
-    };
+    memory::check(&options.memory, &image)?;
     let network = Network::with(&options.forwards)?;
-    for forward in options.forwards.iter().filter(|forward| forward.host == 0) {
-        let host = network.host_port(forward.guest).unwrap_or_default();
-        eprintln!("port {host} of this computer leads to {}", forward.guest);
+    for (asked, chosen) in options.forwards.iter().zip(network.forwards()) {
+        if asked.host == 0 {
+            let (protocol, host) = (chosen.protocol.name(), chosen.host);
+            eprintln!(
+                "{protocol} port {host} of this computer leads to {}",
+                chosen.guest
+            );
+        }
     }
     let boot = Boot {
         smp: options.smp,
@@ -94,8 +111,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let mut screen = std::io::stdout().lock();
     let ended = boot.run(&image, |bytes| {
-        // When nobody reads our output any more the machine still runs to its end.
+        // When our output is not read any more the machine still runs to its end.
         let _ = screen.write_all(bytes).and_then(|()| screen.flush());
-    })?;
-    Ok(ExitCode::from(ended.code))
+    });
+    match ended {
+        Ok(ended) => Ok(ExitCode::from(ended.code)),
+        Err(error) if error.is::<TimedOut>() => {
+            eprintln!("error: {error:#}");
+            Ok(ExitCode::from(TIMED_OUT))
+        }
+        Err(error) => Err(error),
+    }
 }

@@ -2,13 +2,31 @@
 
 use super::lan::{DEVICE, Lan, MACHINE};
 use anyhow::{Context, Result, bail, ensure};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::process::Command;
 use std::str::FromStr;
+
+/// What a port belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Tcp,
+    Udp,
+}
+
+impl Protocol {
+    /// As QEMU and the command line write it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}
 
 /// A port of this computer that leads to one of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forward {
+    pub(crate) protocol: Protocol,
     /// Here; 0 is any that is free.
     pub(crate) host: u16,
     /// There.
@@ -19,16 +37,62 @@ impl FromStr for Forward {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (host, guest) = text
-            .split_once(':')
-            .context("two ports with a colon between them are expected, like 8080:80")?;
+        let (protocol, ports) = match text.split_once(':') {
+            Some(("tcp", ports)) => (Protocol::Tcp, ports),
+            Some(("udp", ports)) => (Protocol::Udp, ports),
+            _ => (Protocol::Tcp, text),
+        };
+        let (host, guest) = ports.split_once(':').context(
+            "two ports with a colon between them are expected, like 8080:80 or udp:5353:53",
+        )?;
         let port = |text: &str| text.parse().with_context(|| format!("`{text}` is no port"));
         let forward = Self {
+            protocol,
             host: port(host)?,
             guest: port(guest)?,
         };
         ensure!(forward.guest > 0, "0 is no port of the machine");
         Ok(forward)
+    }
+}
+
+impl Forward {
+    /// A TCP port of the machine that is reached by any port of this computer that is free.
+    pub(crate) fn to(guest: u16) -> Self {
+        Self {
+            protocol: Protocol::Tcp,
+            host: 0,
+            guest,
+        }
+    }
+
+    fn is_same_here(&self, other: &Self) -> bool {
+        (self.protocol, self.host) == (other.protocol, other.host)
+    }
+}
+
+/// Holds a port of this computer, so that it is not chosen twice.
+enum Holder {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+impl Holder {
+    /// Takes any port that is free.
+    fn any(protocol: Protocol) -> std::io::Result<Self> {
+        let any = (Ipv4Addr::LOCALHOST, 0);
+        match protocol {
+            Protocol::Tcp => TcpListener::bind(any).map(Self::Tcp),
+            Protocol::Udp => UdpSocket::bind(any).map(Self::Udp),
+        }
+    }
+
+    fn port(&self) -> std::io::Result<u16> {
+        let address = match self {
+            Self::Tcp(listener) => listener.local_addr(),
+            Self::Udp(socket) => socket.local_addr(),
+        };
+        Ok(address?.port())
     }
 }
 
@@ -53,12 +117,12 @@ impl Network {
         for forward in forwards {
             let mut forward = *forward;
             if forward.host == 0 {
-                let holder = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-                    .context("no port of this computer is free")?;
-                forward.host = holder.local_addr()?.port();
+                let holder =
+                    Holder::any(forward.protocol).context("no port of this computer is free")?;
+                forward.host = holder.port()?;
                 held.push(holder);
             }
-            if chosen.iter().any(|other| other.host == forward.host) {
+            if chosen.iter().any(|other| other.is_same_here(&forward)) {
                 bail!("port {} of this computer is forwarded twice", forward.host);
             }
             chosen.push(forward);
@@ -71,12 +135,20 @@ impl Network {
         Lan::new().map(Self::Lan)
     }
 
-    /// The port here that leads to this one there; none where the machine is reached itself.
+    /// What leads into the machine; nothing where it is reached itself.
+    pub(crate) fn forwards(&self) -> &[Forward] {
+        match self {
+            Self::User(forwards) => forwards,
+            Self::Lan(_) => &[],
+        }
+    }
+
+    /// The TCP port here that leads to this one there; none where the machine is reached itself.
     pub(crate) fn host_port(&self, guest: u16) -> Option<u16> {
-        let Self::User(forwards) = self else {
-            return None;
-        };
-        let found = forwards.iter().find(|forward| forward.guest == guest);
+        let found = self
+            .forwards()
+            .iter()
+            .find(|forward| forward.protocol == Protocol::Tcp && forward.guest == guest);
         found.map(|forward| forward.host)
     }
 
@@ -103,8 +175,12 @@ impl Network {
     pub(super) fn arguments(&self) -> [String; 4] {
         let device = match self {
             Self::User(forwards) => {
-                let leads = |Forward { host, guest }: &Forward| {
-                    format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}")
+                let leads = |forward: &Forward| {
+                    let Forward { host, guest, .. } = forward;
+                    format!(
+                        ",hostfwd={}:127.0.0.1:{host}-:{guest}",
+                        forward.protocol.name()
+                    )
                 };
                 let forwards: String = forwards.iter().map(leads).collect();
                 format!("user,id=net{forwards}")
@@ -128,9 +204,40 @@ mod tests {
     fn forwards_are_two_ports() {
         let forward: Forward = "8080:80".parse().unwrap();
         assert_eq!((forward.host, forward.guest), (8080, 80));
-        for wrong in ["80", "a:80", "80:", "1:0", "70000:1"] {
+        for wrong in [
+            "80",
+            "a:80",
+            "80:",
+            "1:0",
+            "70000:1",
+            "udp:80",
+            "sctp:1:2",
+            "tcp:1:2:3",
+        ] {
             assert!(wrong.parse::<Forward>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_forward_names_its_protocol_or_is_of_tcp() {
+        let forward: Forward = "8080:80".parse().unwrap();
+        assert_eq!(forward.protocol, Protocol::Tcp);
+        assert_eq!("tcp:8080:80".parse::<Forward>().unwrap(), forward);
+        let datagrams: Forward = "udp:0:53".parse().unwrap();
+        assert_eq!(
+            (datagrams.protocol, datagrams.host, datagrams.guest),
+            (Protocol::Udp, 0, 53)
+        );
+        // The port here may be the same: they are two protocols.
+        let network = Network::with(&[forward, "udp:8080:80".parse().unwrap()]).unwrap();
+        assert_eq!(
+            network.arguments()[1],
+            "user,id=net,hostfwd=tcp:127.0.0.1:8080-:80,hostfwd=udp:127.0.0.1:8080-:80"
+        );
+        let network = Network::with(&[datagrams]).unwrap();
+        let chosen = network.forwards()[0];
+        assert!(chosen.host > 0 && chosen.protocol == Protocol::Udp);
+        assert_eq!(network.host_port(53), None);
     }
 
     #[test]
@@ -150,7 +257,10 @@ mod tests {
 
     #[test]
     fn free_ports_are_chosen() {
-        let forward = |host, guest| Forward { host, guest };
+        let forward = |host, guest| Forward {
+            host,
+            ..Forward::to(guest)
+        };
         let network = Network::with(&[forward(0, 7), forward(0, 9)]).unwrap();
         let [first, second] = [7, 9].map(|guest| network.host_port(guest).unwrap());
         assert!(first != 0 && second != 0 && first != second);

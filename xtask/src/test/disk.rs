@@ -33,6 +33,11 @@ impl TestDisk {
         Ok(Self { image })
     }
 
+    /// The file that holds it.
+    pub(super) fn path(&self) -> &Path {
+        &self.image
+    }
+
     /// The disk as the machine gets it.
     pub(super) fn attached(&self) -> Disk {
         Disk::of(&self.image)

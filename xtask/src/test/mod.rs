@@ -3,6 +3,7 @@
 //! The tests are a table of stages. A stage whose folder is not there is left out; one that fails does not stop the others. The
 //! last line of the output is the sum: `N passed, N failed`, and `, N skipped` if a stage could not run here.
 
+mod command;
 mod cpp;
 mod disk;
 mod edge;

@@ -3,7 +3,8 @@
 use super::outcome::Outcome;
 use super::privileges::{Privileges, withhold};
 use super::{
-    Context, cpp, edge, gateway, http, image, layout, machine, model, net, outside, storage,
+    Context, command, cpp, edge, gateway, http, image, layout, machine, model, net, outside,
+    storage,
 };
 use crate::process;
 use crate::repository;
@@ -202,6 +203,13 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path(machine::PROGRAM_TESTS),
         limit: minutes(5),
         run: machine::programs,
+    },
+    Stage {
+        name: "command",
+        about: "`cargo xtask os` as a command: exit codes, complaints, input and its end, signals",
+        home: Home::Path("os/kernel"),
+        limit: minutes(2),
+        run: command::test,
     },
     Stage {
         name: "storage",

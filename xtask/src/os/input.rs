@@ -1,0 +1,163 @@
+//! What the machine's console reads.
+
+use anyhow::{Context, Result};
+use corank_abi::console::{LITERAL, NO_MORE_INPUT, is_control};
+use std::io::{self, IsTerminal, Read, Write};
+use std::process::{ChildStdin, Stdio};
+use std::thread;
+
+/// QEMU's own escape on its console; twice, it is itself.
+const QEMU_ESCAPE: u8 = 1;
+
+/// What the machine's console reads.
+pub(crate) enum Input {
+    /// Nothing.
+    None,
+    /// Our own standard input. A terminal belongs to the machine. From anything else all bytes are passed on as they are, and
+    /// then its end.
+    Inherited,
+    /// What is typed when something has been printed.
+    Dialogue(Vec<Line>),
+}
+
+/// One turn of a dialogue with the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Line {
+    /// Waits until this has been printed, behind what earlier lines have waited for.
+    pub(crate) after: String,
+    /// Then types this.
+    pub(crate) r#type: String,
+}
+
+impl Input {
+    /// The standard input with which QEMU is to be started.
+    pub(super) fn stdio(&self) -> Stdio {
+        match self {
+            Self::None => Stdio::null(),
+            Self::Inherited if io::stdin().is_terminal() => Stdio::inherit(),
+            Self::Inherited | Self::Dialogue(_) => Stdio::piped(),
+        }
+    }
+
+    /// What types, given QEMU's standard input.
+    pub(super) fn keyboard(&self, machine: Option<ChildStdin>) -> Keyboard<'_> {
+        match (self, machine) {
+            (Self::Inherited, Some(machine)) => {
+                Keyboard::Copy(Some((Box::new(io::stdin()), machine)))
+            }
+            (Self::Dialogue(lines), Some(machine)) => Keyboard::Dialogue(Dialogue {
+                lines,
+                heard: Vec::new(),
+                machine,
+            }),
+            _ => Keyboard::None,
+        }
+    }
+}
+
+/// What types into the machine.
+pub(super) enum Keyboard<'a> {
+    /// Nothing does.
+    None,
+    /// A source of bytes, from when the kernel is up: before, its serial port loses what comes.
+    Copy(Option<(Box<dyn Read + Send>, ChildStdin)>),
+    Dialogue(Dialogue<'a>),
+}
+
+impl Keyboard<'_> {
+    /// To be called when the kernel is up: once, or again.
+    pub(super) fn booted(&mut self) {
+        if let Self::Copy(copy) = self
+            && let Some((source, machine)) = copy.take()
+        {
+            // It may wait for input when the machine has ended; this program's end is its end too.
+            thread::spawn(|| {
+                // The machine may end before its input.
+                let _ = pass_on(source, machine);
+            });
+        }
+    }
+
+    /// Takes what the machine has printed, and types what is due.
+    ///
+    /// # Errors
+    /// When the machine does not read it.
+    pub(super) fn hear(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Self::Dialogue(dialogue) => dialogue.hear(bytes),
+            Self::None | Self::Copy(_) => Ok(()),
+        }
+    }
+}
+
+/// Passes all bytes on so that programs of the machine read the same ones, and then the end of the input.
+fn pass_on(mut source: impl Read, mut machine: impl Write) -> io::Result<()> {
+    let mut buffer = [0; 4096];
+    let mut typed = Vec::new();
+    loop {
+        let length = match source.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        typed.clear();
+        for &byte in &buffer[..length] {
+            if is_control(byte) {
+                typed.push(LITERAL);
+            }
+            if byte == QEMU_ESCAPE {
+                typed.push(byte);
+            }
+            typed.push(byte);
+        }
+        machine.write_all(&typed)?;
+    }
+    machine.write_all(&[NO_MORE_INPUT])
+}
+
+/// The other side of a dialogue with the machine.
+pub(super) struct Dialogue<'a> {
+    /// What is still to be typed.
+    lines: &'a [Line],
+    /// What has been printed since the last line was typed.
+    heard: Vec<u8>,
+    machine: ChildStdin,
+}
+
+impl Dialogue<'_> {
+    fn hear(&mut self, bytes: &[u8]) -> Result<()> {
+        self.heard
+            .extend(bytes.iter().filter(|byte| **byte != b'\r'));
+        while let Some((line, rest)) = self.lines.split_first() {
+            let wanted = line.after.as_bytes();
+            let found = self
+                .heard
+                .windows(wanted.len().max(1))
+                .position(|heard| heard == wanted);
+            let Some(at) = found else { break };
+            self.heard.drain(..at + wanted.len());
+            self.machine
+                .write_all(line.r#type.as_bytes())
+                .context("the machine does not read what is typed")?;
+            self.lines = rest;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_quoted_and_the_end_is_marked() {
+        let mut typed = Vec::new();
+        pass_on(&b"a\x01b\x04\x16\n"[..], &mut typed).unwrap();
+        assert_eq!(typed, b"a\x01\x01b\x16\x04\x16\x16\n\x19");
+        typed.clear();
+        pass_on(io::empty(), &mut typed).unwrap();
+        assert_eq!(typed, [NO_MORE_INPUT]);
+    }
+}
