@@ -11,6 +11,7 @@
 //! waits for a lock.
 use crate::boot::Machine;
 use crate::memory::kernel_space;
+use crate::stretch::{self, Work};
 use crate::{clock, device, println, trap, vdso};
 use corank::image::CONTEXT_SLOT;
 use corank::{Levels, Priority, SharedExecutor, Step, SystemView, Worker};
@@ -162,6 +163,21 @@ pub(crate) fn is_more_urgent_ready(priority: Priority) -> bool {
     let ready = clock::system_page().ready.load(Ordering::Relaxed);
     let ready = Levels::from_bits(ready).most_urgent();
     ready.is_some_and(|ready| ready.is_more_urgent_than(priority))
+}
+
+/// Tests whether the coroutine that calls this should give way: an interrupt is pending, or something strictly more urgent is
+/// ready. False where no coroutine runs.
+#[inline]
+pub(crate) fn has_more_urgent_work() -> bool {
+    let pending = riscv::register::sip::read().bits() != 0;
+    let ready = clock::system_page().ready.load(Ordering::Relaxed) != 0;
+    (pending || ready) && must_give_way(pending)
+}
+
+#[cold]
+fn must_give_way(pending: bool) -> bool {
+    let current = corank::current().and_then(|coroutine| executor().priority(coroutine));
+    current.is_some_and(|priority| pending || is_more_urgent_ready(priority))
 }
 
 /// The number that OpenSBI and the interrupt controller know this hart by.
@@ -485,6 +501,7 @@ struct Interrupts;
 impl SystemView for Interrupts {
     #[inline]
     fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        stretch::check();
         let is_any = riscv::register::sip::read().bits() != 0;
         is_any.then_some(Priority::MOST_URGENT)
     }
@@ -505,12 +522,17 @@ fn serve() {
     set_brief(true);
     // As a new worker is.
     this().interruptible.set(false);
+    stretch::begin();
     while go_round() {
+        stretch::works_on(Work::Interrupts);
         worker.within(take_interrupts);
+        stretch::check();
         let (step, _) = worker.run_some(&Interrupts, POLLS_PER_LOOK);
         // A call that comes after the last look is pending, and so ends `wfi` at once.
         if step == Step::Idle && !take_own_call() {
+            stretch::check();
             riscv::asm::wfi();
+            stretch::begin();
         }
     }
     this().worker.set(core::ptr::null());

@@ -1,6 +1,6 @@
 //! The end: switching the machine off, with an exit code for whoever started it.
 use crate::boot::Machine;
-use crate::{fs, hart, println};
+use crate::{fs, hart, println, stretch};
 use corank::Priority;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +35,7 @@ pub(crate) fn shut_down(code: i32) {
 /// Switches the machine off. QEMU ends with `code`, of which a process's exit status keeps the low 8 bits; a code that is not
 /// 0 never looks like 0.
 pub(crate) fn off(code: i32) -> ! {
+    stretch::report();
     let register = REGISTER.load(Ordering::Relaxed);
     if register != 0 {
         let status = if code & 0xff == 0 && code != 0 {

@@ -8,6 +8,7 @@ use crate::memory::stack::Stack;
 use crate::memory::user::BadAddress;
 use crate::process::{Global, Process, Worker, priority};
 use crate::trap::{self, Context, Trap};
+use crate::stretch::{self, Work};
 use crate::{clock, device, hart, println, syscall, upcall};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -157,7 +158,7 @@ pub(crate) async fn run(
         match trap {
             Trap::Call => {
                 context.pc += 4;
-                syscall::note_call(thread);
+                syscall::note_call(thread, context);
                 let served = if syscall::is_ring_enter(context) {
                     syscall::enter_ring(thread, context)
                         .await
@@ -197,16 +198,19 @@ pub(crate) async fn run(
                 }
             }
             Trap::Timer => {
+                stretch::works_on(Work::Interrupts);
                 clock::tick();
                 give_way(thread).await;
             }
             Trap::Device => {
+                stretch::works_on(Work::Interrupts);
                 device::interrupt();
                 give_way(thread).await;
             }
             // It stays pending, so that the hart comes back to its main loop.
             Trap::Signal => give_way(thread).await,
             Trap::Page(address, access) => {
+                stretch::works_on(Work::PageFault);
                 // Either a page of a stack that comes now, or the hart did not know yet that there is one.
                 hart::forget_page(address);
                 let fault = thread
@@ -279,9 +283,11 @@ fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
     }
     hart::set_brief(false);
     let entered = clock::now();
+    stretch::check();
     // SAFETY: an address space lives until the process's last thread is gone or, alone in its process, runs another
     // program; every address space has the trampoline and the harts' pages.
     let trap = unsafe { trap::run_user(context, satp) };
+    stretch::begin();
     hart::set_brief(true);
     process.charge(clock::now() - entered);
     Some(trap)

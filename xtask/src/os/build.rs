@@ -28,6 +28,9 @@ const TOOLS: (&str, &[&str]) = (
     ],
 );
 
+/// The kernel's feature that measures stretches of work.
+pub(crate) const STRETCH: &str = "stretch";
+
 /// No build takes longer.
 const LIMIT: Duration = Duration::from_secs(1200);
 /// How many lines of a failing build are shown.

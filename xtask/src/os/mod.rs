@@ -61,6 +61,9 @@ pub(crate) struct Options {
     /// Counts instructions instead of time: each takes 2 to this power nanoseconds, so that runs can be repeated exactly
     #[arg(long, value_name = "SHIFT", value_parser = clap::value_parser!(u8).range(0..=10))]
     count: Option<u8>,
+    /// Counts instructions and prints the longest stretches of kernel work without a check for more urgent work
+    #[arg(long)]
+    stretches: bool,
     /// The program to run, and its arguments
     #[arg(last = true, required = true, value_names = ["APP", "ARGS"])]
     command: Vec<String>,
@@ -86,8 +89,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let vdso = options.vdso.as_deref();
     let image = build::build_with(faults, &options.programs, vdso, &mut progress);
+    let kernel = options
+        .stretches
+        .then(|| build::kernel_with(build::STRETCH, &mut progress));
     progress.finish();
-    let image = image?;
+    let mut image = image?;
+    if let Some(kernel) = kernel {
+        image.kernel = kernel?;
+    }
     memory::check(&options.memory, &image)?;
     let network = Network::with(&options.forwards)?;
     for (asked, chosen) in options.forwards.iter().zip(network.forwards()) {
@@ -106,7 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         disk,
         network: Some(network),
         input: Input::Inherited,
-        count: options.count,
+        count: options.count.or(options.stretches.then_some(0)),
         command: options.command.clone(),
     };
     let mut screen = std::io::stdout().lock();

@@ -17,6 +17,7 @@ use crate::hart;
 use crate::lock::Mutex;
 use crate::memory::heap;
 use crate::process::{current_level, priority};
+use crate::stretch::{self, Work};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -25,6 +26,7 @@ use corank::{Priority, Remote};
 use corank_abi::error::{INPUT_OUTPUT, NO_DEVICE, NO_MEMORY};
 use corank_abi::file::{DirectoryEntry, FileStatus, Space};
 use core::future::poll_fn;
+use core::pin::pin;
 use core::task::{Poll, Waker};
 use hadris_fs::NodeId;
 use volume::Volume;
@@ -237,6 +239,15 @@ impl Queue {
 }
 
 async fn serve(disk: &'static disk::Disk) {
+    let mut service = pin!(serve_volume(disk));
+    poll_fn(|context| {
+        stretch::works_on(Work::Service("fs"));
+        service.as_mut().poll(context)
+    })
+    .await;
+}
+
+async fn serve_volume(disk: &'static disk::Disk) {
     let mut volume = Volume::mount(disk).await;
     loop {
         let request = poll_fn(|context| {

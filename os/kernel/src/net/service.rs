@@ -14,6 +14,7 @@ use crate::device::net as card;
 use crate::fault;
 use crate::hart;
 use crate::ring::Unparked;
+use crate::stretch::{self, Work};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -92,6 +93,7 @@ pub(crate) fn status() -> NetworkStatus {
 
 async fn serve(mut stack: Stack) {
     poll_fn(|context| {
+        stretch::works_on(Work::Service("net"));
         POLLS.fetch_add(1, Ordering::Relaxed);
         stack.work();
         if stack.has_more(context) {

@@ -9,6 +9,7 @@ use crate::lock::Mutex;
 use crate::memory::address_space::{AddressSpace, USER_DATA};
 use crate::memory::page_table::Flags;
 use crate::memory::{OutOfMemory, PAGE_SIZE, heap};
+use crate::stretch::{self, Work};
 use crate::thread::{self, Thread};
 use crate::trap::Context;
 use crate::wait::WaitQueue;
@@ -393,6 +394,7 @@ impl Process {
 
     /// The last thread is gone: everything goes back, and the parent learns of it.
     fn finish(&self) {
+        stretch::works_on(Work::End);
         fault::forget(self.pid);
         let (files, children) = {
             let mut state = self.state.lock();

@@ -10,6 +10,7 @@ use crate::lock::MutexGuard;
 use crate::memory::heap;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, priority};
+use crate::stretch::{self, Work};
 use crate::syscall;
 use crate::thread;
 use crate::upcall;
@@ -32,6 +33,7 @@ impl Ring {
         first: Submission,
         end: u32,
     ) -> Result<(), BadAddress> {
+        stretch::works_on(Work::Submission(first.call as usize));
         process.step();
         match first.call as usize {
             RING_REPRIORITIZE => {
@@ -344,6 +346,7 @@ async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
                     &mut buffer,
                 ));
                 poll_fn(|context| {
+                    stretch::works_on(Work::Submission(served.call as usize));
                     process.step();
                     under_way.unless_cancelled(call.as_mut().poll(context), || {
                         can_be_dropped(&process, &served)

@@ -19,6 +19,7 @@ use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
 use crate::thread::{End, Thread};
 use crate::trap::Context;
+use crate::stretch::{self, Work};
 use crate::upcall;
 use crate::wait::WaitMode;
 use crate::{clock, hart};
@@ -34,7 +35,8 @@ pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
 
 /// The thread has made a system call, which is served next.
 #[inline]
-pub(crate) fn note_call(thread: &Thread) {
+pub(crate) fn note_call(thread: &Thread, context: &Context) {
+    stretch::works_on(Work::Call(context.call().0));
     thread.process.calls_made.fetch_add(1, Ordering::Relaxed);
     thread.process.step();
 }

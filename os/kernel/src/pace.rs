@@ -1,0 +1,42 @@
+//! Long work in bounded pieces.
+//!
+//! A hart executes a coroutine's poll without interruption. So no poll may last long: work whose size a program chooses is
+//! split into pieces, with a [`checkpoint`] behind each. A piece takes some ten thousand instructions at most, and holds no lock
+//! across the checkpoint.
+use crate::{hart, stretch};
+
+/// How many pages of memory one piece of work maps, copies or releases.
+pub(crate) const PAGES: usize = 16;
+
+/// How many objects (files, calls, threads, sockets) one piece of work releases or visits.
+pub(crate) const OBJECTS: usize = 16;
+
+/// Gives way if something strictly more urgent is ready, or if an interrupt is pending, which may make something ready.
+///
+/// A pending clock tick counts as well: after it, coroutines of the same level have their turn. Costs a few instructions where
+/// nothing is pending. At boot, where no coroutine runs, it does nothing.
+#[inline]
+pub(crate) async fn checkpoint() {
+    stretch::check();
+    if hart::has_more_urgent_work() {
+        corank::yield_now().await;
+    }
+}
+
+/// Counts objects, and passes a [`checkpoint`] behind each [`OBJECTS`] of them.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    objects: usize,
+}
+
+impl Pace {
+    /// One object has been worked on.
+    #[inline]
+    pub(crate) async fn step(&mut self) {
+        self.objects += 1;
+        if self.objects == OBJECTS {
+            self.objects = 0;
+            checkpoint().await;
+        }
+    }
+}
