@@ -1,7 +1,8 @@
 //! From an ELF file to an address space that can run.
 use crate::memory::address_space::{AddressSpace, PROGRAM};
 use crate::memory::page_table::Flags;
-use crate::memory::{OutOfMemory, PAGE_SIZE, page_down, page_up};
+use crate::memory::{OutOfMemory, PAGE_SIZE, frame, page_down, page_up};
+use crate::pace::{self, checkpoint};
 use core::fmt;
 use elf::ElfBytes;
 use elf::ParseError;
@@ -62,7 +63,7 @@ impl From<ParseError> for LoadError {
 ///
 /// # Errors
 /// See [`LoadError`]. The address space is then good for nothing but being dropped.
-pub(crate) fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize, LoadError> {
+pub(crate) async fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize, LoadError> {
     if !file.starts_with(&ELFMAGIC) {
         return Err(LoadError::NotElf);
     }
@@ -80,7 +81,7 @@ pub(crate) fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize, LoadE
     for segment in program.segments().ok_or(LoadError::NotElf)? {
         if segment.p_type == PT_LOAD && segment.p_memsz > 0 {
             let data = program.segment_data(&segment)?;
-            let segment_end = load_segment(&segment, data, space)?;
+            let segment_end = load_segment(&segment, data, space).await?;
             let range = segment.p_vaddr as usize..segment_end;
             begins_in_code |=
                 segment.p_flags & PF_X != 0 && range.contains(&(header.e_entry as usize));
@@ -95,7 +96,7 @@ pub(crate) fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize, LoadE
 }
 
 /// Returns where the segment ends.
-fn load_segment(
+async fn load_segment(
     segment: &ProgramHeader,
     data: &[u8],
     space: &mut AddressSpace,
@@ -107,10 +108,18 @@ fn load_segment(
     if start < PROGRAM.start || end > PROGRAM.end || data.len() > end - start {
         return Err(LoadError::BadSegment);
     }
+    if (end - start) / PAGE_SIZE > frame::free() {
+        return Err(LoadError::OutOfMemory);
+    }
     let mut flags = Flags::USER | Flags::READ;
     flags.set(Flags::WRITE, segment.p_flags & PF_W != 0);
     flags.set(Flags::EXECUTE, segment.p_flags & PF_X != 0);
+    let mut pages = 0;
     for page in (page_down(start)..page_up(end)).step_by(PAGE_SIZE) {
+        pages += 1;
+        if pages % pace::PAGES == 0 {
+            checkpoint().await;
+        }
         // Two segments that share a page would need one set of rights for both.
         if space.is_mapped(page) {
             return Err(LoadError::Overlap);

@@ -4,6 +4,8 @@
 //! split into pieces, with a [`checkpoint`] behind each. A piece takes some ten thousand instructions at most, and holds no lock
 //! across the checkpoint.
 use crate::{hart, stretch};
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
 
 /// How many pages of memory one piece of work maps, copies or releases.
 pub(crate) const PAGES: usize = 16;
@@ -38,5 +40,16 @@ impl Pace {
             self.objects = 0;
             checkpoint().await;
         }
+    }
+}
+
+/// Does work of the boot, where there is nothing else to do: its checkpoints do nothing.
+///
+/// # Panics
+/// When the work waits for something.
+pub(crate) fn at_boot<T>(work: impl Future<Output = T>) -> T {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => panic!("nothing can be waited for at boot"),
     }
 }

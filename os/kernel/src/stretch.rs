@@ -7,6 +7,8 @@
 //! Lengths are exact on one hart of a machine in which QEMU counts instructions (`-icount`): the counter that is read is then
 //! the number of instructions that the machine has executed. `cargo xtask os --stretches` runs such a machine.
 use core::fmt;
+use core::future::poll_fn;
+use core::pin::pin;
 
 /// What the kernel works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,17 @@ impl fmt::Display for Work {
             Work::Service(name) => f.write_str(name),
         }
     }
+}
+
+/// Says before each poll of a future that the kernel works on this.
+#[inline(always)]
+pub(crate) async fn during<T>(work: Work, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        works_on(work);
+        future.as_mut().poll(context)
+    })
+    .await
 }
 
 #[cfg(not(feature = "stretch"))]

@@ -7,15 +7,17 @@ use crate::memory::heap;
 use crate::memory::stack::Stack;
 use crate::memory::user::BadAddress;
 use crate::process::{Global, Process, Worker, priority};
-use crate::trap::{self, Context, Trap};
 use crate::stretch::{self, Work};
+use crate::trap::{self, Context, Trap};
 use crate::{clock, device, hart, println, syscall, upcall};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use corank_abi::upcall::MOST_INTERRUPTED_CALLS;
-use core::pin::Pin;
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use core::task::Poll;
 
 /// What a thread's coroutine owns. When it is dropped, the thread has ended.
 #[derive(Debug)]
@@ -128,6 +130,26 @@ pub(crate) fn run_handler(
     Box::pin(run(beside, context, Some(frame)))
 }
 
+/// The coroutine of a process's main thread, which winds the process up at its end. That comes wherever the thread waits, unless it does
+/// something that is not given up half done.
+pub(crate) async fn run_main(thread: Thread, context: Context) {
+    let process = thread.process.clone();
+    {
+        let mut running = pin!(run(thread, context, None));
+        poll_fn(|polled| {
+            if process.gives_up_main() {
+                return Poll::Ready(());
+            }
+            running.as_mut().poll(polled).map(drop)
+        })
+        .await;
+    }
+    if let Some(this) = corank::current() {
+        corank::reprioritize(this, priority(process.level()));
+    }
+    stretch::during(Work::End, process.wind_up()).await;
+}
+
 /// The thread's coroutine: user mode, a trap, what the trap asks for, again. Beside a system
 /// call that waits, up to the return from a handler to the frame `until`.
 ///
@@ -138,7 +160,19 @@ pub(crate) async fn run(
     mut context: Context,
     until: Option<usize>,
 ) -> Result<(), End> {
-    let (thread, context) = (&thread, &mut context);
+    let ended = run_until_end(&thread, &mut context, until).await;
+    if thread.interrupted_calls == 0 && !thread.process.is_ending() {
+        thread.process.end_rings(thread.tid).await;
+    }
+    ended
+}
+
+#[inline(always)]
+async fn run_until_end(
+    thread: &Thread,
+    context: &mut Context,
+    until: Option<usize>,
+) -> Result<(), End> {
     while !thread.process.is_ending() {
         if thread.worker().upcalls.are_raised()
             && let Err(bad) = upcall::deliver(thread, context)

@@ -26,7 +26,6 @@ use corank::{Priority, Remote};
 use corank_abi::error::{INPUT_OUTPUT, NO_DEVICE, NO_MEMORY};
 use corank_abi::file::{DirectoryEntry, FileStatus, Space};
 use core::future::poll_fn;
-use core::pin::pin;
 use core::task::{Poll, Waker};
 use hadris_fs::NodeId;
 use volume::Volume;
@@ -239,12 +238,7 @@ impl Queue {
 }
 
 async fn serve(disk: &'static disk::Disk) {
-    let mut service = pin!(serve_volume(disk));
-    poll_fn(|context| {
-        stretch::works_on(Work::Service("fs"));
-        service.as_mut().poll(context)
-    })
-    .await;
+    stretch::during(Work::Service("fs"), serve_volume(disk)).await
 }
 
 async fn serve_volume(disk: &'static disk::Disk) {

@@ -10,12 +10,12 @@
 //! ```
 //! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first touch.
 use super::bulk;
-use super::frame::Frame;
+use super::frame::{self, Frame};
 use super::kernel_space;
 use super::page_table::{Flags, PageTable, Unmapped};
 use super::user::{Access, BadAddress};
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
-use crate::hart;
+use crate::{hart, pace};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::page::WORKERS;
@@ -34,6 +34,12 @@ const _: () = assert!(UPCALL_STACKS.end <= MAIN_STACK.start);
 /// How much of a stack is mapped when its thread begins, in bytes.
 pub(crate) const EAGER_STACK: usize = 2 * PAGE_SIZE;
 
+/// How many pages and tables a piece of a copy takes.
+const COPIED_AT_ONCE: usize = 2 * pace::PAGES;
+
+/// How many frames that copies have in common are released at once.
+const RELEASED_AT_ONCE: usize = 512;
+
 /// Readable and writable memory of a program.
 pub(crate) const USER_DATA: Flags = Flags::READ.union(Flags::WRITE).union(Flags::USER);
 
@@ -44,6 +50,12 @@ pub(crate) struct AddressSpace {
     /// What the program can't write to: its copies have the same frames.
     read_only: Arc<Vec<Frame>>,
     heap: Range<usize>,
+    /// Up to where the heap's pages are mapped: behind its end only while the end moves.
+    heap_mapped: usize,
+    /// The end of the heap is being moved, or the heap copied.
+    heap_is_moving: bool,
+    /// How many pages of memory belong to it.
+    pages: usize,
     satp: usize,
     /// Bit *i*: hart *i* may hold translations that are no longer true.
     stale: AtomicU64,
@@ -87,6 +99,9 @@ impl AddressSpace {
             table,
             read_only: Arc::default(),
             heap: 0..0,
+            heap_mapped: 0,
+            heap_is_moving: false,
+            pages: 0,
             satp,
             stale: AtomicU64::new(u64::MAX),
         })
@@ -120,6 +135,7 @@ impl AddressSpace {
         let frame = Frame::zeroed()?;
         let address = frame.address();
         self.table.map(page, address, flags | Flags::OWNED)?;
+        self.pages += 1;
         let _ = frame.into_address();
         Ok(address)
     }
@@ -143,6 +159,7 @@ impl AddressSpace {
         let address = frame.address();
         let flags = flags.difference(Flags::WRITE) | Flags::SHARED;
         self.table.map(page, address, flags)?;
+        self.pages += 1;
         frames.push(frame);
         Ok(address)
     }
@@ -175,6 +192,7 @@ impl AddressSpace {
                 unmapped.clear();
             }
             if let Some(page) = self.table.unmap(page) {
+                self.pages -= usize::from(page.is_owned());
                 let _ = unmapped.push(page);
             }
         }
@@ -237,70 +255,117 @@ impl AddressSpace {
     /// Says where the heap begins: empty, behind the program.
     pub(crate) fn set_heap(&mut self, start: usize) {
         self.heap = page_up(start)..page_up(start);
+        self.heap_mapped = self.heap.end;
     }
 
-    /// Moves the end of the heap by `bytes`, and returns where it was. Whole pages are mapped.
+    /// Begins to move the end of the heap by `bytes`, or to copy the heap. Returns the end and what shall become of it; `None` while
+    /// another move is under way. [`end_move`](Self::end_move) comes after it.
     ///
     /// # Errors
-    /// When the heap would leave its place or no frame is left; it then stays as it was.
-    pub(crate) fn move_heap_end(&mut self, bytes: isize) -> Result<usize, OutOfMemory> {
+    /// When the heap would leave its place, or if there cannot be as many frames.
+    pub(crate) fn begin_move(&mut self, bytes: isize) -> Result<Option<Range<usize>>, OutOfMemory> {
+        if self.heap_is_moving {
+            return Ok(None);
+        }
         let old = self.heap.end;
         let new = old.checked_add_signed(bytes).ok_or(OutOfMemory)?;
         if new < self.heap.start || new > PROGRAM.end {
             return Err(OutOfMemory);
         }
-        if new > old {
-            for page in (page_up(old)..page_up(new)).step_by(PAGE_SIZE) {
-                if let Err(error) = self.map_zeroed(page, USER_DATA) {
-                    self.unmap(page_up(old)..page);
-                    return Err(error);
-                }
+        let missing = page_up(new).saturating_sub(self.heap_mapped) / PAGE_SIZE;
+        if missing > frame::free() {
+            return Err(OutOfMemory);
+        }
+        self.heap_is_moving = true;
+        // What is taken away counts no more from here on.
+        self.heap.end = old.min(new);
+        Ok(Some(Range {
+            start: old,
+            end: new,
+        }))
+    }
+
+    /// Maps or takes away a bounded number of the heap's pages, so that they reach to `end`. Returns whether they do.
+    ///
+    /// # Errors
+    /// When no frame is left.
+    pub(crate) fn move_some(&mut self, end: usize) -> Result<bool, OutOfMemory> {
+        let (end, mapped) = (page_up(end), self.heap_mapped);
+        if end > mapped {
+            for page in (mapped..end).step_by(PAGE_SIZE).take(pace::PAGES) {
+                self.map_zeroed(page, USER_DATA)?;
+                self.heap_mapped = page + PAGE_SIZE;
             }
         } else {
-            self.unmap(page_up(new)..page_up(old));
+            let from = end.max(mapped.saturating_sub(8 * pace::PAGES * PAGE_SIZE));
+            self.unmap(from..mapped);
+            self.heap_mapped = from;
         }
-        self.heap.end = new;
-        Ok(old)
+        Ok(self.heap_mapped == end)
     }
 
-    /// How many pages of memory belong to it. Looks at each one.
+    /// Whether nothing is mapped behind the heap's end, as it is unless a move was given up.
+    pub(crate) fn heap_is_exact(&self) -> bool {
+        self.heap_mapped == page_up(self.heap.end)
+    }
+
+    /// The heap ends at `end` from now on. Another move may begin.
+    pub(crate) fn end_move(&mut self, end: usize) {
+        self.heap.end = end;
+        self.heap_is_moving = false;
+    }
+
+    /// How many pages of memory belong to it.
     pub(crate) fn pages(&self) -> usize {
-        let mut pages = 0;
-        let counted: Result<(), core::convert::Infallible> =
-            self.table.for_each_page(|_, entry| {
-                pages += usize::from(entry.flags().intersects(Flags::OWNED | Flags::SHARED));
-                Ok(())
-            });
-        let Ok(()) = counted;
-        pages
+        self.pages
     }
 
-    /// A copy with frames of its own, but for those that nobody writes to. Borrowed pages are left out.
+    /// Copies a bounded number of pages into `copy`, from the page `start` on, but for frames that nothing writes to, which
+    /// both have then. Borrowed pages are left out. Returns where to go on; `None` when all is copied. The heap does not move meanwhile.
     ///
     /// An emulator gains most from frames in common: it translates the code in them once, not once for each process.
     ///
     /// # Errors
     /// When no frame is left.
-    pub(crate) fn copy(&self, id: u16) -> Result<AddressSpace, OutOfMemory> {
-        let mut copy = AddressSpace::new(id)?;
-        copy.heap = self.heap.clone();
-        copy.read_only = self.read_only.clone();
-        self.table.for_each_page(|page, entry| {
-            if entry.flags().contains(Flags::SHARED) {
-                return copy.table.map(page, entry.address(), entry.flags());
-            }
-            if !entry.flags().contains(Flags::OWNED) {
-                return Ok(());
-            }
-            let mut frame = Frame::uninitialised()?;
-            let (from, to) = (entry.address() as *const u8, frame.bytes_mut().as_mut_ptr());
-            // SAFETY: the page belongs to this address space, and the frame to nothing else; user memory is only touched by
-            // copying.
-            unsafe { bulk::copy(from, to, PAGE_SIZE) };
-            copy.table.map(page, frame.address(), entry.flags())?;
-            let _ = frame.into_address();
-            Ok(())
-        })?;
-        Ok(copy)
+    pub(crate) fn copy_some(
+        &self,
+        copy: &mut AddressSpace,
+        start: usize,
+    ) -> Result<Option<usize>, OutOfMemory> {
+        if start == 0 {
+            copy.heap = self.heap.clone();
+            copy.heap_mapped = self.heap_mapped;
+            copy.read_only = self.read_only.clone();
+        }
+        self.table
+            .visit_pages(start, COPIED_AT_ONCE, |page, entry| {
+                if entry.flags().contains(Flags::SHARED) {
+                    copy.pages += 1;
+                    return copy.table.map(page, entry.address(), entry.flags());
+                }
+                if !entry.flags().contains(Flags::OWNED) {
+                    return Ok(());
+                }
+                let mut frame = Frame::uninitialised()?;
+                let (from, to) = (entry.address() as *const u8, frame.bytes_mut().as_mut_ptr());
+                // SAFETY: the page belongs to this address space, and the frame to nothing else; user memory is only touched by
+                // copying.
+                unsafe { bulk::copy(from, to, PAGE_SIZE) };
+                copy.table.map(page, frame.address(), entry.flags())?;
+                copy.pages += 1;
+                let _ = frame.into_address();
+                Ok(())
+            })
+    }
+
+    /// Releases a bounded part of its memory, which nothing uses any more. Returns whether there may be more.
+    pub(crate) fn release_some(&mut self) -> bool {
+        self.table.release_some() || {
+            let frames = Arc::get_mut(&mut self.read_only);
+            frames.is_some_and(|frames| {
+                frames.truncate(frames.len().saturating_sub(RELEASED_AT_ONCE));
+                !frames.is_empty()
+            })
+        }
     }
 }

@@ -242,24 +242,112 @@ impl PageTable {
         unsafe { (*self.table(self.root()))[at] = (*other.table(other.root()))[at] };
     }
 
-    /// Calls `visit` for each 4 KiB page of user mode with its address.
+    /// Calls `visit` for each 4 KiB page of user mode from `start` on with its address, until the budget is used up: each page and
+    /// each table takes one of it. Returns where to go on; `None` behind the last page. The budget is 3 at least.
     ///
     /// # Errors
     /// The first error of `visit`.
-    pub(crate) fn for_each_page<E>(
+    pub(crate) fn visit_pages<E>(
         &self,
+        start: usize,
+        mut budget: usize,
         mut visit: impl FnMut(usize, Entry) -> Result<(), E>,
-    ) -> Result<(), E> {
+    ) -> Result<Option<usize>, E> {
         // SAFETY: the root belongs to this page table, and so does each table that a valid entry points to.
         let table = |address: usize| unsafe { &*self.table(address) };
-        for_each_table(&table(self.root())[..USER_ENTRIES], |upper, middle| {
+        let mut spend = |at: usize| {
+            budget = budget.checked_sub(1).ok_or(Stop::At(at.max(start)))?;
+            Ok(())
+        };
+        let visited = for_each_table(&table(self.root())[..USER_ENTRIES], |upper, middle| {
+            let upper = upper << 30;
+            if upper + (1 << 30) <= start {
+                return Ok(());
+            }
+            spend(upper)?;
             for_each_table(table(middle), |middle, lower| {
+                let middle = upper | middle << 21;
+                if middle + (1 << 21) <= start {
+                    return Ok(());
+                }
+                spend(middle)?;
                 for_each_valid(table(lower), |lower, entry| {
-                    visit(upper << 30 | middle << 21 | lower << 12, entry)
+                    let page = middle | lower << 12;
+                    if page < start {
+                        return Ok(());
+                    }
+                    spend(page)?;
+                    visit(page, entry).map_err(Stop::Failed)
                 })
             })
-        })
+        });
+        match visited {
+            Ok(()) => Ok(None),
+            Err(Stop::At(page)) => Ok(Some(page)),
+            Err(Stop::Failed(error)) => Err(error),
+        }
     }
+
+    /// Releases a bounded part of what user mode's half has: tables and the frames that belong to them. Returns whether there may be
+    /// more. Nothing is looked up in this page table any more.
+    pub(crate) fn release_some(&mut self) -> bool {
+        self.recent.set((usize::MAX, core::ptr::null_mut()));
+        let mut left = TABLES_AT_ONCE;
+        let root = self.table(self.root());
+        let mut upper = 0;
+        // SAFETY: all tables belong to this page table, which is borrowed exclusively; a reference ends before its table is written.
+        unsafe {
+            while let Some(at) = next_valid(&(&*root)[..USER_ENTRIES], upper) {
+                let middle = self.table((*root)[at].address());
+                let mut from = 0;
+                while let Some(at) = next_valid(&*middle, from) {
+                    if left == 0 {
+                        return true;
+                    }
+                    left -= 1;
+                    let entry = core::mem::replace(&mut (*middle)[at], Entry(0));
+                    if entry.is_leaf() {
+                        release(entry);
+                    } else {
+                        release_table(entry.address(), 0);
+                    }
+                    from = at + 1;
+                }
+                (*root)[at] = Entry(0);
+                drop(Frame::from_address(middle as usize));
+                upper = at + 1;
+            }
+        }
+        false
+    }
+}
+
+/// Why a visit of pages ends early.
+enum Stop<E> {
+    /// The budget is used up; this page is next.
+    At(usize),
+    Failed(E),
+}
+
+/// How many of the lowest tables [`PageTable::release_some`] releases, with up to 512 frames each.
+const TABLES_AT_ONCE: usize = 3;
+
+/// The index of the first valid entry from `from` on.
+fn next_valid(entries: &[Entry], from: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some(entry) = entries.get(at) {
+        if entry.is_valid() {
+            return Some(at);
+        }
+        at += 1;
+        while at.is_multiple_of(LINE)
+            && let Some(line) = entries.get(at..at + LINE)
+            && line.iter().fold(0, |all, entry| all | entry.0) == 0
+        {
+            at += LINE;
+        }
+    }
+    None
 }
 
 /// How many entries are looked at together: most tables are nearly empty.
@@ -309,6 +397,13 @@ fn for_each_table<E>(
 /// remembers the translation any more.
 #[must_use = "harts may still remember the translation"]
 pub(crate) struct Unmapped(Entry);
+
+impl Unmapped {
+    /// Whether its frame belonged to the page table.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.0.flags().contains(Flags::OWNED)
+    }
+}
 
 impl Drop for Unmapped {
     fn drop(&mut self) {

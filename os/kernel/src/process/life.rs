@@ -1,7 +1,8 @@
 //! How processes and threads begin and end.
 use super::level::{Global, priority};
+use super::memory::release;
 use super::table::SpaceId;
-use super::{Process, Slot, State, Worker, table};
+use super::{Kind, Process, Slot, State, Worker, table};
 use crate::elf_loader::{self, LoadError};
 use crate::fault::{self, OwnFaults};
 use crate::file::File;
@@ -9,10 +10,10 @@ use crate::lock::Mutex;
 use crate::memory::address_space::{AddressSpace, USER_DATA};
 use crate::memory::page_table::Flags;
 use crate::memory::{OutOfMemory, PAGE_SIZE, heap};
-use crate::stretch::{self, Work};
+use crate::pace::{self, Pace, checkpoint};
 use crate::thread::{self, Thread};
 use crate::trap::Context;
-use crate::wait::WaitQueue;
+use crate::wait::{WaitMode, WaitQueue, until};
 use crate::{clock, hart, power, println, programs, vdso};
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
@@ -20,7 +21,14 @@ use alloc::vec::Vec;
 use corank_abi::page::{SYSTEM_PAGE, WORKERS};
 use corank_abi::{auxiliary, exit_code};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::task::Poll;
 use spin::Once;
+
+/// The number of the main thread.
+const MAIN: usize = 0;
+
+/// How many files a child gets at once.
+const FILES_AT_ONCE: usize = 4 * pace::OBJECTS;
 
 /// How many threads a process may have.
 const MAX_THREADS: usize = 1 << 15;
@@ -63,7 +71,7 @@ fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, L
             .map(Some)
             .into();
     }
-    let (space, context) = process.load(file, arguments)?;
+    let (space, context) = pace::at_boot(process.load(file, arguments))?;
     *process.memory.lock() = Some(space);
     table::insert_unless(&process, || false);
     process.start_thread(|_| Ok(context))?;
@@ -106,10 +114,12 @@ impl Process {
             calls_made: AtomicUsize::new(0),
             faults: OwnFaults::new(),
             is_ending: AtomicBool::new(false),
+            is_whole: AtomicBool::new(false),
             state: Mutex::new(state),
             group: AtomicUsize::new(pid),
             children: WaitQueue::new(),
             threads: WaitQueue::new(),
+            heap_moved: WaitQueue::new(),
         }))
     }
 
@@ -117,11 +127,34 @@ impl Process {
     ///
     /// # Errors
     /// See [`LoadError`].
-    fn load(&self, file: &[u8], arguments: &[&[u8]]) -> Result<(AddressSpace, Context), LoadError> {
+    async fn load(
+        &self,
+        file: &[u8],
+        arguments: &[&[u8]],
+    ) -> Result<(AddressSpace, Context), LoadError> {
         let mut space = AddressSpace::new(self.space_id.number())?;
-        let entry = elf_loader::load(file, &mut space)?;
-        vdso::map_private(&mut space)?;
-        self.map_pages(&mut space)?;
+        let loaded = match elf_loader::load(file, &mut space).await {
+            Ok(entry) => self.prepare(&mut space, entry, arguments),
+            Err(error) => Err(error),
+        };
+        match loaded {
+            Ok(context) => Ok((space, context)),
+            Err(error) => {
+                release(space).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds what a program finds beside its own segments. Returns where its main thread begins.
+    fn prepare(
+        &self,
+        space: &mut AddressSpace,
+        entry: usize,
+        arguments: &[&[u8]],
+    ) -> Result<Context, LoadError> {
+        vdso::map_private(space)?;
+        self.map_pages(space)?;
         let mut stack = space.map_stack(0)?;
         // From the top down: the strings, then what points to them (see `corank_abi::auxiliary`).
         let mut words = Vec::with_capacity(arguments.len() + 9);
@@ -149,7 +182,7 @@ impl Process {
         let mut context = Context::new(entry, stack);
         context.x[10] = arguments.len();
         context.x[11] = stack + 8;
-        Ok((space, context))
+        Ok(context)
     }
 
     /// Runs another program in this process. Only its main thread may, when it is the only one.
@@ -162,11 +195,13 @@ impl Process {
         file: &[u8],
         arguments: &[&[u8]],
     ) -> Result<Context, LoadError> {
-        let (space, context) = self.load(file, arguments)?;
+        let _whole = self.not_given_up();
+        let (space, context) = self.load(file, arguments).await?;
         for worker in self.workers() {
-            let ring = worker.ring.lock().take();
+            let ring = worker.ring();
             if let Some(ring) = ring {
-                ring.cancel_all(self);
+                ring.cancel_all(self).await;
+                *worker.ring.lock() = None;
                 // The calls under way mean the old program's memory, and another hart may be serving one right now.
                 while Arc::strong_count(&ring) > 1 {
                     corank::yield_now().await;
@@ -175,13 +210,12 @@ impl Process {
         }
         self.end_all_workers();
         let old = self.memory.lock().replace(space);
-        drop(old);
+        if let Some(old) = old {
+            release(old).await;
+        }
         *self.name.lock() = String::from(name);
         self.set_global(Global::Relaxed);
-        let mut state = self.state.lock();
-        state.semaphores.clear();
-        state.mutexes.clear();
-        state.conditions.clear();
+        self.forget_semaphores().await;
         Ok(context)
     }
 
@@ -208,17 +242,37 @@ impl Process {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub(crate) fn fork(self: &Arc<Process>, context: Context) -> Result<Arc<Process>, OutOfMemory> {
+    pub(crate) async fn fork(
+        self: &Arc<Process>,
+        context: Context,
+    ) -> Result<Arc<Process>, OutOfMemory> {
+        let _whole = self.not_given_up();
         if !heap::has_room() {
             return Err(OutOfMemory);
         }
         let child = Process::new(self.name(), Arc::downgrade(self))?;
-        let mut space = self.with_memory(
-            |space| space.copy(child.space_id.number()),
-            Err(OutOfMemory),
-        )?;
-        child.map_pages(&mut space)?;
+        let begun = match self.copy_to(&child).await {
+            // The stack was copied with the memory.
+            Ok(()) => child.start_thread(|_| Ok(context)).map(|_| ()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = begun {
+            child.begin_end(exit_code::KILLED);
+            child.wind_up().await;
+            return Err(error);
+        }
+        let mut state = self.state.lock();
+        state.children.push(child.clone());
+        // On another hart it may have ended already, before it was known whose child it is.
+        self.children.wake_all();
+        Ok(child)
+    }
+
+    /// Gives a new process what a child has of its parent.
+    async fn copy_to(self: &Arc<Process>, child: &Arc<Process>) -> Result<(), OutOfMemory> {
+        let space = self.copy_memory(child.space_id.number()).await?;
         *child.memory.lock() = Some(space);
+        child.with_memory(|space| child.map_pages(space), Err(OutOfMemory))?;
         // Wakers in the copied memory name workers that have ended: their pages are there as well.
         for other in self.workers().skip(1) {
             child.equip(other.number)?;
@@ -239,18 +293,27 @@ impl Process {
             .group
             .store(self.group.load(Ordering::Relaxed), Ordering::Relaxed);
         *child.directory.lock() = self.directory.lock().clone();
-        child.state.lock().files = self.state.lock().files.clone();
-        // Whoever ends all processes of a group meets the child, or else there is none.
-        if !table::insert_unless(&child, || self.is_ending()) {
-            return Err(OutOfMemory);
+        self.copy_files_to(child).await;
+        // A call that ends all processes of a group meets the child, or else there is none.
+        if table::insert_unless(child, || self.is_ending()) {
+            Ok(())
+        } else {
+            Err(OutOfMemory)
         }
-        // The stack was copied with the memory. A thread that cannot start takes the child with it.
-        child.start_thread(|_| Ok(context))?;
-        let mut state = self.state.lock();
-        state.children.push(child.clone());
-        // On another hart it may have ended already, when nobody knew yet whose child it is.
-        self.children.wake_all();
-        Ok(child)
+    }
+
+    async fn copy_files_to(&self, child: &Process) {
+        let count = self.state.lock().files.len();
+        child.state.lock().files.reserve_exact(count);
+        for from in (0..count).step_by(FILES_AT_ONCE) {
+            {
+                let (ours, mut theirs) = (self.state.lock(), child.state.lock());
+                let until = ours.files.len().min(from + FILES_AT_ONCE);
+                let some = ours.files.get(from..until).unwrap_or_default();
+                theirs.files.extend_from_slice(some);
+            }
+            checkpoint().await;
+        }
     }
 
     /// Starts a thread with a stack of its own at `entry`, with `argument` in its first register. Returns its number.
@@ -303,19 +366,26 @@ impl Process {
         // Under the lock: whoever wakes the thread, moves it to another level or ends it finds its coroutine, even if it has run on
         // another hart already. If there is no place for it, the thread stays here, and goes when nothing is held.
         let level = self.worker(worker).level();
-        let started = hart::executor().spawn_with(priority(level), || {
-            let thread = unstarted.take().expect("it is called once");
-            thread::run(thread, context, None)
-        });
-        state.threads[tid] = Slot::Live(started.map_err(|_| OutOfMemory)?.id());
+        let mut thread = || unstarted.take().expect("it is called once");
+        let (executor, priority) = (hart::executor(), priority(level));
+        let started = if tid == MAIN {
+            let spawned = executor.spawn_with(priority, || thread::run_main(thread(), context));
+            spawned.map(|handle| handle.id())
+        } else {
+            let spawned = executor.spawn_with(priority, || thread::run(thread(), context, None));
+            spawned.map(|handle| handle.id())
+        };
+        let started = started.map_err(|_| OutOfMemory);
+        state.threads[tid] = Slot::Live(started?);
         Ok(tid)
     }
 
-    /// Ends the process, unless it is ending already: its threads and calls are cancelled. The one that calls this, if it is one
-    /// of them, ends when it next would wait or returns.
+    /// Ends the process, unless it is ending already. Its main thread's coroutine does the work, at the process's level:
+    /// see [`wind_up`](Self::wind_up). The coroutine that calls this, if it is one of the process, ends when it next would wait or
+    /// returns.
     pub(crate) fn end(&self, code: i32) {
         if self.begin_end(code) {
-            self.cancel_everything();
+            self.announce_end();
         }
     }
 
@@ -325,7 +395,7 @@ impl Process {
     pub(super) fn end_by_fault(&self) {
         if self.begin_end(exit_code::KILLED) {
             self.faults.delay_end(|| self.state.lock().ended);
-            self.cancel_everything();
+            self.announce_end();
         }
     }
 
@@ -341,24 +411,23 @@ impl Process {
         true
     }
 
-    /// The second half of [`end`](Self::end): what is under way is cancelled.
-    pub(super) fn cancel_everything(&self) {
-        let coroutines: Vec<_> = {
-            let live = |slot: &Slot| match slot {
-                Slot::Live(coroutine) => Some(*coroutine),
-                _ => None,
-            };
-            let state = self.state.lock();
-            state.threads.iter().filter_map(live).collect()
-        };
+    /// The second half of [`end`](Self::end): the process's coroutines learn of it.
+    pub(super) fn announce_end(&self) {
         self.interrupt_harts();
-        for ring in self.workers().filter_map(Worker::ring) {
-            ring.cancel_all(self);
-        }
-        // Dropped coroutines come back with `thread_gone`: no lock is held here. One that another hart polls ends with its poll.
-        for coroutine in coroutines {
-            hart::executor().cancel(coroutine);
-        }
+        self.wake_thread(MAIN);
+    }
+
+    /// Work that leaves something half done when it is given up is under way until the guard is dropped: until then the end of the
+    /// process waits. It waits for nothing without a bound.
+    fn not_given_up(&self) -> NotGivenUp<'_> {
+        self.is_whole.store(true, Ordering::Relaxed);
+        NotGivenUp(self)
+    }
+
+    /// Whether the process is ending and its main thread may be given up where it waits.
+    #[inline]
+    pub(crate) fn gives_up_main(&self) -> bool {
+        self.is_ending() && !self.is_whole.load(Ordering::Relaxed)
     }
 
     /// Whether [`Process::end`] has been called.
@@ -373,47 +442,39 @@ impl Process {
             // Before another thread may have its number, and without the process's own lock: other harts may have to forget the stack.
             self.with_memory(|space| space.unmap_stack(tid), ());
         }
-        let last = {
-            let mut state = self.state.lock();
-            if matches!(state.threads[tid], Slot::Starting) {
-                // A thread that could not start is forgotten.
-                state.threads[tid] = Slot::Free;
-                state.free_tids.push(tid);
-            } else {
-                state.threads[tid] = Slot::Exited(code);
-            }
-            state.live -= 1;
-            self.threads.wake_all();
-            state.live == 0
-        };
-        if last {
-            self.end(code);
-            self.finish();
+        let mut state = self.state.lock();
+        if matches!(state.threads[tid], Slot::Starting) {
+            // A thread that could not start is forgotten.
+            state.threads[tid] = Slot::Free;
+            state.free_tids.push(tid);
+        } else {
+            state.threads[tid] = Slot::Exited(code);
         }
+        state.live -= 1;
+        self.threads.wake_all();
     }
 
-    /// The last thread is gone: everything goes back, and the parent learns of it.
-    fn finish(&self) {
-        stretch::works_on(Work::End);
+    /// Takes back everything that the process has, at the process's level and in bounded pieces, then tells the parent. The process is
+    /// ending. Its main thread is gone; this is what that thread's coroutine does last.
+    pub(crate) async fn wind_up(&self) {
+        self.cancel_everything().await;
+        until(&self.threads, WaitMode::Block, |turn| {
+            if self.state.lock().live == 0 {
+                return Poll::Ready(());
+            }
+            turn.wait();
+            Poll::Pending
+        })
+        .await;
         fault::forget(self.pid);
-        let (files, children) = {
-            let mut state = self.state.lock();
-            state.semaphores.clear();
-            state.mutexes.clear();
-            state.conditions.clear();
-            (
-                core::mem::take(&mut state.files),
-                core::mem::take(&mut state.children),
-            )
-        };
-        // Whoever began to end the process, on another hart, may not have come to that yet, and finds no ring any more.
+        self.forget_semaphores().await;
+        self.close_files().await;
         let rings = self.workers().map(|worker| worker.ring.lock().take());
         let rings: heapless::Vec<_, WORKERS> = rings.flatten().collect();
-        for ring in &rings {
-            ring.cancel_all(self);
+        let memory = self.memory.lock().take();
+        if let Some(memory) = memory {
+            release(memory).await;
         }
-        drop(files);
-        drop(self.memory.lock().take());
         // After the memory, in which they were mapped.
         drop(rings);
         table::remove(self);
@@ -422,13 +483,13 @@ impl Process {
             power::shut_down(self.state.lock().ending.unwrap_or(0));
         }
         let parent = {
-            // In one step: whoever adopts this process comes before it, and is the parent then, or after it, and looks.
+            // In one step: an adoption of this process comes before it, and is seen here, or after it, and looks.
             let mut state = self.state.lock();
             state.ended = true;
             state.parent.upgrade()
         };
         if let Some(first) = first {
-            adopt(first, children);
+            self.leave_children_to(first).await;
         }
         if let Some(parent) = parent {
             // Under the lock, so that the parent does not look before and wait after.
@@ -436,14 +497,75 @@ impl Process {
             parent.children.wake_all();
         }
     }
+
+    /// Cancels calls and threads, but for the main thread.
+    async fn cancel_everything(&self) {
+        for ring in self.workers().filter_map(Worker::ring) {
+            ring.cancel_all(self).await;
+        }
+        let mut pace = Pace::default();
+        for tid in MAIN + 1.. {
+            let coroutine = match self.state.lock().threads.get(tid) {
+                None => break,
+                Some(Slot::Live(coroutine)) => Some(*coroutine),
+                Some(_) => None,
+            };
+            // Dropped coroutines come back with `thread_gone`: no lock is held here. One that another hart polls ends with its poll.
+            if let Some(coroutine) = coroutine {
+                hart::executor().cancel(coroutine);
+            }
+            pace.step().await;
+        }
+    }
+
+    async fn forget_semaphores(&self) {
+        for kind in [Kind::Semaphore, Kind::Mutex, Kind::Condition] {
+            let semaphores = core::mem::take(self.state.lock().table(kind));
+            let mut pace = Pace::default();
+            for semaphore in semaphores {
+                drop(semaphore);
+                pace.step().await;
+            }
+        }
+    }
+
+    /// Closes all files. What the disk's service has to do for it is done when this returns.
+    async fn close_files(&self) {
+        let files = core::mem::take(&mut self.state.lock().files);
+        let mut pace = Pace::default();
+        for file in files {
+            if let Some(File::Disk(file)) = file {
+                if let Some(file) = Arc::into_inner(file) {
+                    // Nothing hears of an error.
+                    let _ = file.close().await;
+                }
+            } else {
+                drop(file);
+            }
+            pace.step().await;
+        }
+    }
+
+    /// Makes the first process the parent of the children, those included that have ended.
+    async fn leave_children_to(&self, first: &Arc<Process>) {
+        let mut pace = Pace::default();
+        loop {
+            let Some(child) = self.state.lock().children.pop() else {
+                break;
+            };
+            child.state.lock().parent = Arc::downgrade(first);
+            first.state.lock().children.push(child);
+            first.children.wake_all();
+            pace.step().await;
+        }
+    }
 }
 
-/// Gives children whose parent has ended to the first process.
-fn adopt(first: &Arc<Process>, children: Vec<Arc<Process>>) {
-    for child in &children {
-        child.state.lock().parent = Arc::downgrade(first);
+/// See [`Process::not_given_up`].
+struct NotGivenUp<'a>(&'a Process);
+
+impl Drop for NotGivenUp<'_> {
+    fn drop(&mut self) {
+        self.0.is_whole.store(false, Ordering::Relaxed);
     }
-    let mut state = first.state.lock();
-    state.children.extend(children);
-    first.children.wake_all();
 }

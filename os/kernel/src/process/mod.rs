@@ -7,6 +7,7 @@
 //! hart, memory and files go back and the parent learns the exit code.
 mod level;
 mod life;
+mod memory;
 mod records;
 mod table;
 mod timers;
@@ -74,6 +75,8 @@ pub(crate) struct Process {
     pub faults: OwnFaults,
     /// [`State::ending`] is set.
     is_ending: AtomicBool,
+    /// Its main thread does something that is not given up half done, though the process is ending.
+    is_whole: AtomicBool,
     state: Mutex<State>,
     /// The number of the group that it belongs to: what the console ends together.
     pub group: AtomicUsize,
@@ -81,6 +84,8 @@ pub(crate) struct Process {
     pub children: WaitQueue,
     /// Woken when a thread has ended.
     pub threads: WaitQueue,
+    /// Woken when the end of the heap has been moved.
+    heap_moved: WaitQueue,
 }
 
 #[derive(Debug)]
@@ -152,7 +157,7 @@ pub(crate) fn end_group(group: usize, code: i32) -> bool {
     });
     // This comes back to the table.
     for process in &ending {
-        process.cancel_everything();
+        process.announce_end();
     }
     found
 }

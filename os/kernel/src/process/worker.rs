@@ -126,7 +126,7 @@ impl Process {
     }
 
     /// The level of its most urgent worker.
-    pub(super) fn level(&self) -> u8 {
+    pub(crate) fn level(&self) -> u8 {
         let taken = self.state.lock().workers;
         // Worker 0's level is also that of threads that are no workers.
         let counts = |worker: &&Worker| worker.number == 0 || taken[worker.number].is_some();
@@ -173,6 +173,21 @@ impl Process {
         )
     }
 
+    /// The thread ends: cancels the calls in its rings, if it is a worker, and takes the rings away.
+    pub(crate) async fn end_rings(&self, tid: usize) {
+        let Some(number) = self.state.lock().as_worker(tid) else {
+            return;
+        };
+        let worker = self.worker(number);
+        if let Some(ring) = worker.ring() {
+            ring.cancel_all(self).await;
+            let pages = ring.frames().count();
+            let start = ring_base(number);
+            self.with_memory(|space| space.unmap(start..start + pages * PAGE_SIZE), ());
+            *worker.ring.lock() = None;
+        }
+    }
+
     /// The thread has ended: another one may be the worker that it was.
     pub(super) fn end_worker(&self, tid: usize) {
         let Some(number) = self.state.lock().as_worker(tid) else {
@@ -183,13 +198,6 @@ impl Process {
         if self.is_ending() {
             // The rings go when the memory is gone in which they are mapped.
             return;
-        }
-        let ring = worker.ring.lock().take();
-        if let Some(ring) = ring {
-            ring.cancel_all(self);
-            let pages = ring.frames().count();
-            let start = ring_base(number);
-            self.with_memory(|space| space.unmap(start..start + pages * PAGE_SIZE), ());
         }
         worker.clear_page();
         self.state.lock().workers[number] = None;

@@ -43,7 +43,12 @@ pub(super) struct Calls {
     cancels: usize,
     /// How many have ever begun, modulo 2^32.
     begun: u32,
+    /// Where [`remove_any`](Self::remove_any) goes on.
+    removed: usize,
 }
+
+/// How many calls and linked submissions a search looks at before others may go first.
+const SEARCHED_AT_ONCE: usize = 4096;
 
 /// The end of a bucket.
 const NONE: u32 = u32::MAX;
@@ -171,12 +176,45 @@ impl Cancel {
 pub(super) enum Found {
     /// No such call.
     Nothing,
+    /// No such call so far: the search goes on.
+    Nowhere,
     /// It had not begun, and will not.
     Removed,
     /// It was parked, and has ended. The caller drops what it had when it holds no lock.
     Ended(Parked, Finished),
     /// Its coroutine will end it; the caller wakes that one and waits.
     Served(Arc<Cancel>, Option<Remote>),
+}
+
+/// What [`Calls::set_level`] found.
+pub(super) enum Levelled {
+    /// No such call.
+    Nothing,
+    /// No such call so far: the search goes on.
+    Nowhere,
+    /// A call, with its coroutine if it has one.
+    Found(Option<Remote>),
+}
+
+/// A call that is to be cancelled and is in no table any more.
+pub(super) struct Removed {
+    call: Call,
+    number: usize,
+}
+
+impl Removed {
+    /// Ends the call, with no lock held.
+    pub(super) fn cancel(self, process: &Process) {
+        match &self.call.server {
+            Server::Parked(source) => {
+                drop(source.take_parked(process, self.call.place(self.number)));
+            }
+            Server::Coroutine(coroutine) => {
+                coroutine.cancel();
+            }
+            Server::Making => {}
+        }
+    }
 }
 
 /// What [`Calls::finish`] found.
@@ -334,8 +372,9 @@ impl Calls {
         rest
     }
 
-    /// Somebody wants the call of `process` with this key to end.
-    pub(super) fn cancel(&mut self, process: &Process, key: u64) -> Found {
+    /// The call of `process` with this key shall end. The search for one that waits behind another goes on with the call number `from`,
+    /// and takes bounded time.
+    pub(super) fn cancel(&mut self, process: &Process, key: u64, from: &mut usize) -> Found {
         if let Some(number) = self.find(key) {
             let call = &mut self.calls[number];
             if let Server::Parked(source) = &call.server
@@ -352,8 +391,12 @@ impl Calls {
             let cancel = cancel.clone();
             return Found::Served(cancel, call.coroutine().cloned());
         }
-        let Some((number, place)) = self.find_linked(key) else {
-            return Found::Nothing;
+        let Some((number, place)) = self.find_linked(key, from) else {
+            return if *from < self.calls.capacity() {
+                Found::Nowhere
+            } else {
+                Found::Nothing
+            };
         };
         if let Some(rest) = &mut self.calls[number].rest {
             rest.0.remove(place);
@@ -362,41 +405,48 @@ impl Calls {
         Found::Removed
     }
 
-    /// Sets the level at which the call of `process` with this key is served. Returns its coroutine, if it has one; `None` without such
-    /// a call.
+    /// Sets the level at which the call of `process` with this key is served. Returns its coroutine, if it has one. Searches as
+    /// [`cancel`](Self::cancel) does.
     pub(super) fn set_level(
         &mut self,
         process: &Process,
         key: u64,
         level: u8,
-    ) -> Option<Option<Remote>> {
+        from: &mut usize,
+    ) -> Levelled {
         if let Some(number) = self.find(key) {
             let call = &mut self.calls[number];
             call.served.level = level;
             if let Server::Parked(source) = &call.server {
                 source.set_parked_level(process, call.place(number), level);
             }
-            return Some(call.coroutine().cloned());
+            return Levelled::Found(call.coroutine().cloned());
         }
-        let (number, place) = self.find_linked(key)?;
+        let Some((number, place)) = self.find_linked(key, from) else {
+            return if *from < self.calls.capacity() {
+                Levelled::Nowhere
+            } else {
+                Levelled::Nothing
+            };
+        };
         if let Some(rest) = &mut self.calls[number].rest {
             rest.0[place].level = level;
         }
-        Some(None)
+        Levelled::Found(None)
     }
 
-    /// The coroutines of all calls.
-    pub(super) fn coroutines(&self) -> impl Iterator<Item = &Remote> {
-        self.calls.iter().filter_map(|(_, call)| call.coroutine())
-    }
-
-    /// Takes all parked calls of `process` out of their sources.
-    pub(super) fn unpark_all(&self, process: &Process) {
-        for (number, call) in &self.calls {
-            if let Server::Parked(source) = &call.server {
-                drop(source.take_parked(process, call.place(number)));
+    /// Removes one call, if there is any. No call is looked for or begins from then on.
+    pub(super) fn remove_any(&mut self) -> Option<Removed> {
+        // So the others need not be found in them.
+        self.buckets = Vec::new();
+        while self.removed < self.calls.capacity() {
+            let number = self.removed;
+            self.removed += 1;
+            if let Some(call) = self.calls.try_remove(number) {
+                return Some(Removed { call, number });
             }
         }
+        None
     }
 
     fn find(&mut self, key: u64) -> Option<usize> {
@@ -413,16 +463,28 @@ impl Calls {
         None
     }
 
-    /// A submission that waits behind another: the call, and the place in its `rest`. Costs a search, while there are such.
-    fn find_linked(&self, key: u64) -> Option<(usize, usize)> {
+    /// A submission that waits behind another: the call, and the place in its `rest`. Searches from the call number `from` on, for bounded
+    /// time, and moves `from` to where the search goes on: behind the last call when nothing is left.
+    fn find_linked(&self, key: u64, from: &mut usize) -> Option<(usize, usize)> {
         if self.linked == 0 {
+            *from = self.calls.capacity();
             return None;
         }
         let is_it = |linked: &Submission| linked.key == key && reports(linked);
-        self.calls.iter().find_map(|(number, call)| {
-            let rest = &call.rest.as_ref()?.0;
-            Some((number, rest.iter().position(is_it)?))
-        })
+        let mut budget = SEARCHED_AT_ONCE;
+        while *from < self.calls.capacity() && budget > 0 {
+            let number = *from;
+            *from += 1;
+            budget -= 1;
+            let Some(rest) = self.calls.get(number).and_then(|call| call.rest.as_ref()) else {
+                continue;
+            };
+            if let Some(place) = rest.0.iter().position(is_it) {
+                return Some((number, place));
+            }
+            budget = budget.saturating_sub(rest.0.len());
+        }
+        None
     }
 
     /// Keys are addresses or small numbers: a multiplication spreads them. A program that chooses its keys so that they collide

@@ -20,12 +20,13 @@ use crate::lock::Mutex;
 use crate::memory::OutOfMemory;
 use crate::memory::user::BadAddress;
 use crate::net;
+use crate::pace::{Pace, checkpoint};
 use crate::process::{Process, priority};
 use crate::thread::Thread;
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::sync::Arc;
-use calls::{Calls, Found};
-use corank_abi::call::{FAILED, RING_CANCELLED};
+use calls::{Calls, Found, Levelled, Tag};
+use corank_abi::call::{FAILED, RING_CANCELLED, RING_REPRIORITIZE};
 use corank_abi::ring::{Completion, Outbox, Submission};
 use core::future::poll_fn;
 use core::pin::pin;
@@ -107,7 +108,14 @@ impl Ring {
         }
         let end = head.wrapping_add(queued);
         while let Some(submission) = self.next(end) {
-            self.serve(process, submission, end)?;
+            if submission.call as usize == RING_REPRIORITIZE {
+                let [key, level, _] = submission.arguments;
+                let result = self.reprioritize(process, key, level as usize).await;
+                self.complete(process, Tag::of(&submission), result);
+            } else {
+                self.serve(process, submission, end)?;
+            }
+            checkpoint().await;
         }
         thread.come_to_rest();
         // What was just served may have woken other calls of this process. Let them go first: so their completions come with
@@ -164,10 +172,15 @@ impl Ring {
     /// Ends the call with this key, and waits until the kernel does not touch its memory any more. Returns what
     /// [`RING_CANCEL`](corank_abi::call::RING_CANCEL) does.
     pub(crate) async fn cancel(self: Arc<Ring>, process: &Process, key: u64) -> isize {
-        let (cancel, coroutine) = {
+        let mut from = 0;
+        let (cancel, coroutine) = loop {
             let mut state = self.state.lock();
-            match state.calls.cancel(process, key) {
+            if state.closed {
+                return FAILED;
+            }
+            match state.calls.cancel(process, key, &mut from) {
                 Found::Nothing => return FAILED,
+                Found::Nowhere => {}
                 Found::Removed => return RING_CANCELLED,
                 Found::Ended(parked, finished) => {
                     drop(state);
@@ -176,9 +189,11 @@ impl Ring {
                 }
                 Found::Served(cancel, coroutine) => {
                     self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
-                    (cancel, coroutine)
+                    break (cancel, coroutine);
                 }
             }
+            drop(state);
+            checkpoint().await;
         };
         if let Some(coroutine) = coroutine {
             // Whoever cancels waits for it, so it must not wait for anyone less urgent.
@@ -200,15 +215,28 @@ impl Ring {
 
     /// Sets the level at which the call with this key is served. Returns what
     /// [`RING_REPRIORITIZE`](corank_abi::call::RING_REPRIORITIZE) does.
-    pub(crate) fn reprioritize(&self, process: &Process, key: u64, level: usize) -> isize {
+    pub(crate) async fn reprioritize(&self, process: &Process, key: u64, level: usize) -> isize {
         let level = level.min(LAST_LEVEL.into()) as u8;
-        let Some(coroutine) = self.state.lock().calls.set_level(process, key, level) else {
-            return FAILED;
-        };
-        if let Some(coroutine) = coroutine {
-            coroutine.reprioritize(priority(process.allowed(level)));
+        let mut from = 0;
+        loop {
+            let found = {
+                let mut state = self.state.lock();
+                if state.closed {
+                    return FAILED;
+                }
+                state.calls.set_level(process, key, level, &mut from)
+            };
+            match found {
+                Levelled::Nothing => return FAILED,
+                Levelled::Nowhere => checkpoint().await,
+                Levelled::Found(coroutine) => {
+                    if let Some(coroutine) = coroutine {
+                        coroutine.reprioritize(priority(process.allowed(level)));
+                    }
+                    return 0;
+                }
+            }
         }
-        0
     }
 
     /// Lets whoever waits for completions look whether a user-level interrupt is due: it was raised before.
@@ -224,16 +252,18 @@ impl Ring {
         self.state.lock().calls.len()
     }
 
-    /// Cancels the calls under way: the process ends or runs another program. Nothing is written to the rings any more.
-    pub(crate) fn cancel_all(&self, process: &Process) {
-        let calls = {
-            let mut state = self.state.lock();
-            state.closed = true;
-            core::mem::take(&mut state.calls)
-        };
-        calls.unpark_all(process);
-        for coroutine in calls.coroutines() {
-            coroutine.cancel();
+    /// Cancels the calls under way: the process or its worker ends, or runs another program. Nothing is written to the rings any more.
+    /// What is not cancelled when this is given up, another one cancels.
+    pub(crate) async fn cancel_all(&self, process: &Process) {
+        self.state.lock().closed = true;
+        let mut pace = Pace::default();
+        loop {
+            let ended = self.state.lock().calls.remove_any();
+            match ended {
+                Some(ended) => ended.cancel(process),
+                None => break,
+            }
+            pace.step().await;
         }
     }
 }

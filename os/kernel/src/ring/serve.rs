@@ -17,7 +17,7 @@ use crate::upcall;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use corank_abi::call::{FAILED, READ, RING_REPRIORITIZE, WRITE};
+use corank_abi::call::{FAILED, READ, WRITE};
 use corank_abi::ring::{CLOSE_FILE, Completion, LINK, Submission};
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
@@ -36,12 +36,6 @@ impl Ring {
         stretch::works_on(Work::Submission(first.call as usize));
         process.step();
         match first.call as usize {
-            RING_REPRIORITIZE => {
-                let [key, level, _] = first.arguments;
-                let result = self.reprioritize(process, key, level as usize);
-                self.complete(process, Tag::of(&first), result);
-                return Ok(());
-            }
             WRITE if self.write(process, &first)? => return Ok(()),
             _ => {}
         }
@@ -183,7 +177,7 @@ impl Ring {
 
     /// Puts the result of what was served at once into the completion ring. Its process has entered the kernel, and its level is
     /// followed when all that it has submitted is served.
-    fn complete(&self, process: &Process, served: Tag, result: isize) {
+    pub(super) fn complete(&self, process: &Process, served: Tag, result: isize) {
         if served.reports() {
             let state = self.state.lock();
             self.report::<false>(state, process, served, result);
@@ -205,6 +199,7 @@ impl Ring {
             cancel,
             file,
         } = state.calls.finish_at(place)?;
+        let next = next.filter(|_| !state.closed);
         if cancel.is_some() {
             self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
         }

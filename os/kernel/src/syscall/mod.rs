@@ -17,9 +17,9 @@ use crate::kernel_thread::{Call, KernelThread};
 use crate::memory::frame;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
+use crate::stretch::{self, Work};
 use crate::thread::{End, Thread};
 use crate::trap::Context;
-use crate::stretch::{self, Work};
 use crate::upcall;
 use crate::wait::WaitMode;
 use crate::{clock, hart};
@@ -68,7 +68,8 @@ pub(crate) fn serve_at_once(thread: &Thread, context: &Context) -> Option<Result
     let [first, second, _] = arguments;
     let process = &thread.process;
     Some(Ok(match number {
-        EXIT | YIELD | EXEC | RING_CANCEL | UPCALL_RETURN | HARTS_LIMIT | SETTLE => return None,
+        EXIT | YIELD | FORK | EXEC | RING_CANCEL | RING_REPRIORITIZE | UPCALL_RETURN
+        | HARTS_LIMIT | SETTLE => return None,
         WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
         READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
         | WAIT_THREAD
@@ -78,17 +79,10 @@ pub(crate) fn serve_at_once(thread: &Thread, context: &Context) -> Option<Result
         }
         GETTID => thread.tid as isize,
         THREAD_CREATE => thread::create(process, first, second),
-        FORK => process::fork(process, context),
         WORKER => thread
             .become_worker()
             .map_or(FAILED, |worker| worker.number as isize),
         RING_SETUP => thread::ring_setup(thread, first),
-        RING_REPRIORITIZE => {
-            let ring = thread.worker().ring();
-            ring.map_or(FAILED, |ring| {
-                ring.reprioritize(process, first as u64, second)
-            })
-        }
         UPCALL_SETUP if upcall::set_up(thread, first, second) => 0,
         UPCALL_SETUP => FAILED,
         UPCALL_RAISE => match process.find_worker(first) {
@@ -116,7 +110,14 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
             corank::yield_now().await;
             0
         }
+        FORK => apart(process::fork(process, context)).await,
         EXEC => apart(process::exec(thread, first, second)).await?,
+        RING_REPRIORITIZE => match thread.worker().ring() {
+            Some(ring) => {
+                apart(async move { ring.reprioritize(process, first as u64, second).await }).await
+            }
+            None => FAILED,
+        },
         RING_CANCEL => match thread.worker().ring() {
             Some(ring) => apart(ring.cancel(process, first as u64)).await,
             None => FAILED,
@@ -219,7 +220,7 @@ pub(crate) fn at_once(
             Ok(sync::create(process, number, first))
         }
         MUTEX_UNLOCK | SEMAPHORE_UP | CONDVAR_SIGNAL => Ok(sync::up(process, number, first)),
-        SBRK => Ok(process::sbrk(process, first as isize)),
+        SBRK => return process::sbrk_at_once(process, first as isize).map(Ok),
         GRANT => Ok(process::grant(process, first, second as u64)),
         GLOBAL => Ok(process::global(process, first)),
         HARTS => Ok(hart::serving() as isize),
@@ -272,6 +273,7 @@ pub(crate) async fn wait(
         WAIT_PROCESS => process::wait(process, mode, first, second).await,
         WAIT_THREAD => Ok(thread::wait(process, mode, first).await),
         CLOSE => Ok(fs::close(process, first).await),
+        SBRK => Ok(apart(process::sbrk(process, first as isize)).await),
         OPEN | FILE_OPEN | FILE_SEEK | UNLINKAT | FSTAT => {
             apart(files::serve(process, number, arguments)).await
         }

@@ -1,6 +1,7 @@
 //! Processes.
 use super::{Result, files};
 use crate::fs::{self, Operation, Reply, path};
+use crate::memory::OutOfMemory;
 use crate::process::{self, Global, Process, Waited};
 use crate::programs;
 use crate::thread::{End, Thread};
@@ -34,16 +35,14 @@ fn signal(asked: usize) -> Option<i32> {
     SIGNALS.contains(&number).then_some(number as i32)
 }
 
-#[inline(never)]
-pub(super) fn fork(process: &Arc<Process>, context: &Context) -> isize {
+pub(super) async fn fork(process: &Arc<Process>, context: &Context) -> isize {
     if !process.has_one_thread() {
         return FAILED;
     }
     let mut child = context.fork();
     child.set_result(0);
-    process
-        .fork(child)
-        .map_or(FAILED, |child| child.pid as isize)
+    let forked = process.fork(child).await;
+    forked.map_or(FAILED, |child| child.pid as isize)
 }
 
 pub(super) async fn exec(
@@ -155,16 +154,18 @@ pub(super) fn global(process: &Process, mode: usize) -> isize {
     }
 }
 
+fn old_end(moved: core::result::Result<usize, OutOfMemory>) -> isize {
+    moved.map_or(FAILED, |end| end as isize)
+}
+
+/// Moves the end of the heap by little; `None` if it is more.
 #[inline(never)]
-pub(super) fn sbrk(process: &Process, bytes: isize) -> isize {
-    process.with_memory(
-        |space| {
-            space
-                .move_heap_end(bytes)
-                .map_or(FAILED, |end| end as isize)
-        },
-        FAILED,
-    )
+pub(super) fn sbrk_at_once(process: &Process, bytes: isize) -> Option<isize> {
+    process.move_heap_end_at_once(bytes).map(old_end)
+}
+
+pub(super) async fn sbrk(process: &Process, bytes: isize) -> isize {
+    old_end(process.move_heap_end(bytes).await)
 }
 
 /// The child that is meant: -1 is any.
