@@ -141,7 +141,12 @@ impl Place<'_> {
         let Some(place) = state.may_go(self.ticket) else {
             return Poll::Pending;
         };
-        state.line.remove(place);
+        if place == 0 {
+            // By far the most frequent, and cheaper.
+            state.line.pop_front();
+        } else {
+            state.line.remove(place);
+        }
         state.permits -= 1;
         self.ticket = 0;
         Poll::Ready(())

@@ -1,8 +1,9 @@
 //! Files: what is read and written, and pipes. Calls on the file system are in `files`.
 use super::Result;
-use crate::file::{File, Transferred, pipe};
+use crate::file::{File, Transferred, pipe, pipe::Writer};
 use crate::memory::user::UserBuffer;
 use crate::process::Process;
+use crate::ring::Unparked;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use corank_abi::call::FAILED;
@@ -16,10 +17,16 @@ pub(super) fn read_at_once(
     descriptor: usize,
     buffer: UserBuffer,
 ) -> Option<Result> {
-    let Some(file) = process.file(descriptor) else {
-        return Some(Ok(FAILED));
+    // A pipe is read without a share of the file: that is what is read most often.
+    let read = |file: &File| match file {
+        File::PipeRead(end) => Ok(end.read_at_once(process, buffer)),
+        other => Err(other.clone()),
     };
-    file.read_at_once(process, buffer).map(number)
+    match process.use_file(descriptor, read, |_| false) {
+        None => Some(Ok(FAILED)),
+        Some((Ok(read), _)) => read.map(|read| number(read.map(Ok))),
+        Some((Err(file), _)) => file.read_at_once(process, buffer).map(number),
+    }
 }
 
 pub(super) fn write_at_once(
@@ -27,10 +34,21 @@ pub(super) fn write_at_once(
     descriptor: usize,
     buffer: UserBuffer,
 ) -> Option<Result> {
-    let Some(file) = process.file(descriptor) else {
-        return Some(Ok(FAILED));
+    let mut unparked = None;
+    let write = |file: &File| match file {
+        File::PipeWrite(end) => {
+            Ok(end.write_at_once(process, buffer, Writer::Anyone, &mut unparked))
+        }
+        other => Err(other.clone()),
     };
-    file.write_at_once(process, buffer).map(number)
+    match process.use_file(descriptor, write, |_| false) {
+        None => Some(Ok(FAILED)),
+        Some((Ok(written), _)) => {
+            Unparked::settle(unparked);
+            written.map(number)
+        }
+        Some((Err(file), _)) => file.write_at_once(process, buffer).map(number),
+    }
 }
 
 pub(super) async fn read(
