@@ -6,8 +6,8 @@
 // - effective level of a coroutine = the most urgent of its base level and its lenders' effective levels;
 // - when that changes, the waiters in which it is the lender pass the change on.
 //
-// Each coroutine heads one list of all waiters that it takes part in, on either side. Lending is O(1) per coroutine on the chain whose level
-// changes; ending it is O(waiters of the borrower).
+// Each coroutine heads one list of all waiters that it takes part in, on either side. A change costs the waiters of each coroutine whose level
+// changes, and no stack, however long the chain is.
 #pragma once
 
 #include "block.hpp"
@@ -61,6 +61,8 @@ struct waiter {
   links as_lender_;
   links as_borrower_;
 
+  friend bool recompute_level(block* of);
+  friend waiter*& way_back(block* from);
   friend void refresh_level(block* changed);
   friend void end_all_waiters(block* exited);
 };
@@ -91,23 +93,64 @@ inline block* waiter::take_borrower() {
   return old;
 }
 
-// Recomputes the effective level of a coroutine and of all to whom it lends. Ends when no level changes any more, so also in a ring of coroutines
-// that wait for each other (rule I8).
+// Recomputes one coroutine's effective level; returns whether it has changed.
+inline bool recompute_level(block* of) {
+  unsigned level = of->base;
+  for (waiter* at = promise_of(of).waiters; at != nullptr; at = at->in(of).next)
+    if (at->lender_ != of && at->lender_ != nullptr && at->lender_->level < level) level = at->lender_->level;
+  if (level == of->level) return false;
+  set_level(of, level);
+  return true;
+}
+
+// The way back of `refresh_level` from a coroutine on its path. It lies where the list of waiters has no use for it: the first one's `previous`. So a path of any
+// length needs no memory.
+inline waiter*& way_back(block* from) {
+  waiter* const first = promise_of(from).waiters;
+  return first->in(from).previous;
+}
+
+// Recomputes the effective level of a coroutine and of all to whom it lends, depth first: a change reaches the end of each chain before the next chain begins. Constant stack.
+//
+// Ends when no level changes any more, so also in a ring of coroutines that wait for each other (rule I8). When one level became more urgent, each coroutine
+// changes once at most; when it became less urgent, once for each level between the old and the new one at most. Each change costs the waiters of the
+// coroutine and of those to whom it lends.
 inline void refresh_level(block* changed) {
-  while (changed != nullptr) {
-    unsigned level = changed->base;
-    for (waiter* at = promise_of(changed).waiters; at != nullptr; at = at->in(changed).next)
-      if (at->lender_ != changed && at->lender_ != nullptr && at->lender_->level < level) level = at->lender_->level;
-    if (level == changed->level) return;
-    set_level(changed, level);
-    // The last borrower is visited by this loop, others by recursion: most coroutines wait for one thing at a time.
-    block* next = nullptr;
-    for (waiter* at = promise_of(changed).waiters; at != nullptr; at = at->in(changed).next) {
-      if (at->lender_ != changed || at->borrower_ == nullptr) continue;
-      if (next != nullptr) refresh_level(next);
-      next = at->borrower_;
+  if (!recompute_level(changed)) return;
+  waiter* at = promise_of(changed).waiters;
+  if (at == nullptr) return;
+  // `at_root` ends the path. `again` in a way back: the level has changed once more, through a ring, while the coroutine is on the path.
+  static_assert(alignof(waiter) > 3);
+  constexpr uintptr_t again = 1, at_root = 2;
+  const auto set_way_back = [](block* from, uintptr_t to) { way_back(from) = reinterpret_cast<waiter*>(to); };
+  set_way_back(changed, at_root);
+  for (;;) {
+    for (; at != nullptr; at = at->in(changed).next) {
+      if (at->lender_ != changed || at->borrower_ == nullptr || !recompute_level(at->borrower_)) continue;
+      block* const borrower = at->borrower_;
+      const auto known = reinterpret_cast<uintptr_t>(way_back(borrower));
+      if (known != 0) {
+        set_way_back(borrower, known | again);
+        continue;
+      }
+      way_back(borrower) = at;
+      changed = borrower;
+      // The loop goes on with the first of the borrower's.
+      at = promise_of(changed).waiters;
+      break;
     }
-    changed = next;
+    if (at != nullptr) continue;
+    const auto back = reinterpret_cast<uintptr_t>(way_back(changed));
+    if ((back & again) != 0) {
+      set_way_back(changed, back & ~again);
+      at = promise_of(changed).waiters;
+      continue;
+    }
+    way_back(changed) = nullptr;
+    if (back == at_root) return;
+    at = reinterpret_cast<waiter*>(back);
+    changed = at->lender_;
+    at = at->in(changed).next;
   }
 }
 

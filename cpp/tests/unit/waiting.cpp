@@ -1,6 +1,10 @@
 // Joins, locks, events, channels, keys: what is lent, handed over and given back.
 #include "test.hpp"
 
+#if !defined(CORANK_TARGET_TESTS)
+#include <vector>
+#endif
+
 using corank::executor;
 using corank::priority;
 using corank::spawn;
@@ -93,6 +97,114 @@ TEST(waiting, lock_of_a_cancelled_holder_goes_on) {
   second->detach();
   EXPECT_ALL_FREE();
 }
+
+namespace {
+
+// Waits for the exit of two others at once, and lends to both.
+corank::task<> waits_for(place, corank::join_handle<>& one, corank::join_handle<>& other) {
+  auto first = one.wait();
+  auto second = other.wait();
+  co_await corank::any(first, second);
+}
+
+corank::task<> logs_when_woken(place, char name) {
+  co_await corank::wait_for_wake{};
+  log(name);
+}
+
+}  // namespace
+
+// A change passes through each chain to its end before the next one: rule I3 orders what it makes ready.
+TEST(waiting, urgency_reaches_the_ends_of_a_tree_in_the_order_of_its_waits) {
+  auto d = spawn(priority{50}, logs_when_woken({}, 'd'));
+  auto e = spawn(priority{51}, logs_when_woken({}, 'e'));
+  auto c = spawn(priority{52}, logs_when_woken({}, 'c'));
+  auto b = spawn(priority{53}, waits_for({}, *d, *e));
+  auto a = spawn(priority{54}, waits_for({}, *c, *b));
+  executor.run_until_idle();
+  for (auto* each : {&*c, &*d, &*e}) executor.wake(each->id());
+  executor.reprioritize(a->id(), priority{7});
+  for (auto* each : {&*a, &*b, &*c, &*d, &*e}) EXPECT_EQ(executor.level(each->id())->level(), 7u);
+  executor.reprioritize(a->id(), priority{55});
+  unsigned base = 50;
+  for (auto* each : {&*d, &*e, &*c, &*b}) EXPECT_EQ(executor.level(each->id())->level(), base++);
+  executor.reprioritize(a->id(), priority{7});
+  executor.run_until_idle();
+  // The newest wait first: `b`'s, and there that for `e`.
+  EXPECT_LOG("edc");
+  for (auto* each : {&*a, &*b, &*c, &*d, &*e}) each->detach();
+  EXPECT_ALL_FREE();
+}
+
+namespace {
+
+corank::join_handle<>* of_ring[3];
+
+// Each waits for the next one of a ring, and for something that does not happen.
+corank::task<> waits_in_ring(place, size_t at, corank::join_handle<>& never) {
+  auto ends = never.wait();
+  auto next = of_ring[(at + 1) % 3]->wait();
+  co_await corank::any(ends, next);
+}
+
+}  // namespace
+
+// Rule I8.
+TEST(waiting, levels_in_a_ring_of_waits_come_to_rest) {
+  auto never = spawn(priority{60}, logs_when_woken({}, 'n'));
+  auto one = spawn(priority{40}, waits_in_ring({}, 0, *never));
+  auto two = spawn(priority{41}, waits_in_ring({}, 1, *never));
+  auto three = spawn(priority{42}, waits_in_ring({}, 2, *never));
+  of_ring[0] = &*one, of_ring[1] = &*two, of_ring[2] = &*three;
+  executor.run_until_idle();
+  for (const unsigned level : {3u, 50u, 1u}) {
+    executor.reprioritize(two->id(), *priority::from(level));
+    EXPECT_TRUE(executor.level(one->id())->level() <= level);
+    EXPECT_EQ(executor.level(one->id())->level(), executor.level(three->id())->level());
+  }
+  for (auto* each : {&*one, &*two, &*three, &*never}) each->cancel();
+  EXPECT_LOG("");
+  for (auto* each : {&*one, &*two, &*three, &*never}) each->detach();
+  EXPECT_ALL_FREE();
+}
+
+#if !defined(CORANK_TARGET_TESTS)
+namespace {
+
+using large = corank::slot<56 * sizeof(void*)>;
+
+corank::task<> never_ends(large&) { co_await corank::wait_for_wake{}; }
+
+corank::task<> waits_for_both(large&, corank::join_handle<>& one, corank::join_handle<>& other) {
+  auto first = one.wait();
+  auto second = other.wait();
+  co_await corank::any(first, second);
+}
+
+}  // namespace
+
+// Each lends to two, and the chain goes through the one that a recursion would visit.
+TEST(waiting, a_chain_of_waits_needs_no_stack) {
+  constexpr size_t length = 100'000;
+  std::vector<large> slots(2 * length + 1);
+  std::vector<corank::join_handle<>> chain, ends;
+  chain.reserve(length + 1), ends.reserve(length);
+  chain.push_back(*spawn(priority{60}, never_ends(slots[2 * length])));
+  for (size_t at = 0; at < length; ++at) {
+    ends.push_back(*spawn(priority{61}, never_ends(slots[2 * at])));
+    chain.push_back(*spawn(priority{60}, waits_for_both(slots[2 * at + 1], ends.back(), chain.back())));
+    executor.run_until_idle();
+  }
+  for (const unsigned level : {0u, 30u, 63u, 5u}) {
+    executor.reprioritize(chain.back().id(), *priority::from(level));
+    EXPECT_EQ(executor.level(chain.front().id())->level(), level < 60 ? level : 60);
+    EXPECT_EQ(executor.level(ends.front().id())->level(), level < 60 ? level : 60);
+  }
+  for (auto* all : {&chain, &ends})
+    for (auto& each : *all) each.cancel(), each.detach();
+  EXPECT_ALL_FREE();
+}
+#endif
 
 namespace {
 
