@@ -122,17 +122,18 @@ TEST(waiting, urgency_reaches_the_ends_of_a_tree_in_the_order_of_its_waits) {
   auto b = spawn(priority{53}, waits_for({}, *d, *e));
   auto a = spawn(priority{54}, waits_for({}, *c, *b));
   executor.run_until_idle();
-  for (auto* each : {&*c, &*d, &*e}) executor.wake(each->id());
+  corank::join_handle<>* all[] = {&*c, &*d, &*e, &*b, &*a};
+  for (size_t at = 0; at < 3; ++at) executor.wake(all[at]->id());
   executor.reprioritize(a->id(), priority{7});
-  for (auto* each : {&*a, &*b, &*c, &*d, &*e}) EXPECT_EQ(executor.level(each->id())->level(), 7u);
+  for (auto* each : all) EXPECT_EQ(executor.level(each->id())->level(), 7u);
   executor.reprioritize(a->id(), priority{55});
-  unsigned base = 50;
-  for (auto* each : {&*d, &*e, &*c, &*b}) EXPECT_EQ(executor.level(each->id())->level(), base++);
+  const unsigned own[] = {52, 50, 51, 53, 55};
+  for (size_t at = 0; at < 5; ++at) EXPECT_EQ(executor.level(all[at]->id())->level(), own[at]);
   executor.reprioritize(a->id(), priority{7});
   executor.run_until_idle();
   // The newest wait first: `b`'s, and there that for `e`.
   EXPECT_LOG("edc");
-  for (auto* each : {&*a, &*b, &*c, &*d, &*e}) each->detach();
+  for (auto* each : all) each->detach();
   EXPECT_ALL_FREE();
 }
 
@@ -157,14 +158,16 @@ TEST(waiting, levels_in_a_ring_of_waits_come_to_rest) {
   auto three = spawn(priority{42}, waits_in_ring({}, 2, *never));
   of_ring[0] = &*one, of_ring[1] = &*two, of_ring[2] = &*three;
   executor.run_until_idle();
-  for (const unsigned level : {3u, 50u, 1u}) {
+  const unsigned levels[] = {3, 50, 1};
+  for (const unsigned level : levels) {
     executor.reprioritize(two->id(), *priority::from(level));
     EXPECT_TRUE(executor.level(one->id())->level() <= level);
     EXPECT_EQ(executor.level(one->id())->level(), executor.level(three->id())->level());
   }
-  for (auto* each : {&*one, &*two, &*three, &*never}) each->cancel();
+  corank::join_handle<>* all[] = {&*one, &*two, &*three, &*never};
+  for (auto* each : all) each->cancel();
   EXPECT_LOG("");
-  for (auto* each : {&*one, &*two, &*three, &*never}) each->detach();
+  for (auto* each : all) each->detach();
   EXPECT_ALL_FREE();
 }
 
