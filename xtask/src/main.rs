@@ -4,6 +4,7 @@
 //! they are), [`repository`] (where things lie) and [`toolchain`] (which compiler builds for bare metal).
 #![forbid(unsafe_code)]
 
+mod attack;
 mod cpp;
 mod experiment;
 mod firmware;
@@ -36,6 +37,8 @@ enum Command {
     Run,
     /// Every test of every home; the last line is `N passed, N failed`
     Test(test::Options),
+    /// Attacks the system as a hostile program, disk or peer would, for some minutes
+    Attack(attack::Options),
     /// Runs one experiment and writes what it measured as JSON
     Experiment(experiment::Options),
     /// Boots the OS, runs one program, ends with the program's exit code
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Setup => setup::run().map(|()| ExitCode::SUCCESS),
         Command::Run => run::run(),
         Command::Test(options) => test::run(&options),
+        Command::Attack(options) => attack::run(&options),
         Command::Experiment(options) => experiment::run(&options),
         Command::Os(options) => os::run(&options),
         Command::OsLayout => os::layout::run(),

@@ -10,21 +10,24 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
 
+/// No check takes longer.
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
 /// Checks a FAT file system.
 const FSCK: &str = "fsck.fat";
 
 /// A new disk with an empty file system, for one test. The file goes with the value.
-pub(super) struct TestDisk {
+pub(crate) struct TestDisk {
     image: PathBuf,
 }
 
 impl TestDisk {
     /// A disk of so many bytes. Two tests with disks at a time need two names.
-    pub(super) fn new(name: &str, size: u64) -> Result<Self> {
+    pub(crate) fn new(name: &str, size: u64) -> Result<Self> {
         let folder = repository::path("target/disks");
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("can't make {}", folder.display()))?;
@@ -34,17 +37,17 @@ impl TestDisk {
     }
 
     /// The file that holds it.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.image
     }
 
     /// The disk as the machine gets it.
-    pub(super) fn attached(&self) -> Disk {
+    pub(crate) fn attached(&self) -> Disk {
         Disk::of(&self.image)
     }
 
     /// Puts a file on the disk, with `mcopy`.
-    pub(super) fn write(&self, path: &str, content: &[u8]) -> Result<()> {
+    pub(crate) fn write(&self, path: &str, content: &[u8]) -> Result<()> {
         let source = self.image.with_extension("file");
         std::fs::write(&source, content)?;
         let mut command = mtools("mcopy");
@@ -58,7 +61,7 @@ impl TestDisk {
     }
 
     /// Puts all that is in a folder on the disk, with `mcopy`.
-    pub(super) fn write_all(&self, folder: &Path) -> Result<()> {
+    pub(crate) fn write_all(&self, folder: &Path) -> Result<()> {
         let mut command = mtools("mcopy");
         command.arg("-s").arg("-i").arg(&self.image);
         for entry in std::fs::read_dir(folder)? {
@@ -69,14 +72,14 @@ impl TestDisk {
     }
 
     /// Makes a directory on the disk, with `mmd`.
-    pub(super) fn make_directory(&self, path: &str) -> Result<()> {
+    pub(crate) fn make_directory(&self, path: &str) -> Result<()> {
         let mut command = mtools("mmd");
         command.arg("-i").arg(&self.image).arg(format!("::{path}"));
         run(command).map(|_| ())
     }
 
     /// Where a file's first cluster lies, in sectors from the disk's beginning.
-    pub(super) fn first_sector(&self, path: &str) -> Result<u64> {
+    pub(crate) fn first_sector(&self, path: &str) -> Result<u64> {
         let mut command = mtools("mshowfat");
         command.arg("-i").arg(&self.image).arg(format!("::{path}"));
         let shown = String::from_utf8(run(command)?)?;
@@ -98,7 +101,7 @@ impl TestDisk {
     }
 
     /// Fills the disk with zeros: no file system any more.
-    pub(super) fn wipe(&self) -> Result<()> {
+    pub(crate) fn wipe(&self) -> Result<()> {
         let file = File::options().write(true).open(&self.image)?;
         let size = file.metadata()?.len();
         file.set_len(0)?;
@@ -106,7 +109,7 @@ impl TestDisk {
     }
 
     /// All of a file on the disk, read with `mtype`.
-    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>> {
+    pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>> {
         let mut command = mtools("mtype");
         command.arg("-i").arg(&self.image).arg(format!("::{path}"));
         run(command)
@@ -114,11 +117,23 @@ impl TestDisk {
 
     /// Whether `fsck.fat` finds nothing to complain of: one test.
     pub(super) fn check(&self, context: &mut Context) -> Result<Outcome> {
+        Ok(Outcome::of_command(&context.command(&self.fsck())?))
+    }
+
+    /// As [`check`](Self::check), for others than tests.
+    ///
+    /// # Errors
+    /// What `fsck.fat` complains of.
+    pub(crate) fn whole(&self) -> Result<()> {
+        process::succeed(&self.fsck(), CHECK_LIMIT, |_| {}).map(|_| ())
+    }
+
+    fn fsck(&self) -> Command {
         let program = process::find(FSCK).unwrap_or_else(|| FSCK.into());
         let mut command = Command::new(program);
         // Nothing is repaired; the verdict is the exit status.
         command.args(["-n", "-v"]).arg(&self.image);
-        Ok(Outcome::of_command(&context.command(&command)?))
+        command
     }
 }
 

@@ -3,9 +3,10 @@
 //! The tests are a table of stages. A stage whose folder is not there is left out; one that fails does not stop the others. The
 //! last line of the output is the sum: `N passed, N failed`, and `, N skipped` if a stage could not run here.
 
+mod attack;
 mod command;
 mod cpp;
-mod disk;
+pub(crate) mod disk;
 mod edge;
 mod gateway;
 mod http;

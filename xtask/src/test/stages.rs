@@ -3,8 +3,8 @@
 use super::outcome::Outcome;
 use super::privileges::{Privileges, withhold};
 use super::{
-    Context, command, cpp, edge, gateway, http, image, layout, machine, model, net, outside,
-    storage,
+    Context, attack, command, cpp, edge, gateway, http, image, layout, machine, model, net,
+    outside, storage,
 };
 use crate::process;
 use crate::repository;
@@ -238,6 +238,13 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path(outside::SOURCE),
         limit: minutes(3),
         run: outside::test,
+    },
+    Stage {
+        name: "attack",
+        about: "two minutes of `cargo xtask attack`, with other seeds each time",
+        home: Home::Path("os/apps/src/bin/attacker"),
+        limit: minutes(5),
+        run: attack::test,
     },
 ];
 

@@ -1,0 +1,124 @@
+//! Whether the system is as it was before.
+
+use corank_abi::call::PROCESS_LIST;
+use corank_user::information::{self, ENDED, ProcessRecord, SystemStatus};
+use corank_user::process::{self, Pid};
+use corank_user::raw;
+
+/// How much of the kernel's heap may be in use in addition after all rounds: its tables keep the size that they needed once, and the file
+/// system remembers directories.
+const HEAP: u64 = 256 << 10;
+
+/// SIGKILL.
+const KILL: u32 = 9;
+
+/// More processes than there are.
+const ROOM: usize = 512;
+
+/// Counts that must not change.
+#[derive(Debug, PartialEq, Eq)]
+struct Counts {
+    frames_free: u64,
+    processes: u64,
+    coroutines: u64,
+    stacks: u64,
+}
+
+pub(crate) struct Judge {
+    victim: Pid,
+    before: Counts,
+    heap: u64,
+}
+
+/// The system when no process is on its way out any more.
+fn system() -> SystemStatus {
+    process::settle();
+    information::system().expect("it is there")
+}
+
+impl Counts {
+    fn now() -> Self {
+        let system = system();
+        Self {
+            frames_free: system.frames_free,
+            processes: system.processes,
+            coroutines: system.coroutines,
+            stacks: system.stacks,
+        }
+    }
+}
+
+impl Judge {
+    /// What is there now is how it must be, beside this victim.
+    pub(crate) fn new(victim: Pid) -> Self {
+        // The stack and the list below have their memory from here on.
+        records(|_| {});
+        Self {
+            victim,
+            before: Counts::now(),
+            heap: system().heap_used,
+        }
+    }
+
+    /// Ends all processes but this one and the victim, and waits for them.
+    pub(crate) fn end_attackers(&self) {
+        let here = process::id();
+        loop {
+            let mut others = 0;
+            records(|record| {
+                let pid = record.pid as Pid;
+                if pid != here && pid != self.victim {
+                    others += 1;
+                    if record.state != ENDED {
+                        // It may have ended by now.
+                        let _ = process::kill(pid, KILL);
+                    }
+                }
+            });
+            if others == 0 {
+                return;
+            }
+            // Orphans become this process's children.
+            if !matches!(process::try_wait_any(), Ok(Some(_))) {
+                corank_user::time::sleep(core::time::Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Compares with the beginning, or, unless `strict`, makes this the beginning.
+    ///
+    /// # Panics
+    /// If something is left behind, or is missing.
+    pub(crate) fn compare(&mut self, strict: bool) {
+        let now = Counts::now();
+        if strict {
+            assert_eq!(now, self.before, "the system is not as it was");
+        } else {
+            self.before = now;
+            self.heap = system().heap_used;
+        }
+    }
+
+    /// Compares the kernel's heap with the beginning.
+    ///
+    /// # Panics
+    /// If more than [`HEAP`] is in use in addition.
+    pub(crate) fn heap(&self) {
+        let used = system().heap_used;
+        assert!(
+            used <= self.heap + HEAP,
+            "the kernel's heap grew from {} to {used} bytes",
+            self.heap
+        );
+    }
+}
+
+/// Shows each process that there is, without memory of the heap.
+fn records(mut look: impl FnMut(&ProcessRecord)) {
+    let mut records = [ProcessRecord::default(); ROOM];
+    let place = records.as_mut_ptr().expose_provenance();
+    // SAFETY: the kernel writes at most so many records, and all are there.
+    let count = unsafe { raw::system_call(PROCESS_LIST, [place, ROOM, 0]) };
+    let count = usize::try_from(count).expect("a call that works").min(ROOM);
+    records[..count].iter().for_each(&mut look);
+}

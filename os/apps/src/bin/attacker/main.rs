@@ -1,0 +1,100 @@
+//! Attacks the system from inside, for `cargo xtask attack`; run by hand it needs no more than a machine of its own.
+//!
+//! `attacker calls SEED ROUNDS` lets processes without rights make random calls with damaged rings and pages, beside an urgent process that
+//! must not notice. `attacker programs NAME...` runs programs from files that may be damaged. The last line is `unharmed` if nothing was
+//! found; a finding is a panic with what was expected.
+//!
+//! An attacker may claim level 63 alone, has no open file at its beginning and ends by a signal. It does not address processes that are
+//! not its own.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod attack;
+mod judge;
+mod values;
+mod victim;
+
+use core::time::Duration;
+
+use corank_user::{println, process, time};
+use judge::Judge;
+use victim::Victim;
+
+corank_user::main!(main);
+
+/// How long the attackers of one round go on, at least.
+const ROUND: Duration = Duration::from_millis(60);
+/// How long the victim rests between two looks, so that others get the hart.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long a damaged program may run.
+const PROGRAM: Duration = Duration::from_millis(20);
+
+fn main() -> i32 {
+    let mut arguments = corank_user::arguments().skip(1);
+    match arguments.next() {
+        Some("calls") => {
+            let mut number = || arguments.next()?.parse::<u64>().ok();
+            let (Some(seed), Some(rounds)) = (number(), number()) else {
+                return usage();
+            };
+            calls(seed, rounds);
+        }
+        Some("programs") => {
+            let mut victim = Victim::start();
+            arguments.for_each(|name| program(name, &mut victim));
+            victim.end();
+        }
+        _ => return usage(),
+    }
+    println!("unharmed");
+    0
+}
+
+fn usage() -> i32 {
+    println!("usage: attacker (calls SEED ROUNDS | programs NAME...)");
+    2
+}
+
+/// Attacks in rounds, each of which must leave the system as it was.
+fn calls(seed: u64, rounds: u64) {
+    let mut victim = Victim::start();
+    let mut judge = Judge::new(victim.pid());
+    // What is made once, as tables that grow, is there after a first round.
+    for round in 0..=rounds {
+        let seed = seed.wrapping_add(round << 32);
+        println!("round {round}");
+        let attackers = 1 + seed % 3;
+        for number in 0..attackers {
+            attack::start(seed.wrapping_mul(attackers).wrapping_add(number));
+        }
+        let begun = time::ticks();
+        while time::duration(time::ticks() - begun) < ROUND {
+            victim.answers();
+            time::sleep(PAUSE);
+        }
+        judge.end_attackers();
+        victim.answers();
+        judge.compare(round > 0);
+    }
+    judge.heap();
+    victim.end();
+}
+
+/// Runs a program that may be damaged: it is refused, or it runs for a moment.
+fn program(name: &str, victim: &mut Victim) {
+    println!("program {name}");
+    let mut judge = Judge::new(victim.pid());
+    let child = process::spawn(|| {
+        attack::give_up_rights();
+        process::exec(name, &[name]);
+        1
+    });
+    child.expect("memory for a process");
+    victim.answers();
+    time::sleep(PROGRAM);
+    victim.answers();
+    judge.end_attackers();
+    judge.compare(true);
+}

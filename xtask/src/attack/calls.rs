@@ -1,0 +1,28 @@
+//! Programs without rights against the operating system, from inside: `os/apps/src/bin/attacker`.
+
+use super::Ground;
+use super::machine::Machine;
+use crate::test::disk::TestDisk;
+use anyhow::Result;
+
+/// Harts of the machines, in turn.
+const HARTS: [u32; 4] = [1, 2, 4, 8];
+/// Rounds of attackers in one machine.
+const ROUNDS: u64 = 6;
+/// Bytes of its disk.
+const DISK: u64 = 8 << 20;
+
+/// Every second machine counts instructions, and is the same each time; the others run in parallel.
+pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
+    let disk = TestDisk::new(&format!("attack-calls-{seed}"), DISK)?;
+    let words = [seed, ROUNDS].map(|number| number.to_string());
+    let command = ["attacker", "calls", &words[0], &words[1]];
+    Machine {
+        smp: HARTS[(seed % 4) as usize],
+        counts: (seed / 4).is_multiple_of(2),
+        disk: Some(disk.attached()),
+        ..Machine::new(ground, &command)
+    }
+    .run()?;
+    disk.whole()
+}
