@@ -11,6 +11,7 @@ use crate::priority::Priority;
 use crate::scheduler::Scheduler;
 use crate::seat::Seat;
 use crate::waiter::Waiter;
+use core::ptr::NonNull;
 
 impl Scheduler {
     /// The scheduler of a block.
@@ -19,6 +20,14 @@ impl Scheduler {
         // SAFETY: a scheduler lives as long as its blocks (the anchors see to that), and nobody has a `&mut` to it. The
         // lifetime is not longer than the use: the result is never stored.
         unsafe { block.scheduler().as_ref() }
+    }
+
+    /// Returns the pointer from which the scheduler was made. What outlives a borrow of the scheduler keeps this one: memory
+    /// must not be freed by a pointer that was made of a reference.
+    #[inline]
+    pub(crate) fn pointer(&self) -> NonNull<Scheduler> {
+        // SAFETY: the seat has known the scheduler's address since the scheduler was put in its place.
+        unsafe { NonNull::new_unchecked(self.seat().scheduler().cast_mut()) }
     }
 
     /// Around every operation that someone asks for: runs `act` as the owner. Where `SHARED`, what `is_shared` says, is known
@@ -122,13 +131,34 @@ impl Scheduler {
         waiter: &Waiter,
     ) -> Option<KeptWaker> {
         let scheduler = block.scheduler();
-        let this = Self::of(block);
-        let (waker, was_last) =
-            this.owned::<SHARED, _>(|| (waiter.end_held(), this.forget_handle(block)));
+        let release = || (waiter.end_held(), Self::of(block).forget_handle(block));
+        let (waker, was_last) = if SHARED {
+            Self::take_last_turn(scheduler, release)
+        } else {
+            release()
+        };
         if was_last {
             Self::unanchor(scheduler);
         }
         waker
+    }
+
+    /// As [`owned`](Self::owned), for an operation after which nothing may keep the scheduler for the caller: once the baton is
+    /// free, other threads may end and free the scheduler, and nothing touches it here.
+    #[cold]
+    #[inline(never)]
+    fn take_last_turn<R>(scheduler: NonNull<Scheduler>, act: impl FnOnce() -> R) -> R {
+        let passing = Seat::new(scheduler.as_ptr());
+        let (seat, _entered) = match context::seat_of(scheduler.as_ptr()) {
+            // The outer operation keeps the scheduler, and frees the baton.
+            Some(seat) if seat.holds.get() => return act(),
+            Some(seat) => (seat, None),
+            None => (&passing, Some(Entered::new(&passing))),
+        };
+        // SAFETY: until `act` is done the caller keeps the scheduler.
+        unsafe { scheduler.as_ref() }.pick_up(seat);
+        let _held = HeldAtLast { scheduler, seat };
+        act()
     }
 
     /// The output of a finished coroutine, once.
@@ -144,22 +174,44 @@ impl Scheduler {
     }
 }
 
-/// The baton is held from a seat until this is dropped.
+/// The baton is held from a seat until this is dropped; after that as well if it was held before: what is called with the
+/// baton held, as a `SystemView` is, may run the worker again.
 pub(crate) struct Held<'a> {
     scheduler: &'a Scheduler,
     seat: &'a Seat,
+    outer: bool,
 }
 
 impl<'a> Held<'a> {
     pub(crate) fn new(scheduler: &'a Scheduler, seat: &'a Seat) -> Self {
+        let outer = seat.holds.get();
         scheduler.pick_up(seat);
-        Self { scheduler, seat }
+        Self {
+            scheduler,
+            seat,
+            outer,
+        }
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.scheduler.put_down(self.seat);
+        if !self.outer {
+            self.scheduler.put_down(self.seat);
+        }
+    }
+}
+
+/// As [`Held`], for [`Scheduler::take_last_turn`].
+struct HeldAtLast<'a> {
+    scheduler: NonNull<Scheduler>,
+    seat: &'a Seat,
+}
+
+impl Drop for HeldAtLast<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the baton is held from the seat, and whoever holds it keeps the scheduler.
+        unsafe { Scheduler::put_down_for_good(self.scheduler, self.seat) }
     }
 }
 

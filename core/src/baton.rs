@@ -10,6 +10,7 @@
 //!   pick_up: free → held           ring: free → held (the one who rings has it)
 //!   put_down: held → free                held → rung
 //!             rung → free, and it says so
+//!   try_put_down: held → free, rung → held, and it says which
 //! ```
 
 use crate::atomic::{AtomicU32, Ordering};
@@ -79,6 +80,41 @@ impl Baton {
         // One operation, so that a ring comes before it and is seen here, or after it and finds the baton free. Release is enough: what came
         // with a ring is seen by whoever picks the baton up next, because this goes on from the ring's own write.
         self.word.swap(FREE, Ordering::Release) == RUNG
+    }
+
+    /// As [`put_down`](Self::put_down), but if somebody rang since, the baton stays held, and the answer is false. If it is true, nothing touches
+    /// the baton any more: by then others may have freed it.
+    ///
+    /// # Safety
+    /// The caller holds the baton, and `this` is good until it is put down.
+    pub(crate) unsafe fn try_put_down(this: *const Self) -> bool {
+        // SAFETY: the caller's promise. Of the baton only the atomic is borrowed while it is put down: a reference to an atomic
+        // may outlive what it points to for the rest of its last operation.
+        let word = unsafe {
+            (*this).touch();
+            &(*this).word
+        };
+        match word.compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(_) => {
+                // Acquire: what was announced before the ring is visible.
+                word.swap(HELD, Ordering::Acquire);
+                false
+            }
+        }
+    }
+
+    /// As [`put_down`](Self::put_down), whether somebody rang or not, and nothing touches the baton after that.
+    ///
+    /// # Safety
+    /// As for [`try_put_down`](Self::try_put_down).
+    pub(crate) unsafe fn put_down_for_good(this: *const Self) {
+        // SAFETY: as in `try_put_down`.
+        let word = unsafe {
+            (*this).touch();
+            &(*this).word
+        };
+        word.swap(FREE, Ordering::Release);
     }
 
     /// True if the baton was free: the caller holds it. Else its holder is told.

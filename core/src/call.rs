@@ -18,18 +18,18 @@ macro_rules! c_fn {
 /// Such a function.
 #[cfg(feature = "std")]
 macro_rules! define_c_fn {
-    ($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block) => {
+    ($(#[$about:meta])* fn $name:ident$([$($generic:ident),+])?($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block) => {
         $(#[$about])*
-        unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? $body
+        unsafe extern "C-unwind" fn $name$(<$($generic),+>)?($($argument: $type),*) $(-> $result)? $body
     };
 }
 
 /// Such a function.
 #[cfg(not(feature = "std"))]
 macro_rules! define_c_fn {
-    ($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block) => {
+    ($(#[$about:meta])* fn $name:ident$([$($generic:ident),+])?($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block) => {
         $(#[$about])*
-        unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? $body
+        unsafe extern "C" fn $name$(<$($generic),+>)?($($argument: $type),*) $(-> $result)? $body
     };
 }
 

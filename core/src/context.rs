@@ -79,7 +79,7 @@ mod slot {
     }
 
     pub(super) fn get() -> *const () {
-        // SAFETY: `context_slot!` defines it with this signature and its functions are safe to call from anywhere.
+        // SAFETY: `context_slot!` defines it with this signature, and `ContextSlot` promises what it does.
         unsafe { _corank_context_get() }
     }
 
@@ -89,37 +89,65 @@ mod slot {
     }
 }
 
-/// Supplies the context slot of a home without `std`: a function that reads it and one that writes it.
+/// A word for each thread, hart or core, in which the crate keeps what runs there. For [`context_slot!`](crate::context_slot).
 ///
-/// `get` returns what `set` last stored *on the same thread, hart or core*, null before the first `set`, and null in an
-/// interrupt handler. Both are called on every wake, so they should be a few instructions.
+/// Both functions are called on every wake, so they should be a few instructions.
+///
+/// # Safety
+/// [`get`](Self::get) returns what [`set`](Self::set) last stored *on the same thread, hart or core*: the crate follows
+/// that pointer. Before the first `set`, and in an interrupt handler, `get` returns null. Neither function calls the
+/// crate or panics.
+#[cfg(not(feature = "image"))]
+pub unsafe trait ContextSlot {
+    /// Returns the word.
+    fn get() -> *const ();
+
+    /// Stores the word.
+    fn set(context: *const ());
+}
+
+/// Supplies the context slot of a platform without `std`: a type that implements [`ContextSlot`](crate::ContextSlot).
+///
+/// To be used once in a program.
 ///
 /// ```
 /// # #[cfg(false)] // with `std` the slot is already there
-/// mod home {
+/// mod platform {
 ///     use core::sync::atomic::{AtomicPtr, Ordering};
-///     static SLOT: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-///     corank::context_slot! {
-///         get: || if in_interrupt() { core::ptr::null() } else { SLOT.load(Ordering::Relaxed).cast_const() },
-///         set: |context| SLOT.store(context.cast_mut(), Ordering::Relaxed),
+///     static WORD: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+///     struct Slot;
+///     // SAFETY: there is one core, and interrupt handlers read null.
+///     unsafe impl corank::ContextSlot for Slot {
+///         fn get() -> *const () {
+///             if in_interrupt() { core::ptr::null() } else { WORD.load(Ordering::Relaxed) }
+///         }
+///         fn set(context: *const ()) {
+///             WORD.store(context.cast_mut(), Ordering::Relaxed);
+///         }
 ///     }
+///     corank::context_slot!(Slot);
 /// }
+/// ```
+///
+/// A type that does not make the promise is refused:
+///
+/// ```compile_fail,E0277
+/// struct Slot;
+/// corank::context_slot!(Slot);
 /// ```
 #[cfg(not(feature = "image"))]
 #[macro_export]
 macro_rules! context_slot {
-    (get: $get:expr, set: $set:expr $(,)?) => {
+    ($slot:ty) => {
         // SAFETY: the names are corank's own, and the macro is used once per program or the linker complains.
         #[unsafe(no_mangle)]
         extern "Rust" fn _corank_context_get() -> *const () {
-            let get: fn() -> *const () = $get;
-            get()
+            <$slot as $crate::ContextSlot>::get()
         }
         // SAFETY: as above.
         #[unsafe(no_mangle)]
         extern "Rust" fn _corank_context_set(context: *const ()) {
-            let set: fn(*const ()) = $set;
-            set(context)
+            <$slot as $crate::ContextSlot>::set(context)
         }
     };
 }
@@ -175,4 +203,15 @@ impl Drop for Entered {
 #[inline]
 pub(crate) fn current() -> Option<BlockRef> {
     seat()?.current.get()
+}
+
+/// Returns the coroutine that is being polled here, unless several workers may poll it.
+#[inline]
+pub(crate) fn current_of_one_thread() -> Option<BlockRef> {
+    let seat = seat()?;
+    // Coroutines of a shared scheduler are polled from the seats of its workers, and without a heap there are none.
+    if cfg!(feature = "heap") && seat.worker().is_some() {
+        return None;
+    }
+    seat.current.get()
 }

@@ -9,7 +9,7 @@ use crate::block::State;
 use crate::context::Entered;
 #[cfg(target_has_atomic = "64")]
 use crate::deadlines::Deadlines;
-use crate::id::CoroutineId;
+use crate::id::{CoroutineId, next_serial};
 use crate::join::JoinHandle;
 use crate::kept_waker::KeptWaker;
 use crate::policy::Policy;
@@ -49,6 +49,8 @@ pub struct Executor {
 pub struct Config {
     pub(crate) policy: Policy,
     pub(crate) capacity: usize,
+    /// See [`crate::id::next_serial`]. Set when the executor is made.
+    pub(crate) serial: usize,
     pub(crate) published: Option<&'static Published>,
     pub(crate) notify: Option<KeptWaker>,
     pub(crate) clock: Option<Clock>,
@@ -67,6 +69,7 @@ impl Config {
         Self {
             policy: Policy::Strict,
             capacity: usize::MAX,
+            serial: 0,
             published: None,
             notify: None,
             clock: None,
@@ -240,7 +243,8 @@ impl Executor {
     /// If there is no memory for the scheduler itself.
     #[cfg(feature = "alloc")]
     #[must_use]
-    pub fn with(config: Config) -> Self {
+    pub fn with(mut config: Config) -> Self {
+        config.serial = next_serial();
         Self {
             scheduler: crate::storage::heap_scheduler(config, Memory::GLOBAL)
                 .expect("memory for a scheduler"),
@@ -252,8 +256,9 @@ impl Executor {
     #[cfg(not(feature = "image-client"))]
     pub fn in_pool<const COROUTINES: usize, const BYTES: usize>(
         pool: &'static Pool<COROUTINES, BYTES>,
-        config: Config,
+        mut config: Config,
     ) -> Result<Self, PoolInUse> {
+        config.serial = next_serial();
         Ok(Self {
             scheduler: pool.scheduler(config)?,
             _local: PhantomData,

@@ -18,7 +18,7 @@ pub(crate) mod shared;
 
 /// Told that the effective level of the coroutine that waits is another one now. Called in the middle of whatever changed it, so
 /// it must not call back into the executor (see [`Follower::new`]).
-pub type Changed = fn(&Follower, Priority);
+pub type Changed<T = ()> = fn(&Follower<T>, Priority);
 
 /// One coroutine's wait for something outside its executor: whom to wake when that is done, and how urgent the wait is *now*.
 ///
@@ -28,51 +28,65 @@ pub type Changed = fn(&Follower, Priority);
 ///
 /// It lives inside the future that waits, pinned with it, and belongs to the executor's thread. Dropping it ends the wait. Costs a
 /// few stores to begin and to end a wait, no allocation and no reference count; nothing where it is not used.
+///
+/// It follows coroutines of one thread. One that several workers may poll waits here like code that is no coroutine; for those
+/// there is [`workers::Follower`](crate::workers::Follower).
 #[repr(C)]
-pub struct Follower {
+pub struct Follower<T = ()> {
     /// First, so that a pointer to it is one to the follower.
     waiter: Waiter,
-    changed: Changed,
+    changed: Changed<T>,
+    data: T,
 }
 
 impl Follower {
-    /// Follows nobody yet.
+    /// Follows no coroutine yet.
     ///
     /// # Safety
     /// `changed` calls nothing of this crate: it runs while the lists of who waits for whom are being read, and so it must not wake
     /// or cancel anybody, drop a future or end a wait. Entering a kernel, sending a message and noting the level are all right.
     #[must_use]
     pub const unsafe fn new(changed: Changed) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::with_data((), changed) }
+    }
+}
+
+impl<T> Follower<T> {
+    /// As [`new`](Follower::new), with what `changed` needs to know.
+    ///
+    /// # Safety
+    /// As for [`new`](Follower::new).
+    #[must_use]
+    pub const unsafe fn with_data(data: T, changed: Changed<T>) -> Self {
         Self {
-            waiter: Waiter::of_follower(Some(tell)),
+            waiter: Waiter::of_follower(Some(tell::<T>)),
             changed,
+            data,
         }
+    }
+
+    /// Returns what it was made with.
+    pub const fn data(&self) -> &T {
+        &self.data
     }
 
     /// Whoever polls waits from now on. To be called in each poll that ends pending: the waker may be another one each time.
     pub fn wait(self: Pin<&Self>, cx: &Context<'_>) {
-        let lender = context::current();
-        let waits = || {
-            self.waiter()
-                .wait(cx, context::here(), lender, || Wants::Something)
-        };
-        match context::here() {
-            Some(scheduler) => scheduler.held(waits),
-            None => waits(),
-        };
+        let (this, waiter) = self.waiter();
+        let lender = context::current_of_one_thread();
+        waiter.wait_at(this, cx, None, lender, || Wants::Something);
     }
 
-    /// The coroutine `id` of the executor that runs here waits from now on, whoever polls. False if it has exited; then nobody waits.
+    /// The coroutine `id` of the executor that runs here waits from now on, whoever polls. False if it has exited, or if several workers may
+    /// poll it; then no coroutine waits.
     pub fn wait_as(self: Pin<&Self>, id: CoroutineId) -> bool {
-        let lives = here::on(id, |_, block| {
-            let lender = (block.state.get() != State::Exited).then_some(block);
-            self.waiter().wait_as(lender, None);
-            lender.is_some()
-        });
-        if lives.is_none() {
-            self.waiter().wait_as(None, None);
-        }
-        lives == Some(true)
+        let one_thread = context::here().filter(|scheduler| !scheduler.is_shared());
+        let lender = one_thread.and_then(|_| here::on(id, |_, block| block));
+        let lender = lender.filter(|block| block.state.get() != State::Exited);
+        let (this, waiter) = self.waiter();
+        waiter.wait_as(this, lender, None);
+        lender.is_some()
     }
 
     /// The live level of whoever waits; [`Priority::DEFAULT`] for what is no coroutine.
@@ -92,9 +106,12 @@ impl Follower {
         self.waiter.end();
     }
 
-    fn waiter(self: Pin<&Self>) -> Pin<&Waiter> {
+    /// The waiter, and the pointer by which the engine finds the whole follower.
+    fn waiter(self: Pin<&Self>) -> (NonNull<Waiter>, Pin<&Waiter>) {
+        let this = NonNull::from(self.get_ref()).cast();
         // SAFETY: pinned with the follower, which it is part of.
-        unsafe { self.map_unchecked(|follower| &follower.waiter) }
+        let waiter = unsafe { self.map_unchecked(|follower| &follower.waiter) };
+        (this, waiter)
     }
 }
 
@@ -102,18 +119,19 @@ define_c_fn! {
 /// What the engine calls: see [`Tell`](crate::waiter::Tell).
 ///
 /// # Safety
-/// The waiter is part of a follower.
-fn tell(waiter: NonNull<Waiter>, level: Priority) {
+/// The waiter is part of a follower with this data, and the pointer was made of a reference to the whole follower.
+fn tell[T](waiter: NonNull<Waiter>, level: Priority) {
     // SAFETY: the caller's promise; the waiter comes first.
-    let follower: &Follower = unsafe { waiter.cast().as_ref() };
+    let follower: &Follower<T> = unsafe { waiter.cast().as_ref() };
     (follower.changed)(follower, level);
 }
 }
 
-impl fmt::Debug for Follower {
+impl<T: fmt::Debug> fmt::Debug for Follower<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Follower")
             .field("level", &self.level())
+            .field("data", &self.data)
             .finish_non_exhaustive()
     }
 }

@@ -9,8 +9,12 @@ use crate::priority::Priority;
 
 /// Is told of every transition of every coroutine, at the moment it happens, on the executor's thread.
 ///
-/// For traces, such as events of the crate `tracing`. Every method does nothing unless it is written. A method must not
-/// panic, and must not call the executor. It is `Sync` because one observer may serve the executors of several threads.
+/// For traces, such as events of the crate `tracing`. Every method does nothing unless it is written. It is `Sync` because one
+/// observer may serve the executors of several threads.
+///
+/// # Safety
+/// The methods run in the middle of an operation, while the lists of who is ready and who waits for whom are being changed. So
+/// they call nothing of this crate, neither directly nor by dropping or waking something of it, and they do not panic.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -18,7 +22,8 @@ use crate::priority::Priority;
 /// use corank::{Config, CoroutineId, Executor, Observer, Priority};
 ///
 /// struct Polls(AtomicU32);
-/// impl Observer for Polls {
+/// // SAFETY: it counts, and nothing else.
+/// unsafe impl Observer for Polls {
 ///     fn poll_started(&self, _: CoroutineId, _: Priority) {
 ///         self.0.fetch_add(1, Ordering::Relaxed);
 ///     }
@@ -32,7 +37,7 @@ use crate::priority::Priority;
 /// # }
 /// # Ok::<(), corank::SpawnError>(())
 /// ```
-pub trait Observer: Sync {
+pub unsafe trait Observer: Sync {
     /// A new coroutine is ready.
     fn spawned(&self, id: CoroutineId, priority: Priority) {
         let _ = (id, priority);

@@ -1,6 +1,7 @@
 //! Identifiers of coroutines.
 
 use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Names one coroutine of one executor, for ever: when its slot in the table is used again, the generation has changed,
 /// and the old identifier is refused (rule C2).
@@ -37,5 +38,17 @@ impl fmt::Debug for CoroutineId {
 impl fmt::Display for CoroutineId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.index, self.generation)
+    }
+}
+
+/// Returns a number that no other executor of the program has, for names that outlive an executor: an address is used again.
+///
+/// As wide as a pointer. When all numbers are used up, 0 for every further executor: it names none.
+pub(crate) fn next_serial() -> usize {
+    static LAST: AtomicUsize = AtomicUsize::new(0);
+    let next = |last: usize| last.checked_add(1);
+    match LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+        Ok(last) => last + 1,
+        Err(_) => 0,
     }
 }

@@ -16,7 +16,7 @@
 //!   allocator, a view of the system, what follows a level; each a C function that came with its data.
 //! - Memory that both sides touch: control blocks, waiters, timers, seats, [`Published`], [`Deadlines`]. All are `repr(C)`, made of integers, pointers and
 //!   cells of them. A scheduler is opaque to a client, but for its first fields: whether it has several workers, how many
-//!   coroutines live, and the seat of its one owner.
+//!   coroutines live, its serial number, and the seat of its one owner.
 //! - Nothing whose layout or calls are Rust's own: no `Waker`, `Context`, `dyn`, `Result`, slices.
 //!
 //! The *context slot*, which tells what runs here, is the word at [`CONTEXT_SLOT`] bytes from where the register `tp` points: in a
@@ -63,8 +63,10 @@ pub const CONTEXT_SLOT: usize = 96;
 
 /// Where a scheduler has the number of coroutines that live, in bytes from its beginning.
 pub(crate) const LIVE: usize = 8;
+/// Where it has its serial number.
+pub(crate) const SERIAL: usize = 16;
 /// Where it has its seat.
-pub(crate) const SEAT: usize = 16;
+pub(crate) const SEAT: usize = 24;
 
 /// The engine's functions, and what clients check before they use any.
 #[repr(C)]
@@ -106,6 +108,7 @@ pub struct Engine {
     set_timer: unsafe extern "C" fn(&Scheduler, &Timer, u64),
     cancel_timer: unsafe extern "C" fn(&Scheduler, &Timer),
     hand_over_timer: unsafe extern "C" fn(&Scheduler, &Timer),
+    put_down_for_good: unsafe extern "C" fn(NonNull<Scheduler>, &Seat),
 }
 
 /// What a scheduler is made from.
@@ -117,6 +120,7 @@ struct Setup {
     has_clock: bool,
     give_way: Option<extern "C" fn()>,
     capacity: usize,
+    serial: usize,
     /// Null for none.
     published: *const Published,
     /// Means something if there is one.
@@ -184,6 +188,7 @@ pub const LAYOUT: u64 = fingerprint(&[
     offset_of!(VTable, poll),
     size_of::<Published>(),
     LIVE,
+    SERIAL,
     SEAT,
     CONTEXT_SLOT,
 ]);

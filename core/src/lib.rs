@@ -134,6 +134,8 @@ mod waker;
 pub mod workers;
 
 pub use block::State;
+#[cfg(not(feature = "image"))]
+pub use context::ContextSlot;
 #[cfg(target_has_atomic = "64")]
 pub use deadlines::{Deadlines, Due};
 pub use executor::{Config, Executor, Relaxed, SpawnError, Step, SystemView};

@@ -9,14 +9,20 @@ use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
 use core::ptr::NonNull;
 
+use crate::block::BlockRef;
+use crate::context;
 use crate::scheduler::Scheduler;
 #[cfg(feature = "alloc")]
-use crate::{context, shared::SharedExecutor};
+use crate::shared::SharedExecutor;
 
 /// [`OneThread`] or [`Shared`].
 pub trait Place: turns::Turns + 'static {}
 
 /// What belongs to one thread, as its coroutines do. Neither `Send` nor `Sync`, and free of cost.
+///
+/// A coroutine of a [`SharedExecutor`](crate::SharedExecutor) can reach such a thing only through a thread-local variable. It
+/// waits there like code that is no coroutine: it is woken by its waker, counts as
+/// [`Priority::DEFAULT`](crate::Priority::DEFAULT), and lends and inherits nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct OneThread(PhantomData<*const ()>);
 
@@ -51,6 +57,13 @@ pub(crate) mod turns {
         /// Whoever touches what belongs to the place has its turn.
         fn assert_held(&self);
 
+        /// Returns the coroutine that is polled here, if it can wait in what belongs to the place, and hold it, by
+        /// itself. Every other one is remembered by its waker alone, lends nothing and inherits nothing.
+        ///
+        /// This is the one place that keeps coroutines of a shared executor out of the lists of one thread: another
+        /// worker may end such a coroutine, and free its block, at any time. Within [`hold`](Self::hold).
+        fn current(&self) -> Option<super::BlockRef>;
+
         /// Around code of the user's, within [`hold`](Self::hold): others may come in between.
         fn aside<R>(&self, act: impl FnOnce() -> R) -> R;
     }
@@ -74,6 +87,11 @@ impl turns::Turns for OneThread {
 
     #[inline(always)]
     fn assert_held(&self) {}
+
+    #[inline]
+    fn current(&self) -> Option<BlockRef> {
+        context::current_of_one_thread()
+    }
 
     #[inline(always)]
     fn aside<R>(&self, act: impl FnOnce() -> R) -> R {
@@ -100,7 +118,7 @@ impl Shared {
     fn new(scheduler: &Scheduler) -> Self {
         scheduler.anchor();
         Self {
-            scheduler: NonNull::from(scheduler),
+            scheduler: scheduler.pointer(),
         }
     }
 
@@ -160,6 +178,12 @@ impl turns::Turns for Shared {
     #[inline]
     fn assert_held(&self) {
         self.get().assert_owned();
+    }
+
+    /// Whoever holds the baton has entered the executor: what is current there is a coroutine of it.
+    #[inline]
+    fn current(&self) -> Option<BlockRef> {
+        context::current()
     }
 
     #[inline]

@@ -57,11 +57,13 @@ use queues::Queue;
 /// See the module's documentation.
 #[cfg_attr(feature = "image", repr(C))]
 pub(crate) struct Scheduler {
-    /// Whether it has several workers. Clients of an image read this and the two that follow: see `image::client`.
+    /// Whether it has several workers. Clients of an image read this and the three that follow: see `image::client`.
     shared: bool,
     /// Coroutines that have not exited.
     live: Cell<usize>,
-    /// Where the one owner runs. Not used if the scheduler is shared.
+    /// See [`crate::id::next_serial`].
+    serial: usize,
+    /// Where the one owner runs. If the scheduler is shared, only its pointer to the scheduler is used.
     seat: Seat,
     ready: Cell<Levels>,
     /// The first of `ready`, which changes less often than it is asked for.
@@ -118,6 +120,7 @@ pub(crate) struct Scheduler {
 const _: () = assert!(
     core::mem::offset_of!(Scheduler, shared) == 0
         && core::mem::offset_of!(Scheduler, live) == crate::image::LIVE
+        && core::mem::offset_of!(Scheduler, serial) == crate::image::SERIAL
         && core::mem::offset_of!(Scheduler, seat) == crate::image::SEAT
 );
 
@@ -138,6 +141,7 @@ impl Scheduler {
             interrupts: AtomicU8::new(0),
             sooner: Cell::new(false),
             live: Cell::new(0),
+            serial: config.serial,
             free: Cell::new(Link::NONE),
             capacity: config.capacity,
             refusing: Cell::new(false),
@@ -159,13 +163,19 @@ impl Scheduler {
     }
 
     /// Called once the scheduler is where it stays.
-    pub(crate) fn place(&self) {
-        if self.published.get().is_null() {
-            self.published.set(&self.own_published);
+    ///
+    /// # Safety
+    /// `scheduler` is good for reads and writes of the whole scheduler, and to free it by: everything else that
+    /// refers to the scheduler is derived from this pointer (see [`pointer`](Self::pointer)).
+    pub(crate) unsafe fn place(scheduler: NonNull<Self>) {
+        // SAFETY: the caller's promise.
+        let this = unsafe { scheduler.as_ref() };
+        if this.published.get().is_null() {
+            this.published.set(&this.own_published);
         }
-        self.seat.place(self);
-        if !self.shared {
-            self.seats.set(Some(NonNull::from(&self.seat)));
+        this.seat.place(scheduler.as_ptr());
+        if !this.shared {
+            this.seats.set(Some(NonNull::from(&this.seat)));
         }
     }
 
@@ -201,6 +211,11 @@ impl Scheduler {
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    /// See [`crate::id::next_serial`].
+    pub(crate) fn serial(&self) -> usize {
+        self.serial
     }
 
     pub(crate) fn live(&self) -> usize {

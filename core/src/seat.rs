@@ -181,11 +181,17 @@ impl Calling {
     }
 
     /// After the baton was put down. The seat may be gone when this returns.
-    pub(crate) fn call(&self) {
-        #[cfg(loom)]
-        self.alive.with(|_| ());
-        self.waker.wake_by_ref();
-        self.pending.fetch_sub(1, Ordering::Release);
+    ///
+    /// # Safety
+    /// The worker was [announced](Self::announce), once for each call.
+    pub(crate) unsafe fn call(this: NonNull<Self>) {
+        // SAFETY: the seat waits until nothing is pending. After the count goes down nothing is borrowed but the count itself.
+        unsafe {
+            #[cfg(loom)]
+            this.as_ref().alive.with(|_| ());
+            this.as_ref().waker.wake_by_ref();
+            (*this.as_ptr()).pending.fetch_sub(1, Ordering::Release);
+        }
     }
 
     /// Waits until nobody calls any more. Nobody begins to: the seat is not in the list.

@@ -8,9 +8,9 @@ use core::task::Waker;
 
 use crate::access::Held;
 use crate::block::State;
-use crate::context::Entered;
+use crate::context::{self, Entered};
 use crate::executor::{Config, Relaxed, SpawnError, Step, SystemView};
-use crate::id::CoroutineId;
+use crate::id::{CoroutineId, next_serial};
 use crate::join::JoinHandle;
 use crate::priority::{Levels, Priority};
 use crate::published::Published;
@@ -70,6 +70,7 @@ impl SharedExecutor {
     #[must_use]
     pub fn with(mut config: Config) -> Self {
         config.shared = true;
+        config.serial = next_serial();
         Self {
             scheduler: crate::storage::heap_scheduler(config, crate::storage::Memory::GLOBAL)
                 .expect("memory for a scheduler"),
@@ -288,6 +289,12 @@ impl Worker<'_> {
 
     fn run(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
         let (scheduler, seat) = (self.executor.scheduler(), self.seat());
+        // What is called with the scheduler locked may run the worker that called it, and no other one.
+        let locked = context::seat_of(scheduler).is_some_and(|outer| outer.holds.get());
+        assert!(
+            !locked || seat.holds.get(),
+            "a worker was run by what another operation calls with the scheduler locked"
+        );
         // Entered before anything is held: whoever holds can be found.
         let _entered = Entered::new(seat);
         let _held = Held::new(scheduler, seat);

@@ -223,7 +223,7 @@ impl<P: Place> Sleep<P> {
         if P::SHARED {
             scheduler.anchor();
         }
-        self.scheduler.set(Some(NonNull::from(scheduler)));
+        self.scheduler.set(Some(scheduler.pointer()));
         // SAFETY: the timer is part of the pinned future, whose `drop` cancels it.
         unsafe {
             let timer = Pin::new_unchecked(&self.timer);

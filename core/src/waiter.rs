@@ -11,9 +11,11 @@
 //!
 //! Each control block heads one list of all waiters that it takes part in, on either side.
 //!
-//! Cost: lending is O(1) per coroutine on the chain that becomes more urgent; ending it is O(waiters of the borrower), and
-//! only the chain whose level changes is visited. In a ring of coroutines that wait for each other (a deadlock) the
-//! propagation ends when no level changes any more.
+//! Cost: a change visits the loans of those coroutines whose level changes, each once, in the order of the chain, and with a stack of
+//! constant size however long that is. So it is at most linear in the number of coroutines that wait for each other; on a shared
+//! executor the other workers wait meanwhile. Where the level becomes more urgent a loan costs O(1); where it becomes less urgent,
+//! O(waiters of the borrower), and so does whoever begins or ends a wait. In a ring of coroutines that wait for each other (a
+//! deadlock) it ends when no level changes any more.
 //!
 //! Everything here belongs to the owner: the executor's thread or, if the executor is shared, whoever holds its baton.
 //! A `Waiter` is neither `Send` nor `Sync`; what it is part of may be, and then touches it as the owner only.
@@ -42,9 +44,19 @@ pub(crate) struct Waiter {
     waker: WakerCell,
     as_lender: Links,
     as_borrower: Links,
-    /// Told when the lender's level changes: the waiter is part of a [`Follower`](crate::Follower).
-    follower: Option<Tell>,
+    extra: Cell<Extra>,
     _pinned: PhantomPinned,
+}
+
+/// What a waiter has that is part of a [`Follower`](crate::Follower), or else what it has while it lends to a coroutine. The
+/// first never has a borrower.
+#[repr(C)]
+#[derive(Clone, Copy)]
+union Extra {
+    /// Told when the lender's level changes. For ever.
+    tell: Option<Tell>,
+    /// The next in a list of [`Loans`], or the waiter itself if it is the last there; `None` while it is in no such list.
+    next: Option<NonNull<Waiter>>,
 }
 
 /// Tells a follower, by the waiter that is part of it, of its lender's new level.
@@ -81,6 +93,55 @@ impl Wakeup {
     }
 }
 
+/// Loans that a change of level is passed on by: a list through the waiters themselves, so that it takes neither memory nor, as
+/// recursion would, a stack as deep as the chain of those who wait. A waiter is in one such list at most.
+///
+/// No code that could end a wait runs while there is one; should what is told of a level panic, the list is emptied.
+pub(crate) struct Loans(Option<NonNull<Waiter>>);
+
+impl Loans {
+    pub(crate) const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Adds the loan of `waiter`, unless it is in the list: behind `after`, which is, or in front. True if it was added.
+    pub(crate) fn add(&mut self, waiter: &Waiter, after: Option<&Waiter>) -> bool {
+        // SAFETY: a waiter with a borrower has `next`.
+        if waiter.borrower.get().is_none() || unsafe { waiter.extra.get().next }.is_some() {
+            return false;
+        }
+        let this = NonNull::from(waiter);
+        let next = match after {
+            // SAFETY: as above.
+            Some(after) => unsafe { after.extra.get().next }.filter(|&next| next != after.into()),
+            None => self.0,
+        };
+        let next = next.unwrap_or(this);
+        waiter.extra.set(Extra { next: Some(next) });
+        match after {
+            Some(after) => after.extra.set(Extra { next: Some(this) }),
+            None => self.0 = Some(this),
+        }
+        true
+    }
+
+    /// Takes the first.
+    pub(crate) fn take(&mut self) -> Option<&Waiter> {
+        let this = self.0?;
+        // SAFETY: waiters that lend are pinned, and nothing ends a wait meanwhile; they have `next`.
+        let (first, next) = unsafe { (this.as_ref(), this.as_ref().extra.get().next) };
+        first.extra.set(Extra { next: None });
+        self.0 = next.filter(|&next| next != this);
+        Some(first)
+    }
+}
+
+impl Drop for Loans {
+    fn drop(&mut self) {
+        while self.take().is_some() {}
+    }
+}
+
 #[repr(C)]
 struct Links {
     previous: Cell<Option<NonNull<Waiter>>>,
@@ -101,14 +162,14 @@ impl Waiter {
         Self::of_follower(None)
     }
 
-    pub(crate) const fn of_follower(follower: Option<Tell>) -> Self {
+    pub(crate) const fn of_follower(tell: Option<Tell>) -> Self {
         Self {
             lender: Cell::new(None),
             borrower: Cell::new(None),
             waker: WakerCell::new(),
             as_lender: Links::new(),
             as_borrower: Links::new(),
-            follower,
+            extra: Cell::new(Extra { tell }),
             _pinned: PhantomPinned,
         }
     }
@@ -117,7 +178,7 @@ impl Waiter {
     /// any more: it is asked last, because the clone of a waker of anyone's may have done anything, and other workers as well. To be
     /// called in each poll that ends pending: the waker may be another one each time.
     ///
-    /// By the owner of `scheduler`, to which the waiter belongs; `None` if whoever polls is no coroutine of ours.
+    /// By the owner of `scheduler`, to which the waiter belongs; `None` if it belongs to one thread, whose coroutine `lender` is then.
     #[inline]
     pub(crate) fn wait(
         self: Pin<&Self>,
@@ -126,30 +187,49 @@ impl Waiter {
         lender: Option<BlockRef>,
         wants: impl FnOnce() -> Wants,
     ) -> bool {
-        self.remember_waker(cx, lender, scheduler);
+        let this = NonNull::from(self.get_ref());
+        self.wait_at(this, cx, scheduler, lender, wants)
+    }
+
+    /// As [`wait`](Self::wait), where the waiter is part of a follower: `this` points to the waiter, and is made of a reference to
+    /// the whole follower, because [`Tell`] reaches that by it.
+    #[inline]
+    pub(crate) fn wait_at(
+        self: Pin<&Self>,
+        this: NonNull<Self>,
+        cx: &Context<'_>,
+        scheduler: Option<&Scheduler>,
+        lender: Option<BlockRef>,
+        wants: impl FnOnce() -> Wants,
+    ) -> bool {
+        self.remember_waker(this, cx, lender, scheduler);
         match wants() {
             Wants::Nothing => false,
             Wants::Something => {
-                self.wait_as(lender, None);
+                self.wait_as(this, lender, None);
                 true
             }
             Wants::Of(borrower) => {
-                self.wait_as(lender, Some(borrower));
+                self.wait_as(this, lender, Some(borrower));
                 true
             }
         }
     }
 
-    /// The owner's part of [`wait`](Self::wait), for a `lender` that need not be who polls.
+    /// The owner's part of [`wait_at`](Self::wait_at), for a `lender` that need not be who polls.
     #[inline]
-    pub(crate) fn wait_as(self: Pin<&Self>, lender: Option<BlockRef>, borrower: Option<BlockRef>) {
+    pub(crate) fn wait_as(
+        self: Pin<&Self>,
+        this: NonNull<Self>,
+        lender: Option<BlockRef>,
+        borrower: Option<BlockRef>,
+    ) {
         if self.lender.get() == lender && self.borrower.get() == borrower {
             return;
         }
         self.end_loan();
         self.lender.set(lender);
         self.borrower.set(borrower);
-        let this = NonNull::from(self.get_ref());
         if let Some(lender) = lender {
             link(lender, this);
         }
@@ -164,6 +244,7 @@ impl Waiter {
     #[inline]
     fn remember_waker(
         self: Pin<&Self>,
+        this: NonNull<Self>,
         cx: &Context<'_>,
         lender: Option<BlockRef>,
         scheduler: Option<&Scheduler>,
@@ -175,7 +256,7 @@ impl Waiter {
             }
         } else if !self.waker.will_wake(cx.waker()) {
             // Its level counts already, if others choose among those who wait meanwhile.
-            self.wait_as(lender, self.borrower.get());
+            self.wait_as(this, lender, self.borrower.get());
             let new = aside(scheduler, || KeptWaker::new(cx.waker().clone()));
             let old = self.waker.replace(Some(new));
             aside(scheduler, || drop(old));
@@ -202,8 +283,14 @@ impl Waiter {
         self.borrower.get()
     }
 
-    pub(crate) fn follower(&self) -> Option<Tell> {
-        self.follower
+    /// How to tell the follower that it is part of, if it is.
+    pub(crate) fn tell(&self) -> Option<Tell> {
+        if self.borrower.get().is_some() {
+            return None;
+        }
+        // SAFETY: without a borrower it is in no list of loans; `tell` is written when it is made, and `next` goes back to `None`,
+        // which is that of `tell` as well.
+        unsafe { self.extra.get().tell }
     }
 
     /// The next in the list that `block` heads.
@@ -237,7 +324,8 @@ impl Waiter {
         self.waker.replace(None)
     }
 
-    fn end_loan(&self) {
+    /// Ends both parts, and remembers whom to wake: what waits may be a future that outlives the coroutine that polled it.
+    pub(crate) fn end_loan(&self) {
         let borrower = self.take_borrower();
         if let Some(lender) = self.lender.get() {
             unlink(lender, NonNull::from(self));

@@ -13,6 +13,7 @@ mod ecosystem;
 mod event;
 mod follower;
 mod hooks;
+mod hostile;
 mod join;
 mod keys;
 mod mutex;

@@ -28,7 +28,8 @@ fn index(id: CoroutineId) -> u32 {
     id.to_bits() as u32
 }
 
-impl Observer for Writer {
+// SAFETY: it writes a log of its own.
+unsafe impl Observer for Writer {
     fn spawned(&self, id: CoroutineId, priority: Priority) {
         log(format!("spawned:{}@{priority}", index(id)));
     }

@@ -453,7 +453,8 @@ fn an_observer_is_told() {
     use std::sync::Mutex as StdMutex;
     static SEEN: StdMutex<Vec<String>> = StdMutex::new(Vec::new());
     struct Watch;
-    impl corank::Observer for Watch {
+    // SAFETY: it writes a log of its own.
+    unsafe impl corank::Observer for Watch {
         fn poll_started(&self, _: corank::CoroutineId, priority: corank::Priority) {
             SEEN.lock()
                 .unwrap()

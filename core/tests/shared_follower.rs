@@ -4,7 +4,6 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -14,27 +13,20 @@ use corank::workers::{Follower, Shared};
 use corank::{Priority, SharedExecutor};
 
 /// A follower that notes what it is told.
-#[repr(C)]
 struct Notes {
-    /// First, so that a pointer to it is one to all of it.
-    follower: Follower,
-    told: Mutex<Vec<u8>>,
+    follower: Follower<Mutex<Vec<u8>>>,
 }
 
-fn note(follower: &Follower, level: Priority) {
-    // SAFETY: the follower is the first part of a `Notes`, here and nowhere else.
-    let notes: &Notes = unsafe { NonNull::from(follower).cast().as_ref() };
-    notes.told.lock().unwrap().push(level.level());
+fn note(follower: &Follower<Mutex<Vec<u8>>>, level: Priority) {
+    follower.data().lock().unwrap().push(level.level());
 }
 
 impl Notes {
     fn new(executor: &SharedExecutor) -> Pin<Arc<Self>> {
         // SAFETY: noting calls nothing of the crate, and nobody holds the lock who does.
-        let follower = unsafe { Follower::new(Shared::from(executor), note) };
-        Arc::pin(Self {
-            follower,
-            told: Mutex::default(),
-        })
+        let follower =
+            unsafe { Follower::with_data(Shared::from(executor), Mutex::default(), note) };
+        Arc::pin(Self { follower })
     }
 
     fn wait(self: Pin<&Self>) {
@@ -44,7 +36,7 @@ impl Notes {
 
     /// What it was told since it was asked last.
     fn told(&self) -> Vec<u8> {
-        std::mem::take(&mut self.told.lock().unwrap())
+        std::mem::take(&mut self.follower.data().lock().unwrap())
     }
 }
 

@@ -8,7 +8,6 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
@@ -122,7 +121,7 @@ enum Call<T> {
         /// When it was submitted.
         priority: Priority,
         /// Once a coroutine waits for it.
-        following: Option<Pin<Box<Following>>>,
+        following: Option<Pin<Box<Follower<Following>>>>,
     },
     Refused(Option<Payload>),
 }
@@ -158,7 +157,7 @@ impl<T> Future for Blocking<T> {
                         *following = Following::new(*number, *priority);
                     }
                     if let Some(following) = following {
-                        following.as_ref().follower().wait();
+                        following.as_ref().wait();
                     }
                     Poll::Pending
                 }
@@ -172,10 +171,7 @@ impl<T> Future for Blocking<T> {
 }
 
 /// Keeps a call that has not begun on the level of the coroutine that waits for it.
-#[repr(C)]
 struct Following {
-    /// First, so that a pointer to it is one to all of it.
-    follower: Follower,
     number: u64,
     /// Where the pool has the job. Changed under the executor's baton alone.
     level: AtomicU8,
@@ -183,29 +179,20 @@ struct Following {
 
 impl Following {
     /// `None` outside of coroutines; and without memory: then the call waits on the level that it has.
-    fn new(number: u64, priority: Priority) -> Option<Pin<Box<Self>>> {
+    fn new(number: u64, priority: Priority) -> Option<Pin<Box<Follower<Self>>>> {
         let place = Shared::here()?;
-        if !has_memory_for(size_of::<Self>()) {
+        if !has_memory_for(size_of::<Follower<Self>>()) {
             return None;
         }
+        let level = AtomicU8::new(priority.level());
         // SAFETY: `follow` takes the pool's lock, under which nothing of the executor is called, and nothing else.
-        let follower = unsafe { Follower::new(place, follow) };
-        Some(Box::pin(Self {
-            follower,
-            number,
-            level: AtomicU8::new(priority.level()),
-        }))
-    }
-
-    fn follower(self: Pin<&Self>) -> Pin<&Follower> {
-        // SAFETY: pinned with the rest, which nothing moves it out of.
-        unsafe { self.map_unchecked(|following| &following.follower) }
+        let follower = unsafe { Follower::with_data(place, Self { number, level }, follow) };
+        Some(Box::pin(follower))
     }
 }
 
-fn follow(follower: &Follower, level: Priority) {
-    // SAFETY: the follower is the first part of a `Following`, here and nowhere else.
-    let following: &Following = unsafe { NonNull::from(follower).cast().as_ref() };
+fn follow(follower: &Follower<Following>, level: Priority) {
+    let following = follower.data();
     let before = following.level.swap(level.level(), Ordering::Relaxed);
     if before != level.level()
         && let Some(before) = Priority::new(before)

@@ -16,14 +16,24 @@ use cortex_m_semihosting::hprintln;
 /// Which executor runs on the core. Thread mode only: an interrupt handler reads null.
 static SLOT: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
-corank::context_slot! {
-    get: || if in_interrupt() {
-        core::ptr::null()
-    } else {
-        SLOT.load(Ordering::Relaxed).cast_const()
-    },
-    set: |context| SLOT.store(context.cast_mut(), Ordering::Relaxed),
+struct Slot;
+
+// SAFETY: there is one core, and interrupt handlers read null.
+unsafe impl corank::ContextSlot for Slot {
+    fn get() -> *const () {
+        if in_interrupt() {
+            core::ptr::null()
+        } else {
+            SLOT.load(Ordering::Relaxed).cast_const()
+        }
+    }
+
+    fn set(context: *const ()) {
+        SLOT.store(context.cast_mut(), Ordering::Relaxed);
+    }
 }
+
+corank::context_slot!(Slot);
 
 /// Whether an exception handler runs: the number of the active exception is not 0.
 #[inline]

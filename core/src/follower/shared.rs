@@ -13,24 +13,26 @@ use crate::waiter::Waiter;
 
 /// Told of the effective level of the coroutine that waits: when its wait begins, and whenever that is another one. Called under the baton, in the
 /// middle of whatever changed it, so it must not call back into the executor (see [`Follower::new`]).
-pub type Changed = fn(&Follower, Priority);
+pub type Changed<T = ()> = fn(&Follower<T>, Priority);
 
 /// The live level of a coroutine of a [`SharedExecutor`](crate::SharedExecutor) that waits for something outside: as
 /// [`corank::Follower`](crate::Follower), but `Send`, for one that any worker may poll. It wakes nobody: what is outside keeps a waker for that.
 ///
 /// It lives inside the future that waits, pinned. Dropping it ends the wait. Each call holds the baton for a few instructions.
 #[repr(C)]
-pub struct Follower {
+pub struct Follower<T = ()> {
     /// First, so that a pointer to it is one to the follower.
     waiter: Waiter,
-    changed: Changed,
+    changed: Changed<T>,
     place: Shared,
+    data: T,
 }
 
-// SAFETY: the waiter is touched under the baton of its place alone; what else it has is `Send` and `Sync`.
-unsafe impl Send for Follower {}
+// SAFETY: the waiter is touched under the baton of its place alone; what else it has is `Send`. While it waits, other threads have
+// references to it as well: `T` is `Sync`, see `with_data`.
+unsafe impl<T: Send> Send for Follower<T> {}
 // SAFETY: as above.
-unsafe impl Sync for Follower {}
+unsafe impl<T: Sync> Sync for Follower<T> {}
 
 impl Follower {
     /// Follows nobody yet. `place` is the executor whose coroutines wait: mostly [`Shared::here`].
@@ -41,11 +43,31 @@ impl Follower {
     /// nobody holds while he calls this crate are all right.
     #[must_use]
     pub unsafe fn new(place: Shared, changed: Changed) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::with_data(place, (), changed) }
+    }
+}
+
+impl<T: Sync> Follower<T> {
+    /// As [`new`](Follower::new), with what `changed` needs to know: it is called by whichever thread changes the level.
+    ///
+    /// # Safety
+    /// As for [`new`](Follower::new).
+    #[must_use]
+    pub unsafe fn with_data(place: Shared, data: T, changed: Changed<T>) -> Self {
         Self {
-            waiter: Waiter::of_follower(Some(tell)),
+            waiter: Waiter::of_follower(Some(tell::<T>)),
             changed,
             place,
+            data,
         }
+    }
+}
+
+impl<T> Follower<T> {
+    /// Returns what it was made with.
+    pub const fn data(&self) -> &T {
+        &self.data
     }
 
     /// The coroutine that runs here waits from now on, and its level is told. To be called in each poll that ends pending: another coroutine may poll each
@@ -60,7 +82,8 @@ impl Follower {
         self.place.assert_held();
         // SAFETY: pinned with the follower, which it is part of.
         let waiter = unsafe { self.map_unchecked(|follower| &follower.waiter) };
-        waiter.wait_as(lender, None);
+        // The pointer by which the engine finds the whole follower.
+        waiter.wait_as(NonNull::from(self.get_ref()).cast(), lender, None);
         (self.changed)(self.get_ref(), waiter.level());
     }
 
@@ -71,7 +94,7 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl<T> Drop for Follower<T> {
     fn drop(&mut self) {
         self.place.hold(|| self.end_held());
     }
@@ -81,15 +104,15 @@ define_c_fn! {
 /// What the engine calls: see [`Tell`](crate::waiter::Tell).
 ///
 /// # Safety
-/// The waiter is part of a shared follower.
-fn tell(waiter: NonNull<Waiter>, level: Priority) {
+/// The waiter is part of a shared follower with this data, and the pointer was made of a reference to the whole follower.
+fn tell[T](waiter: NonNull<Waiter>, level: Priority) {
     // SAFETY: the caller's promise; the waiter comes first.
-    let follower: &Follower = unsafe { waiter.cast().as_ref() };
+    let follower: &Follower<T> = unsafe { waiter.cast().as_ref() };
     (follower.changed)(follower, level);
 }
 }
 
-impl fmt::Debug for Follower {
+impl<T> fmt::Debug for Follower<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Follower").finish_non_exhaustive()
     }

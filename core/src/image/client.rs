@@ -73,6 +73,7 @@ fn engine() -> &'static Engine {
 pub(crate) struct Scheduler {
     shared: bool,
     live: Cell<usize>,
+    serial: usize,
     seat: Seat,
     _opaque: PhantomData<UnsafeCell<()>>,
 }
@@ -80,6 +81,7 @@ pub(crate) struct Scheduler {
 const _: () = assert!(
     core::mem::offset_of!(Scheduler, shared) == 0
         && core::mem::offset_of!(Scheduler, live) == super::LIVE
+        && core::mem::offset_of!(Scheduler, serial) == super::SERIAL
         && core::mem::offset_of!(Scheduler, seat) == super::SEAT
 );
 
@@ -118,6 +120,7 @@ pub(crate) fn create(config: Config, memory: Memory) -> Option<NonNull<Scheduler
         has_clock: config.clock.is_some(),
         give_way: config.give_way,
         capacity: config.capacity,
+        serial: config.serial,
         published: config.published.map_or(ptr::null(), ptr::from_ref),
         clock: config.clock.unwrap_or(Clock::new(|| 0)),
         deadlines: config.deadlines.map_or(ptr::null(), ptr::from_ref),
@@ -158,6 +161,11 @@ impl Scheduler {
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    #[inline]
+    pub(crate) fn serial(&self) -> usize {
+        self.serial
     }
 
     #[inline]
@@ -276,6 +284,10 @@ impl Scheduler {
 
     pub(crate) fn put_down(&self, seat: &Seat) {
         unsafe { (engine().put_down)(self, seat) }
+    }
+
+    pub(crate) unsafe fn put_down_for_good(scheduler: NonNull<Self>, seat: &Seat) {
+        unsafe { (engine().put_down_for_good)(scheduler, seat) }
     }
 
     pub(crate) fn pass_on(&self, seat: &Seat) {

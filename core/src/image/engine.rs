@@ -53,6 +53,7 @@ pub const ENGINE: Engine = Engine {
     set_timer,
     cancel_timer,
     hand_over_timer,
+    put_down_for_good,
 };
 
 impl Engine {
@@ -97,6 +98,7 @@ fn config(setup: &Setup, every: u32) -> Config {
     Config {
         policy: Policy::bounded(every),
         capacity: setup.capacity,
+        serial: setup.serial,
         // SAFETY: null, or a client's that stays.
         published: unsafe { setup.published.as_ref() },
         notify: setup.notify.replace(None),
@@ -249,6 +251,11 @@ unsafe extern "C" fn pick_up(scheduler: &Scheduler, seat: &Seat) {
 
 unsafe extern "C" fn put_down(scheduler: &Scheduler, seat: &Seat) {
     scheduler.put_down(seat);
+}
+
+unsafe extern "C" fn put_down_for_good(scheduler: NonNull<Scheduler>, seat: &Seat) {
+    // SAFETY: the client's promise.
+    unsafe { Scheduler::put_down_for_good(scheduler, seat) }
 }
 
 unsafe extern "C" fn pass_on(scheduler: &Scheduler, seat: &Seat) {

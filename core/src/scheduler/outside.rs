@@ -9,6 +9,11 @@ use crate::context::Entered;
 use crate::priority::Levels;
 use crate::seat::Seat;
 use crate::storage::Storage;
+use crate::task::resume;
+
+/// Most anchors of one table: half of what the count holds, so that threads that race beyond it cannot make it overflow before the
+/// first of them has noticed.
+const MAX_ANCHORS: usize = usize::MAX / 2;
 
 impl Scheduler {
     /// Pushes a block whose `QUEUED` signal the caller has set, and tells the home if it may be asleep.
@@ -89,8 +94,13 @@ impl Scheduler {
         }
     }
 
+    /// # Panics
+    /// Beyond [`MAX_ANCHORS`].
     pub(crate) fn anchor(&self) {
-        self.anchors.fetch_add(1, Ordering::Relaxed);
+        if self.anchors.fetch_add(1, Ordering::Relaxed) > MAX_ANCHORS {
+            self.anchors.fetch_sub(1, Ordering::Relaxed);
+            panic!("more than {MAX_ANCHORS} clones of Shared of one executor");
+        }
     }
 
     /// Lets go of one anchor; the last one frees the table.
@@ -144,16 +154,19 @@ impl Scheduler {
             self.anchor();
         }
         let slots = self.cancel_all();
-        self.abandon_timers();
         for index in 0..slots {
             let block = self.block(index);
-            self.end_waiters(block);
+            if let Some(panic) = self.end_waiters(block) {
+                resume(panic);
+            }
             self.anchor();
             if !block.signals.close() {
                 // Not the last one: the executor's own comes last.
                 self.anchors.fetch_sub(1, Ordering::Relaxed);
             }
         }
+        // Last of all that calls code of the user's, which may have set timers as long as this executor ran here.
+        self.abandon_timers();
         self.set_ready(Levels::NONE);
         self.published().set_running(Levels::NONE);
         self.published().clear_arriving();

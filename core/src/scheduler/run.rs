@@ -65,15 +65,18 @@ impl Scheduler {
             if self.published().has_arrivals() || SHARED && self.has_taken() {
                 self.drain_inbox();
             }
-            let Some(most_urgent) = self.most_urgent.get() else {
+            if self.most_urgent.get().is_none() {
                 return Step::Idle;
+            }
+            let elsewhere = view.most_urgent_elsewhere();
+            // Read after that: the view may have called back, and changed what is ready.
+            let Some(most_urgent) = self.most_urgent.get() else {
+                continue;
             };
-            if view
-                .most_urgent_elsewhere()
-                .is_some_and(|elsewhere| elsewhere.is_more_urgent_than(most_urgent))
-            {
+            if elsewhere.is_some_and(|elsewhere| elsewhere.is_more_urgent_than(most_urgent)) {
                 return Step::Elsewhere;
             }
+            // From here to the poll nothing is called that could take the coroutine's future away: it runs.
             let level = self.chooser.choose(&self.ready, most_urgent);
             let block = self.dequeue_head(level);
             left.set(left.get() - 1);
@@ -178,13 +181,18 @@ impl Scheduler {
         block.insert(result);
         self.live.set(self.live.get() - 1);
         self.note_exited(block, result);
-        // Asked before anyone is woken: a waker that drops the handle discards the result by that.
-        let handle = block.has(Flags::HANDLE);
+        let mut panicked = None;
         if block.waiters.get().is_some() {
-            self.end_waiters(block);
+            // A waker may drop the handle. The slot is not given to another coroutine before all who wait for this one were woken.
+            block.insert(Flags::ENDING);
+            panicked = self.end_waiters(block);
+            block.remove(Flags::ENDING);
         }
-        if !handle {
+        if !block.has(Flags::HANDLE) {
             self.discard(block);
+        }
+        if let Some(panic) = panicked {
+            resume(panic);
         }
     }
 

@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 
 use super::Scheduler;
 use crate::atomic::Ordering;
+use crate::baton::Baton;
 use crate::block::NONE;
 #[cfg(feature = "heap")]
 use crate::executor::{Step, SystemView};
@@ -33,12 +34,47 @@ impl Scheduler {
             let rung = self.baton.put_down();
             if let Some(worker) = worker {
                 // SAFETY: it was announced, so its seat waits for the call to return.
-                unsafe { worker.as_ref() }.call();
+                unsafe { Calling::call(worker) };
             }
             if !rung || !self.baton.ring() {
                 return;
             }
             // Somebody rang, and nobody else has looked for a worker since.
+            seat.holds.set(true);
+        }
+    }
+
+    /// As [`put_down`](Self::put_down), for a caller for whom nothing keeps the scheduler once the baton is free: nothing touches
+    /// it from then on.
+    ///
+    /// # Safety
+    /// The baton is held from `seat`, and the scheduler stays until it is put down.
+    pub(crate) unsafe fn put_down_for_good(this: NonNull<Self>, seat: &Seat) {
+        loop {
+            // SAFETY: the caller's promise.
+            let (worker, baton) = unsafe {
+                let takes_in = seat.takes_in.get();
+                let worker = if takes_in {
+                    None
+                } else {
+                    this.as_ref().choose_worker()
+                };
+                (worker, &raw const (*this.as_ptr()).baton)
+            };
+            seat.holds.set(false);
+            if let Some(worker) = worker {
+                // The worker that comes finds what was announced by a ring, too, and passes the call on if there is more.
+                // SAFETY: the caller's promise; the worker was announced, so its seat waits for the call to return.
+                unsafe {
+                    Baton::put_down_for_good(baton);
+                    Calling::call(worker);
+                }
+                return;
+            }
+            // SAFETY: the caller's promise.
+            if unsafe { Baton::try_put_down(baton) } {
+                return;
+            }
             seat.holds.set(true);
         }
     }
@@ -74,7 +110,8 @@ impl Scheduler {
     /// The poll that goes on at this seat lasts: others are called for what is ready.
     #[cfg(feature = "heap")]
     pub(crate) fn pass_on(&self, seat: &Seat) {
-        if self.may_call() {
+        // If the baton is held from here, whoever called this puts it down, and then a worker is chosen.
+        if !seat.holds.get() && self.may_call() {
             self.pick_up(seat);
             self.put_down(seat);
         }

@@ -1,7 +1,5 @@
 //! The table's slots: taken by a spawn, given back when coroutine, handle and wakers are gone.
 
-use core::ptr::NonNull;
-
 use super::Scheduler;
 use crate::block::{BlockRef, Flags, State};
 use crate::executor::SpawnError;
@@ -15,7 +13,7 @@ impl Scheduler {
         self.assert_owned();
         if self.free.get() == Link::NONE {
             // SAFETY: only the owner uses the storage, and growing it calls nothing of ours.
-            let grown = unsafe { (*self.storage.get()).grow(NonNull::from(self)) };
+            let grown = unsafe { (*self.storage.get()).grow(self.pointer()) };
             // Even if it failed: the directory may have moved before memory ran out.
             self.directory.set(self.storage().directory());
             let (first, slots) = grown?;
@@ -53,7 +51,7 @@ impl Scheduler {
     #[inline]
     pub(crate) fn forget_handle(&self, block: BlockRef) -> bool {
         block.remove(Flags::HANDLE);
-        if block.state.get() == State::Exited {
+        if block.state.get() == State::Exited && !block.has(Flags::ENDING) {
             self.discard(block);
         }
         self.handles.set(self.handles.get() - 1);

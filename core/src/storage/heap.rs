@@ -174,7 +174,7 @@ pub(crate) fn scheduler(config: Config, memory: Memory) -> Option<NonNull<Schedu
     // SAFETY: the memory was allocated for just that.
     unsafe {
         scheduler.write(Scheduler::new(config, storage));
-        scheduler.as_ref().place();
+        Scheduler::place(scheduler);
     }
     Some(scheduler)
 }

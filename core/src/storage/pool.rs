@@ -78,7 +78,7 @@ impl<const COROUTINES: usize, const BYTES: usize> Pool<COROUTINES, BYTES> {
                 in_use: &self.in_use,
             });
             scheduler.write(Scheduler::new(config, storage));
-            scheduler.as_ref().place();
+            Scheduler::place(scheduler);
         }
         Ok(scheduler)
     }

@@ -5,11 +5,9 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::pin::Pin;
-use core::ptr::NonNull;
 use core::task::{Context, Poll};
 
 use crate::block::{BlockRef, State};
-use crate::context;
 use crate::id::CoroutineId;
 #[cfg(feature = "alloc")]
 use crate::place::Shared;
@@ -62,26 +60,27 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T, Shared> {}
 /// Who holds a lock, by name: a guard may outlive its coroutine, and even its executor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Holder {
-    /// Only compared; not known to be alive.
-    scheduler: NonNull<Scheduler>,
+    /// That of its scheduler, which need not be alive: see [`crate::id::next_serial`].
+    serial: usize,
     id: CoroutineId,
 }
 
 impl Holder {
     fn new(block: BlockRef) -> Self {
         Self {
-            scheduler: block.scheduler(),
+            serial: Scheduler::of(block).serial(),
             id: block.id(),
         }
     }
 
-    /// Its block, while that is alive and of the executor that runs here.
-    fn find(self) -> Option<BlockRef> {
-        context::seat_of(self.scheduler.as_ptr())?;
-        // SAFETY: the scheduler runs here, so it is alive.
-        let scheduler = unsafe { self.scheduler.as_ref() };
+    /// Its block, while that is alive and of the same executor as `lender`. By the owner.
+    fn find(self, lender: BlockRef) -> Option<BlockRef> {
+        let scheduler = Scheduler::of(lender);
+        if scheduler.serial() != self.serial || self.serial == 0 {
+            return None;
+        }
         let live = |block: BlockRef| (block.state.get() != State::Exited).then_some(block);
-        scheduler.held(|| scheduler.on(self.id, live)).flatten()
+        scheduler.on(self.id, live).flatten()
     }
 }
 
@@ -153,7 +152,7 @@ impl<T: ?Sized, P: Place> Mutex<T, P> {
     fn take(&self) -> bool {
         let free = !self.locked().replace(true);
         if free {
-            self.holder.set(context::current().map(Holder::new));
+            self.holder.set(self.place.current().map(Holder::new));
         }
         free
     }
@@ -197,7 +196,7 @@ impl<T: ?Sized, P: Place> Mutex<T, P> {
     /// The lock was handed to the future that is polled now.
     fn take_over(&self) {
         // Another coroutine may poll the future now than when the lock was handed to it.
-        let current = context::current();
+        let current = self.place.current();
         if current.map(Holder::new) != self.holder.get() {
             self.move_loans(None, current);
         }
@@ -292,7 +291,7 @@ impl<'a, T: ?Sized, P: Place> Future for Lock<'a, T, P> {
                     Standing::Queued => {}
                 }
                 if entry.wait(&mutex.place, cx, || {
-                    mutex.holder.get().and_then(Holder::find)
+                    mutex.holder.get()?.find(mutex.place.current()?)
                 }) {
                     return false;
                 }

@@ -7,7 +7,6 @@ use core::ptr::NonNull;
 use core::task::Context;
 
 use crate::block::BlockRef;
-use crate::context;
 use crate::place::Place;
 #[cfg(feature = "alloc")]
 use crate::place::Shared;
@@ -76,7 +75,8 @@ impl<P: Place> Entry<P> {
         cx: &Context<'_>,
         borrower: impl FnOnce() -> Option<BlockRef>,
     ) -> bool {
-        let lender = context::current();
+        place.assert_held();
+        let lender = place.current();
         let wants = || match self.standing() {
             Standing::Queued => match borrower().filter(|&borrower| Some(borrower) != lender) {
                 Some(borrower) => Wants::Of(borrower),
@@ -87,10 +87,7 @@ impl<P: Place> Entry<P> {
         };
         // SAFETY: the entry is pinned, and the waiter is part of it.
         let waiter = unsafe { self.map_unchecked(|entry| &entry.waiter) };
-        match place.scheduler().or_else(context::here) {
-            Some(scheduler) => scheduler.held(|| waiter.wait(cx, Some(scheduler), lender, wants)),
-            None => waiter.wait(cx, None, lender, wants),
-        }
+        waiter.wait(cx, place.scheduler(), lender, wants)
     }
 
     /// The future has seen how its wait ended, or is dropped: nobody knows of the entry any more.

@@ -113,10 +113,18 @@ mod slot {
         static SLOT: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
     }
 
-    corank::context_slot! {
-        get: || SLOT.get(),
-        set: |context| SLOT.set(context),
+    struct Slot;
+    // SAFETY: each thread has its own, and there are no interrupts.
+    unsafe impl corank::ContextSlot for Slot {
+        fn get() -> *const () {
+            SLOT.get()
+        }
+
+        fn set(context: *const ()) {
+            SLOT.set(context);
+        }
     }
+    corank::context_slot!(Slot);
 }
 
 pub(crate) fn executor() -> Executor {

@@ -4,11 +4,20 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 static CONTEXT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-// There is one thread.
-corank::context_slot! {
-    get: || CONTEXT.load(Ordering::Relaxed),
-    set: |context| CONTEXT.store(context.cast_mut(), Ordering::Relaxed),
+struct Slot;
+
+// SAFETY: there is one thread, and no interrupt handler uses the scheduler.
+unsafe impl corank::ContextSlot for Slot {
+    fn get() -> *const () {
+        CONTEXT.load(Ordering::Relaxed)
+    }
+
+    fn set(context: *const ()) {
+        CONTEXT.store(context.cast_mut(), Ordering::Relaxed);
+    }
 }
+
+corank::context_slot!(Slot);
 
 /// Nothing has to be found.
 pub(crate) fn init() {}
