@@ -22,6 +22,7 @@ int main(int count, char** arguments) {
       "  window = 10                measurements of a sensor that are judged together\n"
       "  alarm_after = 1            so many damaged ones make the sensor's status\n"
       "  silent_after_ms = 5000     a sensor that is not heard for so long is silent\n"
+      "  session_ahead_ms = 600000  a sensor's session may be so far ahead of this machine's clock\n"
       "  model = \"coroutine\"        or \"sequential\"\n"
       "  output = \"-\"               JSON lines go to this file; \"\": nowhere\n"
       "  metrics = \"\"               HOST:PORT for Prometheus\n"
@@ -36,6 +37,8 @@ int main(int count, char** arguments) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  // A file that may not grow any more is an error of the write, like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     gateway::configuration with = gateway::load(file);
     if (check) {

@@ -1,9 +1,10 @@
 #include "metrics.hpp"
 
 #include <prometheus/client_metric.h>
-#include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
 
+#include <limits>
 #include <stdexcept>
 
 namespace gateway {
@@ -53,6 +54,12 @@ std::vector<MetricFamily> families(const metrics_snapshot& of) {
        MetricType::Counter,
        {counter(of.reloads, "result", "done"), counter(of.refused_reloads, "result", "refused")}},
       {"corank_gateway_unwritten_total", "Reports that could not be written to the output.", MetricType::Counter, {counter(of.unwritten)}},
+      {"corank_gateway_mqtt_dropped_total",
+       "Messages that were not sent by MQTT, because a later one of the same topic came before the broker took them.",
+       MetricType::Counter,
+       {counter(of.mqtt.dropped)}},
+      {"corank_gateway_mqtt_waiting", "Topics whose last message waits to be sent by MQTT.", MetricType::Gauge, {gauge(of.mqtt.waiting)}},
+      {"corank_gateway_mqtt_unacknowledged", "Messages that the MQTT broker has not acknowledged.", MetricType::Gauge, {gauge(of.mqtt.unacknowledged)}},
       {"corank_gateway_batch_seconds", "How long it took to judge the windows that were full.", MetricType::Histogram, {histogram(of)}},
   };
 }
@@ -65,44 +72,28 @@ void metrics_snapshot::add_batch(double took) {
   seconds += took;
 }
 
-class metrics_server::state : public prometheus::Collectable {
- public:
-  void set(const metrics_snapshot& now) {
-    const std::lock_guard lock(mutex_);
-    now_ = now;
-  }
-  std::vector<MetricFamily> Collect() const override {
-    metrics_snapshot now;
-    {
-      const std::lock_guard lock(mutex_);
-      now = now_;
-    }
-    return families(now);
-  }
-
- private:
-  mutable std::mutex mutex_;
-  metrics_snapshot now_;
-};
-
-struct metrics_server::server {
-  explicit server(const std::string& listen) : exposer(listen, 1) {}
-  prometheus::Exposer exposer;
-};
-
-metrics_server::metrics_server(const std::string& listen) : state_(std::make_shared<state>()) {
+metrics_server::metrics_server(const std::string& listen) {
   try {
-    server_ = std::make_unique<server>(listen);
-  } catch (const std::exception&) {
-    throw std::runtime_error("metrics can't be served at `" + listen + "`: the address is none, or is in use; write HOST:PORT");
+    server_ = std::make_unique<page_server>(listen, "/metrics", [this] { return page(); });
+  } catch (const std::exception& error) {
+    throw std::runtime_error(std::string("metrics can't be served at ") + error.what());
   }
-  server_->exposer.RegisterCollectable(state_);
 }
 
-metrics_server::~metrics_server() = default;
+void metrics_server::show(const metrics_snapshot& now) {
+  const std::lock_guard lock(mutex_);
+  now_ = now;
+}
 
-void metrics_server::show(const metrics_snapshot& now) { state_->set(now); }
+std::string metrics_server::page() const {
+  metrics_snapshot now;
+  {
+    const std::lock_guard lock(mutex_);
+    now = now_;
+  }
+  return prometheus::TextSerializer().Serialize(families(now));
+}
 
-int metrics_server::port() const { return server_->exposer.GetListeningPorts().at(0); }
+int metrics_server::port() const { return server_->port(); }
 
 }  // namespace gateway

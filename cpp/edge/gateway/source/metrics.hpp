@@ -1,6 +1,8 @@
 // What Prometheus is told.
 #pragma once
 
+#include "mqtt.hpp"
+#include "page_server.hpp"
 #include "roster.hpp"
 
 #include <array>
@@ -19,6 +21,7 @@ struct metrics_snapshot {
   uint64_t refused_reloads = 0;
   // Reports that could not be written to the output.
   uint64_t unwritten = 0;
+  mqtt_counts mqtt;
 
   // How long batches took: how many took at most so many seconds.
   static constexpr std::array<double, 6> bounds{1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1};
@@ -29,22 +32,26 @@ struct metrics_snapshot {
   void add_batch(double took);
 };
 
-// Answers GET /metrics on threads of its own.
+// Answers GET /metrics on a thread of its own.
 class metrics_server {
  public:
   // Throws std::runtime_error.
   explicit metrics_server(const std::string& listen);
-  ~metrics_server();
+  metrics_server(const metrics_server&) = delete;
+  metrics_server& operator=(const metrics_server&) = delete;
 
   void show(const metrics_snapshot& now);
   // The port, also if 0 was wanted.
   [[nodiscard]] int port() const;
 
  private:
-  class state;
-  struct server;
-  std::shared_ptr<state> state_;
-  std::unique_ptr<server> server_;
+  [[nodiscard]] std::string page() const;
+
+  mutable std::mutex mutex_;
+  // Belongs to the mutex.
+  metrics_snapshot now_;
+  // Last: it asks for the page until it is gone.
+  std::unique_ptr<page_server> server_;
 };
 
 }  // namespace gateway

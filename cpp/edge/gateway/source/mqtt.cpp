@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 #include <stdexcept>
+#include <string_view>
 
 #include <mosquitto.h>
 
@@ -51,6 +52,9 @@ void mqtt_publisher::prepare() {
     if (refused == 0) static_cast<mqtt_publisher*>(self)->connected();
     else std::fprintf(stderr, "corank-gateway: MQTT: the broker refuses the connection: %s\n", mosquitto_connack_string(refused));
   });
+  mosquitto_publish_callback_set(client_, [](mosquitto*, void* self, int) { static_cast<mqtt_publisher*>(self)->acknowledged(); });
+  mosquitto_log_callback_set(client_, [](mosquitto*, void* self, int, const char* line) { static_cast<mqtt_publisher*>(self)->note(line); });
+  mosquitto_max_inflight_messages_set(client_, static_cast<unsigned>(most_unacknowledged));
 }
 
 // The library's own thread gives up if nobody answers at first.
@@ -60,28 +64,51 @@ void mqtt_publisher::stay_connected() {
   std::unique_lock lock(mutex_);
   while (!stops_) {
     lock.unlock();
-    int result = mosquitto_connect_async(client_, to_.host.c_str(), to_.port, keep_alive_seconds);
-    std::chrono::steady_clock::time_point end{};
-    while (result == MOSQ_ERR_SUCCESS) {
-      result = mosquitto_loop(client_, 100, 1);
-      lock.lock();
-      if (is_connected_) pause = first_pause;
-      const auto now = std::chrono::steady_clock::now();
-      if (stops_ && end == std::chrono::steady_clock::time_point{}) end = now + std::chrono::seconds(2);
-      const bool gives_up = stops_ && (!is_connected_ || now > end);
-      lock.unlock();
-      if (gives_up) break;
-    }
+    const bool tries = mosquitto_connect_async(client_, to_.host.c_str(), to_.port, keep_alive_seconds) == MOSQ_ERR_SUCCESS;
+    if (tries && stay_while_connected()) pause = first_pause;
     lock.lock();
     is_connected_ = false;
+    if (intrudes_) begin_anew();
     stopped_.wait_for(lock, pause, [this] { return stops_; });
     pause = std::min(2 * pause, longest_pause);
   }
 }
 
+// Until the connection is lost, or nothing is left to say. Returns whether there was one.
+bool mqtt_publisher::stay_while_connected() {
+  constexpr std::chrono::seconds farewell{2};
+  std::chrono::steady_clock::time_point end{};
+  bool was_connected = false, says_goodbye = false;
+  while (mosquitto_loop(client_, 100, 1) == MOSQ_ERR_SUCCESS && !intrudes_) {
+    const std::lock_guard lock(mutex_);
+    was_connected |= is_connected_;
+    const auto now = std::chrono::steady_clock::now();
+    if (stops_ && end == std::chrono::steady_clock::time_point{}) end = now + farewell;
+    if (stops_ && (!is_connected_ || now > end)) break;
+    if (stops_ && !says_goodbye && line_.empty() && unacknowledged_ == 0) {
+      says_goodbye = true;
+      mosquitto_disconnect(client_);
+    }
+  }
+  return was_connected;
+}
+
+// Without what the broker has sent, which the library keeps. All topics are sent again once there is a connection.
+void mqtt_publisher::begin_anew() {
+  std::fprintf(stderr, "corank-gateway: MQTT: the broker sends messages, and the gateway has subscribed to none; the connection is closed\n");
+  intrudes_ = false;
+  unacknowledged_ = 0;
+  mosquitto_reinitialise(client_, nullptr, true, this);
+  try {
+    prepare();
+  } catch (const std::exception& error) {
+    // Such as a file with a password that is gone: the broker will refuse the connection.
+    std::fprintf(stderr, "corank-gateway: %s\n", error.what());
+  }
+}
+
 mqtt_publisher::~mqtt_publisher() {
   publish("state", "offline");
-  mosquitto_disconnect(client_);
   {
     const std::lock_guard lock(mutex_);
     stops_ = true;
@@ -94,19 +121,57 @@ mqtt_publisher::~mqtt_publisher() {
 
 void mqtt_publisher::publish(const std::string& below, const std::string& message) {
   const std::lock_guard lock(mutex_);
-  last_[below] = message;
-  if (is_connected_) send(below, message);
+  const auto of = topics_.try_emplace(below).first;
+  of->second.last = message;
+  if (of->second.waits) ++dropped_;
+  else wait_in_line(of);
+  send_what_may_be_sent();
 }
 
-void mqtt_publisher::send(const std::string& below, const std::string& message) {
-  mosquitto_publish(client_, nullptr, (to_.topic + "/" + below).c_str(), static_cast<int>(message.size()), message.data(), at_least_once, true);
+void mqtt_publisher::wait_in_line(topics::iterator of) {
+  of->second.waits = true;
+  line_.push_back(of);
 }
 
+void mqtt_publisher::send_what_may_be_sent() {
+  while (is_connected_ && !line_.empty() && unacknowledged_ < most_unacknowledged) {
+    auto& [below, of] = *line_.front();
+    line_.pop_front();
+    of.waits = false;
+    const int result =
+        mosquitto_publish(client_, nullptr, (to_.topic + "/" + below).c_str(), static_cast<int>(of.last.size()), of.last.data(), at_least_once, true);
+    if (result == MOSQ_ERR_SUCCESS) ++unacknowledged_;
+    else ++dropped_;
+  }
+}
+
+// The library sends once more what was not acknowledged: before what is sent from now on, so the last message stays the last.
 void mqtt_publisher::connected() {
   const std::lock_guard lock(mutex_);
   is_connected_ = true;
-  last_["state"] = "online";
-  for (const auto& [below, message] : last_) send(below, message);
+  if (!stops_) topics_["state"].last = "online";
+  for (auto of = topics_.begin(); of != topics_.end(); ++of)
+    if (!of->second.waits) wait_in_line(of);
+  send_what_may_be_sent();
+}
+
+void mqtt_publisher::acknowledged() {
+  const std::lock_guard lock(mutex_);
+  if (unacknowledged_ > 0) --unacknowledged_;
+  send_what_may_be_sent();
+}
+
+// "Client NAME received PUBLISH (…". A broker that sends messages to a client without subscriptions could fill the memory: the library keeps those of the highest quality until the broker
+// releases them, and tells of their arrival only in its log.
+void mqtt_publisher::note(const char* line) {
+  const std::string_view said = line;
+  const size_t name = said.find(' '), verb = said.find(' ', name + 1);
+  if (name != said.npos && verb != said.npos && said.substr(verb + 1).starts_with("received PUBLISH ")) intrudes_ = true;
+}
+
+mqtt_counts mqtt_publisher::counts() const {
+  const std::lock_guard lock(mutex_);
+  return {.dropped = dropped_, .waiting = line_.size(), .unacknowledged = unacknowledged_};
 }
 
 }  // namespace gateway

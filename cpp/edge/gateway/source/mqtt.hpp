@@ -3,8 +3,11 @@
 
 #include "settings.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
@@ -14,9 +17,24 @@ struct mosquitto;
 
 namespace gateway {
 
-// Has a thread of its own, which connects again whenever the connection is lost. While there is none, only the last message of each topic is kept.
+// What became of messages.
+struct mqtt_counts {
+  // Never sent, because a later one of the same topic came first; or refused by the library.
+  uint64_t dropped = 0;
+  // Topics whose last message waits to be sent.
+  uint64_t waiting = 0;
+  // Sent, and not acknowledged by the broker.
+  uint64_t unacknowledged = 0;
+};
+
+// Has a thread of its own, which connects again whenever the connection is lost.
+//
+// Memory is bounded whatever the broker does: at most `most_unacknowledged` messages are sent and not acknowledged. Of each topic only the last message waits, first come, first sent: since it is
+// retained, a status that a later one of the same sensor has overtaken is of use to no subscriber.
 class mqtt_publisher {
  public:
+  static constexpr size_t most_unacknowledged = 64;
+
   // Throws std::runtime_error where it can never work; that nobody answers yet is no error.
   explicit mqtt_publisher(const mqtt_settings& to);
   // Says `offline`, and sends what has not been sent if the broker takes it within two seconds.
@@ -27,20 +45,39 @@ class mqtt_publisher {
   // To `TOPIC/below`. From any thread; doesn't wait for the broker.
   void publish(const std::string& below, const std::string& message);
 
+  [[nodiscard]] mqtt_counts counts() const;
+
  private:
+  struct topic {
+    std::string last;
+    bool waits = false;
+  };
+  using topics = std::map<std::string, topic>;
+
   void prepare();
   void stay_connected();
-  void send(const std::string& below, const std::string& message);
+  bool stay_while_connected();
+  void begin_anew();
+  void wait_in_line(topics::iterator of);
+  void send_what_may_be_sent();
   void connected();
+  void acknowledged();
+  void note(const char* line);
 
   const mqtt_settings to_;
   mosquitto* client_;
-  std::mutex mutex_;
+  // The broker has sent a message, though there is no subscription. Not under the mutex: the library has a lock of its own when it says so.
+  std::atomic<bool> intrudes_ = false;
+  mutable std::mutex mutex_;
   // All below belongs to the mutex.
   std::condition_variable stopped_;
   bool is_connected_ = false;
   bool stops_ = false;
-  std::map<std::string, std::string> last_;
+  topics topics_;
+  // Each topic once at most.
+  std::deque<topics::iterator> line_;
+  uint64_t unacknowledged_ = 0;
+  uint64_t dropped_ = 0;
   std::thread thread_;
 };
 

@@ -47,21 +47,26 @@ void loader::request() {
 
 void loader::start() {
   busy_ = true;
-  thread_ = std::thread([this] {
-    try {
-      outcome_ = load(file_);
-    } catch (const std::exception& error) {
-      outcome_ = std::string(error.what());
-    }
-    // Only now may the other thread look.
+  try {
+    thread_ = std::thread([this] {
+      try {
+        outcome_ = load(file_);
+      } catch (const std::exception& error) {
+        outcome_ = std::string(error.what());
+      }
+      // Only now may the other thread look.
+      eventfd_write(done_.get(), 1);
+    });
+  } catch (const std::system_error& error) {
+    outcome_ = std::string("no thread reads the configuration: ") + error.what();
     eventfd_write(done_.get(), 1);
-  });
+  }
 }
 
 loader::outcome loader::take() {
   eventfd_t count;
   eventfd_read(done_.get(), &count);
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   busy_ = false;
   outcome out = std::move(outcome_);
   if (std::exchange(again_, false)) start();

@@ -1,13 +1,14 @@
 #include "roster.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 namespace gateway {
 
 std::string_view name_of(fate of) {
-  constexpr std::string_view names[fates] = {"accepted", "late", "stale", "duplicated", "truncated", "oversized", "malformed", "unknown", "forged", "mismatched"};
+  constexpr std::string_view names[fates] = {"accepted", "late", "stale", "ahead", "duplicated", "truncated", "oversized", "malformed", "unknown", "forged", "mismatched"};
   return names[static_cast<size_t>(of)];
 }
 
@@ -46,34 +47,32 @@ fate roster::judge(std::span<const std::byte> datagram, size_t bytes, header& he
   return head.features == table_->features() ? fate::accepted : fate::mismatched;
 }
 
-fate roster::place_in_session(sensor& of, const header& head) {
-  if (head.session < of.session) return fate::stale;
-  if (head.session > of.session) {
-    of.session = head.session;
-    of.lost_before += of.numbers.lost() + of.numbers.missing();
-    of.numbers = {};
-  }
-  switch (of.numbers.see(head.sequence)) {
+fate roster::place_in_session(sensor& of, const header& head, instant now, clock_time clock) const {
+  const auto ahead = static_cast<uint64_t>(std::chrono::microseconds(rules_.session_ahead).count());
+  const uint64_t latest = clock + std::min(ahead, std::numeric_limits<uint64_t>::max() - clock);
+  switch (of.numbers.see(head.session, head.sequence, latest, now - of.heard >= rules_.silent_after)) {
     case arrival::in_order: return fate::accepted;
     case arrival::late: return fate::late;
     case arrival::duplicate: return fate::duplicated;
+    case arrival::ahead: return fate::ahead;
     case arrival::stale: break;
   }
   return fate::stale;
 }
 
-fate roster::accept(std::byte* slot, size_t bytes, instant now) {
+fate roster::accept(std::byte* slot, size_t bytes, instant now, clock_time clock) {
   header head;
   size_t place = 0;
   fate became = judge({slot, std::min(bytes, room())}, bytes, head, place);
   if (became == fate::accepted) {
     sensor& of = sensors_[place];
-    became = place_in_session(of, head);
+    became = place_in_session(of, head, now, clock);
     of.duplicated += became == fate::duplicated;
     if (became == fate::accepted || became == fate::late) {
       ++of.received;
       of.late += became == fate::late;
-      of.time = std::max(of.time, head.time);
+      // The last one's, whatever those before have said.
+      if (became == fate::accepted) of.time = head.time;
       of.heard = now;
       if (of.status == condition::silent) of.status = condition::waiting;
       of.window.push_back(std::exchange(slot, nullptr));
@@ -132,7 +131,7 @@ report roster::report_of(size_t place, condition status) const {
           .damaged = 0,
           .time = of.time,
           .received = of.received,
-          .lost = of.lost_before + of.numbers.lost(),
+          .lost = of.numbers.lost(),
           .late = of.late,
           .duplicated = of.duplicated};
 }
@@ -156,11 +155,11 @@ void roster::reload(std::shared_ptr<const sensor_table> table, const key& of_gat
   slots new_slots(table->features());
   // From here on nothing throws.
   uint64_t lost_of_removed = lost_of_removed_;
-  for (const sensor& each : sensors_) lost_of_removed += each.lost_before + each.numbers.lost();
+  for (const sensor& each : sensors_) lost_of_removed += each.numbers.lost();
   for (size_t at = 0; at < sensors.size(); ++at) {
     if (taken_from[at] == sensors_.size()) continue;
     sensor& old = sensors_[taken_from[at]];
-    lost_of_removed -= old.lost_before + old.numbers.lost();
+    lost_of_removed -= old.numbers.lost();
     const key secret = sensors[at].secret;
     if (!windows_stay) discard(old, old.window.size());
     sensors[at] = std::move(old);
@@ -183,7 +182,7 @@ totals roster::count() const {
   all.measurements = measurements_;
   all.damaged = damaged_;
   for (const sensor& each : sensors_) {
-    all.lost += each.lost_before + each.numbers.lost();
+    all.lost += each.numbers.lost();
     all.missing += each.numbers.missing();
     ++all.sensors[static_cast<size_t>(each.status)];
   }

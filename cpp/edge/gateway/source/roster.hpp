@@ -7,7 +7,7 @@
 #pragma once
 
 #include "classify.hpp"
-#include "sequence.hpp"
+#include "sessions.hpp"
 #include "slots.hpp"
 #include "table.hpp"
 #include "wire.hpp"
@@ -22,6 +22,8 @@
 namespace gateway {
 
 using instant = std::chrono::steady_clock::time_point;
+// The time of day, by which sessions are numbered: in microseconds since 1970.
+using clock_time = uint64_t;
 
 // What became of a datagram. Each has one of these.
 enum class fate : uint8_t {
@@ -30,6 +32,8 @@ enum class fate : uint8_t {
   late,
   // Came too late to tell it from one that was seen; or belongs to an earlier session.
   stale,
+  // Of a session that begins later than this machine's clock allows.
+  ahead,
   duplicated,
   truncated,
   // Longer than it says, or than the gateway's sensors have bins.
@@ -42,7 +46,7 @@ enum class fate : uint8_t {
   // Authentic, but with fewer bins than the sensor has weights.
   mismatched,
 };
-inline constexpr size_t fates = 10;
+inline constexpr size_t fates = 11;
 std::string_view name_of(fate of);
 
 // How a roster works; may change while it does.
@@ -54,6 +58,8 @@ struct rules {
   size_t alarm_after = 1;
   // A sensor that sends nothing acceptable for so long is silent.
   std::chrono::milliseconds silent_after{5000};
+  // How far ahead of this machine's clock a session may begin.
+  std::chrono::milliseconds session_ahead{600'000};
 };
 
 enum class condition : uint8_t {
@@ -109,7 +115,7 @@ class roster {
   void give_back_slot(std::byte* slot) noexcept { slots_.give_back(slot); }
 
   // Takes what has arrived in a slot, and the slot. `bytes` is how many the sender sent, which may be more than the slot has room for.
-  fate accept(std::byte* slot, size_t bytes, instant now);
+  fate accept(std::byte* slot, size_t bytes, instant now, clock_time clock);
 
   // Judges all windows that are full, in one batch; one report each, in the order in which they became full.
   std::vector<report> evaluate();
@@ -128,10 +134,7 @@ class roster {
  private:
   struct sensor {
     key secret;
-    uint64_t session = 0;
-    sequence_window numbers;
-    // Lost in sessions that have ended.
-    uint64_t lost_before = 0;
+    session_history numbers;
     uint64_t time = 0;
     instant heard;
     condition status = condition::waiting;
@@ -143,7 +146,7 @@ class roster {
 
   sensor make_sensor(const key& of_gateway, uint32_t number, instant now) const;
   fate judge(std::span<const std::byte> datagram, size_t bytes, header& head, size_t& place) const;
-  fate place_in_session(sensor& of, const header& head);
+  fate place_in_session(sensor& of, const header& head, instant now, clock_time clock) const;
   report report_of(size_t place, condition status) const;
   void discard(sensor& of, size_t count) noexcept;
 

@@ -14,6 +14,8 @@ enum class arrival : uint8_t {
   duplicate,
   // Overtaken so long ago that nobody knows any more whether it was seen, or from before the first that was seen.
   stale,
+  // Of a session that has not begun yet, by this machine's clock.
+  ahead,
 };
 
 // The numbers of one session, with a memory of the last 64 (as the window against replays in RFC 4303, section 3.4.3). Constant time.
@@ -39,6 +41,9 @@ class sequence_window {
     seen_ |= bit;
     return arrival::late;
   }
+
+  // Whether a number lies behind all that were seen.
+  [[nodiscard]] bool is_next(uint32_t number) const { return !begun_ || number > last_; }
 
   // How many numbers between the first and the last are not seen, and will not be any more.
   [[nodiscard]] uint64_t lost() const { return lost_; }

@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstdio>
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
@@ -19,6 +18,11 @@ namespace {
 using json = nlohmann::ordered_json;
 
 instant now() { return std::chrono::steady_clock::now(); }
+
+clock_time time_of_day() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<clock_time>(std::max<int64_t>(std::chrono::duration_cast<std::chrono::microseconds>(since).count(), 0));
+}
 
 json json_of(const report& of) {
   json made{{"event", "status"}, {"sensor", of.sensor}, {"status", name_of(of.status)}, {"measurements", of.measurements}};
@@ -117,7 +121,8 @@ void service::receive() {
     for (std::byte*& slot : slots) slot = roster_.take_slot();
     came = socket_.receive(slots, roster_.room(), sizes);
     const instant when = now();
-    for (size_t at = 0; at < came; ++at) roster_.accept(slots[at], sizes[at], when);
+    const clock_time clock = time_of_day();
+    for (size_t at = 0; at < came; ++at) roster_.accept(slots[at], sizes[at], when, clock);
     for (size_t at = udp_receiver::at_a_time; at > came; --at) roster_.give_back_slot(slots[at - 1]);
   }
   if (!roster_.due()) return;
@@ -176,16 +181,7 @@ void service::refuse(const std::string& why) {
 }
 
 // Opened anew with each reload, so that a log that was moved away is let go.
-void service::use_output() {
-  const std::string& name = with_.chosen.output;
-  if (name.empty()) {
-    output_ = {};
-  } else if (name == "-") {
-    output_ = descriptor(checked(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), "writing to the standard output"));
-  } else {
-    output_ = descriptor(checked(open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644), name.c_str()));
-  }
-}
+void service::use_output() { output_ = line_output(with_.chosen.output); }
 
 // Often enough that a silent sensor is reported after a tenth more than its time.
 void service::set_timer() {
@@ -196,23 +192,14 @@ void service::set_timer() {
 }
 
 void service::say(const std::string& line) {
-  if (output_.get() < 0) return;
-  const std::string text = line + "\n";
-  for (size_t written = 0; written < text.size();) {
-    const ssize_t more = ::write(output_.get(), text.data() + written, text.size() - written);
-    if (more < 0 && errno == EINTR) continue;
-    if (more < 0) {
-      ++snapshot_.unwritten;
-      return;
-    }
-    written += static_cast<size_t>(more);
-  }
+  if (!output_.write(line)) ++snapshot_.unwritten;
 }
 
 void service::show_metrics() {
   if (!metrics_) return;
   snapshot_.counted = roster_.count();
   snapshot_.dropped = socket_.dropped();
+  if (mqtt_) snapshot_.mqtt = mqtt_->counts();
   metrics_->show(snapshot_);
 }
 

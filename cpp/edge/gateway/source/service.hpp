@@ -7,6 +7,7 @@
 // One thread waits for all of it, and is never kept waiting by any of it, except by an output that nobody reads.
 #pragma once
 
+#include "lines.hpp"
 #include "marker.hpp"
 #include "metrics.hpp"
 #include "mqtt.hpp"
@@ -45,7 +46,8 @@ class service {
   configuration with_;
   roster roster_;
   udp_receiver socket_;
-  descriptor signals_, timer_, epoll_, output_;
+  descriptor signals_, timer_, epoll_;
+  line_output output_;
   watcher watcher_;
   loader loader_;
   std::optional<metrics_server> metrics_;

@@ -2,11 +2,12 @@
 
 #include <toml++/toml.h>
 
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace gateway {
 namespace {
@@ -19,30 +20,48 @@ class section {
   std::string text(const char* entry, std::string otherwise) { return take<std::string>(entry, std::move(otherwise), "a text"); }
 
   uint64_t number(const char* entry, uint64_t otherwise, uint64_t least, uint64_t most) {
+    const std::string where = line_of(entry);
     const auto found = take<int64_t>(entry, static_cast<int64_t>(otherwise), "a whole number");
-    if (found < static_cast<int64_t>(least) || static_cast<uint64_t>(found) > most)
-      throw std::runtime_error(full(entry) + " must be from " + std::to_string(least) + " to " + std::to_string(most) + ", not " + std::to_string(found));
+    if (std::cmp_less(found, least) || std::cmp_greater(found, most))
+      throw std::runtime_error(where + full(entry) + " must be from " + std::to_string(least) + " to " + std::to_string(most) + ", not " + std::to_string(found));
     return static_cast<uint64_t>(found);
+  }
+
+  // HOST:PORT, or nothing at all if that is what holds otherwise. The port has to be one: a system's resolver may cut off what is too much.
+  std::string address(const char* entry, std::string otherwise) {
+    const std::string where = line_of(entry);
+    const bool may_be_empty = otherwise.empty();
+    std::string found = text(entry, std::move(otherwise));
+    if (found.empty() && may_be_empty) return found;
+    const size_t mark = found.rfind(':');
+    uint16_t port = 0;
+    const char* const end = found.data() + found.size();
+    const char* const begin = mark == found.npos ? end : found.data() + mark + 1;
+    if (const auto read = std::from_chars(begin, end, port); begin == end || read.ec != std::errc() || read.ptr != end)
+      throw std::runtime_error(where + full(entry) + " must be HOST:PORT with a port from 0 to 65535, not `" + found + "`");
+    return found;
   }
 
   std::optional<section> part(const char* entry) {
     const toml::node* const found = entries_.get(entry);
     if (found == nullptr) return std::nullopt;
-    if (!found->is_table()) throw std::runtime_error(full(entry) + " must be a table: [" + entry + "]");
+    if (!found->is_table()) throw std::runtime_error(line_of(entry) + full(entry) + " must be a table: [" + entry + "]");
     section made(*found->as_table(), entry);
     entries_.erase(entry);
     return made;
   }
 
   void end() const {
-    for (const auto& [entry, value] : entries_) {
-      std::ostringstream at;
-      at << value.source().begin.line;
-      throw std::runtime_error("line " + at.str() + ": there is no entry " + full(std::string(entry.str()).c_str()) + "; see `corank-gateway --help`");
-    }
+    for (const auto& [entry, value] : entries_)
+      throw std::runtime_error(line_of(value) + "there is no entry " + full(std::string(entry.str()).c_str()) + "; see `corank-gateway --help`");
   }
 
  private:
+  static std::string line_of(const toml::node& value) { return "line " + std::to_string(value.source().begin.line) + ": "; }
+  [[nodiscard]] std::string line_of(const char* entry) const {
+    const toml::node* const found = entries_.get(entry);
+    return found == nullptr ? "" : line_of(*found);
+  }
   [[nodiscard]] std::string full(const char* entry) const { return "`" + (name_.empty() ? "" : name_ + ".") + entry + "`"; }
 
   template <class T>
@@ -50,7 +69,7 @@ class section {
     const toml::node* const found = entries_.get(entry);
     if (found == nullptr) return otherwise;
     const std::optional<T> value = found->value_exact<T>();
-    if (!value) throw std::runtime_error(full(entry) + " must be " + kind);
+    if (!value) throw std::runtime_error(line_of(entry) + full(entry) + " must be " + kind);
     entries_.erase(entry);
     return *value;
   }
@@ -61,16 +80,17 @@ class section {
 
 settings read_settings(section file) {
   settings read;
-  read.listen = file.text("listen", read.listen);
+  read.listen = file.address("listen", read.listen);
   read.receive_buffer = file.number("receive_buffer", read.receive_buffer, 4096, 1 << 30);
   read.key_file = file.text("key_file", "");
   read.weights = file.text("weights", "");
   read.output = file.text("output", read.output);
-  read.metrics = file.text("metrics", "");
+  read.metrics = file.address("metrics", "");
   read.by.by = model_of_name(file.text("model", std::string(name_of(read.by.by))));
   read.by.window = file.number("window", read.by.window, 1, 10000);
   read.by.alarm_after = file.number("alarm_after", read.by.alarm_after, 1, 10000);
   read.by.silent_after = std::chrono::milliseconds(file.number("silent_after_ms", static_cast<uint64_t>(read.by.silent_after.count()), 10, 1'000'000'000));
+  read.by.session_ahead = std::chrono::milliseconds(file.number("session_ahead_ms", static_cast<uint64_t>(read.by.session_ahead.count()), 0, 4'000'000'000'000));
   if (std::optional<section> mqtt = file.part("mqtt")) {
     mqtt_settings& to = read.mqtt.emplace();
     to.host = mqtt->text("host", to.host);

@@ -1,51 +1,16 @@
 #include "udp.hpp"
 
+#include "address.hpp"
+
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <stdexcept>
 
-#include <netdb.h>
 #include <sys/socket.h>
 
 namespace gateway {
-namespace {
-
-struct freed {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-using addresses = std::unique_ptr<addrinfo, freed>;
-
-addresses resolve(const std::string& text, bool to_listen) {
-  const size_t mark = text.rfind(':');
-  if (mark == text.npos) throw std::runtime_error("`" + text + "` is no address; write HOST:PORT");
-  std::string host = text.substr(0, mark);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  addrinfo wanted{};
-  wanted.ai_socktype = SOCK_DGRAM;
-  wanted.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), text.substr(mark + 1).c_str(), &wanted, &found);
-  if (error != 0) throw std::runtime_error("`" + text + "`: " + gai_strerror(error));
-  return addresses(found);
-}
-
-template <class Use>
-descriptor first_that_works(const std::string& text, bool to_listen, Use use) {
-  const addresses all = resolve(text, to_listen);
-  int error = 0;
-  for (const addrinfo* each = all.get(); each != nullptr; each = each->ai_next) {
-    descriptor socket(::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol));
-    if (socket.get() >= 0 && use(socket.get(), each) == 0) return socket;
-    error = errno;
-  }
-  throw std::runtime_error("`" + text + "`: " + std::strerror(error));
-}
-
-}  // namespace
 
 udp_sender::udp_sender(const std::string& to)
-    : socket_(first_that_works(to, false, [](int socket, const addrinfo* at) { return ::connect(socket, at->ai_addr, at->ai_addrlen); })) {}
+    : socket_(first_that_works(to, SOCK_DGRAM, false, [](int socket, const addrinfo* at) { return ::connect(socket, at->ai_addr, at->ai_addrlen); })) {}
 
 bool udp_sender::send(std::span<const std::byte> datagram) const {
   ssize_t sent;
@@ -57,7 +22,7 @@ bool udp_sender::send(std::span<const std::byte> datagram) const {
 }
 
 udp_receiver::udp_receiver(const std::string& listen, size_t buffer)
-    : socket_(first_that_works(listen, true, [](int socket, const addrinfo* at) { return ::bind(socket, at->ai_addr, at->ai_addrlen); })) {
+    : socket_(first_that_works(listen, SOCK_DGRAM, true, [](int socket, const addrinfo* at) { return ::bind(socket, at->ai_addr, at->ai_addrlen); })) {
   const int on = 1, wanted = static_cast<int>(std::min<size_t>(buffer, 1 << 30));
   checked(setsockopt(socket_.get(), SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on)), "asking for the number of dropped datagrams");
   // Beyond the system's limit only with CAP_NET_ADMIN; without it as much as the system allows.
@@ -65,15 +30,7 @@ udp_receiver::udp_receiver(const std::string& listen, size_t buffer)
     checked(setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &wanted, sizeof(wanted)), "setting the size of the receive buffer");
 }
 
-std::string udp_receiver::address() const {
-  sockaddr_storage bound{};
-  socklen_t length = sizeof(bound);
-  checked(getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&bound), &length), "asking where a socket listens");
-  char host[NI_MAXHOST], port[NI_MAXSERV];
-  if (getnameinfo(reinterpret_cast<sockaddr*>(&bound), length, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0) return "?";
-  const std::string text = host;
-  return (bound.ss_family == AF_INET6 ? '[' + text + ']' : text) + ':' + port;
-}
+std::string udp_receiver::address() const { return address_of(socket_.get()); }
 
 size_t udp_receiver::buffer() const {
   int granted = 0;

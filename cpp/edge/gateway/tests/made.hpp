@@ -27,11 +27,11 @@ inline std::vector<std::byte> datagram(uint32_t sensor, uint32_t sequence, std::
 }
 
 // Hands a datagram over as the receiver does: what does not fit into a slot is not there.
-inline fate give(roster& to, const std::vector<std::byte>& bytes, instant now = {}) {
+inline fate give(roster& to, const std::vector<std::byte>& bytes, instant now = {}, clock_time clock = 1'000'000'000) {
   std::byte* const slot = to.take_slot();
   // An empty datagram has nothing to copy from.
   if (!bytes.empty()) std::memcpy(slot, bytes.data(), std::min(bytes.size(), to.room()));
-  return to.accept(slot, bytes.size(), now);
+  return to.accept(slot, bytes.size(), now, clock);
 }
 
 }  // namespace gateway::test

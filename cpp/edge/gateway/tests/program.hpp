@@ -76,6 +76,7 @@ class program {
   program& operator=(const program&) = delete;
 
   void signal(int number) const { kill(pid_, number); }
+  [[nodiscard]] pid_t pid() const { return pid_; }
 
   // Until its end; its exit code, or 128 and the number of the signal that ended it.
   int wait() {

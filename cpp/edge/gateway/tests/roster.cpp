@@ -129,6 +129,35 @@ TEST(Roster, ASensorThatBeginsAgain) {
   EXPECT_EQ(of.evaluate()[0].damaged, 0u);
 }
 
+// A clock that leapt once, or one wrong bit under the right tag.
+TEST(Roster, OneDatagramOfAFarSessionDoesNotMuteItsSensor) {
+  constexpr clock_time clock = 2'000'000'000'000'000, minute = 60'000'000;
+  const instant begin{};
+  roster of(table(1, 2), secret, of_three, begin);
+  EXPECT_EQ(give(of, datagram(1, 0, calm, clock - minute), begin, clock), fate::accepted);
+  // Centuries ahead: it never begins.
+  EXPECT_EQ(give(of, datagram(1, 0, calm, ~uint64_t{0}), begin, clock), fate::ahead);
+  EXPECT_EQ(give(of, datagram(1, 1, calm, clock - minute), begin, clock), fate::accepted);
+  // A little ahead: it is given up after the silence that follows.
+  EXPECT_EQ(give(of, datagram(1, 0, calm, clock + minute), begin, clock), fate::accepted);
+  EXPECT_EQ(give(of, datagram(1, 2, calm, clock - minute), begin + seconds(4), clock), fate::stale);
+  EXPECT_EQ(give(of, datagram(1, 3, calm, clock - minute), begin + seconds(5), clock), fate::accepted);
+  EXPECT_EQ(give(of, datagram(1, 4, calm, clock - minute), begin + seconds(5), clock), fate::accepted);
+  EXPECT_EQ(of.count().of(fate::ahead), 1u);
+}
+
+// What a sensor says of its time is what it says last.
+TEST(Roster, OneWrongTimeIsForgottenWithTheNextDatagram) {
+  roster of(table(1, 2), secret, of_three, {});
+  std::vector<std::byte> far = datagram(1, 0, calm);
+  std::memset(far.data() + 24, 0xff, 8);
+  sign(far, key_of_sensor(secret, 1));
+  EXPECT_EQ(give(of, far), fate::accepted);
+  EXPECT_EQ(give(of, datagram(1, 1, calm)), fate::accepted);
+  EXPECT_EQ(give(of, datagram(1, 2, calm)), fate::accepted);
+  EXPECT_EQ(of.evaluate().at(0).time, 1002u);
+}
+
 TEST(Roster, WhoFallsSilentIsReportedOnce) {
   const instant begin{};
   roster of(table(2, 2), secret, of_three, begin);

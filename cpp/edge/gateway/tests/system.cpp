@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include <arpa/inet.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <map>
+#include <sstream>
 
 using namespace gateway;
 using gateway::test::folder;
@@ -305,18 +307,165 @@ TEST_F(System, ABrokerHearsTheLastStatusOfEachSensor) {
   listen(port, [](const heard& all) { return all.contains("corank/test/state") && all.at("corank/test/state") == "offline"; });
 }
 
+// Clients that connect and say nothing, half a request, or everything but the end.
+TEST_F(System, AStalledClientDelaysNoOther) {
+  start("metrics = \"127.0.0.1:0\"\n");
+  const int port = started.at("metrics_port");
+  const sockaddr_in address = local(port);
+  const std::string request = "GET /metrics HTTP/1.1\r\nHost: here\r\n";
+  std::vector<descriptor> stalled;
+  for (size_t each = 0; each < 200; ++each) {
+    descriptor& socket = stalled.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    checked(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), "connecting");
+    const size_t length = each % request.size();
+    // It may have been closed in favour of a later one.
+    if (length > 0) [[maybe_unused]] const ssize_t sent = send(socket.get(), request.data(), length, MSG_NOSIGNAL);
+    if (each % 20 != 0) continue;
+    EXPECT_NE(http_get(port, "/metrics").find("corank_gateway_lost_total 0\n"), std::string::npos);
+  }
+  // All that say nothing are still waited for: nothing had to be waited for.
+  char byte;
+  EXPECT_EQ(recv(stalled.back().get(), &byte, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(recv(stalled.front().get(), &byte, 1, MSG_DONTWAIT), 0);
+  stop();
+}
+
+TEST_F(System, WhatIsNoRequestForThePageIsRefused) {
+  start("metrics = \"127.0.0.1:0\"\n");
+  const int port = started.at("metrics_port");
+  EXPECT_EQ(http_get(port, "/"), "404 Not Found\n");
+  EXPECT_EQ(http_get(port, "/metrics and more"), "400 Bad Request\n");
+  EXPECT_EQ(http_get(port, "/metrics?" + std::string(20'000, 'x')), "431 Request Header Fields Too Large\n");
+  EXPECT_NE(http_get(port, "/metrics?a=b").find("corank_gateway_lost_total 0\n"), std::string::npos);
+  stop();
+}
+
+namespace {
+
+int listen_at_a_free_port(descriptor& listener) {
+  listener = descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = local(0);
+  socklen_t length = sizeof(address);
+  checked(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length), "listening");
+  checked(::listen(listener.get(), 8), "listening");
+  checked(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), "listening");
+  return ntohs(address.sin_port);
+}
+
+std::string read_some(int socket) {
+  char bytes[4096];
+  const ssize_t count = recv(socket, bytes, sizeof(bytes), 0);
+  return {bytes, static_cast<size_t>(std::max<ssize_t>(count, 0))};
+}
+
+// The value of a line of the metrics.
+int value_of(const std::string& page, const std::string& name) {
+  const size_t at = page.find("\n" + name + " ");
+  return at == page.npos ? -1 : std::stoi(page.substr(at + name.size() + 2));
+}
+
+}  // namespace
+
+// It takes everything, and acknowledges the connection alone.
+TEST_F(System, ABrokerThatAcknowledgesNothingHasABoundedNumberOfMessages) {
+  descriptor listener;
+  const int port = listen_at_a_free_port(listener);
+  start("window = 1\nmetrics = \"127.0.0.1:0\"\n[mqtt]\nport = " + std::to_string(port) + "\ntopic = \"corank/test\"\n");
+  const descriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_NE(read_some(connection.get()), "");
+  const unsigned char accepted[] = {0x20, 2, 0, 0};
+  checked(send(connection.get(), accepted, sizeof(accepted), MSG_NOSIGNAL), "accepting");
+  // The connection is there when its first message is.
+  ASSERT_NE(read_some(connection.get()), "");
+  sense({"--sensors", "50", "--count", "40", "--rate", "500"});
+  for (int each = 0; each < 2000; ++each) event("status");
+  gateway->signal(SIGHUP);
+  event("reloaded");
+  const std::string page = http_get(started.at("metrics_port"), "/metrics");
+  const int unacknowledged = value_of(page, "corank_gateway_mqtt_unacknowledged"), waiting = value_of(page, "corank_gateway_mqtt_waiting"),
+            dropped = value_of(page, "corank_gateway_mqtt_dropped_total");
+  EXPECT_EQ(unacknowledged, 64) << page;
+  EXPECT_LE(waiting, 51);
+  // `online`, and a status of each spectrum.
+  EXPECT_EQ(unacknowledged + waiting + dropped, 1 + 2000);
+  gateway->signal(SIGTERM);
+  event("stopped");
+  EXPECT_EQ(gateway->wait(), 0) << gateway->said();
+}
+
+// Messages of the highest quality are kept by the library until they are released.
+TEST_F(System, ABrokerThatSendsMessagesIsLeft) {
+  descriptor listener;
+  const int port = listen_at_a_free_port(listener);
+  start("[mqtt]\nport = " + std::to_string(port) + "\ntopic = \"corank/test\"\n");
+  for (int connections = 0; connections < 2; ++connections) {
+    const descriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ASSERT_NE(read_some(connection.get()), "");
+    // Accepted; then a message of quality 2 with the topic `a`, number 1 and one byte.
+    const unsigned char intrusion[] = {0x20, 2, 0, 0, 0x34, 6, 0, 1, 'a', 0, 1, 'x'};
+    checked(send(connection.get(), intrusion, sizeof(intrusion), MSG_NOSIGNAL), "sending");
+    while (!read_some(connection.get()).empty()) {
+    }
+  }
+  EXPECT_NE(gateway->said().find("the broker sends messages"), std::string::npos);
+  stop();
+}
+
+// The output is whole lines, also after the disk was full for a while.
+TEST_F(System, AFullDiskLeavesNoHalfLine) {
+  start("window = 1\nmetrics = \"127.0.0.1:0\"\n");
+  files.replace("gateway.toml", configuration("window = 1\nmetrics = \"127.0.0.1:0\"\noutput = \"lines\"\n"));
+  const auto written = [this] { return text_of(files.file("lines")); };
+  const auto until = [](auto happened) {
+    const auto end = std::chrono::steady_clock::now() + test::patience;
+    while (!happened()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+      usleep(10'000);
+    }
+  };
+  until([&] { return written().ends_with("\n"); });
+  rlimit before{};
+  prlimit(gateway->pid(), RLIMIT_FSIZE, nullptr, &before);
+  const rlimit full{.rlim_cur = written().size() + 1000, .rlim_max = before.rlim_max};
+  prlimit(gateway->pid(), RLIMIT_FSIZE, &full, nullptr);
+  const auto count = [this](const std::string& name) { return value_of(http_get(started.at("metrics_port"), "/metrics"), name); };
+  sense({"--sensors", "20", "--count", "1"});
+  until([&] { return count("corank_gateway_measurements_total") == 20; });
+  EXPECT_GT(count("corank_gateway_unwritten_total"), 0);
+  prlimit(gateway->pid(), RLIMIT_FSIZE, &before, nullptr);
+  sense({"--first", "21", "--sensors", "20", "--count", "1"});
+  gateway->signal(SIGTERM);
+  EXPECT_EQ(gateway->wait(), 0) << gateway->said();
+  std::istringstream lines(written());
+  int statuses = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ASSERT_TRUE(json::accept(line)) << line;
+    statuses += json::parse(line).at("event") == "status";
+  }
+  EXPECT_GT(statuses, 20);
+  EXPECT_LT(statuses, 40);
+}
+
 TEST_F(System, WhatIsWrongAtTheStartIsSaid) {
   const auto says = [](const std::string& said, const std::string& part) { EXPECT_NE(said.find(part), std::string::npos) << said; };
   says(complaint("listen = 5\n"), "`listen` must be a text");
   says(complaint("listen =\n"), "gateway.toml:1: ");
   says(complaint(""), "`key_file` is missing");
   says(complaint("key_file = \"gateway.key\"\n"), "`weights` is missing");
+  says(complaint(configuration("window = 99999\n")), "line 5: `window` must be from 1 to 10000");
+  says(complaint(configuration("window = 9223372036854775807\n")), "line 5: `window` must be from 1 to 10000");
+  says(complaint(configuration("window = 18446744073709551615\n")), "gateway.toml:5: ");
+  says(complaint(configuration("window = 2.0\n")), "line 5: `window` must be a whole number");
+  says(complaint(configuration("session_ahead_ms = -1\n")), "line 5: `session_ahead_ms` must be from 0");
+  says(complaint(configuration("metrics = \"127.0.0.1:70000\"\n")), "line 5: `metrics` must be HOST:PORT");
+  says(complaint("listen = \"127.0.0.1:99999\"\n"), "line 1: `listen` must be HOST:PORT");
   says(complaint(configuration("windows = 3\n")), "line 5: there is no entry `windows`");
   says(complaint(configuration("window = 3\nalarm_after = 4\n")), "`alarm_after` is greater");
   says(complaint(configuration("model = \"threads\"\n")), "must be `sequential` or `coroutine`");
   says(complaint(configuration("[mqtt]\nport = 70000\n")), "`mqtt.port` must be from 1 to 65535");
   says(complaint(configuration("[mqtt]\ntopic = \"a/#\"\n")), "is no topic");
-  says(complaint(configuration("metrics = \"nowhere\"\n")), "metrics can't be served");
+  says(complaint(configuration("metrics = \"nowhere\"\n")), "`metrics` must be HOST:PORT");
+  says(complaint(configuration("metrics = \"no such host:1\"\n")), "metrics can't be served");
   says(complaint(configuration("output = \"no/such/folder\"\n")), "no/such/folder");
   says(complaint(configuration("[gpio]\nchip = \"no-such-chip\"\n")), "GPIO");
   files.write("gateway.key", "no key");

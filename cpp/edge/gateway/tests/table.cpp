@@ -62,11 +62,17 @@ TEST_F(Table, BadFilesAreRefused) {
   EXPECT_TRUE(says(complaint(with(good + "," + good)), "sensor 1 is there twice"));
   EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": []})")), "0 weights"));
   EXPECT_TRUE(says(complaint(with(good + R"(,{"sensor": 2, "threshold": 0, "weights": [1, 2]})")), "all must have as many"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": -1, "threshold": 0, "weights": [1]})")), "`sensor` must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 3000000000, "weights": [1]})")), "`threshold` must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [40000]})")), "a weight must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [1.5]})")), "a weight must be"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": -1, "threshold": 0, "weights": [1]})")), "sensors[0].sensor must be"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 3000000000, "weights": [1]})")), "sensors[0].threshold must be"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [40000]})")), "sensors[0].weights[0], a weight, must be"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [1.5]})")), "sensors[0].weights[0], a weight, must be"));
   EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [32767, 32767, -2]})")), "too large"));
+  // One that a conversion to a signed number makes -1.
+  EXPECT_TRUE(says(complaint(with(good + R"(,{"sensor": 2, "threshold": 0, "weights": [18446744073709551615]})")), "sensors[1].weights[0], a weight, must be"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 18446744073709551615, "weights": [1]})")), "sensors[0].threshold must be"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 18446744073709551615, "threshold": 0, "weights": [1]})")), "sensors[0].sensor must be"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [1e400]})")), "out_of_range"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": {"a": 1}})")), "sensors[0].weights must be a list"));
   EXPECT_NO_THROW(read(with(R"({"sensor": 1, "threshold": 0, "weights": [32767, 32767, -1]})")));
   std::remove(file.c_str());
   EXPECT_THROW(sensor_table::read(file), std::runtime_error);

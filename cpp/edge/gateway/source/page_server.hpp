@@ -1,0 +1,59 @@
+// One page by HTTP, for any number of clients that do what they like.
+#pragma once
+
+#include "descriptor.hpp"
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <string>
+#include <thread>
+
+namespace gateway {
+
+// Answers `GET PATH` with a text, on a thread of its own that waits for no client: one that is slow, or says nothing, delays no other.
+//
+// At most `most_clients` are connected at once. A further one takes the place of the one that has been connected for longest; and each has `patience` to ask and to take its answer. An answer
+// ends the connection.
+class page_server {
+ public:
+  static constexpr size_t most_clients = 64;
+  static constexpr size_t longest_request = 8192;
+  static constexpr std::chrono::seconds patience{10};
+
+  // `page` is called on the server's thread. Throws std::runtime_error.
+  page_server(const std::string& listen, std::string path, std::function<std::string()> page);
+  ~page_server();
+  page_server(const page_server&) = delete;
+  page_server& operator=(const page_server&) = delete;
+
+  // The port, also if 0 was wanted.
+  [[nodiscard]] int port() const;
+
+ private:
+  struct client {
+    descriptor socket;
+    std::chrono::steady_clock::time_point until;
+    // The request so far; then, from `sent` on, what is left of the answer.
+    std::string text;
+    bool answers = false;
+    size_t sent = 0;
+  };
+
+  void serve();
+  void accept_all();
+  [[nodiscard]] bool goes_on(client& with) const;
+  [[nodiscard]] bool read(client& from) const;
+  [[nodiscard]] std::string answer(const std::string& request) const;
+
+  const std::string path_;
+  const std::function<std::string()> page_;
+  descriptor listener_, stop_;
+  // In the order in which they came.
+  std::list<client> clients_;
+  // Not before then, after descriptors or memory have run out.
+  std::chrono::steady_clock::time_point accepts_from_{};
+  std::thread thread_;
+};
+
+}  // namespace gateway
