@@ -5,6 +5,8 @@
 
 mod calls;
 mod machine;
+mod programs;
+mod volumes;
 
 use crate::os::build::{self, Image};
 use crate::progress::Progress;
@@ -45,11 +47,23 @@ struct Attack {
 }
 
 /// All kinds.
-const ATTACKS: &[Attack] = &[Attack {
-    name: "calls",
-    about: "programs of the operating system: random calls, damaged rings and pages, beside an urgent process",
-    run: calls::run,
-}];
+const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "calls",
+        about: "programs of the operating system: random calls, damaged rings and pages, beside an urgent process",
+        run: calls::run,
+    },
+    Attack {
+        name: "volumes",
+        about: "damaged file systems as the operating system's disk",
+        run: volumes::run,
+    },
+    Attack {
+        name: "programs",
+        about: "damaged ELF files as programs of the operating system",
+        run: programs::run,
+    },
+];
 
 /// The end of the command's help.
 fn help() -> String {

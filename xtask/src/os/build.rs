@@ -1,6 +1,6 @@
 //! Building the kernel and the programs, and packing the programs into the archive that the kernel finds in memory.
 
-use super::programs::{self, read};
+use super::programs::{self, Entry, read};
 use super::vdso;
 use crate::process;
 use crate::progress::Progress;
@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use corank_abi::vdso::FILE;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -42,6 +43,34 @@ pub(crate) struct Image {
     pub(crate) kernel: PathBuf,
     /// A tar archive of the programs, each under its name, and the shared scheduler's image.
     pub(crate) archive: PathBuf,
+}
+
+impl Image {
+    /// A program of the archive.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub(crate) fn program(&self, name: &str) -> Result<Vec<u8>> {
+        let entries = unpack(&self.archive)?;
+        let found = entries.into_iter().find(|(other, _)| other == name);
+        Ok(found
+            .with_context(|| format!("there is no program {name}"))?
+            .1)
+    }
+
+    /// The same with more programs, which no system has, in another archive.
+    ///
+    /// # Errors
+    /// When the archive cannot be read or written.
+    pub(crate) fn with_programs(&self, archive: &Path, programs: Vec<Entry>) -> Result<Self> {
+        let mut entries = unpack(&self.archive)?;
+        entries.extend(programs);
+        pack(archive, entries)?;
+        Ok(Self {
+            kernel: self.kernel.clone(),
+            archive: archive.to_path_buf(),
+        })
+    }
 }
 
 /// Whether programs may ask the kernel for faults.
@@ -95,7 +124,7 @@ pub(crate) fn build_with(
         Faults::Present => "kernel-with-faults",
     });
     replace(&built.path, &kernel)?;
-    let mut entries: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut entries: Vec<Entry> = Vec::new();
     for binary in binaries.iter().filter(|binary| binary.package == APPS) {
         let program = without_debug(&read(&binary.path)?)
             .with_context(|| format!("can't make sense of {}", binary.path.display()))?;
@@ -229,7 +258,7 @@ fn without_debug(file: &[u8]) -> Result<Vec<u8>> {
 
 /// Writes a tar archive with these files, each under the given name. The order and the dates are fixed: equal programs give an
 /// equal archive. It is replaced at once, so that a machine that starts meanwhile finds a whole one.
-fn pack(archive: &Path, mut entries: Vec<(String, Vec<u8>)>) -> Result<()> {
+fn pack(archive: &Path, mut entries: Vec<Entry>) -> Result<()> {
     entries.sort();
     let unfinished = archive.with_extension(format!("{}.tar", std::process::id()));
     let file = File::create(&unfinished)
@@ -244,6 +273,24 @@ fn pack(archive: &Path, mut entries: Vec<(String, Vec<u8>)>) -> Result<()> {
     builder.into_inner()?;
     std::fs::rename(&unfinished, archive)
         .with_context(|| format!("can't write {}", archive.display()))
+}
+
+/// What [`pack`] has packed.
+fn unpack(archive: &Path) -> Result<Vec<Entry>> {
+    let about = || format!("can't read {}", archive.display());
+    let file = read(archive)?;
+    let mut entries = Vec::new();
+    for entry in tar::Archive::new(file.as_slice())
+        .entries()
+        .with_context(about)?
+    {
+        let mut entry = entry.with_context(about)?;
+        let name = entry.path().with_context(about)?.display().to_string();
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).with_context(about)?;
+        entries.push((name, content));
+    }
+    Ok(entries)
 }
 
 #[cfg(test)]

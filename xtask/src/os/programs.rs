@@ -7,7 +7,7 @@ use object::read::elf::FileHeader;
 use std::path::{Path, PathBuf};
 
 /// A program as it lies in the archive.
-pub(super) type Entry = (String, Vec<u8>);
+pub(crate) type Entry = (String, Vec<u8>);
 
 /// Checks what can be known of programs from outside before anything is built.
 ///

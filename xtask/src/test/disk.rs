@@ -8,6 +8,7 @@ use crate::repository;
 use anyhow::{Context as _, Result, bail};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -98,6 +99,25 @@ impl TestDisk {
         let table = if word(22) == 0 { long(36) } else { word(22) };
         let root = root_entries * 32 / SECTOR;
         Ok(reserved + tables * table + root + (cluster - 2) * per_cluster)
+    }
+
+    /// So many bytes of the disk itself.
+    pub(crate) fn read_at(&self, at: u64, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        File::open(&self.image)?.read_exact_at(&mut bytes, at)?;
+        Ok(bytes)
+    }
+
+    /// Writes to the disk itself.
+    pub(crate) fn write_at(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let file = File::options().write(true).open(&self.image)?;
+        Ok(file.write_all_at(bytes, at)?)
+    }
+
+    /// Leaves no more than so many bytes of the disk.
+    pub(crate) fn cut_off(&self, length: u64) -> Result<()> {
+        let file = File::options().write(true).open(&self.image)?;
+        Ok(file.set_len(length)?)
     }
 
     /// Fills the disk with zeros: no file system any more.

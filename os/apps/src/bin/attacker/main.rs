@@ -1,7 +1,8 @@
 //! Attacks the system from inside, for `cargo xtask attack`; run by hand it needs no more than a machine of its own.
 //!
 //! `attacker calls SEED ROUNDS` lets processes without rights make random calls with damaged rings and pages, beside an urgent process that
-//! must not notice. `attacker programs NAME...` runs programs from files that may be damaged. The last line is `unharmed` if nothing was
+//! must not notice. `attacker programs NAME...` runs programs from files that may be damaged. `attacker volume SEED` uses a disk that may be
+//! damaged. The last line is `unharmed` if nothing was
 //! found; a finding is a panic with what was expected.
 //!
 //! An attacker may claim level 63 alone, has no open file at its beginning and ends by a signal. It does not address processes that are
@@ -15,6 +16,7 @@ mod attack;
 mod judge;
 mod values;
 mod victim;
+mod volume;
 
 use core::time::Duration;
 
@@ -42,8 +44,16 @@ fn main() -> i32 {
             calls(seed, rounds);
         }
         Some("programs") => {
-            let mut victim = Victim::start();
+            let mut victim = Victim::start(true);
             arguments.for_each(|name| program(name, &mut victim));
+            victim.end();
+        }
+        Some("volume") => {
+            let Some(seed) = arguments.next().and_then(|seed| seed.parse().ok()) else {
+                return usage();
+            };
+            let mut victim = Victim::start(false);
+            volume::attack(seed, || victim.answers());
             victim.end();
         }
         _ => return usage(),
@@ -53,13 +63,13 @@ fn main() -> i32 {
 }
 
 fn usage() -> i32 {
-    println!("usage: attacker (calls SEED ROUNDS | programs NAME...)");
+    println!("usage: attacker (calls SEED ROUNDS | programs NAME... | volume SEED)");
     2
 }
 
 /// Attacks in rounds, each of which must leave the system as it was.
 fn calls(seed: u64, rounds: u64) {
-    let mut victim = Victim::start();
+    let mut victim = Victim::start(true);
     let mut judge = Judge::new(victim.pid());
     // What is made once, as tables that grow, is there after a first round.
     for round in 0..=rounds {

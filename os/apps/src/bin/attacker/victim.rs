@@ -27,15 +27,15 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
-    /// Starts it, at level 0, where this process is from now on as well.
-    pub(crate) fn start() -> Self {
+    /// Starts it, at level 0, where this process is from now on as well; with a file if there is a disk, and that is one to rely on.
+    pub(crate) fn start(with_file: bool) -> Self {
         let page = page::process();
         page.executors.store(1, Ordering::Relaxed);
         page.ready.store(1, Ordering::Release);
         thread::yield_now();
         let [orders, answers] = [(); 2].map(|()| Pipe::new().expect("a pipe"));
         let pid = process::spawn(|| {
-            live(&orders.reader, &answers.writer);
+            live(&orders.reader, &answers.writer, with_file);
             0
         });
         let mut victim = Self {
@@ -79,11 +79,11 @@ fn byte(at: usize, round: usize) -> u8 {
     (at.wrapping_mul(31) ^ at >> 8 ^ round) as u8
 }
 
-fn live(orders: &OwnedFd, answers: &OwnedFd) {
+fn live(orders: &OwnedFd, answers: &OwnedFd, with_file: bool) {
     let mut memory = vec![0_u8; MEMORY];
     let mut content = vec![0_u8; CONTENT];
     let own = Pipe::new().expect("a pipe");
-    let file = open();
+    let file = if with_file { open() } else { None };
     let mut order = [0];
     let mut round = 0;
     fill(&mut memory, round);
