@@ -6,6 +6,7 @@ use crate::boot::Machine;
 use crate::device::plic;
 use crate::lock::Mutex;
 use crate::memory::user::{BadAddress, UserBuffer};
+use crate::pace::checkpoint;
 use crate::process::{self, Process};
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
@@ -290,20 +291,42 @@ pub(crate) async fn read(
     read
 }
 
-/// Writes the buffer.
+/// How many bytes are written in one piece of work: a port that is ready at once takes some thousand instructions for them.
+const PIECE: usize = 256;
+
+/// Writes the buffer if that is one piece of work; `None` if it is longer.
+///
+/// # Errors
+/// As [`write`].
+pub(crate) fn write_at_once(
+    process: &Process,
+    mut buffer: UserBuffer,
+) -> Option<Result<usize, BadAddress>> {
+    let length = buffer.length;
+    (length <= PIECE).then(|| write_some(process, &mut buffer).map(|()| length))
+}
+
+/// Writes the buffer. Others may write between two pieces of it.
 ///
 /// # Errors
 /// When the buffer is not the program's to read; what lies in front of the bad address has been written.
-pub(crate) fn write(process: &Process, mut buffer: UserBuffer) -> Result<usize, BadAddress> {
+pub(crate) async fn write(process: &Process, buffer: &mut UserBuffer) -> Result<usize, BadAddress> {
     let length = buffer.length;
-    let mut part = [0; 256];
     while buffer.length > 0 {
-        let part = &mut part[..buffer.length.min(256)];
-        process.with_memory(|space| space.read(buffer.address, part), Ok(()))?;
-        CONSOLE.lock().put(part);
-        buffer.advance(part.len());
+        write_some(process, buffer)?;
+        checkpoint().await;
     }
     Ok(length)
+}
+
+/// Writes one piece.
+fn write_some(process: &Process, buffer: &mut UserBuffer) -> Result<(), BadAddress> {
+    let mut part = [0; PIECE];
+    let part = &mut part[..buffer.length.min(PIECE)];
+    process.with_memory(|space| space.read(buffer.address, part), Ok(()))?;
+    CONSOLE.lock().put(part);
+    buffer.advance(part.len());
+    Ok(())
 }
 
 /// Prints formatted text; use [`println!`](crate::println).

@@ -10,6 +10,9 @@ use core::task::{Context, Poll, Waker};
 /// How many pages of memory one piece of work maps, copies or releases.
 pub(crate) const PAGES: usize = 16;
 
+/// How many bytes one piece of work copies.
+pub(crate) const BYTES: usize = 32 << 10;
+
 /// How many objects (files, calls, threads, sockets) one piece of work releases or visits.
 pub(crate) const OBJECTS: usize = 16;
 

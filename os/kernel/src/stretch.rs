@@ -7,13 +7,12 @@
 //! Lengths are exact on one hart of a machine in which QEMU counts instructions (`-icount`): the counter that is read is then
 //! the number of instructions that the machine has executed. `cargo xtask os --stretches` runs such a machine.
 use core::fmt;
-use core::future::poll_fn;
-use core::pin::pin;
 
 /// What the kernel works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// A coroutine that has not said what it does.
+    #[cfg(feature = "stretch")]
     Coroutine,
     /// Pending interrupts.
     Interrupts,
@@ -32,6 +31,7 @@ pub(crate) enum Work {
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            #[cfg(feature = "stretch")]
             Work::Coroutine => f.write_str("coroutine"),
             Work::Interrupts => f.write_str("interrupts"),
             Work::Call(number) => write!(f, "call-{number}"),
@@ -43,17 +43,6 @@ impl fmt::Display for Work {
     }
 }
 
-/// Says before each poll of a future that the kernel works on this.
-#[inline(always)]
-pub(crate) async fn during<T>(work: Work, future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        works_on(work);
-        future.as_mut().poll(context)
-    })
-    .await
-}
-
 #[cfg(not(feature = "stretch"))]
 mod measure {
     use super::Work;
@@ -61,6 +50,12 @@ mod measure {
     /// Says what the kernel works on from here on.
     #[inline(always)]
     pub(crate) fn works_on(_: Work) {}
+
+    /// Says before each poll of a future that the kernel works on this.
+    #[inline(always)]
+    pub(crate) fn during<F: Future>(_: Work, future: F) -> F {
+        future
+    }
 
     /// Ends a stretch, and begins another one.
     #[inline(always)]
@@ -83,6 +78,8 @@ mod measure {
     use crate::lock::Mutex;
     use crate::println;
     use core::arch::asm;
+    use core::pin::Pin;
+    use core::task::{Context, Poll};
 
     /// Longer stretches are printed when they end: so the output shows which program caused them.
     const GOAL: u64 = 100_000;
@@ -134,10 +131,34 @@ mod measure {
         *works = Some((works.map_or(work, |works| works.0), work));
     }
 
+    pub(crate) fn during<F: Future>(work: Work, future: F) -> During<F> {
+        During { work, future }
+    }
+
+    /// Says before each poll of its future what the kernel works on.
+    pub(crate) struct During<F> {
+        work: Work,
+        future: F,
+    }
+
+    impl<F: Future> Future for During<F> {
+        type Output = F::Output;
+
+        fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+            works_on(self.work);
+            // SAFETY: the future is moved neither here nor anywhere else, as long as this is not.
+            unsafe { self.map_unchecked_mut(|this| &mut this.future) }.poll(context)
+        }
+    }
+
     pub(crate) fn check() {
         let now = instructions();
         let mut measured = MEASURED.lock();
         let current = measured.current[hart::index()];
+        // The boot is no stretch.
+        if current.start == 0 {
+            return;
+        }
         let works = current.works.unwrap_or((Work::Coroutine, Work::Coroutine));
         let length = now - current.start;
         let is_new = measured.note(works, length);
@@ -187,4 +208,4 @@ mod measure {
     }
 }
 
-pub(crate) use measure::{begin, check, report, works_on};
+pub(crate) use measure::{begin, check, during, report, works_on};

@@ -55,7 +55,7 @@ impl File {
     ) -> Transferred {
         match self {
             File::ConsoleInput => console::read(process, mode, *buffer).await.map(Ok),
-            File::Stored(file) => file.read(process, *buffer).map(Ok),
+            File::Stored(file) => file.read(process, buffer).await.map(Ok),
             File::Disk(file) => file.clone().read(process, *buffer).await,
             File::PipeRead(end) => end.read(process, mode, buffer).await.map(Ok),
             File::Socket(socket) => socket.read(process, mode, buffer).await,
@@ -75,7 +75,7 @@ impl File {
         buffer: &mut UserBuffer,
     ) -> Transferred {
         match self {
-            File::ConsoleOutput => console::write(process, *buffer).map(Ok),
+            File::ConsoleOutput => console::write(process, buffer).await.map(Ok),
             File::Disk(file) => file.clone().write(process, *buffer).await,
             File::PipeWrite(end) => end.write(process, mode, buffer).await,
             File::Socket(socket) => socket.write(process, mode, buffer).await,
@@ -93,7 +93,10 @@ impl File {
             File::PipeRead(end) => end
                 .read_at_once(process, buffer)
                 .map(|result| result.map(Ok)),
-            File::Stored(file) => Some(file.read(process, buffer).map(Ok)),
+            File::Stored(file) => {
+                let read = file.read_at_once(process, buffer)?;
+                Some(read.map(Ok))
+            }
             File::Socket(socket) => socket.read_at_once(process, buffer),
             File::ConsoleInput | File::Disk(_) => None,
             File::ConsoleOutput | File::PipeWrite(_) => Some(Ok(Err(NOT_ALLOWED))),
@@ -113,7 +116,10 @@ impl File {
                 Unparked::settle(unparked);
                 written
             }
-            File::ConsoleOutput => Some(console::write(process, buffer).map(Ok)),
+            File::ConsoleOutput => {
+                let written = console::write_at_once(process, buffer)?;
+                Some(written.map(Ok))
+            }
             File::Socket(socket) => socket.write_at_once(process, buffer),
             File::Disk(_) => None,
             File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Some(Ok(Err(NOT_ALLOWED))),

@@ -1,6 +1,7 @@
 //! Files of the archive, opened for reading.
 use crate::lock::Mutex;
 use crate::memory::user::{BadAddress, UserBuffer};
+use crate::pace::{self, checkpoint};
 use crate::process::Process;
 
 /// An open file of the archive, and how far it has been read.
@@ -19,16 +20,46 @@ impl Stored {
         }
     }
 
+    /// Reads what is left, at most as much as fits into the buffer, if that is one piece of work; `None` if it is longer.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn read_at_once(
+        &self,
+        process: &Process,
+        mut buffer: UserBuffer,
+    ) -> Option<Result<usize, BadAddress>> {
+        (buffer.length <= pace::BYTES).then(|| self.read_some(process, &mut buffer))
+    }
+
     /// Reads what is left, at most as much as fits into the buffer. Returns the number of bytes: 0 at the end.
     ///
     /// # Errors
     /// When the buffer is not the program's to write.
-    pub(crate) fn read(&self, process: &Process, buffer: UserBuffer) -> Result<usize, BadAddress> {
+    pub(crate) async fn read(
+        &self,
+        process: &Process,
+        buffer: &mut UserBuffer,
+    ) -> Result<usize, BadAddress> {
+        let mut count = 0;
+        loop {
+            let now = self.read_some(process, buffer)?;
+            count += now;
+            if now == 0 || buffer.length == 0 {
+                return Ok(count);
+            }
+            checkpoint().await;
+        }
+    }
+
+    /// Reads one piece.
+    fn read_some(&self, process: &Process, buffer: &mut UserBuffer) -> Result<usize, BadAddress> {
         let mut position = self.position.lock();
         let rest = &self.data[*position..];
-        let part = &rest[..rest.len().min(buffer.length)];
+        let part = &rest[..rest.len().min(buffer.length).min(pace::BYTES)];
         process.with_memory(|space| space.write(buffer.address, part), Ok(()))?;
         *position += part.len();
+        buffer.advance(part.len());
         Ok(part.len())
     }
 }

@@ -4,9 +4,10 @@
 //! and waits for the reply. So an operation is performed to its end even when its process is killed meanwhile, and no directory
 //! is left half changed; and the memory of the process is touched only by the process's own coroutine.
 //!
-//! The most urgent operation is next. While one waits, the service runs at the level of the most urgent of those who wait, so
-//! nothing urgent waits behind what is not. Only files that nobody has open any more come first: they are closed before anyone
-//! can see them busy. An operation keeps the level that it was asked for at: it does not last long.
+//! The most urgent operation is next. One that grows with what it is asked for is performed in steps, and more urgent ones go between
+//! them. While one waits, the service runs at the level of the most urgent of those who wait, so
+//! nothing urgent waits behind what is not. A file that was dropped open is closed as an operation of
+//! that level, before others of it; the end of a process waits for its files. An operation keeps the level that it was asked for at: it does not last long.
 mod blocks;
 pub(crate) mod path;
 mod volume;
@@ -16,9 +17,10 @@ use crate::file::disk::DiskFile;
 use crate::hart;
 use crate::lock::Mutex;
 use crate::memory::heap;
+use crate::pace::checkpoint;
 use crate::process::{current_level, priority};
 use crate::stretch::{self, Work};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -26,6 +28,7 @@ use corank::{Priority, Remote};
 use corank_abi::error::{INPUT_OUTPUT, NO_DEVICE, NO_MEMORY};
 use corank_abi::file::{DirectoryEntry, FileStatus, Space};
 use core::future::poll_fn;
+use core::pin::pin;
 use core::task::{Poll, Waker};
 use hadris_fs::NodeId;
 use volume::Volume;
@@ -65,6 +68,8 @@ pub(crate) enum Operation {
     Write(Arc<DiskFile>, Vec<u8>),
     /// Shortens the file, or extends it by zeros.
     Truncate(Arc<DiskFile>, u64),
+    /// A part of that has been done, or of a write behind the end.
+    Extend(Extension),
     /// Gives [`Reply::Status`].
     Status(String),
     /// Gives [`Reply::Status`].
@@ -85,6 +90,25 @@ pub(crate) enum Operation {
     Sync,
     /// Gives [`Reply::Space`].
     Space,
+}
+
+/// A file is being extended by zeros, in steps.
+#[derive(Debug)]
+pub(crate) struct Extension {
+    file: Arc<DiskFile>,
+    /// How long it was, is now, and shall be.
+    before: u64,
+    length: u64,
+    wanted: u64,
+    /// What is written behind the zeros then.
+    data: Option<Vec<u8>>,
+}
+
+/// What came of one step of an operation.
+enum Step {
+    Done(Reply),
+    /// This is left to do.
+    More(Operation),
 }
 
 /// What came of an operation.
@@ -114,6 +138,8 @@ struct Waiting {
 }
 
 struct Request {
+    /// Its level, and its place among those of that level.
+    place: (u8, u64),
     operation: Operation,
     waiting: Arc<Mutex<Waiting>>,
 }
@@ -122,8 +148,8 @@ struct Queue {
     /// By level, then in the order in which they came.
     requests: BTreeMap<(u8, u64), Request>,
     last: u64,
-    /// Files that nobody has open any more, and whether they were open for writing.
-    closing: VecDeque<(NodeId, bool)>,
+    /// Files that were dropped open, by level, and whether they were open for writing.
+    closing: BTreeMap<(u8, u64), (NodeId, bool)>,
     service: Option<Remote>,
     /// The level of the operation that the service performs; that of the most urgent one that waits, if that is more urgent.
     level: u8,
@@ -134,7 +160,7 @@ struct Queue {
 static QUEUE: Mutex<Queue> = Mutex::new(Queue {
     requests: BTreeMap::new(),
     last: 0,
-    closing: VecDeque::new(),
+    closing: BTreeMap::new(),
     service: None,
     level: 63,
     idle: None,
@@ -167,11 +193,9 @@ pub(crate) async fn perform(operation: Operation) -> Result<Reply> {
         return Err(Failure(NO_MEMORY));
     }
     let waiting = Arc::new(Mutex::new(Waiting::default()));
-    let request = Request {
-        operation,
-        waiting: waiting.clone(),
-    };
-    QUEUE.lock().add(request, current_level())?;
+    QUEUE
+        .lock()
+        .add(operation, waiting.clone(), current_level())?;
     poll_fn(|context| {
         let mut waiting = waiting.lock();
         match waiting.reply.take() {
@@ -187,8 +211,10 @@ pub(crate) async fn perform(operation: Operation) -> Result<Reply> {
 
 /// Closes a file that nobody has open any more.
 pub(crate) fn close(node: NodeId, was_written: bool) {
+    let level = current_level();
     let mut queue = QUEUE.lock();
-    queue.closing.push_back((node, was_written));
+    let place = queue.place(level);
+    queue.closing.insert(place, (node, was_written));
     queue.wake();
 }
 
@@ -200,18 +226,34 @@ pub(crate) async fn shut_down() {
 }
 
 impl Queue {
-    fn add(&mut self, request: Request, level: u8) -> Result<()> {
-        let Some(service) = &self.service else {
+    fn add(&mut self, operation: Operation, waiting: Arc<Mutex<Waiting>>, level: u8) -> Result<()> {
+        if self.service.is_none() {
             return Err(Failure(NO_DEVICE));
-        };
-        if level < self.level {
-            self.level = level;
-            service.reprioritize(priority(level));
         }
-        self.last += 1;
-        self.requests.insert((level, self.last), request);
+        let place = self.place(level);
+        let request = Request {
+            place,
+            operation,
+            waiting,
+        };
+        self.requests.insert(place, request);
         self.wake();
         Ok(())
+    }
+
+    /// The place of a new operation at this level. The service takes on the level, if it is more urgent than its own.
+    fn place(&mut self, level: u8) -> (u8, u64) {
+        if let Some(service) = self.service.as_ref().filter(|_| level < self.level) {
+            service.reprioritize(priority(level));
+            self.level = level;
+        }
+        self.last += 1;
+        (level, self.last)
+    }
+
+    /// Puts back what is left of an operation, in front of all that came after it at its level.
+    fn put_back(&mut self, request: Request) {
+        self.requests.insert(request.place, request);
     }
 
     fn wake(&mut self) {
@@ -222,23 +264,33 @@ impl Queue {
 
     /// What is next, if anything is. The service takes on its level.
     fn next(&mut self) -> Option<Request> {
-        if let Some((node, was_written)) = self.closing.pop_front() {
-            return Some(Request {
-                operation: Operation::Close(node, was_written),
-                waiting: Arc::default(),
-            });
-        }
-        let ((level, _), request) = self.requests.pop_first()?;
+        let closing = self.closing.keys().next().map(|place| place.0);
+        let waiting = self.requests.keys().next().map(|place| place.0);
+        let level = closing.into_iter().chain(waiting).min()?;
         if let Some(service) = self.service.as_ref().filter(|_| level != self.level) {
             service.reprioritize(priority(level));
             self.level = level;
         }
-        Some(request)
+        if closing == Some(level) {
+            let (place, (node, was_written)) = self.closing.pop_first()?;
+            return Some(Request {
+                place,
+                operation: Operation::Close(node, was_written),
+                waiting: Arc::default(),
+            });
+        }
+        self.requests.pop_first().map(|(_, request)| request)
     }
 }
 
 async fn serve(disk: &'static disk::Disk) {
-    stretch::during(Work::Service("fs"), serve_volume(disk)).await
+    // Made in its place: it is large.
+    let mut service = pin!(serve_volume(disk));
+    poll_fn(|context| {
+        stretch::works_on(Work::Service("fs"));
+        service.as_mut().poll(context)
+    })
+    .await;
 }
 
 async fn serve_volume(disk: &'static disk::Disk) {
@@ -255,14 +307,34 @@ async fn serve_volume(disk: &'static disk::Disk) {
             }
         })
         .await;
-        let reply = match &mut volume {
-            Some(volume) => volume.perform(request.operation).await,
+        let Request {
+            place,
+            operation,
+            waiting,
+        } = request;
+        let step = match &mut volume {
+            Some(volume) => volume.perform(operation).await,
             None => Err(Failure(INPUT_OUTPUT)),
         };
-        let mut waiting = request.waiting.lock();
+        let reply = match step {
+            Ok(Step::Done(reply)) => Ok(reply),
+            Ok(Step::More(operation)) => {
+                QUEUE.lock().put_back(Request {
+                    place,
+                    operation,
+                    waiting,
+                });
+                checkpoint().await;
+                continue;
+            }
+            Err(failure) => Err(failure),
+        };
+        let mut waiting = waiting.lock();
         waiting.reply = Some(reply);
         if let Some(waker) = waiting.waker.take() {
             waker.wake();
         }
+        drop(waiting);
+        checkpoint().await;
     }
 }

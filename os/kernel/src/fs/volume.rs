@@ -1,7 +1,7 @@
 //! The operations on a mounted volume.
 use super::blocks::Blocks;
 use super::path::split;
-use super::{Failure, Opening, Operation, Reply, Result};
+use super::{Extension, Failure, Opening, Operation, Reply, Result, Step};
 use crate::device::calendar;
 use crate::device::disk::{Disk, DiskError};
 use crate::file::disk::DiskFile;
@@ -17,6 +17,8 @@ use hadris_fs::{
 };
 use hadris_io::Error;
 
+/// How many bytes of zeros a step writes.
+const EXTENDED_AT_ONCE: u64 = 32 << 10;
 /// Sectors of tables and directories that are kept in memory.
 const KEPT_SECTORS: usize = 256;
 /// Places in the chains of files that are remembered.
@@ -77,13 +79,13 @@ impl Volume {
         }
     }
 
-    /// Performs an operation, then writes the volume if no file is open for writing.
+    /// Performs one step of an operation, then writes the volume if no file is open for writing.
     ///
     /// # Errors
     /// What the driver says. The volume is then as before, as far as the disk allows.
-    pub(super) async fn perform(&mut self, operation: Operation) -> Result<Reply> {
+    pub(super) async fn perform(&mut self, operation: Operation) -> Result<Step> {
         let before = core::mem::replace(&mut self.changed, false);
-        let reply = self.perform_only(operation).await;
+        let step = self.perform_only(operation).await;
         let now = core::mem::replace(&mut self.changed, true);
         if self.writers == 0 && (now || before) {
             let synced = self.sync().await;
@@ -94,19 +96,80 @@ impl Volume {
         } else {
             self.changed = now || before;
         }
-        reply
+        step
     }
 
-    async fn perform_only(&mut self, operation: Operation) -> Result<Reply> {
+    async fn perform_only(&mut self, operation: Operation) -> Result<Step> {
+        let operation = match operation {
+            Operation::Truncate(file, wanted) => {
+                let length = self.fat.stat(file.node).await?.len();
+                if wanted <= length {
+                    self.changed = true;
+                    self.fat.truncate(file.node, wanted).await?;
+                    return Ok(Step::Done(Reply::Done));
+                }
+                Operation::Extend(Extension {
+                    file,
+                    before: length,
+                    length,
+                    wanted,
+                    data: None,
+                })
+            }
+            Operation::Write(file, data) if !file.append => {
+                let length = self.fat.stat(file.node).await?.len();
+                let at = *file.position.lock();
+                // The driver fills a gap with zeros: a long one in steps before.
+                if at > length + EXTENDED_AT_ONCE {
+                    Operation::Extend(Extension {
+                        file,
+                        before: length,
+                        length,
+                        wanted: at,
+                        data: Some(data),
+                    })
+                } else {
+                    Operation::Write(file, data)
+                }
+            }
+            operation => operation,
+        };
+        match operation {
+            Operation::Extend(extension) => self.extend(extension).await,
+            operation => self.perform_whole(operation).await.map(Step::Done),
+        }
+    }
+
+    /// Extends a file by one step. When there is no room, the file is as long as before in the end, unless others have extended it.
+    async fn extend(&mut self, mut extension: Extension) -> Result<Step> {
+        self.changed = true;
+        let node = extension.file.node;
+        let length = self.fat.stat(node).await?.len();
+        if length < extension.wanted {
+            let next = extension.wanted.min(length + EXTENDED_AT_ONCE);
+            if let Err(error) = self.fat.truncate(node, next).await {
+                if length == extension.length {
+                    self.fat.truncate(node, extension.before).await?;
+                }
+                return Err(error.into());
+            }
+            extension.length = next;
+            if next < extension.wanted {
+                return Ok(Step::More(Operation::Extend(extension)));
+            }
+        }
+        Ok(match extension.data {
+            Some(data) => Step::More(Operation::Write(extension.file, data)),
+            None => Step::Done(Reply::Done),
+        })
+    }
+
+    async fn perform_whole(&mut self, operation: Operation) -> Result<Reply> {
         match operation {
             Operation::Open(path, how) => self.open(&path, how).await.map(Reply::File),
             Operation::Read(file, length) => self.read(&file, length).await.map(Reply::Data),
             Operation::Write(file, data) => self.write(&file, &data).await.map(Reply::Count),
-            Operation::Truncate(file, length) => {
-                self.changed = true;
-                self.fat.truncate(file.node, length).await?;
-                Ok(Reply::Done)
-            }
+            Operation::Truncate(..) | Operation::Extend(_) => Err(Failure(INVALID)),
             Operation::Status(path) => {
                 let node = self.find(&path).await?;
                 let status = self.status(node).await;

@@ -6,13 +6,14 @@ use super::classify::{Frame, classify};
 use super::link::{Link, Step};
 use super::listener::Listener;
 use super::socket::{Endpoint, Kind, State, Way};
-use super::table::{Key, MOST, TABLE};
+use super::table::{Cursor, Key, MOST, TABLE};
 use super::work::WORK;
 use super::{tcp, udp};
 use crate::clock::{self, Sleep, sleep_until};
 use crate::device::net as card;
 use crate::fault;
 use crate::hart;
+use crate::pace::checkpoint;
 use crate::ring::Unparked;
 use crate::stretch::{self, Work};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -74,16 +75,24 @@ pub(super) fn leads(way: Way) -> bool {
 }
 
 /// What is known of the network.
-pub(crate) fn status() -> NetworkStatus {
-    let all = TABLE.lock().all();
-    let orphans = all.iter().filter(|socket| socket.state.lock().orphan);
-    let orphans = orphans.count() as u64;
-    let fading = all.iter().filter(|socket| tcp::is_fading(socket)).count() as u64;
+pub(crate) async fn status() -> NetworkStatus {
+    let (mut sockets, mut orphans, mut fading) = (0, 0, 0);
+    let mut next = Some(Cursor::default());
+    while let Some(from) = next {
+        let (some, behind) = TABLE.lock().some_from(from);
+        for socket in &some {
+            sockets += 1;
+            orphans += u64::from(socket.state.lock().orphan);
+            fading += u64::from(tcp::is_fading(socket));
+        }
+        next = behind;
+        checkpoint().await;
+    }
     NetworkStatus {
         card: u64::from(card::get().is_some()),
-        orphans: orphans - fading,
+        orphans: orphans.saturating_sub(fading),
         fading,
-        sockets: all.len() as u64,
+        sockets,
         most_sockets: MOST as u64,
         received: RECEIVED.load(Ordering::Relaxed),
         sent: SENT.load(Ordering::Relaxed),
@@ -118,6 +127,10 @@ struct Stack {
     timers: BTreeMap<(u64, u64), Arc<Endpoint>>,
     /// Sockets that have something to send when the card has room.
     stalled: Vec<Arc<Endpoint>>,
+    /// An address has come for which some sockets may wait: all sockets get a turn, from this one on.
+    resumed: Option<Cursor>,
+    /// Another one has come meanwhile.
+    resumes_again: bool,
     /// Until the first timer.
     sleep: Option<(u64, Sleep)>,
     /// Listeners that were told of a connection: dropped when no socket is locked.
@@ -200,6 +213,8 @@ impl Stack {
             ports: [out, Some(back)],
             timers: BTreeMap::new(),
             stalled: Vec::new(),
+            resumed: None,
+            resumes_again: false,
             sleep: None,
             used: Vec::new(),
             // A frame and a marked socket at a time.
@@ -217,6 +232,7 @@ impl Stack {
                 socket.mark(&mut socket.state.lock());
             }
         }
+        self.resume();
         for _ in 0..BURST {
             let had_frame = self.take_frame(now);
             let marked = WORK.lock().pop_urgent();
@@ -240,6 +256,17 @@ impl Stack {
         self.used.clear();
     }
 
+    /// Marks some of the sockets that may wait for an address that has come.
+    fn resume(&mut self) {
+        let Some(from) = self.resumed else { return };
+        let (sockets, next) = TABLE.lock().some_from(from);
+        for socket in &sockets {
+            socket.mark(&mut socket.state.lock());
+        }
+        let again = || core::mem::take(&mut self.resumes_again).then(Cursor::default);
+        self.resumed = next.or_else(again);
+    }
+
     fn settle_served(&mut self) {
         for read in self.served.drain(..) {
             Unparked::settle(Some(read));
@@ -260,7 +287,7 @@ impl Stack {
             super::interrupt();
         }
         let is_due = self.sleep_until_due(context);
-        has_marked || has_packets || has_frames || is_due
+        has_marked || has_packets || has_frames || is_due || self.resumed.is_some()
     }
 
     /// Waits for the first timer; whether its time has come.
@@ -347,9 +374,11 @@ impl Stack {
             Frame::Udp(local) => TABLE.lock().datagrams(local),
             Frame::Neighbour => {
                 port.take_in(now, frame, &mut SocketSet::new(Vec::new()));
-                // Some may have waited for this, and it is rare.
-                for socket in TABLE.lock().all() {
-                    socket.mark(&mut socket.state.lock());
+                // Some may have waited for this.
+                if self.resumed.is_some() {
+                    self.resumes_again = true;
+                } else {
+                    self.resumed = Some(Cursor::default());
                 }
                 return;
             }

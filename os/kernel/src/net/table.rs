@@ -33,6 +33,22 @@ impl Key {
     }
 }
 
+/// How many sockets are visited in one piece of work.
+pub(super) const SOME: usize = 16;
+
+/// A place among all sockets: the first key that has not been visited.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cursor {
+    Connections(u64),
+    Datagrams(u16),
+}
+
+impl Default for Cursor {
+    fn default() -> Cursor {
+        Cursor::Connections(0)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Table {
     /// By [`Key::bits`].
@@ -64,6 +80,30 @@ impl Table {
     pub(super) fn all(&self) -> Vec<Arc<Endpoint>> {
         let all = self.connections.values().chain(self.datagrams.values());
         all.cloned().collect()
+    }
+
+    /// Some sockets from a place on, and where to go on; `None` behind the last. A socket that is there all the time comes once.
+    pub(super) fn some_from(
+        &self,
+        from: Cursor,
+    ) -> (heapless::Vec<Arc<Endpoint>, SOME>, Option<Cursor>) {
+        let mut some = heapless::Vec::new();
+        let mut datagrams = 0;
+        if let Cursor::Connections(first) = from {
+            for (key, socket) in self.connections.range(first..) {
+                if some.push(socket.clone()).is_err() {
+                    return (some, Some(Cursor::Connections(*key)));
+                }
+            }
+        } else if let Cursor::Datagrams(first) = from {
+            datagrams = first;
+        }
+        for (port, socket) in self.datagrams.range(datagrams..) {
+            if some.push(socket.clone()).is_err() {
+                return (some, Some(Cursor::Datagrams(*port)));
+            }
+        }
+        (some, None)
     }
 
     /// The socket of a connection.

@@ -15,7 +15,6 @@ mod serve;
 
 pub(crate) use parked::{Parked, Slot, Source, Unparked};
 
-use crate::clock;
 use crate::lock::Mutex;
 use crate::memory::OutOfMemory;
 use crate::memory::user::BadAddress;
@@ -24,6 +23,7 @@ use crate::pace::{Pace, checkpoint};
 use crate::process::{Process, priority};
 use crate::thread::Thread;
 use crate::wait::{WaitMode, WaitQueue, until};
+use crate::{clock, hart, stretch};
 use alloc::sync::Arc;
 use calls::{Calls, Found, Levelled, Tag};
 use corank_abi::call::{FAILED, RING_CANCELLED, RING_REPRIORITIZE};
@@ -115,7 +115,12 @@ impl Ring {
             } else {
                 self.serve(process, submission, end)?;
             }
-            checkpoint().await;
+            stretch::check();
+            if hart::has_more_urgent_work() {
+                // The process counts by what it says now.
+                thread.come_to_rest();
+                checkpoint().await;
+            }
         }
         thread.come_to_rest();
         // What was just served may have woken other calls of this process. Let them go first: so their completions come with

@@ -110,8 +110,16 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
             corank::yield_now().await;
             0
         }
-        FORK => apart(process::fork(process, context)).await,
-        EXEC => apart(process::exec(thread, first, second)).await?,
+        FORK | EXEC | SBRK => {
+            // Long work, at the level of what the process says now.
+            thread.come_to_rest();
+            match number {
+                FORK => apart(process::fork(process, context)).await,
+                EXEC => apart(process::exec(thread, first, second)).await?,
+                // No handler runs meanwhile: it might move the heap's end as well.
+                _ => apart(process::sbrk(process, first as isize)).await,
+            }
+        }
         RING_REPRIORITIZE => match thread.worker().ring() {
             Some(ring) => {
                 apart(async move { ring.reprioritize(process, first as u64, second).await }).await
@@ -280,7 +288,9 @@ pub(crate) async fn wait(
         DIRECTORY_MAKE..=DIRECTORY_CHANGE | SPACE => {
             apart(files::serve(process, number, arguments)).await
         }
-        ACCEPT | TCP_CONNECT => Ok(apart(net::wait(process, mode, number, arguments)).await),
+        ACCEPT | TCP_CONNECT | NETWORK_STATUS => {
+            apart(net::wait(process, mode, number, arguments)).await
+        }
         _ => at_once(process, number, arguments).unwrap_or(Ok(FAILED)),
     }
 }

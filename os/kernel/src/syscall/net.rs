@@ -41,7 +41,7 @@ pub(super) fn at_once(process: &Process, number: usize, arguments: [usize; 3]) -
             Ok(socket) => write(process, second, &socket.status()),
             Err(failure) => Ok(failure.0),
         },
-        NETWORK_STATUS => write(process, first, &net::status()),
+        NETWORK_STATUS => return None,
         _ => Ok(NOT_IMPLEMENTED),
     })
 }
@@ -52,9 +52,9 @@ pub(super) async fn wait(
     mode: WaitMode,
     number: usize,
     arguments: [usize; 3],
-) -> isize {
+) -> Result {
     let [first, second, third] = arguments;
-    code(match number {
+    Ok(code(match number {
         ACCEPT => match listener(process, first) {
             Ok(listener) => {
                 let accept = listener.accept(mode, |connection| open(process, connection));
@@ -68,8 +68,9 @@ pub(super) async fn wait(
                 .and_then(|connection| open(process, connection)),
             _ => Err(Failure(INVALID)),
         },
-        _ => return NOT_IMPLEMENTED,
-    })
+        NETWORK_STATUS => return write(process, first, &net::status().await),
+        _ => return Ok(NOT_IMPLEMENTED),
+    }))
 }
 
 fn code(made: Made) -> isize {
