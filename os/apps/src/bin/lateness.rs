@@ -1,0 +1,196 @@
+//! How late an urgent process is while a process that is restricted to level 63 makes the kernel work for it.
+//!
+//! Run it on one hart in a machine that counts instructions (`-icount shift=0`): each takes a nanosecond there, so that all figures
+//! are the same in each run. The urgent process, at level 0, sleeps for a millisecond again and again, and notes how much later than
+//! that it goes on. The program fails when that is more than [`LIMIT`].
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use corank_abi::call::{FAILED, FORK, RING_ENTER, RING_SETUP, SBRK, WRITE};
+use corank_abi::page::RING_BASE;
+use corank_abi::ring::{RingHeader, SUBMISSIONS, Submission};
+use corank_user::fs::{self, File};
+use corank_user::process::{self, Pid};
+use corank_user::{page, println, raw, thread, time};
+
+corank_user::main!(main);
+
+/// How much later the urgent process may go on than it asked for: the goal for one stretch of the kernel's work, and as much for the
+/// interrupt and the way back.
+const LIMIT: Duration = Duration::from_micros(200);
+
+/// The least urgent level.
+const LAST: u8 = 63;
+
+/// Memory that is more than any machine has, in bytes.
+const TOO_MUCH: usize = 60 << 30;
+
+/// How long the file becomes, in bytes.
+const LONG: u64 = 16 << 20;
+
+const NAME: &str = "/lateness";
+
+/// What the less urgent process does.
+const ATTACKS: &[(&str, fn())] = &[
+    ("a long write to the console", write_to_console),
+    ("memory that there is not, once", || {
+        assert_eq!(call(SBRK, [TOO_MUCH, 0, 0]), FAILED);
+    }),
+    ("memory that there is not, 64 times in a ring", grow_in_ring),
+    ("much memory, taken and given back", || {
+        take(64 << 20);
+        assert_ne!(call(SBRK, [(64_usize << 20).wrapping_neg(), 0, 0]), FAILED);
+    }),
+    ("the end of a large process", || take(96 << 20)),
+    ("a fork of a large process", || {
+        take(32 << 20);
+        match call(FORK, [0; 3]) {
+            0 => process::exit(0),
+            child => assert_eq!(process::wait(child as Pid).expect("the child").code, 0),
+        }
+    }),
+    ("the execution of a program", || {
+        let error = process::exec("sh", &["sh", "-c", "true"]);
+        panic!("{error:?}");
+    }),
+    ("the end of a process with 3,000 files", open_files),
+];
+
+fn call(number: usize, arguments: [usize; 3]) -> isize {
+    // SAFETY: the calls here take numbers, or addresses of memory of this program that stays as it is.
+    unsafe { raw::system_call(number, arguments) }
+}
+
+fn be_at(level: u8) {
+    let page = page::process();
+    page.executors.store(1, Ordering::Relaxed);
+    page.ready.store(1 << level, Ordering::Release);
+    // The kernel looks when a process gives way.
+    thread::yield_now();
+}
+
+/// Memory of this process; all of it is written to.
+fn take(bytes: usize) {
+    assert_ne!(call(SBRK, [bytes, 0, 0]), FAILED, "memory");
+}
+
+fn write_to_console() {
+    let text: Vec<u8> = b"........................................................\n".repeat(4096);
+    let address = text.as_ptr().expose_provenance();
+    assert_eq!(call(WRITE, [1, address, text.len()]), text.len() as isize);
+}
+
+fn grow_in_ring() {
+    const COUNT: u32 = 64;
+    assert_eq!(call(RING_SETUP, [COUNT as usize, 0, 0]), RING_BASE as isize);
+    // SAFETY: the kernel has mapped the rings there, until the process ends.
+    let header = unsafe { &*core::ptr::with_exposed_provenance::<RingHeader>(RING_BASE) };
+    let first: *mut Submission = core::ptr::with_exposed_provenance_mut(RING_BASE + SUBMISSIONS);
+    for number in 0..COUNT {
+        let submission = Submission {
+            key: number.into(),
+            call: SBRK as u32,
+            level: LAST,
+            arguments: [TOO_MUCH as u64, 0, 0],
+            ..Submission::default()
+        };
+        // SAFETY: inside the ring.
+        unsafe { first.add(number as usize).write(submission) };
+    }
+    header.submission_tail.store(COUNT, Ordering::Release);
+    assert_eq!(call(RING_ENTER, [COUNT as usize, 0, 0]), COUNT as isize);
+}
+
+/// Opens 3,000 files: of the disk, if there is one.
+fn open_files() {
+    let made = fs::write(NAME, b"text");
+    for _ in 0..3000 {
+        if made.is_ok() {
+            core::mem::forget(File::open(NAME).expect("it is there"));
+        } else {
+            core::mem::forget(corank_user::io::Pipe::new().expect("a pipe"));
+        }
+    }
+}
+
+/// Runs `attack` at the last level. Returns how late this process was at most, and how often it went on.
+fn lateness(attack: fn()) -> (Duration, usize) {
+    let child = process::spawn(|| {
+        process::grant(process::id(), 1 << LAST).expect("itself");
+        be_at(LAST);
+        attack();
+        0
+    })
+    .expect("a process");
+    const STEP: Duration = Duration::from_millis(1);
+    let (mut latest, mut count) = (Duration::ZERO, 0);
+    loop {
+        let begun = time::ticks();
+        time::sleep(STEP);
+        let passed = time::duration(time::ticks() - begun);
+        latest = latest.max(passed.saturating_sub(STEP));
+        count += 1;
+        if let Some(ended) = process::try_wait(child).expect("the child") {
+            assert_eq!(ended.code, 0);
+            return (latest, count);
+        }
+    }
+}
+
+/// An urgent question to the file system while a less urgent process makes a file long. Returns how long the file was by then.
+fn length_seen_during_truncation() -> u64 {
+    let file = File::create(NAME).expect("a disk");
+    let child = process::spawn(|| {
+        process::grant(process::id(), 1 << LAST).expect("itself");
+        be_at(LAST);
+        file.truncate(LONG).expect("room");
+        0
+    })
+    .expect("a process");
+    let seen = loop {
+        time::sleep(Duration::from_millis(1));
+        let length = fs::status(NAME).expect("it is there").size;
+        if length > 0 {
+            break length;
+        }
+    };
+    assert_eq!(process::wait(child).expect("the child").code, 0);
+    assert_eq!(file.status().expect("it is open").size, LONG);
+    seen
+}
+
+fn main() -> i32 {
+    be_at(0);
+    let (mut passed, mut failed) = (0, 0);
+    let mut judge = |is_good: bool| {
+        if is_good {
+            passed += 1;
+            "ok  "
+        } else {
+            failed += 1;
+            "FAIL"
+        }
+    };
+    for (name, attack) in ATTACKS {
+        let (late, count) = lateness(*attack);
+        let verdict = judge(late <= LIMIT);
+        println!(
+            "{verdict} {name}: {} us late at most, of {count} times",
+            late.as_micros()
+        );
+    }
+    if fs::space().is_ok() {
+        let seen = length_seen_during_truncation();
+        let verdict = judge(seen < LONG);
+        println!("{verdict} a truncation to {LONG} bytes: a question was answered at {seen}");
+        let _ = fs::remove(NAME);
+    }
+    println!("{passed} passed, {failed} failed");
+    i32::from(failed > 0)
+}
