@@ -160,24 +160,16 @@ pub(crate) async fn run(
     mut context: Context,
     until: Option<usize>,
 ) -> Result<(), End> {
-    let ended = run_until_end(&thread, &mut context, until).await;
-    if thread.interrupted_calls == 0 && !thread.process.is_ending() {
-        thread.process.end_rings(thread.tid).await;
-    }
-    ended
-}
-
-#[inline(always)]
-async fn run_until_end(
-    thread: &Thread,
-    context: &mut Context,
-    until: Option<usize>,
-) -> Result<(), End> {
-    while !thread.process.is_ending() {
+    // Here, not in a future of its own: each poll would go through that as well.
+    let (thread, context) = (&thread, &mut context);
+    let ended = loop {
+        if thread.process.is_ending() {
+            break Err(End::Done(thread.exit_code.load(Ordering::Relaxed)));
+        }
         if thread.worker().upcalls.are_raised()
             && let Err(bad) = upcall::deliver(thread, context)
         {
-            return fail(
+            break fail(
                 thread,
                 context,
                 MEMORY_FAULT,
@@ -212,10 +204,10 @@ async fn run_until_end(
                         }
                     }
                     Err(End::Handler(frame)) => match leave_handler(thread, context, frame) {
-                        Ok(()) if until == Some(frame) => return Ok(()),
+                        Ok(()) if until == Some(frame) => break Ok(()),
                         Ok(()) => {}
                         Err(bad) => {
-                            return fail(
+                            break fail(
                                 thread,
                                 context,
                                 MEMORY_FAULT,
@@ -228,7 +220,7 @@ async fn run_until_end(
                         thread.worker.store(0, Ordering::Relaxed);
                         *context = *fresh;
                     }
-                    Err(end) => return finish(thread, context, end),
+                    Err(end) => break finish(thread, context, end),
                 }
             }
             Trap::Timer => {
@@ -252,22 +244,25 @@ async fn run_until_end(
                     .with_memory(|space| space.translate(address, access).err(), None);
                 if let Some(bad) = fault {
                     let what = format_args!("page fault: {bad}");
-                    return fail(thread, context, MEMORY_FAULT, what);
+                    break fail(thread, context, MEMORY_FAULT, what);
                 }
             }
             Trap::Illegal(instruction) => {
                 if !context.enable_float() {
                     let what = format_args!("illegal instruction {instruction:#x}");
-                    return fail(thread, context, ILLEGAL_INSTRUCTION, what);
+                    break fail(thread, context, ILLEGAL_INSTRUCTION, what);
                 }
             }
             Trap::Other(cause, value) => {
                 let what = format_args!("exception {cause} with value {value:#x}");
-                return fail(thread, context, ABORTED, what);
+                break fail(thread, context, ABORTED, what);
             }
         }
+    };
+    if thread.interrupted_calls == 0 && !thread.process.is_ending() {
+        thread.process.end_rings(thread.tid).await;
     }
-    Err(End::Done(thread.exit_code.load(Ordering::Relaxed)))
+    ended
 }
 
 /// An interrupt has come: what it has made ready may be more urgent than this process, which counts by what it runs now.
