@@ -171,7 +171,7 @@ const FILES: &[(&str, &str, &str)] = &[
         "the gateway's configuration",
     ),
     (
-        "/usr/include/prometheus/exposer.h",
+        "/usr/include/prometheus/text_serializer.h",
         "prometheus-cpp-dev",
         "the gateway's metrics",
     ),
