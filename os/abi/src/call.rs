@@ -51,7 +51,8 @@ pub const SLEEP: usize = 101;
 pub const YIELD: usize = 124;
 /// `kill(pid, signal: u32) -> 0`. A signal from 1 to 31, or a mask of 32 or more with the bit of one such signal, ends the process
 /// with the exit code -signal; 0 only asks whether the process exists. A negative pid means all processes of the group with this
-/// number. [`FAILED`] for any other signal, and when the process has ended or never was.
+/// number that belongs to the caller. [`FAILED`] for any other signal, when the process has ended or never was, and when the caller
+/// [may not act on it](crate::rights).
 pub const KILL: usize = 129;
 /// `get_time() -> milliseconds since boot`
 pub const GET_TIME: usize = 169;
@@ -109,13 +110,17 @@ pub const WAIT_PROCESS: usize = 4004;
 pub const FRAMES_FREE: usize = 4005;
 /// `grant(pid, levels: u64) -> 0`: takes every level that is not in the set `levels` (bit *i* is level *i*) from what the caller, or
 /// a child of it, may claim. What a process claims beyond its grant counts as the next level that it was granted, 63 if there is
-/// none. Nothing ever comes back; children have at first what their parent has.
+/// none. Nothing ever comes back; children have at first what their parent has. A process that loses a level loses the right
+/// [`MACHINE`](crate::rights::MACHINE) with it.
 pub const GRANT: usize = 4006;
 /// `global(mode) -> the mode before`: how much the harts that run this process care for what is more urgent elsewhere,
 /// [`GLOBAL_RELAXED`] (at first) or [`GLOBAL_STRICT`]. Children have at first what their parent has.
 pub const GLOBAL: usize = 4007;
 /// `harts() -> how many harts run coroutines and programs`
 pub const HARTS: usize = 4008;
+/// `restrict(pid, rights) -> 0`: takes every [right](crate::rights) that is not in the set `rights` from the caller or a child of it.
+/// Nothing ever comes back. [`FAILED`] if `pid` is neither.
+pub const RESTRICT: usize = 4009;
 
 /// `ring_cancel(key) -> `[`RING_CANCELLED`] or [`RING_COMPLETED`]: ends the asynchronous call that was submitted under `key`. When it
 /// returns, the kernel does not touch the call's buffer any more. [`FAILED`] if no such call is under way: it has
@@ -138,7 +143,8 @@ pub const RING_REPRIORITIZE: usize = 4011;
 pub const CALLS_MADE: usize = 4012;
 /// `fault(kind, step) -> steps that were left`: for tests. [`NOT_IMPLEMENTED`] but in a kernel with the feature `faults`. Something fails on purpose, at the `step`th time from now on at which it
 /// could; 0 is never. The result tells 0 when a fault that was asked for has happened. `kind` is [`FAULT_END`], [`FAULT_MEMORY`],
-/// [`FAULT_SLOW_END`], [`FAULT_FRAME`] or [`FAULT_SILENCE`], which has a third argument; [`FAILED`] for any other.
+/// [`FAULT_SLOW_END`], [`FAULT_FRAME`] or [`FAULT_SILENCE`], which has a third argument; [`FAILED`] for any other, and without the
+/// right [`MACHINE`](crate::rights::MACHINE).
 pub const FAULT: usize = 4013;
 
 /// Kind of [`FAULT`]: the process ends with the exit code -9, before a step of the kernel's work for it: a system call, a submission, a
@@ -157,11 +163,11 @@ pub const FAULT_SILENCE: usize = 4;
 
 /// `settle() -> 0`: returns when every hart is through with what the kernel did there when this was called. So the last of a process
 /// that was waited for, on its way out on another hart, is out. What the scheduler keeps of the memory of coroutines that are gone goes
-/// back to the kernel's heap. For tests, and only for threads.
+/// back to the kernel's heap. For tests, and only for threads; [`FAILED`] without the right [`MACHINE`](crate::rights::MACHINE).
 pub const SETTLE: usize = 4014;
 
 /// `harts_limit(harts) -> the limit before`: from now on so many harts, at least 1, run coroutines and programs; the others rest, but
-/// for interrupts. [`FAILED`] for a process that was not granted all levels. For tests and measurements, and only for threads.
+/// for interrupts. [`FAILED`] without the right [`MACHINE`](crate::rights::MACHINE). For tests and measurements, and only for threads.
 pub const HARTS_LIMIT: usize = 4015;
 
 /// `worker() -> number`: the calling thread is one of the process's [workers](crate::page::WORKERS) from now on, the one with this number,
@@ -200,12 +206,15 @@ pub const PROCESS_LIST: usize = 4040;
 /// `system_status(status: *mut` [`SystemStatus`](crate::information::SystemStatus)`) -> 0`
 pub const SYSTEM_STATUS: usize = 4041;
 /// `group_set(pid, group) -> 0`: makes the process part of a group; children inherit it. A pid of 0 is the caller, a group of 0 is the
-/// process's own number.
+/// process's own number. The group is the caller's own if that has this number. Else it is one that belongs to the caller, or to the
+/// caller's parent where the process is the caller itself. Groups of different owners have nothing to do with each other, whatever their
+/// numbers. [`FAILED`] when the caller [may not act on](crate::rights) the process.
 pub const GROUP_SET: usize = 4042;
 /// `foreground(group) -> 0`: says which group of processes the console belongs to. While one has it, Ctrl-C ends its processes with the
 /// exit code -2, input comes in lines that are shown as they are typed, and a carriage return is a new line.
 /// With 0, as at the beginning, each byte comes as it was typed. The input's end is typed, too, and any byte can be quoted: see
-/// [`crate::console`].
+/// [`crate::console`]. The group is the caller's own if that has this number, else one that belongs to the caller. [`FAILED`] without the
+/// right [`CONSOLE`](crate::rights::CONSOLE).
 pub const FOREGROUND: usize = 4043;
 
 /// `calendar() -> seconds since 1970`, UTC, or [`NO_DEVICE`](crate::error::NO_DEVICE) on a machine without a calendar.

@@ -15,6 +15,7 @@ pub mod file;
 pub mod information;
 pub mod net;
 pub mod page;
+pub mod rights;
 pub mod ring;
 pub mod upcall;
 pub mod vdso;

@@ -7,7 +7,7 @@ use crate::device::plic;
 use crate::lock::Mutex;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::pace::checkpoint;
-use crate::process::{self, Process};
+use crate::process::{self, Group, Process};
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
 use corank_abi::console::{BACKSPACE, DELETE, END_OF_INPUT, INTERRUPT, LITERAL, NO_MORE_INPUT};
@@ -49,8 +49,8 @@ struct Console {
     input: VecDeque<Key>,
     /// How much of it can be read: the rest is a line that is being typed.
     complete: usize,
-    /// The group of processes that has the console; 0 if none has, and then bytes come as they are typed.
-    foreground: usize,
+    /// The group of processes that has the console. If none has, bytes come as they are typed.
+    foreground: Option<Group>,
     /// The next byte is a literal one.
     quoted: bool,
     /// Behind what is there comes nothing.
@@ -66,7 +66,7 @@ static CONSOLE: Mutex<Console> = Mutex::new(Console {
     port: None,
     input: VecDeque::new(),
     complete: 0,
-    foreground: 0,
+    foreground: None,
     quoted: false,
     ended: false,
     stalled: false,
@@ -105,9 +105,9 @@ fn interrupt() {
     end(interrupted);
 }
 
-/// Gives the console to a group of processes, or to nobody; see [`corank_abi::call::FOREGROUND`]. What was typed ahead counts as if
+/// Gives the console to a group of processes, or to none; see [`corank_abi::call::FOREGROUND`]. What was typed ahead counts as if
 /// it were typed now.
-pub(crate) fn set_foreground(group: usize) {
+pub(crate) fn set_foreground(group: Option<Group>) {
     let mut interrupted = None;
     {
         let mut console = CONSOLE.lock();
@@ -125,9 +125,9 @@ pub(crate) fn set_foreground(group: usize) {
 }
 
 /// Ends the group that was interrupted. Not under the console's lock, since what ends may print.
-fn end(interrupted: Option<usize>) {
+fn end(interrupted: Option<Group>) {
     if let Some(group) = interrupted {
-        let _ = process::end_group(group, INTERRUPTED);
+        let _ = process::end_groups(|other| other == group, INTERRUPTED);
     }
 }
 
@@ -139,7 +139,7 @@ impl Console {
     }
 
     /// Takes what the port has, as far as there is room. Returns the group of processes that was interrupted.
-    fn take_in(&mut self) -> Option<usize> {
+    fn take_in(&mut self) -> Option<Group> {
         let mut interrupted = None;
         while !self.is_full() {
             let received = self.port.as_mut().map(Uart16550::try_receive_byte);
@@ -174,7 +174,7 @@ impl Console {
     }
 
     /// Takes a byte from the port. Returns the group of processes that it ends.
-    fn typed(&mut self, byte: u8) -> Option<usize> {
+    fn typed(&mut self, byte: u8) -> Option<Group> {
         self.ended = false;
         if core::mem::take(&mut self.quoted) {
             return self.press(Key::Literal(byte));
@@ -192,15 +192,15 @@ impl Console {
     }
 
     /// Takes what is typed. Returns the group of processes that it ends.
-    fn press(&mut self, key: Key) -> Option<usize> {
-        if self.foreground == 0 {
+    fn press(&mut self, key: Key) -> Option<Group> {
+        if self.foreground.is_none() {
             self.push(key);
             self.complete = self.input.len();
         } else if key == Key::Byte(INTERRUPT) {
             self.put(b"^C\n");
             self.input.clear();
             self.complete = 0;
-            return Some(self.foreground);
+            return self.foreground;
         } else {
             self.edit(key);
         }

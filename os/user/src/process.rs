@@ -3,7 +3,7 @@ use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::ptr;
 
-use corank_abi::{call, exit_code};
+use corank_abi::{call, exit_code, rights};
 
 use crate::local;
 use crate::raw::{self, Error, check, number_call};
@@ -136,31 +136,59 @@ pub fn id() -> Pid {
 /// Sends a signal; every signal ends the process.
 ///
 /// # Errors
-/// There is no such process, or no such signal.
+/// There is no such process, or no such signal, or this process [may not act on it](corank_abi::rights).
 pub fn kill(pid: Pid, signal: u32) -> Result<(), Error> {
     number_call(call::KILL, [pid, signal as usize, 0]).map(|_| ())
 }
 
-/// Sends a signal to all processes of a group.
+/// Sends a signal to all processes of a group that belongs to this process. With [`Rights::MACHINE`], of any group.
 ///
 /// # Errors
-/// There is no process in the group, or no such signal.
+/// There is no process in such a group, or no such signal.
 pub fn kill_group(group: Pid, signal: u32) -> Result<(), Error> {
     number_call(call::KILL, [group.wrapping_neg(), signal as usize, 0]).map(|_| ())
 }
 
 /// Makes a process part of a group, which its children inherit. 0 as the pid is this process, as the group the process's own number.
+/// A new group belongs to this process, or to its parent if it puts itself there.
 ///
 /// # Errors
-/// There is no such process.
+/// There is no such process, or this process [may not act on it](corank_abi::rights).
 pub fn set_group(pid: Pid, group: Pid) -> Result<(), Error> {
     number_call(call::GROUP_SET, [pid, group, 0]).map(|_| ())
 }
 
 /// Gives the console to a group of processes: Ctrl-C ends them, and their input comes in lines. 0 is nobody: then each byte comes as it
-/// was typed, Ctrl-C as well.
-pub fn set_foreground(group: Pid) {
-    let _ = number_call(call::FOREGROUND, [group, 0, 0]);
+/// was typed, Ctrl-C as well. The group is this process's own, or belongs to this process.
+///
+/// # Errors
+/// This process does not have [`Rights::CONSOLE`].
+pub fn set_foreground(group: Pid) -> Result<(), Error> {
+    number_call(call::FOREGROUND, [group, 0, 0]).map(|_| ())
+}
+
+/// What a process may do beyond itself and its descendants; see [`corank_abi::rights`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights(usize);
+
+impl Rights {
+    /// None.
+    pub const NONE: Rights = Rights(0);
+    /// Say which group of processes the console belongs to.
+    pub const CONSOLE: Rights = Rights(rights::CONSOLE);
+    /// Act on any process and on the machine as a whole.
+    pub const MACHINE: Rights = Rights(rights::MACHINE);
+    /// All of them.
+    pub const ALL: Rights = Rights(rights::ALL);
+}
+
+/// Takes every right that is not in `rights` from this process, or from a child of it. Nothing ever comes back. Children that the process has
+/// already keep theirs.
+///
+/// # Errors
+/// `pid` is neither this process nor a child of it.
+pub fn restrict(pid: Pid, rights: Rights) -> Result<(), Error> {
+    number_call(call::RESTRICT, [pid, rights.0, 0]).map(|_| ())
 }
 
 /// What an exit code means with which the kernel has ended a process; `None` for one that the process may have chosen itself.
@@ -198,7 +226,7 @@ pub fn wait_by_yielding(yielding: bool) {
 /// Lets the system run on so many harts from now on, at least 1; the others rest. Returns on how many it did. For tests and measurements.
 ///
 /// # Errors
-/// This process was not granted all levels.
+/// This process does not have [`Rights::MACHINE`].
 pub fn limit_harts(harts: usize) -> Result<usize, Error> {
     number_call(call::HARTS_LIMIT, [harts, 0, 0])
 }
@@ -210,13 +238,14 @@ pub fn harts() -> usize {
 }
 
 /// Waits until every hart is through with what the kernel does there now. So what an ended process leaves behind for a moment, on its
-/// way out on another hart, is gone. For tests.
+/// way out on another hart, is gone. For tests. Does nothing without [`Rights::MACHINE`].
 pub fn settle() {
     let _ = number_call(call::SETTLE, [0; 3]);
 }
 
 /// Takes all levels but those in `levels` (bit *i* is level *i*) from what this process, or a child of it, may claim. Nothing ever comes back.
-/// What a process claims beyond its grant counts as the next level that it was granted.
+/// What a process claims beyond its grant counts as the next level that it was granted. A process that loses a level loses
+/// [`Rights::MACHINE`] with it.
 ///
 /// # Errors
 /// `pid` is neither this process nor a child of it.

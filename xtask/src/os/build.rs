@@ -24,7 +24,7 @@ const APPS: &str = "corank-apps";
 const TOOLS: (&str, &[&str]) = (
     "tools",
     &[
-        "cat", "cp", "df", "echo", "false", "kill", "ls", "mkdir", "mv", "ps", "rm", "rmdir",
+        "cat", "cp", "df", "echo", "false", "ls", "mkdir", "mv", "ps", "rm", "rmdir",
         "sleep", "sync", "top", "true", "wc",
     ],
 );

@@ -11,6 +11,9 @@ use corank_user::{println, process, raw};
 
 corank_user::main!(main);
 
+/// The process whose end is the machine's.
+const FIRST: process::Pid = 1;
+
 fn main() -> i32 {
     match corank_user::arguments().nth(1) {
         // SAFETY: the access is meant to fault.
@@ -32,9 +35,29 @@ fn main() -> i32 {
         Some("panic") => panic!("as it was asked to"),
         Some("overflow") => drop(alloc::vec![0_u8; 1 << 50]),
         Some("faults") => return ask_for_faults(),
+        Some("power") => return end_the_first_process(),
+        Some("foreground") => return give_the_first_process_the_console(),
         _ => return 2,
     }
     0
+}
+
+/// Returns 0 if the kernel refuses. Else the machine is switched off.
+fn end_the_first_process() -> i32 {
+    let ended = process::kill(FIRST, 9).is_ok();
+    let ended_its_group = process::kill_group(FIRST, 9).is_ok();
+    println!("the first process goes on");
+    i32::from(ended || ended_its_group)
+}
+
+/// Says that the console belongs to the first process's group, and waits for Ctrl-C. That must not end the first process.
+fn give_the_first_process_the_console() -> i32 {
+    let _ = process::set_group(0, FIRST);
+    let _ = process::set_foreground(FIRST);
+    println!("the console is given away");
+    loop {
+        corank_user::time::sleep(core::time::Duration::from_secs(1000));
+    }
 }
 
 /// Asks for every kind of fault. Returns 0 if the kernel does not know that call, and 1 if it does.

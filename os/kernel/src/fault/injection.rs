@@ -4,6 +4,7 @@ use crate::{clock, hart};
 use corank_abi::call::{
     FAILED, FAULT_END, FAULT_FRAME, FAULT_MEMORY, FAULT_SILENCE, FAULT_SLOW_END,
 };
+use corank_abi::rights::MACHINE;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The longest that the slow end of a process holds up a hart, in milliseconds.
@@ -45,6 +46,9 @@ impl OwnFaults {
 
 /// Serves the call `fault`.
 pub(crate) fn serve(process: &Process, [kind, step, port]: [usize; 3]) -> isize {
+    if !process.has_right(MACHINE) {
+        return FAILED;
+    }
     let faults = &process.faults;
     (match kind {
         FAULT_END => faults.end_at.arm(step),

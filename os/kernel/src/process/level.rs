@@ -3,6 +3,7 @@ use super::{Process, Slot, Worker, table};
 use crate::hart;
 use corank::Priority;
 use corank_abi::page::DEFAULT_LEVEL;
+use corank_abi::rights::MACHINE;
 use core::sync::atomic::Ordering;
 
 /// The priority of a level. A level that does not exist counts as the least urgent.
@@ -92,9 +93,12 @@ impl Process {
         self.granted.load(Ordering::Relaxed)
     }
 
-    /// Takes all levels away that are not in `levels`. None comes back.
+    /// Takes all levels away that are not in `levels`. None comes back. Without all levels the process has no right over the machine.
     pub(crate) fn restrict(&self, levels: u64) {
         self.granted.fetch_and(levels, Ordering::Relaxed);
+        if self.granted() != u64::MAX {
+            self.keep_rights(!MACHINE);
+        }
         self.follow_levels();
     }
 

@@ -2,7 +2,7 @@
 use super::level::{Global, priority};
 use super::memory::release;
 use super::table::SpaceId;
-use super::{Kind, Process, Slot, State, Worker, table};
+use super::{Group, Kind, Process, Slot, State, Worker, table};
 use crate::elf_loader::{self, LoadError};
 use crate::fault::{self, OwnFaults};
 use crate::file::File;
@@ -19,7 +19,7 @@ use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank_abi::page::{SYSTEM_PAGE, WORKERS};
-use corank_abi::{auxiliary, exit_code};
+use corank_abi::{auxiliary, exit_code, rights};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::task::Poll;
 use spin::Once;
@@ -65,6 +65,7 @@ fn names() -> String {
 
 fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, LoadError> {
     let process = Process::new(String::from(name), Weak::new())?;
+    process.rights.store(rights::ALL, Ordering::Relaxed);
     {
         let mut state = process.state.lock();
         state.files = [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput]
@@ -116,7 +117,11 @@ impl Process {
             is_ending: AtomicBool::new(false),
             is_whole: AtomicBool::new(false),
             state: Mutex::new(state),
-            group: AtomicUsize::new(pid),
+            group: Mutex::new(Group {
+                number: pid,
+                owner: pid,
+            }),
+            rights: AtomicUsize::new(0),
             children: WaitQueue::new(),
             threads: WaitQueue::new(),
             heap_moved: WaitQueue::new(),
@@ -289,9 +294,9 @@ impl Process {
         child.granted.store(self.granted(), Ordering::Relaxed);
         let by_thread = self.by_thread.load(Ordering::Relaxed);
         child.by_thread.store(by_thread, Ordering::Relaxed);
-        child
-            .group
-            .store(self.group.load(Ordering::Relaxed), Ordering::Relaxed);
+        *child.group.lock() = self.group();
+        let rights = self.rights.load(Ordering::Relaxed);
+        child.rights.store(rights, Ordering::Relaxed);
         *child.directory.lock() = self.directory.lock().clone();
         self.copy_files_to(child).await;
         // A call that ends all processes of a group meets the child, or else there is none.

@@ -9,6 +9,7 @@ mod level;
 mod life;
 mod memory;
 mod records;
+mod rights;
 mod table;
 mod timers;
 mod worker;
@@ -16,6 +17,7 @@ mod worker;
 pub(crate) use level::{Global, current_level, follow_levels, priority};
 pub(crate) use life::start_first;
 pub(crate) use records::records;
+pub(crate) use rights::Group;
 pub(crate) use table::{count, find};
 pub(crate) use worker::Worker;
 
@@ -78,8 +80,10 @@ pub(crate) struct Process {
     /// Its main thread does something that is not given up half done, though the process is ending.
     is_whole: AtomicBool,
     state: Mutex<State>,
-    /// The number of the group that it belongs to: what the console ends together.
-    pub group: AtomicUsize,
+    /// The group that it belongs to: what the console ends together.
+    group: Mutex<Group>,
+    /// See [`corank_abi::rights`].
+    rights: AtomicUsize,
     /// Woken when a child has ended.
     pub children: WaitQueue,
     /// Woken when a thread has ended.
@@ -142,13 +146,13 @@ pub(crate) enum Waited {
     Ended(usize, i32),
 }
 
-/// Ends all processes of a group; false if there is none.
-pub(crate) fn end_group(group: usize, code: i32) -> bool {
+/// Ends all processes of the groups that are meant; false if there is none.
+pub(crate) fn end_groups(are_meant: impl Fn(Group) -> bool, code: i32) -> bool {
     let mut found = false;
     let mut ending = Vec::new();
     // All in one step: a process that is in the group after it has no parent that could have missed it.
     table::for_each(|process| {
-        if process.group.load(Ordering::Relaxed) == group {
+        if are_meant(process.group()) {
             found = true;
             if process.begin_end(code) {
                 ending.push(process.clone());

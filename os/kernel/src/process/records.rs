@@ -48,7 +48,7 @@ impl Process {
         };
         let mut record = ProcessRecord {
             pid: self.pid as u64,
-            group: self.group.load(Ordering::Relaxed) as u64,
+            group: self.group().number as u64,
             level: self.level().into(),
             granted: self.granted(),
             ready: all(|page| &page.ready),

@@ -7,7 +7,7 @@ use crate::ring::Parked;
 use crate::{clock, console, hart};
 use corank_abi::call::FAILED;
 use corank_abi::information::SystemStatus;
-use core::sync::atomic::Ordering;
+use corank_abi::rights::CONSOLE;
 
 /// Copies a value of the interface to the program.
 pub(super) fn write<T: Copy>(process: &Process, address: usize, value: &T) -> Result {
@@ -60,16 +60,19 @@ pub(super) fn system_status(process: &Process, address: usize) -> Result {
 #[inline(never)]
 pub(super) fn set_group(process: &Process, pid: usize, group: usize) -> isize {
     let pid = if pid == 0 { process.pid } else { pid };
-    let Some(member) = process::find(pid) else {
+    let member = process::find(pid).filter(|member| process.may_act_on(member));
+    let Some(member) = member else {
         return FAILED;
     };
-    let group = if group == 0 { pid } else { group };
-    member.group.store(group, Ordering::Relaxed);
+    process.put_in_group(&member, if group == 0 { pid } else { group });
     0
 }
 
 #[inline(never)]
-pub(super) fn set_foreground(group: usize) -> isize {
-    console::set_foreground(group);
+pub(super) fn set_foreground(process: &Process, group: usize) -> isize {
+    if !process.has_right(CONSOLE) {
+        return FAILED;
+    }
+    console::set_foreground((group != 0).then(|| process.named_group(group)));
     0
 }

@@ -27,6 +27,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::call::*;
 use corank_abi::error::NO_DEVICE;
+use corank_abi::rights::MACHINE;
 use core::pin::{Pin, pin};
 use core::sync::atomic::Ordering;
 
@@ -131,16 +132,17 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
             None => FAILED,
         },
         UPCALL_RETURN => return Err(End::Handler(first)),
-        HARTS_LIMIT if first > 0 && process.granted() == u64::MAX => {
+        HARTS_LIMIT if first > 0 && process.has_right(MACHINE) => {
             let before = hart::set_limit(first);
             apart(hart::settle()).await;
             before as isize
         }
         HARTS_LIMIT => FAILED,
-        SETTLE => {
+        SETTLE if process.has_right(MACHINE) => {
             apart(hart::settle()).await;
             0
         }
+        SETTLE => FAILED,
         _ => {
             // Made in its place: a future is large, and would be copied there.
             let call = pin!(block(thread, number, arguments));
@@ -216,7 +218,7 @@ pub(crate) fn at_once(
         ),
         LINKAT => Ok(FAILED),
         PIPE => fs::pipe(process, first),
-        KILL => Ok(process::kill(first, second)),
+        KILL => Ok(process::kill(process, first, second)),
         UDP_CONNECT | LISTEN | ACCEPT | TCP_LISTEN..=NETWORK_STATUS => {
             return net::at_once(process, number, arguments);
         }
@@ -230,6 +232,7 @@ pub(crate) fn at_once(
         MUTEX_UNLOCK | SEMAPHORE_UP | CONDVAR_SIGNAL => Ok(sync::up(process, number, first)),
         SBRK => return process::sbrk_at_once(process, first as isize).map(Ok),
         GRANT => Ok(process::grant(process, first, second as u64)),
+        RESTRICT => Ok(process::restrict(process, first, second)),
         GLOBAL => Ok(process::global(process, first)),
         HARTS => Ok(hart::serving() as isize),
         FRAMES_FREE => Ok(frame::free() as isize),
@@ -240,7 +243,7 @@ pub(crate) fn at_once(
         CALLS_MADE => Ok(process.calls_made.load(Ordering::Relaxed) as isize),
         FAULT => Ok(fault::serve(process, arguments)),
         GROUP_SET => Ok(information::set_group(process, first, second)),
-        FOREGROUND => Ok(information::set_foreground(first)),
+        FOREGROUND => Ok(information::set_foreground(process, first)),
         _ => Ok(NOT_IMPLEMENTED),
     })
 }

@@ -2,7 +2,7 @@
 use super::{Result, files};
 use crate::fs::{self, Operation, Reply, path};
 use crate::memory::OutOfMemory;
-use crate::process::{self, Global, Process, Waited};
+use crate::process::{self, Global, Group, Process, Waited};
 use crate::programs;
 use crate::thread::{End, Thread};
 use crate::trap::Context;
@@ -109,34 +109,44 @@ fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>
 }
 
 #[inline(never)]
-pub(super) fn kill(pid: usize, asked: usize) -> isize {
-    let end: fn(usize, i32) -> bool = if (pid as isize) < 0 {
-        |pid, code| process::end_group(pid.wrapping_neg(), code)
-    } else {
-        |pid, code| {
-            let process = process::find(pid);
-            process
-                .as_ref()
-                .inspect(|process| process.end(code))
-                .is_some()
+pub(super) fn kill(process: &Process, pid: usize, asked: usize) -> isize {
+    let end = |code| {
+        if (pid as isize) < 0 {
+            let number = pid.wrapping_neg();
+            let is_meant = |group: Group| group.number == number && process.may_end(group);
+            return process::end_groups(is_meant, code);
         }
+        let found = process::find(pid).filter(|other| process.may_act_on(other));
+        found.inspect(|other| other.end(code)).is_some()
     };
     let found = match signal(asked) {
-        Some(signal) => end(pid, -signal),
+        Some(signal) => end(-signal),
         None => asked == 0 && process::find(pid).is_some(),
     };
     if found { 0 } else { FAILED }
 }
 
-#[inline(never)]
-pub(super) fn grant(process: &Arc<Process>, pid: usize, levels: u64) -> isize {
-    let member = if pid == process.pid {
+/// The process itself, or a child of it.
+fn member(process: &Arc<Process>, pid: usize) -> Option<Arc<Process>> {
+    if pid == process.pid {
         Some(process.clone())
     } else {
         process.child(pid)
-    };
-    member.map_or(FAILED, |member| {
+    }
+}
+
+#[inline(never)]
+pub(super) fn grant(process: &Arc<Process>, pid: usize, levels: u64) -> isize {
+    member(process, pid).map_or(FAILED, |member| {
         member.restrict(levels);
+        0
+    })
+}
+
+#[inline(never)]
+pub(super) fn restrict(process: &Arc<Process>, pid: usize, rights: usize) -> isize {
+    member(process, pid).map_or(FAILED, |member| {
+        member.keep_rights(rights);
         0
     })
 }

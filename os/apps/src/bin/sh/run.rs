@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use corank_user::fs::{self, Options};
 use corank_user::io::{OwnedFd, Pipe};
-use corank_user::process::{self, Pid};
+use corank_user::process::{self, Pid, Rights};
 use corank_user::{eprintln, println};
 
 /// Exit code where there is no such program.
@@ -107,7 +107,7 @@ impl Shell {
             self.last_code = process::wait(*child).map_or(NOT_FOUND, |exited| exited.code);
         }
         if self.has_console {
-            process::set_foreground(0);
+            let _ = process::set_foreground(0);
             self.report_signal();
         }
     }
@@ -147,8 +147,14 @@ impl Shell {
                 let _ = process::set_group(0, group);
                 if in_front && group == 0 {
                     // By the child alone: were the shell slower, it would undo what the program says of the console.
-                    process::set_foreground(process::id());
+                    let _ = process::set_foreground(process::id());
                 }
+                // A program has nothing to do with other jobs, and one in the background nothing with the console.
+                let rights = match pipeline.background {
+                    true => Rights::NONE,
+                    false => Rights::CONSOLE,
+                };
+                let _ = process::restrict(process::id(), rights);
                 foreign.map(OwnedFd::from_number);
                 self.run_child(command, input.take(), output)
             });
@@ -202,6 +208,7 @@ impl Shell {
                 }
                 0
             }
+            ["kill", arguments @ ..] => kill(arguments),
             ["help"] => {
                 println!("{HELP}");
                 0
@@ -253,12 +260,39 @@ impl Shell {
     }
 }
 
-const HELP: &str = "programs: those of `ls /` and of the archive; built in: cd exit help pwd wait
+const HELP: &str =
+    "programs: those of `ls /` and of the archive; built in: cd exit help kill pwd wait
 a | b   a < in   a > out   a >> out   a 2> out   a &   a ; b   a && b   a || b   'quoted'   \"$?\"";
 
 fn usage(text: &str) -> i32 {
     eprintln!("usage: {text}");
     USAGE
+}
+
+/// The signal that `kill` sends by default.
+const TERMINATE: u32 = 15;
+
+/// Ends processes. A program could not: only the shell is the jobs' parent.
+fn kill(arguments: &[&str]) -> i32 {
+    const USAGE: &str = "kill [-SIGNAL] PID...";
+    let (signal, pids) = match arguments.split_first() {
+        Some((first, rest)) if first.starts_with('-') => (first[1..].parse().ok(), rest),
+        _ => (Some(TERMINATE), arguments),
+    };
+    let (Some(signal), false) = (signal, pids.is_empty()) else {
+        return usage(USAGE);
+    };
+    let mut code = 0;
+    for word in pids {
+        let Ok(pid) = word.parse() else {
+            return usage(USAGE);
+        };
+        if process::kill(pid, signal).is_err() {
+            eprintln!("kill: {word}: there is no such process, or it is none of this shell's");
+            code = 1;
+        }
+    }
+    code
 }
 
 fn change_directory(path: &str) -> i32 {

@@ -8,8 +8,8 @@
 extern crate alloc;
 
 mod files;
-mod process;
 mod text;
+mod time;
 mod watch;
 
 use alloc::string::String;
@@ -36,14 +36,13 @@ const TOOLS: &[Tool] = &[
     tool("df", "", files::df),
     tool("echo", "[-n] [WORD...]", text::echo),
     tool("false", "", |_| Err(Trouble::Reported)),
-    tool("kill", "[-SIGNAL] PID...", process::kill),
     tool("ls", "[-l] [PATH...]", files::ls),
     tool("mkdir", "[-p] PATH...", files::mkdir),
     tool("mv", "FROM... TO", files::mv),
     tool("ps", "", watch::ps),
     tool("rm", "[-r] PATH...", files::rm),
     tool("rmdir", "PATH...", files::rmdir),
-    tool("sleep", "SECONDS", process::sleep),
+    tool("sleep", "SECONDS", time::sleep),
     tool("sync", "", files::sync),
     tool("top", "[-n TIMES] [-s SECONDS]", watch::top),
     tool("true", "", |_| Ok(())),

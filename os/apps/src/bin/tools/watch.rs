@@ -145,7 +145,7 @@ pub(crate) fn top(arguments: &Arguments) -> Result<(), Trouble> {
         return Ok(());
     }
     // Each key as it is typed, Ctrl-C as well.
-    process::set_foreground(0);
+    let _ = process::set_foreground(0);
     Ok(block_on(watch(times, period))?)
 }
 

@@ -34,6 +34,7 @@ mod pipes;
 mod preemption;
 mod processes;
 mod programs;
+mod rights;
 mod rings;
 mod service;
 mod silence;
@@ -60,6 +61,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("faults", faults::TESTS),
     ("image", image::TESTS),
     ("processes", processes::TESTS),
+    ("rights", rights::TESTS),
     ("programs", programs::TESTS),
     ("pipes", pipes::TESTS),
     ("threads", threads::TESTS),

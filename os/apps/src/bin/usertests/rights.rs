@@ -1,0 +1,291 @@
+//! What a process may do to others and to the machine (see `corank_abi::rights`): one without rights tries everything on everyone.
+use corank_abi::call::{
+    FAILED, FAULT, FAULT_END, FAULT_FRAME, FAULT_MEMORY, FAULT_SILENCE, FOREGROUND, HARTS_LIMIT,
+    RESTRICT, SETTLE,
+};
+use corank_abi::rights;
+use corank_user::io::Pipe;
+use corank_user::process::{self, Exited, Pid, Rights};
+use corank_user::{thread, time};
+
+use crate::support::{KILL, call, exit_code, kill_and_wait, pipe, record, tests};
+
+tests![
+    without_all_levels_there_is_no_right_over_the_machine,
+    without_rights_others_are_out_of_reach,
+    rights_never_come_back,
+    children_and_programs_inherit_rights,
+    rights_are_taken_from_children_alone,
+    with_the_right_all_are_in_reach,
+    descendants_are_in_reach,
+    orphans_descend_from_the_first_process_alone,
+    a_group_belongs_to_the_parent_of_its_first_member,
+    a_member_may_leave_a_group_and_ends_none,
+    groups_of_one_number_are_apart,
+    existence_is_no_secret,
+];
+
+const FIRST: Pid = 1;
+/// Level 63 alone.
+const LEAST: u64 = 1 << 63;
+/// Longer than any test.
+const FOR_EVER: core::time::Duration = core::time::Duration::from_secs(1000);
+
+/// A process that does nothing.
+fn idle() -> Pid {
+    process::spawn(|| {
+        time::sleep(FOR_EVER);
+        0
+    })
+    .expect("a process")
+}
+
+/// Runs `deed` in a process without rights.
+fn without_rights(deed: impl FnOnce() -> i32) -> i32 {
+    exit_code(|| {
+        process::restrict(0, Rights::NONE).expect_err("0 is no process");
+        process::restrict(process::id(), Rights::NONE).expect("itself");
+        deed()
+    })
+}
+
+/// How many of the ways there are to end `victim`, or all of its group, the kernel lets go through; and whether it is alive. Those that would
+/// switch the machine off are tried only if none has gone through.
+fn ways_to_end(victim: Pid, group: Pid) -> i32 {
+    let victims = [victim, group.wrapping_neg()];
+    let mut ways = 0;
+    for target in victims {
+        for signal in [2, KILL as usize, 15, 1 << 9] {
+            ways += i32::from(call(KILL_CALL, [target, signal, 0]) != FAILED);
+        }
+    }
+    // Into a group of its own, to end that.
+    ways += i32::from(process::set_group(victim, process::id()).is_ok());
+    ways += i32::from(process::set_group(victim, 0).is_ok());
+    ways += i32::from(process::kill(victim, 0).is_err());
+    ways
+}
+
+/// `kill`, by its number: `KILL` is a signal here.
+const KILL_CALL: usize = corank_abi::call::KILL;
+
+/// What concerns the machine as a whole.
+fn ways_to_rule() -> i32 {
+    let calls = [
+        (HARTS_LIMIT, [1, 0, 0]),
+        (SETTLE, [0; 3]),
+        (FAULT, [FAULT_MEMORY, 1 << 40, 0]),
+        (FAULT, [FAULT_FRAME, 1 << 40, 0]),
+        (FAULT, [FAULT_SILENCE, 1 << 40, 1]),
+        (FAULT, [FAULT_END, 1 << 40, 0]),
+    ];
+    let refused = |(number, arguments)| call(number, arguments) == FAILED;
+    calls.into_iter().filter(|call| !refused(*call)).count() as i32
+}
+
+/// The attack that switched the machine off: a process that has lost its levels ends the first one.
+fn without_all_levels_there_is_no_right_over_the_machine() {
+    let victim = idle();
+    let ways = exit_code(|| {
+        process::grant(process::id(), LEAST).expect("itself");
+        match ways_to_end(victim, process::id()) + ways_to_rule() {
+            0 => ways_to_end(FIRST, FIRST),
+            ways => ways,
+        }
+    });
+    assert_eq!(ways, 0);
+    kill_and_wait(victim);
+}
+
+fn without_rights_others_are_out_of_reach() {
+    let sibling = idle();
+    let parent = process::id();
+    let group = record(parent).group as Pid;
+    let ways = without_rights(|| {
+        let ways = ways_to_end(sibling, sibling) + ways_to_end(parent, group) + ways_to_rule();
+        let console =
+            call(FOREGROUND, [0; 3]) != FAILED || call(FOREGROUND, [process::id(), 0, 0]) != FAILED;
+        let taken = [sibling, parent, FIRST].into_iter().filter(|other| {
+            process::grant(*other, LEAST).is_ok() || process::restrict(*other, Rights::NONE).is_ok()
+        });
+        match ways + i32::from(console) + taken.count() as i32 {
+            0 => ways_to_end(FIRST, FIRST),
+            ways => ways,
+        }
+    });
+    assert_eq!(ways, 0);
+    kill_and_wait(sibling);
+}
+
+fn rights_never_come_back() {
+    let ways = without_rights(|| {
+        process::restrict(process::id(), Rights::ALL).expect("itself");
+        process::grant(process::id(), !0).expect("itself");
+        let by_child = exit_code(ways_to_rule);
+        ways_to_rule() + by_child
+    });
+    assert_eq!(ways, 0);
+}
+
+fn children_and_programs_inherit_rights() {
+    assert_eq!(exit_code(|| exit_code(|| i32::from(ways_to_rule() < 6))), 0);
+    let refused = without_rights(|| {
+        process::exec("misbehave", &["misbehave", "power"]);
+        7
+    });
+    assert_eq!(refused, 0);
+}
+
+fn rights_are_taken_from_children_alone() {
+    let (go, goes) = pipe();
+    let child = process::spawn(|| {
+        assert_eq!(go.read(&mut [0]), Ok(1));
+        ways_to_rule()
+    })
+    .expect("a process");
+    process::restrict(child, Rights::CONSOLE).expect("a child");
+    goes.write(&[0]).expect("room");
+    assert_eq!(process::wait(child).map(|exited| exited.code), Ok(0));
+    assert!(
+        process::restrict(child, Rights::NONE).is_err(),
+        "it is gone"
+    );
+    assert!(process::restrict(1 << 40, Rights::NONE).is_err());
+    // Rights that do not exist may be kept.
+    let rest = !rights::ALL | rights::MACHINE;
+    assert_eq!(call(RESTRICT, [process::id(), rest, 0]), 0);
+    assert!(process::set_foreground(0).is_err(), "that one is gone");
+    assert!(ways_to_rule() > 0, "this one is not");
+}
+
+fn with_the_right_all_are_in_reach() {
+    let sibling = idle();
+    let code = exit_code(|| i32::from(process::kill(sibling, KILL).is_err()));
+    assert_eq!(code, 0);
+    let code = -(KILL as i32);
+    let pid = sibling;
+    assert_eq!(process::wait(sibling), Ok(Exited { pid, code }));
+}
+
+/// Makes a chain of so many processes below this one, the last of which says its number and waits.
+fn chain(length: usize, say: &Pipe) -> i32 {
+    if length == 0 {
+        let number = process::id().to_le_bytes();
+        say.writer.write(&number).expect("room");
+        time::sleep(FOR_EVER);
+        return 0;
+    }
+    exit_code(|| chain(length - 1, say))
+}
+
+fn number_of(say: &Pipe) -> Pid {
+    let mut number = [0; 8];
+    assert_eq!(say.reader.read(&mut number), Ok(8));
+    Pid::from_le_bytes(number)
+}
+
+fn descendants_are_in_reach() {
+    let code = without_rights(|| {
+        let say = Pipe::new().expect("a pipe");
+        let child = process::spawn(|| chain(10, &say)).expect("a process");
+        let last = number_of(&say);
+        process::kill(last, 15).expect("a descendant");
+        // Each passes on how its child ended.
+        process::wait(child).expect("the child").code
+    });
+    assert_eq!(code, -15);
+}
+
+fn orphans_descend_from_the_first_process_alone() {
+    let say = Pipe::new().expect("a pipe");
+    let code = without_rights(|| {
+        let child = process::spawn(|| {
+            process::spawn(|| chain(0, &say)).expect("a process");
+            0
+        });
+        process::wait(child.expect("a process")).expect("the child");
+        let orphan = number_of(&say);
+        say.writer.write(&orphan.to_le_bytes()).expect("room");
+        i32::from(process::kill(orphan, KILL).is_ok())
+    });
+    assert_eq!(code, 0, "it has another parent now");
+    let orphan = number_of(&say);
+    process::kill(orphan, KILL).expect("with the right");
+    while process::kill(orphan, 0).is_ok() {
+        thread::yield_now();
+    }
+}
+
+fn a_group_belongs_to_the_parent_of_its_first_member() {
+    let code = without_rights(|| {
+        let say = Pipe::new().expect("a pipe");
+        // Whether the parent puts it there, or it does that itself.
+        let leader = process::spawn(|| {
+            process::set_group(0, 0).expect("itself");
+            chain(3, &say)
+        })
+        .expect("a process");
+        process::set_group(leader, leader).expect("a child");
+        let last = number_of(&say);
+        let member = idle();
+        process::set_group(member, leader).expect("a child");
+        assert_eq!(record(last).group, leader as u64);
+        process::kill_group(leader, KILL).expect("its own");
+        for child in [leader, member] {
+            assert_eq!(
+                process::wait(child).expect("the child").code,
+                -(KILL as i32)
+            );
+        }
+        while process::kill(last, 0).is_ok() {
+            thread::yield_now();
+        }
+        0
+    });
+    assert_eq!(code, 0);
+}
+
+fn a_member_may_leave_a_group_and_ends_none() {
+    let code = without_rights(|| {
+        let (told, tells) = pipe();
+        let member = process::spawn(|| {
+            process::set_group(0, 0).expect("itself");
+            let own = process::id();
+            let ends = process::kill_group(own, KILL).is_ok();
+            process::set_group(0, 77).expect("itself");
+            let ends = ends || process::kill_group(77, KILL).is_ok();
+            tells.write(&[u8::from(ends)]).expect("room");
+            time::sleep(FOR_EVER);
+            0
+        })
+        .expect("a process");
+        let mut ends = [1];
+        assert_eq!((told.read(&mut ends), ends), (Ok(1), [0]));
+        assert!(process::kill_group(member, KILL).is_err(), "it has left");
+        process::kill_group(77, KILL).expect("that belongs to the parent");
+        process::wait(member).expect("the child").code
+    });
+    assert_eq!(code, -(KILL as i32));
+}
+
+/// A process puts itself into a group that has the number of another's: ends of either don't reach the other.
+fn groups_of_one_number_are_apart() {
+    let victim = idle();
+    process::set_group(victim, victim).expect("a child");
+    let code = without_rights(|| {
+        let child = idle();
+        process::set_group(child, victim).expect("a child");
+        process::kill_group(victim, KILL).expect("its own of this number");
+        process::wait(child).expect("the child").code
+    });
+    assert_eq!(code, -(KILL as i32));
+    assert_eq!(process::kill(victim, 0), Ok(()), "it goes on");
+    kill_and_wait(victim);
+}
+
+fn existence_is_no_secret() {
+    let code = without_rights(|| {
+        i32::from(process::kill(FIRST, 0).is_err() || process::kill(1 << 40, 0).is_ok())
+    });
+    assert_eq!(code, 0);
+}
