@@ -150,10 +150,11 @@ pub fn kill_group(group: Pid, signal: u32) -> Result<(), Error> {
 }
 
 /// Makes a process part of a group, which its children inherit. 0 as the pid is this process, as the group the process's own number.
-/// A new group belongs to this process, or to its parent if it puts itself there.
+/// The group is this process's own, or belongs to this process. Itself it puts only into a group with its own number, which belongs to its
+/// parent.
 ///
 /// # Errors
-/// There is no such process, or this process [may not act on it](corank_abi::rights).
+/// There is no such process, this process [may not act on it](corank_abi::rights), or not in this way.
 pub fn set_group(pid: Pid, group: Pid) -> Result<(), Error> {
     number_call(call::GROUP_SET, [pid, group, 0]).map(|_| ())
 }

@@ -4,7 +4,8 @@
 //! from the first process alone. Beyond that there are [rights](corank_abi::rights), which children inherit and which are given up for
 //! good. The first process begins with all of them.
 //!
-//! A group belongs to one process, which may end it: its members are that process's descendants, or were when they joined.
+//! A group belongs to one process, which may end it: its members are that process's descendants, or were when they joined. No process is a
+//! member of a group that belongs to it.
 use super::Process;
 use alloc::sync::Arc;
 use corank_abi::rights::MACHINE;
@@ -13,6 +14,9 @@ use core::sync::atomic::Ordering;
 /// How many generations the kernel looks back for an ancestor. One that is further away has no authority.
 const MOST_GENERATIONS: usize = 1024;
 
+/// The owner of the first process's group: nothing but the right [`MACHINE`] ends that.
+const NO_OWNER: usize = 0;
+
 /// A group of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
@@ -20,6 +24,14 @@ pub(crate) struct Group {
     pub number: usize,
     /// The number of the process that may end it.
     pub owner: usize,
+}
+
+impl Group {
+    /// The group in which the process with this number begins, if it is the first.
+    pub(super) fn of_first(pid: usize) -> Group {
+        let owner = NO_OWNER;
+        Group { number: pid, owner }
+    }
 }
 
 impl Process {
@@ -59,23 +71,26 @@ impl Process {
         self.state.lock().parent.upgrade()
     }
 
-    /// Puts `member`, on which this process may act, into a group. The group belongs to this process, or to its parent if it puts itself
-    /// there: so it makes no difference which of the two does it.
-    pub(crate) fn put_in_group(&self, member: &Process, number: usize) {
+    /// Puts `member`, on which this process may act, into a group: its own, or one that belongs to it. Itself it puts only into one with its
+    /// own number, which belongs to its parent, as if that had done it. False if it may not.
+    pub(crate) fn put_in_group(&self, member: &Process, number: usize) -> bool {
         let own = self.group();
         let group = if own.number == number {
             own
-        } else if self.pid == member.pid {
-            let owner = self.parent().map_or(self.pid, |parent| parent.pid);
-            Group { number, owner }
-        } else {
+        } else if self.pid != member.pid {
             let owner = self.pid;
             Group { number, owner }
+        } else if self.pid == number {
+            let owner = self.parent().map_or(NO_OWNER, |parent| parent.pid);
+            Group { number, owner }
+        } else {
+            return false;
         };
         let mut of_member = member.group.lock();
         if of_member.number != number {
             *of_member = group;
         }
+        true
     }
 
     /// The group that the process belongs to.

@@ -64,8 +64,12 @@ pub(super) fn set_group(process: &Process, pid: usize, group: usize) -> isize {
     let Some(member) = member else {
         return FAILED;
     };
-    process.put_in_group(&member, if group == 0 { pid } else { group });
-    0
+    let group = if group == 0 { pid } else { group };
+    if process.put_in_group(&member, group) {
+        0
+    } else {
+        FAILED
+    }
 }
 
 #[inline(never)]

@@ -144,7 +144,9 @@ impl Shell {
             // The child's ends of pipes, which its own copies of ours must not keep open.
             let foreign = next.as_ref().map(|end| end.number());
             let child = process::spawn(|| {
-                let _ = process::set_group(0, group);
+                if group == 0 {
+                    let _ = process::set_group(0, 0);
+                }
                 if in_front && group == 0 {
                     // By the child alone: were the shell slower, it would undo what the program says of the console.
                     let _ = process::set_foreground(process::id());
@@ -161,7 +163,7 @@ impl Shell {
             input = next;
             match child {
                 Ok(child) => {
-                    // As the child does: whoever is first.
+                    // The first child does it as well: whichever comes first.
                     let _ = process::set_group(child, group);
                     children.push(child);
                 }

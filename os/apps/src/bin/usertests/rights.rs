@@ -21,6 +21,7 @@ tests![
     orphans_descend_from_the_first_process_alone,
     a_group_belongs_to_the_parent_of_its_first_member,
     a_member_may_leave_a_group_and_ends_none,
+    a_process_joins_no_group_by_itself,
     groups_of_one_number_are_apart,
     existence_is_no_secret,
 ];
@@ -246,26 +247,44 @@ fn a_group_belongs_to_the_parent_of_its_first_member() {
 }
 
 fn a_member_may_leave_a_group_and_ends_none() {
+    const NUMBER: Pid = 77;
     let code = without_rights(|| {
         let (told, tells) = pipe();
+        let (go, goes) = pipe();
         let member = process::spawn(|| {
+            assert_eq!(go.read(&mut [0]), Ok(1));
+            let ends = |group| process::kill_group(group, KILL).is_ok();
+            let in_it = ends(NUMBER);
             process::set_group(0, 0).expect("itself");
-            let own = process::id();
-            let ends = process::kill_group(own, KILL).is_ok();
-            process::set_group(0, 77).expect("itself");
-            let ends = ends || process::kill_group(77, KILL).is_ok();
-            tells.write(&[u8::from(ends)]).expect("room");
+            let outside = ends(NUMBER) || ends(process::id());
+            tells.write(&[in_it.into(), outside.into()]).expect("room");
             time::sleep(FOR_EVER);
             0
         })
         .expect("a process");
-        let mut ends = [1];
-        assert_eq!((told.read(&mut ends), ends), (Ok(1), [0]));
-        assert!(process::kill_group(member, KILL).is_err(), "it has left");
-        process::kill_group(77, KILL).expect("that belongs to the parent");
+        process::set_group(member, NUMBER).expect("a child");
+        goes.write(&[0]).expect("room");
+        let mut ends = [1; 2];
+        assert_eq!((told.read(&mut ends), ends), (Ok(2), [0, 0]));
+        assert!(process::kill_group(NUMBER, KILL).is_err(), "it has left");
+        process::kill_group(member, KILL).expect("that belongs to the parent");
         process::wait(member).expect("the child").code
     });
     assert_eq!(code, -(KILL as i32));
+}
+
+/// Else it could say that the console belongs to that, and Ctrl-C would end its siblings, or its parent.
+fn a_process_joins_no_group_by_itself() {
+    let sibling = idle();
+    process::set_group(sibling, sibling).expect("a child");
+    let parent = record(process::id()).group as Pid;
+    let code = exit_code(|| {
+        process::set_group(0, 0).expect("itself");
+        let joins = |group| process::set_group(0, group).is_ok();
+        i32::from(joins(sibling) || joins(parent) || joins(FIRST) || joins(1 << 40))
+    });
+    assert_eq!(code, 0);
+    kill_and_wait(sibling);
 }
 
 /// A process puts itself into a group that has the number of another's: ends of either don't reach the other.
