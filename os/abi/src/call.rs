@@ -58,7 +58,8 @@ pub const KILL: usize = 129;
 pub const GET_TIME: usize = 169;
 /// `getpid() -> pid`
 pub const GETPID: usize = 172;
-/// `fork() -> 0 in the child, its pid in the parent`
+/// `fork() -> 0 in the child, its pid in the parent`. The child has no mutexes, semaphores and condition variables, and those that it
+/// makes get other numbers than its parent's.
 pub const FORK: usize = 220;
 /// `exec(path: *const u8, args: *const *const u8 (NULL-terminated)) -> argc`
 pub const EXEC: usize = 221;
@@ -206,9 +207,9 @@ pub const PROCESS_LIST: usize = 4040;
 /// `system_status(status: *mut` [`SystemStatus`](crate::information::SystemStatus)`) -> 0`
 pub const SYSTEM_STATUS: usize = 4041;
 /// `group_set(pid, group) -> 0`: makes the process part of a group; children inherit it. A pid of 0 is the caller, a group of 0 is the
-/// process's own number. The group is the caller's own if that has this number. Else it is one that belongs to the caller, or to the
-/// caller's parent where the process is the caller itself. Groups of different owners have nothing to do with each other, whatever their
-/// numbers. [`FAILED`] when the caller [may not act on](crate::rights) the process.
+/// process's own number. The group is the caller's own if that has this number, else one that belongs to the caller. A process puts itself
+/// only into a group with its own number, which belongs to its parent. Groups of different owners have nothing to do with each other,
+/// whatever their numbers. [`FAILED`] when the caller [may not act on](crate::rights) the process, or not in this way.
 pub const GROUP_SET: usize = 4042;
 /// `foreground(group) -> 0`: says which group of processes the console belongs to. While one has it, Ctrl-C ends its processes with the
 /// exit code -2, input comes in lines that are shown as they are typed, and a carriage return is a new line.

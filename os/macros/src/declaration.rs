@@ -20,6 +20,8 @@ pub(crate) struct Declaration {
     /// Documentation and the like.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
+    /// `unsafe`, where the caller answers for more than the types say.
+    pub(crate) safety: Option<Token![unsafe]>,
     pub(crate) name: Ident,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) output: Type,
@@ -123,6 +125,7 @@ impl Declaration {
             undo,
             attributes,
             visibility,
+            safety: signature.unsafety,
             name: signature.ident,
             parameters,
             output,
@@ -239,12 +242,6 @@ fn refuse_what_a_call_is_not(signature: &Signature) -> Result<()> {
         return refuse(
             word.span(),
             "both forms come from one declaration: leave `async` away",
-        );
-    }
-    if let Some(word) = &signature.unsafety {
-        return refuse(
-            word.span(),
-            "a call whose arguments are checked types is safe: leave `unsafe` away",
         );
     }
     if let Some(word) = &signature.constness {

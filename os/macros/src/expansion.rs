@@ -22,6 +22,7 @@ fn blocking(declaration: &Declaration) -> TokenStream {
         call,
         attributes,
         visibility,
+        safety,
         name,
         parameters,
         output,
@@ -61,7 +62,7 @@ fn blocking(declaration: &Declaration) -> TokenStream {
         #(#attributes)*
         ///
         /// Blocks the calling thread.
-        #visibility fn #name(#(#inputs),*) -> #output {
+        #visibility #safety fn #name(#(#inputs),*) -> #output {
             let arguments = [#(#arguments),*];
             #made
         }
@@ -73,6 +74,7 @@ fn asynchronous(declaration: &Declaration) -> TokenStream {
         call,
         attributes,
         visibility,
+        safety,
         name,
         parameters,
         undo,
@@ -119,7 +121,7 @@ fn asynchronous(declaration: &Declaration) -> TokenStream {
         #(#attributes)*
         ///
         /// Blocks the coroutine that awaits it, and is cancelled when it is dropped: see [`crate::ring`].
-        #visibility fn #name(#(#inputs),*) -> crate::ring::AsyncCall<#payload> {
+        #visibility #safety fn #name(#(#inputs),*) -> crate::ring::AsyncCall<#payload> {
             crate::ring::AsyncCall::new(#call, [#(#arguments),*], #value)
         }
     }

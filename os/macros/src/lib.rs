@@ -34,6 +34,8 @@ mod expansion;
 /// | `&mut [u8]` | address and capacity | `Vec<u8>` | the vector, as long as what was read |
 /// | `&mut i32` | address | nothing: the future has room for it | the number |
 ///
+/// A call that is declared `unsafe` is so in all its forms: the caller answers for what its documentation says.
+///
 /// # Calls that can be undone
 /// `#[async_fn(MUTEX_LOCK, undo = MUTEX_UNLOCK(mutex))]` names the call that takes the effect back, and with which of the parameters.
 /// It is made when the future is dropped after the kernel has completed the call and before anyone has seen the result: so a lock that

@@ -77,10 +77,14 @@ pub fn semaphore_down(semaphore: usize) -> Result<usize, Error>;
 /// Unlocks a mutex of the kernel, waits for a signal of a condition variable, and locks the mutex again. A future that is dropped
 /// after its first poll leaves the mutex unlocked, whatever it was waiting for; a signal that came goes to another waiter.
 ///
+/// # Safety
+/// The caller holds the mutex, which is not held by a guard of [`crate::sync`]. A future that is dropped between its first poll and its
+/// completion has given that hold up.
+///
 /// # Errors
-/// There is no such condition variable or mutex, or the mutex is not locked.
+/// There is no such condition variable or mutex, or the mutex is not locked. The call has had no effect.
 #[async_fn(CONDVAR_WAIT, payload = crate::ring::Signal)]
-pub fn condvar_wait(condition: usize, mutex: usize) -> Result<usize, Error>;
+pub unsafe fn condvar_wait(condition: usize, mutex: usize) -> Result<usize, Error>;
 
 /// Takes the oldest connection that waits at a listener, and returns its descriptor. Waits until there is one.
 ///

@@ -1,6 +1,7 @@
 //! The kernel's own semaphores, mutexes and condition variables, for threads. Coroutines use `corank::sync`.
 //!
-//! As in rCore-Tutorial-v3, the kernel frees them when the process ends, not before.
+//! As in rCore-Tutorial-v3, the kernel frees them when the process ends, not before. A child of a process has none of its parent's: their
+//! numbers mean nothing there and are not used again, so that locking an inherited mutex panics.
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
@@ -163,8 +164,8 @@ impl Condvar {
 
     /// Unlocks the mutex, waits for a signal, and locks it again.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        // The kernel unlocks and locks again itself; the guard stands for "locked" before and after.
-        let _ = calls::condvar_wait(self.id, guard.mutex.id);
+        // SAFETY: the guard stands for the hold, before and after; nothing uses it meanwhile. If the call fails, it has no effect.
+        let _ = unsafe { calls::condvar_wait(self.id, guard.mutex.id) };
         guard
     }
 
@@ -174,11 +175,14 @@ impl Condvar {
     /// The kernel has no memory for another asynchronous call. The mutex is unlocked then.
     pub async fn wait_async<'a, T>(
         &self,
-        guard: MutexGuard<'a, T>,
+        mut guard: MutexGuard<'a, T>,
     ) -> Result<MutexGuard<'a, T>, Error> {
         let mutex = guard.mutex;
-        let waiting = calls::condvar_wait_async(self.id, mutex.id);
-        // From its first poll on the call answers for the mutex.
+        // Others of this thread may lock it now, in the same way.
+        drop(guard._masked.take());
+        // SAFETY: the guard stands for the hold, which it gives to the call here.
+        let waiting = unsafe { calls::condvar_wait_async(self.id, mutex.id) };
+        // From its first poll on, which is now, the call answers for the mutex.
         core::mem::forget(guard);
         match waiting.await {
             Ok(_) => Ok(MutexGuard {

@@ -2,7 +2,7 @@
 use super::level::{Global, priority};
 use super::memory::release;
 use super::table::SpaceId;
-use super::{Group, Kind, Process, Slot, State, Worker, table};
+use super::{Group, Kind, Numbered, Process, Slot, State, Worker, table};
 use crate::elf_loader::{self, LoadError};
 use crate::fault::{self, OwnFaults};
 use crate::file::File;
@@ -92,9 +92,9 @@ impl Process {
             live: 0,
             files: Vec::new(),
             first_free_file: 0,
-            semaphores: Vec::new(),
-            mutexes: Vec::new(),
-            conditions: Vec::new(),
+            semaphores: Numbered::default(),
+            mutexes: Numbered::default(),
+            conditions: Numbered::default(),
             ending: None,
             ended: false,
         };
@@ -117,10 +117,7 @@ impl Process {
             is_ending: AtomicBool::new(false),
             is_whole: AtomicBool::new(false),
             state: Mutex::new(state),
-            group: Mutex::new(Group {
-                number: pid,
-                owner: pid,
-            }),
+            group: Mutex::new(Group::of_first(pid)),
             rights: AtomicUsize::new(0),
             children: WaitQueue::new(),
             threads: WaitQueue::new(),
@@ -298,6 +295,12 @@ impl Process {
         let rights = self.rights.load(Ordering::Relaxed);
         child.rights.store(rights, Ordering::Relaxed);
         *child.directory.lock() = self.directory.lock().clone();
+        {
+            let (ours, mut theirs) = (self.state.lock(), child.state.lock());
+            theirs.semaphores = ours.semaphores.of_child();
+            theirs.mutexes = ours.mutexes.of_child();
+            theirs.conditions = ours.conditions.of_child();
+        }
         self.copy_files_to(child).await;
         // A call that ends all processes of a group meets the child, or else there is none.
         if table::insert_unless(child, || self.is_ending()) {
@@ -527,7 +530,7 @@ impl Process {
         for kind in [Kind::Semaphore, Kind::Mutex, Kind::Condition] {
             let semaphores = core::mem::take(self.state.lock().table(kind));
             let mut pace = Pace::default();
-            for semaphore in semaphores {
+            for semaphore in semaphores.into_iter() {
                 drop(semaphore);
                 pace.step().await;
             }

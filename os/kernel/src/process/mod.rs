@@ -105,9 +105,9 @@ struct State {
     files: Vec<Option<File>>,
     /// Every file descriptor below this is taken.
     first_free_file: usize,
-    semaphores: Vec<Arc<Semaphore>>,
-    mutexes: Vec<Arc<Semaphore>>,
-    conditions: Vec<Arc<Semaphore>>,
+    semaphores: Numbered,
+    mutexes: Numbered,
+    conditions: Numbered,
     /// The exit code, from `end` on.
     ending: Option<i32>,
     /// Memory and files have gone back.
@@ -122,6 +122,15 @@ enum Slot {
     Starting,
     Live(CoroutineId),
     Exited(i32),
+}
+
+/// Semaphores of one kind, by number.
+#[derive(Debug, Default)]
+struct Numbered {
+    /// The number of the first. Those below it are of an ancestor, in whose copied memory they may still stand for something that is
+    /// locked: no semaphore of this process has one of them.
+    first: usize,
+    semaphores: Vec<Arc<Semaphore>>,
 }
 
 /// Which of its tables of semaphores.
@@ -300,17 +309,12 @@ impl Process {
             return None;
         }
         let mut state = self.state.lock();
-        let table = state.table(kind);
-        if table.len() >= MAX_SEMAPHORES {
-            return None;
-        }
-        table.push(Arc::new(Semaphore::new(permits)));
-        Some(table.len() - 1)
+        state.table(kind).add(permits)
     }
 
     /// The semaphore of this kind and number.
     pub(crate) fn semaphore(&self, kind: Kind, number: usize) -> Option<Arc<Semaphore>> {
-        self.state.lock().table(kind).get(number).cloned()
+        self.state.lock().table(kind).get(number)
     }
 
     /// The child with this number, whether it has ended or not.
@@ -394,11 +398,40 @@ impl State {
         Some(file)
     }
 
-    fn table(&mut self, kind: Kind) -> &mut Vec<Arc<Semaphore>> {
+    fn table(&mut self, kind: Kind) -> &mut Numbered {
         match kind {
             Kind::Semaphore => &mut self.semaphores,
             Kind::Mutex => &mut self.mutexes,
             Kind::Condition => &mut self.conditions,
         }
+    }
+}
+
+impl Numbered {
+    /// An empty table for a child: without the numbers of this one.
+    fn of_child(&self) -> Numbered {
+        Numbered {
+            first: self.first + self.semaphores.len(),
+            semaphores: Vec::new(),
+        }
+    }
+
+    /// Adds one and returns its number; `None` when there are too many.
+    fn add(&mut self, permits: usize) -> Option<usize> {
+        let number = self.first + self.semaphores.len();
+        if self.semaphores.len() >= MAX_SEMAPHORES {
+            return None;
+        }
+        self.semaphores.push(Arc::new(Semaphore::new(permits)));
+        Some(number)
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = Arc<Semaphore>> {
+        self.semaphores.into_iter()
+    }
+
+    fn get(&self, number: usize) -> Option<Arc<Semaphore>> {
+        let place = number.checked_sub(self.first)?;
+        self.semaphores.get(place).cloned()
     }
 }

@@ -214,10 +214,13 @@ fn waiting_for_a_signal() {
         unlock(mutex);
     })
     .expect("a thread");
-    assert_eq!(condvar_wait!(condition, mutex), Ok(0));
+    // SAFETY: this thread holds the mutex, here and below; it guards nothing.
+    let waited = unsafe { condvar_wait!(condition, mutex) };
+    assert_eq!(waited, Ok(0));
     other.join().expect("it ends");
     block_on(async move {
-        let mut wait = pin!(condvar_wait!(condition, mutex, 1, this()));
+        // SAFETY: as above.
+        let mut wait = pin!(unsafe { condvar_wait!(condition, mutex, 1, this()) });
         submit(wait.as_mut()).await;
         assert_eq!(
             mutex_lock!(mutex),
@@ -308,7 +311,8 @@ fn failures_are_the_same() {
         waittid!(WRONG).map(|_| ()),
         mutex_lock!(WRONG).map(|_| ()),
         semaphore_down!(WRONG).map(|_| ()),
-        condvar_wait!(WRONG, WRONG).map(|_| ()),
+        // SAFETY: there is no such mutex.
+        unsafe { condvar_wait!(WRONG, WRONG) }.map(|_| ()),
     ];
     block_on(async move {
         let same = [
@@ -325,7 +329,10 @@ fn failures_are_the_same() {
             waittid!(WRONG, 1, this()).await.map(|_| ()),
             mutex_lock!(WRONG, 1, this()).await.map(|_| ()),
             semaphore_down!(WRONG, 1, this()).await.map(|_| ()),
-            condvar_wait!(WRONG, WRONG, 1, this()).await.map(|_| ()),
+            // SAFETY: there is no such mutex.
+            unsafe { condvar_wait!(WRONG, WRONG, 1, this()) }
+                .await
+                .map(|_| ()),
         ];
         for (number, (one, other)) in errors.iter().zip(&same).enumerate() {
             assert!(one.is_err(), "call {number}");

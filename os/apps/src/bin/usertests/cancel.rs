@@ -13,7 +13,7 @@ use corank_abi::call::{
     SEMAPHORE_UP,
 };
 use corank_user::fs::{self, From};
-use corank_user::{Priority, block_on, calls, process, ring, spawn, thread};
+use corank_user::{Error, Priority, block_on, calls, process, ring, spawn, thread};
 
 use crate::files::in_directory;
 use crate::support::{call, calls_under_way, leave_calls, pipe, tests};
@@ -426,6 +426,12 @@ impl Condition {
         Self(call(CONDVAR_CREATE, [0; 3]) as usize)
     }
 
+    /// The caller holds the mutex when it first polls this.
+    fn wait(&self, lock: Lock) -> impl Future<Output = Result<usize, Error>> + use<> {
+        // SAFETY: the mutex guards nothing.
+        unsafe { calls::condvar_wait_async(self.0, lock.0) }
+    }
+
     fn signal(&self) {
         assert_eq!(call(CONDVAR_SIGNAL, [self.0, 0, 0]), 0);
     }
@@ -434,9 +440,9 @@ impl Condition {
 fn a_signal_goes_to_another() {
     block_on(async {
         let (lock, condition) = (Lock::new(), Condition::new());
-        let mut second = pin!(calls::condvar_wait_async(condition.0, lock.0));
+        let mut second = pin!(condition.wait(lock));
         {
-            let mut first = pin!(calls::condvar_wait_async(condition.0, lock.0));
+            let mut first = pin!(condition.wait(lock));
             lock.lock();
             submit(first.as_mut()).await;
             kernel_sees().await;
@@ -455,9 +461,9 @@ fn a_signal_goes_to_another() {
 fn a_signal_had_before_the_lock_goes_to_another() {
     block_on(async {
         let (lock, condition) = (Lock::new(), Condition::new());
-        let mut second = pin!(calls::condvar_wait_async(condition.0, lock.0));
+        let mut second = pin!(condition.wait(lock));
         {
-            let mut first = pin!(calls::condvar_wait_async(condition.0, lock.0));
+            let mut first = pin!(condition.wait(lock));
             lock.lock();
             submit(first.as_mut()).await;
             kernel_sees().await;
@@ -485,7 +491,7 @@ fn a_wait_for_a_signal_gives_the_lock_up() {
             for signalled in [false, true] {
                 lock.lock();
                 {
-                    let mut wait = pin!(calls::condvar_wait_async(condition.0, lock.0));
+                    let mut wait = pin!(condition.wait(lock));
                     submit(wait.as_mut()).await;
                     if seen {
                         kernel_sees().await;
@@ -572,7 +578,7 @@ fn calls_that_were_never_polled() {
         writer.write(b"a").expect("room");
         drop(calls::read_async(reader.number(), Vec::with_capacity(1)));
         let lock = Lock::new().lock();
-        drop(calls::condvar_wait_async(Condition::new().0, lock.0));
+        drop(Condition::new().wait(lock));
         lock.unlock();
         kernel_sees().await;
         assert_eq!(reader.read(&mut [0]), Ok(1));

@@ -2,12 +2,18 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::Poll;
 
+use corank_abi::call::{CONDVAR_CREATE, MUTEX_CREATE, SEMAPHORE_CREATE};
+use corank_user::interrupt::preemptible;
 use corank_user::sync::{Condvar, Mutex, Semaphore};
-use corank_user::thread;
+use corank_user::{block_on, process, thread};
 
-use crate::support::{one_hart, tests};
+use crate::preemption::{on_a_byte, ring_it};
+use crate::support::{call, exit_code, one_hart, tests};
 
 tests![
     a_semaphore_counts,
@@ -18,6 +24,10 @@ tests![
     a_bounded_queue,
     ping_pong,
     a_thousand_semaphores,
+    a_child_has_none_of_its_parents_mutexes,
+    numbers_begin_anew_with_a_program,
+    the_first_number_is_zero,
+    a_guard_that_waits_lets_interrupts_through,
 ];
 
 fn a_semaphore_counts() {
@@ -224,4 +234,75 @@ fn a_thousand_semaphores() {
         semaphore.up();
         semaphore.down();
     }
+}
+
+/// In a child, a new mutex does not get the number of an inherited one, which is locked: that would be locked a second time under the
+/// name of the new one.
+fn a_child_has_none_of_its_parents_mutexes() {
+    let inherited = Mutex::new(1).expect("a mutex");
+    let guard = inherited.lock();
+    let code = exit_code(|| {
+        let own = Mutex::new(2).expect("a mutex");
+        assert_eq!(*own.lock(), 2);
+        assert_eq!(*guard, 1, "it is locked here as well");
+        let second = inherited.lock();
+        *second
+    });
+    assert_eq!(code, PANICKED, "there is no such mutex");
+    let grandchild = exit_code(|| {
+        let own = Mutex::new(3).expect("a mutex");
+        let guard = own.lock();
+        exit_code(|| {
+            let _fresh = Mutex::new(4).expect("a mutex");
+            let second = own.lock();
+            *guard + *second
+        })
+    });
+    assert_eq!(grandchild, PANICKED, "there neither");
+    drop(guard);
+    assert_eq!(*inherited.lock(), 1);
+}
+
+/// Exit code of a program that has panicked.
+const PANICKED: i32 = 101;
+
+/// Programs of rCore-Tutorial-v3 know their mutexes by their numbers.
+fn numbers_begin_anew_with_a_program() {
+    for create in [MUTEX_CREATE, SEMAPHORE_CREATE, CONDVAR_CREATE] {
+        assert!(call(create, [1, 0, 0]) >= 0);
+    }
+    let code = exit_code(|| {
+        process::exec("usertests", &["usertests", "the_first_number_is_zero"]);
+        1
+    });
+    assert_eq!(code, 0);
+}
+
+fn the_first_number_is_zero() {
+    // The process of this test is a child of one that has none.
+    for create in [MUTEX_CREATE, SEMAPHORE_CREATE, CONDVAR_CREATE] {
+        assert_eq!(call(create, [1, 0, 0]), 0);
+    }
+}
+
+/// A thread's guard masks interrupts. Given to an asynchronous wait, which comes back with another guard, it masks them no longer.
+fn a_guard_that_waits_lets_interrupts_through() {
+    block_on(async {
+        let mutex = Mutex::new(()).expect("a mutex");
+        let condition = Condvar::new().expect("a condition variable");
+        let mut waiting = pin!(condition.wait_async(mutex.lock()));
+        poll_fn(|context| {
+            assert!(waiting.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        drop(mutex.lock_async().await.expect("memory"));
+        condition.signal();
+        drop(waiting.await.expect("memory"));
+        let (writer, seen) = on_a_byte(5, || {});
+        preemptible(|| {
+            ring_it(&writer);
+            assert!(seen.get(), "it was interrupted");
+        });
+    });
 }
