@@ -28,9 +28,11 @@ pub const LOW_WATER: usize = 4;
 /// Option of a listener: how many milliseconds, at least 1, the handshake of each connection from now on may take; at first 20 seconds. Then it is given up, and
 /// its place among those that wait to be accepted is free.
 pub const HANDSHAKE_LIMIT: usize = 5;
-/// Option of a connection: how many milliseconds, at least 1, it goes on at most when no program has it open any more; at first a minute. What the other
-/// side has not taken by then is lost.
+/// Option of a connection: how many milliseconds, from 1 to [`ORPHAN_MOST`], it goes on at most when no program has it open any more; at
+/// first a minute. What the other side has not taken by then is lost.
 pub const ORPHAN_LIMIT: usize = 6;
+/// The largest value of [`ORPHAN_LIMIT`]: two minutes. So long a process that has ended can take sockets away from others.
+pub const ORPHAN_MOST: usize = 120_000;
 
 /// [`SocketStatus::kind`] of a listener.
 pub const LISTENER: u64 = 1;

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use corank_abi::error::{REFUSED, RESET, SHUT_DOWN, TIMED_OUT, UNREACHABLE};
 use corank_abi::net::{
     ANSWER_LIMIT as ANSWER, BUFFER_MOST, CLOSE_BY_RESET, CONNECTION, LOW_WATER,
-    ORPHAN_LIMIT as ORPHAN, SocketStatus, WAIT_LIMIT,
+    ORPHAN_LIMIT as ORPHAN, ORPHAN_MOST, SocketStatus, WAIT_LIMIT,
 };
 use core::net::Ipv4Addr;
 use core::task::Poll;
@@ -477,7 +477,7 @@ impl Connection {
         match option {
             WAIT_LIMIT => state.wait_limit = value as u64,
             ANSWER => state.answer_limit = limit(value),
-            ORPHAN if value > 0 => state.orphan_limit = limit(value),
+            ORPHAN if (1..=ORPHAN_MOST).contains(&value) => state.orphan_limit = limit(value),
             CLOSE_BY_RESET if value < 2 => state.closes_by_reset = value == 1,
             LOW_WATER if (1..=BUFFER_MOST).contains(&value) => state.low_water = value,
             _ => return false,

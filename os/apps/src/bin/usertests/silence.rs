@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use corank_abi::call::{FAILED, FAULT, FAULT_SILENCE, SOCKET_SET};
 use corank_abi::error::{INVALID, RESET, TIMED_OUT};
-use corank_abi::net::{HANDSHAKE_LIMIT, ORPHAN_LIMIT};
+use corank_abi::net::{HANDSHAKE_LIMIT, ORPHAN_LIMIT, ORPHAN_MOST};
 use corank_user::corank::time::timeout;
 use corank_user::net::{self, TcpListener, TcpStream};
 use corank_user::{Error, block_on, calls, time};
@@ -265,11 +265,14 @@ fn limits_that_make_no_sense() {
     let [here, listener] = [here.number(), listener.number()];
     for arguments in [
         [here, ORPHAN_LIMIT, 0],
+        [here, ORPHAN_LIMIT, ORPHAN_MOST + 1],
+        [here, ORPHAN_LIMIT, u32::MAX as usize],
         [here, HANDSHAKE_LIMIT, 1],
         [listener, HANDSHAKE_LIMIT, 0],
         [listener, ORPHAN_LIMIT, 1],
     ] {
         assert_eq!(call(SOCKET_SET, arguments), INVALID, "{arguments:?}");
     }
+    assert_eq!(call(SOCKET_SET, [here, ORPHAN_LIMIT, ORPHAN_MOST]), 0);
     assert_eq!(call(FAULT, [FAULT_SILENCE, 1, 65_536]), FAILED);
 }
