@@ -33,11 +33,42 @@ pub(crate) fn others_started() -> bool {
     OTHERS_STARTED.load(Ordering::Acquire)
 }
 
-/// Where a thread leaves its result for whoever joins it.
-struct Packet<T>(UnsafeCell<Option<T>>);
+/// Where a thread leaves its result for the one that joins it.
+struct Packet<T> {
+    /// Set when the result is there. What the kernel says of the thread is no proof of that: it refuses a call also for want of memory.
+    is_filled: AtomicBool,
+    result: UnsafeCell<Option<T>>,
+}
 
-// SAFETY: the thread writes before it exits, the joiner reads after the kernel has reported the exit: never both at once.
+// SAFETY: the thread writes before it sets `is_filled`, the joiner reads after it has seen that: never both at once.
 unsafe impl<T: Send> Sync for Packet<T> {}
+
+impl<T> Packet<T> {
+    fn new() -> Self {
+        Self {
+            is_filled: AtomicBool::new(false),
+            result: UnsafeCell::new(None),
+        }
+    }
+
+    /// # Safety
+    /// The caller is the thread, and calls this once.
+    unsafe fn fill(&self, result: T) {
+        // SAFETY: the joiner does not read yet.
+        unsafe { *self.result.get() = Some(result) };
+        self.is_filled.store(true, Ordering::Release);
+    }
+
+    /// # Safety
+    /// The caller is the one that joins.
+    unsafe fn take(&self) -> Option<T> {
+        if !self.is_filled.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: the thread does not write any more.
+        unsafe { (*self.result.get()).take() }
+    }
+}
 
 /// A running thread. Dropping it lets the thread run on; the kernel keeps its exit code until the process ends.
 #[derive(Debug)]
@@ -69,7 +100,7 @@ where
     F: FnOnce() -> T + Send + 'static,
 {
     OTHERS_STARTED.store(true, Ordering::Release);
-    let packet = Arc::new(Packet(UnsafeCell::new(None)));
+    let packet = Arc::new(Packet::new());
     let start = Box::into_raw(Box::new(Start {
         body,
         packet: Arc::clone(&packet),
@@ -100,8 +131,8 @@ extern "C" fn trampoline<T, F: FnOnce() -> T>(start: *mut Start<T, F>) -> ! {
     // SAFETY: `spawn` has made the box for this thread alone.
     let Start { body, packet } = *unsafe { Box::from_raw(start) };
     let result = body();
-    // SAFETY: nobody reads before this thread has exited (see `Packet`).
-    unsafe { *packet.0.get() = Some(result) };
+    // SAFETY: this is the thread, and there is one result.
+    unsafe { packet.fill(result) };
     drop(packet);
     Ring::leave();
     crate::process::exit(0)
@@ -119,8 +150,11 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// It ended without one.
     pub fn join(self) -> Result<T, NoResult> {
-        let code = crate::calls::waittid(self.tid);
-        self.result(code)
+        match crate::calls::waittid(self.tid) {
+            // It has ended with this code, or the kernel has no memory to wait.
+            Err(error) if error.code() == call::FAILED => self.join_yielding(),
+            code => self.result(code),
+        }
     }
 
     /// As [`join`](Self::join), but asks again and again and yields in between, as the papers' programs do.
@@ -138,7 +172,7 @@ impl<T> JoinHandle<T> {
 
     fn result(self, code: Result<usize, Error>) -> Result<T, NoResult> {
         let code = code.map_or_else(Error::code, |code| code as isize);
-        // SAFETY: the thread has exited, and this handle, the only other owner, is consumed.
-        unsafe { (*self.packet.0.get()).take() }.ok_or(NoResult { code })
+        // SAFETY: there is one handle, and it is consumed.
+        unsafe { self.packet.take() }.ok_or(NoResult { code })
     }
 }

@@ -3,7 +3,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use corank_abi::call::{SEMAPHORE_CREATE, SEMAPHORE_UP};
+use corank_abi::call::{
+    BY_THREAD, FAULT, FAULT_MEMORY, SEMAPHORE_CREATE, SEMAPHORE_UP, SERVICE_MODEL,
+};
 use corank_user::thread::NoResult;
 use corank_user::{calls, process, thread};
 
@@ -26,6 +28,7 @@ tests![
     threads_share_the_heap,
     threads_are_preempted,
     threads_until_memory_is_exhausted,
+    a_join_that_the_kernel_refuses_waits_all_the_same,
     stacks_come_back,
 ];
 
@@ -218,6 +221,45 @@ fn threads_until_memory_is_exhausted() {
     }
     let thread = thread::spawn(|| 3).expect("threads can be made again");
     assert_eq!(thread.join(), Ok(3));
+}
+
+/// The kernel has no stack for the call that waits for a thread: that is not the thread's end.
+fn a_join_that_the_kernel_refuses_waits_all_the_same() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let go = Arc::new(AtomicBool::new(false));
+    let thread = {
+        let (begun, go) = (Arc::clone(&begun), Arc::clone(&go));
+        thread::spawn(move || {
+            begun.fetch_add(1, Ordering::Release);
+            while !go.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            7
+        })
+        .expect("a thread")
+    };
+    let both_begun = Arc::clone(&begun);
+    let opener = thread::spawn(move || {
+        begun.fetch_add(1, Ordering::Release);
+        // Far longer than a join that does not wait.
+        support::spin_for_ticks(20);
+        go.store(true, Ordering::Release);
+    })
+    .expect("a thread");
+    // From here on nothing but the join asks for memory.
+    while both_begun.load(Ordering::Acquire) < 2 {
+        thread::yield_now();
+    }
+    support::call(SERVICE_MODEL, [BY_THREAD, 0, 0]);
+    assert_eq!(support::call(FAULT, [FAULT_MEMORY, 1, 0]), 0);
+    let result = thread.join();
+    assert_eq!(
+        support::call(FAULT, [FAULT_MEMORY, 0, 0]),
+        0,
+        "it was refused"
+    );
+    assert_eq!(result, Ok(7));
+    assert_eq!(opener.join(), Ok(()));
 }
 
 fn stacks_come_back() {
