@@ -49,8 +49,9 @@ pub const EXIT: usize = 93;
 pub const SLEEP: usize = 101;
 /// `yield() -> 0`
 pub const YIELD: usize = 124;
-/// `kill(pid, signal: u32) -> 0`. A signal from 1 to 31, or a mask of 32 or more with the bit of one such signal, ends the process
-/// with the exit code -signal; 0 only asks whether the process exists. A negative pid means all processes of the group with this
+/// `kill(pid, signals: u32) -> 0`: ends the process with the exit code -signal. `signals` is a mask as in rCore-Tutorial-v3's chapter 8:
+/// some of the bits 2 (SIGINT), 4, 6, 8 and 11, of which the lowest counts. Anything else is, as in its chapter 7, a number from 1 to 31, or
+/// a mask of 32 or more with one bit. So 4, 16 and 20 are masks; the signals with these numbers are `1 << 4`, `1 << 16` and `1 << 20`. 0 only asks whether the process exists. A negative pid means all processes of the group with this
 /// number that belongs to the caller. [`FAILED`] for any other signal, when the process has ended or never was, and when the caller
 /// [may not act on it](crate::rights).
 pub const KILL: usize = 129;

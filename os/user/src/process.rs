@@ -133,12 +133,20 @@ pub fn id() -> Pid {
     number_call(call::GETPID, [0; 3]).unwrap_or(0)
 }
 
-/// Sends a signal; every signal ends the process.
+/// Sends a signal, from 1 to 31; every signal ends the process. 0 only asks whether there is such a process.
 ///
 /// # Errors
 /// There is no such process, or no such signal, or this process [may not act on it](corank_abi::rights).
 pub fn kill(pid: Pid, signal: u32) -> Result<(), Error> {
-    number_call(call::KILL, [pid, signal as usize, 0]).map(|_| ())
+    number_call(call::KILL, [pid, mask(signal), 0]).map(|_| ())
+}
+
+/// What the kernel calls a signal: its bit, where its number could be taken for other signals' bits.
+fn mask(signal: u32) -> usize {
+    match signal {
+        4..=31 => 1 << signal,
+        _ => signal as usize,
+    }
 }
 
 /// Sends a signal to all processes of a group that belongs to this process. With [`Rights::MACHINE`], of any group.
@@ -146,7 +154,7 @@ pub fn kill(pid: Pid, signal: u32) -> Result<(), Error> {
 /// # Errors
 /// There is no process in such a group, or no such signal.
 pub fn kill_group(group: Pid, signal: u32) -> Result<(), Error> {
-    number_call(call::KILL, [group.wrapping_neg(), signal as usize, 0]).map(|_| ())
+    number_call(call::KILL, [group.wrapping_neg(), mask(signal), 0]).map(|_| ())
 }
 
 /// Makes a process part of a group, which its children inherit. 0 as the pid is this process, as the group the process's own number.

@@ -24,10 +24,14 @@ const MAX_PROGRAM: usize = 8 << 20;
 /// The signals end a process; the number tells with which exit code.
 const SIGNALS: core::ops::RangeInclusive<usize> = 1..=31;
 
-/// The signal that `kill` is asked for. rCore-Tutorial-v3 counts signals up to its chapter 7 and passes a mask with one bit from
-/// chapter 8 on: what is no number is such a mask.
+/// The signals that rCore-Tutorial-v3 knows in chapter 8, as a mask: SIGINT, SIGILL, SIGABRT, SIGFPE and SIGSEGV.
+const MASK: usize = 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8 | 1 << 11;
+
+/// The signal that `kill` is asked for. rCore-Tutorial-v3 counts signals up to its chapter 7 and passes a mask from chapter 8 on. What
+/// can be a mask of chapter 8 is one: the first of its signals counts. Else it is a number, or a mask of one other signal.
 fn signal(asked: usize) -> Option<i32> {
-    let number = if asked > *SIGNALS.end() && asked.is_power_of_two() {
+    let is_mask = asked & !MASK == 0 || asked > *SIGNALS.end() && asked.is_power_of_two();
+    let number = if is_mask && asked != 0 {
         asked.trailing_zeros() as usize
     } else {
         asked

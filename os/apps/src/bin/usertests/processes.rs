@@ -29,6 +29,7 @@ tests![
     kill_a_process_that_spins,
     kill_a_process_that_waits,
     kill_oneself,
+    signals_are_masks_or_numbers,
     fork_with_threads_is_refused,
     exit_of_the_main_thread_ends_all,
     sleep_lasts,
@@ -360,11 +361,44 @@ fn kill_oneself() {
         0
     });
     assert_eq!(code, -15);
-    // By number, and by mask.
-    for (asked, code) in [(6, -6), (1 << 6, -6), (1 << 11, -11), (1 << 5, -5)] {
-        support::expect_end(code, || {
-            let _ = process::kill(process::id(), asked);
+    // The library's are numbers.
+    for signal in 1..=31 {
+        support::expect_end(-signal, || {
+            let _ = process::kill(process::id(), signal as u32);
         });
+    }
+}
+
+/// What rCore-Tutorial-v3's programs pass: masks from chapter 8 on, numbers in chapter 7.
+fn signals_are_masks_or_numbers() {
+    const INTERRUPT: usize = 1 << 2;
+    let masks = [2, 4, 6, 8, 11].map(|signal| (1 << signal, -signal));
+    let several = [
+        (INTERRUPT | 1 << 4, -2),
+        (INTERRUPT | 1 << 11, -2),
+        (1 << 6 | 1 << 8 | 1 << 11, -6),
+    ];
+    let numbers =
+        [1, 2, 3, 5, 6, 8, 9, 10, 11, 15, 17, 31].map(|signal| (signal as usize, -signal));
+    let others = [5, 9, 15, 16, 31].map(|signal| (1 << signal, -signal));
+    let all = masks.iter().chain(&several).chain(&numbers).chain(&others);
+    for &(asked, code) in all {
+        support::expect_end(code, || {
+            support::call(call::KILL, [process::id(), asked, 0]);
+        });
+    }
+    for asked in [
+        32 | 4,
+        33,
+        1 << 5 | 1 << 9,
+        1 << 32,
+        u32::MAX as usize,
+        usize::MAX,
+    ] {
+        assert_eq!(
+            support::call(call::KILL, [process::id(), asked, 0]),
+            call::FAILED
+        );
     }
 }
 
