@@ -49,6 +49,36 @@ pub(crate) fn run(echo: SocketAddrV4, orders: SocketAddrV4) -> Result<bool> {
     Ok(tests.end())
 }
 
+/// Connections that a machine takes before it writes to them and ends.
+const LEFT: usize = 8;
+/// Bytes that it writes to each of them.
+const LAST_WORDS: usize = 8000;
+
+/// Tests that what a machine has written before it ended arrives, and its end.
+pub(crate) fn left(server: SocketAddrV4) -> Result<bool> {
+    let mut tests = Tests::default();
+    tests.judge("what_was_written_last_arrives", last_words(server));
+    Ok(tests.end())
+}
+
+fn last_words(server: SocketAddrV4) -> Result<()> {
+    let connections = (0..LEFT)
+        .map(|_| connect(server, LIMIT))
+        .collect::<Result<Vec<_>>>()?;
+    for (number, mut connection) in connections.into_iter().enumerate() {
+        let mut words = Vec::new();
+        connection
+            .read_to_end(&mut words)
+            .with_context(|| format!("connection {number}, after {} bytes", words.len()))?;
+        ensure!(
+            words == message(0, LAST_WORDS),
+            "connection {number}: {} of {LAST_WORDS} bytes, or others, have come",
+            words.len()
+        );
+    }
+    Ok(())
+}
+
 /// A connection that the server has answered on. QEMU lets no more than two wait to be passed on; Linux would try the third again after
 /// a second.
 fn connect_echo(server: SocketAddrV4) -> Result<TcpStream> {

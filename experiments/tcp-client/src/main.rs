@@ -1,6 +1,8 @@
 //! `corank-tcp-client check ECHO ORDERS`: tests the network of the operating system in a machine whose program `echo-server` is
 //! reached at these two addresses. Prints a line for each test, and ends with 1 if one fails.
 //!
+//! `corank-tcp-client left SERVER`: the same for a machine that ends as soon as it has written to the connections that it has taken there.
+//!
 //! `corank-tcp-client serves MODEL=SERVER...`: tests the machine's program `tcp-server`, whose models are reached at these addresses. Prints a
 //! line for each test, and ends with 1 if one fails.
 //!
@@ -34,6 +36,7 @@ use std::net::SocketAddrV4;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: corank-tcp-client check ECHO ORDERS
+   or: corank-tcp-client left SERVER
    or: corank-tcp-client serves MODEL=SERVER...
    or: corank-tcp-client models|priority [--quick] [--part I/N] HARTS MODEL=SERVER...
    or: corank-tcp-client fill HARTS MEMORY MODEL=SERVER...
@@ -54,6 +57,7 @@ fn give_way() -> Result<()> {
 fn run(words: &[&str]) -> Result<bool> {
     match *words {
         ["check", echo, orders] => check::run(address(echo)?, address(orders)?),
+        ["left", server] => check::left(address(server)?),
         ["serves", ref models @ ..] => serves::run(&servers(models)?),
         [experiment @ ("models" | "priority"), ref rest @ ..] => {
             let (quick, rest) = match rest {

@@ -1,6 +1,6 @@
 //! The end: switching the machine off, with an exit code for whoever started it.
 use crate::boot::Machine;
-use crate::{fs, hart, println, stretch};
+use crate::{fs, hart, net, println, process, stretch};
 use corank::Priority;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -17,16 +17,16 @@ pub(crate) fn init(machine: &Machine) {
     }
 }
 
-/// Writes what the disk does not have yet, then switches the machine off; see [`off`].
+/// Ends all processes, lets what they have sent go out, and writes what the disk does not have yet. Then switches the machine off; see
+/// [`off`].
 pub(crate) fn shut_down(code: i32) {
-    if !fs::is_there() {
-        off(code);
-    }
-    let writing = hart::executor().spawn(Priority::MOST_URGENT, async move {
+    let ending = hart::executor().spawn(Priority::MOST_URGENT, async move {
+        process::end_all().await;
+        net::shut_down().await;
         fs::shut_down().await;
         off(code)
     });
-    if writing.is_err() {
+    if ending.is_err() {
         println!("corank: no memory to write the disk");
         off(code);
     }

@@ -24,8 +24,8 @@ const APPS: &str = "corank-apps";
 const TOOLS: (&str, &[&str]) = (
     "tools",
     &[
-        "cat", "cp", "df", "echo", "false", "ls", "mkdir", "mv", "ps", "rm", "rmdir",
-        "sleep", "sync", "top", "true", "wc",
+        "cat", "cp", "df", "echo", "false", "ls", "mkdir", "mv", "ps", "rm", "rmdir", "sleep",
+        "sync", "top", "true", "wc",
     ],
 );
 

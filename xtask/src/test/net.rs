@@ -28,15 +28,15 @@ struct Tested {
     names: Vec<String>,
 }
 
-/// Boots `echo-server` and `tcp-server`, and runs the client's tests against them. Then nothing must be left of all the connections of
+/// Boots `echo-server`, in both its ways, and `tcp-server`, and runs the client's tests against them. Then nothing must be left of all the connections of
 /// `echo-server`: that is one more test.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let client = client::build(client::TCP_CLIENT, &mut context.progress)?;
     let image = build::build_for_tests(&mut context.progress)?;
     let mut outcome = Outcome::default();
-    for server in [echo_server(), tcp_server()] {
+    for server in [echo_server(), leaving_server(), tcp_server()] {
         for smp in HARTS {
-            let name = &server.command[0];
+            let name = server.command.join(" ");
             context
                 .progress
                 .say(&format!("{name} on {smp} harts and its client"));
@@ -52,6 +52,17 @@ fn echo_server() -> Tested {
         listeners: 1,
         ports: vec![ECHO, ORDERS],
         task: "check",
+        names: Vec::new(),
+    }
+}
+
+/// It writes, and the machine ends.
+fn leaving_server() -> Tested {
+    Tested {
+        command: ["echo-server", "leave"].map(str::to_string).to_vec(),
+        listeners: 1,
+        ports: vec![ECHO],
+        task: "left",
         names: Vec::new(),
     }
 }

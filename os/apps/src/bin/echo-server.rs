@@ -7,6 +7,8 @@
 //!
 //! The server is a process of its own. When it has ended, what it took must be free again: frames, kernel coroutines, sockets. Then the
 //! program's exit code is 0.
+//!
+//! `echo-server leave` takes [`LEFT`] connections at port 7, writes [`LAST_WORDS`] bytes to each, and ends, and the machine with it.
 #![no_std]
 #![no_main]
 
@@ -40,10 +42,18 @@ fn footprint() -> [u64; 3] {
     ]
 }
 
+/// Connections to which `leave` writes.
+const LEFT: usize = 8;
+/// Bytes that it writes to each: no more than a connection keeps.
+const LAST_WORDS: usize = 8000;
+
 fn main() -> i32 {
     if net::status().card == 0 {
         println!("this machine has no network card");
         return 1;
+    }
+    if corank_user::arguments().nth(1) == Some("leave") {
+        return leave();
     }
     let before = footprint();
     let child = process::spawn(|| block_on(serve()));
@@ -54,6 +64,19 @@ fn main() -> i32 {
     }
     println!("frames, coroutines and sockets as before: {before:?}");
     ended.code
+}
+
+/// Ends without a look whether what it has written has arrived.
+fn leave() -> i32 {
+    let listener = TcpListener::bind(7).expect("the port is free");
+    println!("listening");
+    let take = |_| listener.accept_blocking().expect("somebody connects");
+    let taken: [TcpStream; LEFT] = core::array::from_fn(take);
+    let words: Vec<u8> = (0..LAST_WORDS).map(byte).collect();
+    for connection in &taken {
+        connection.write_blocking(&words).expect("there is room");
+    }
+    0
 }
 
 async fn serve() -> i32 {

@@ -15,7 +15,8 @@
 //! - `classify`: which socket a frame is for;
 //! - `table`: all sockets, by what distinguishes their frames;
 //! - `socket`: one of them, and what is the same for TCP and UDP;
-//! - `tcp`, `listener`, `udp`: the three kinds of files.
+//! - `tcp`, `listener`, `udp`: the three kinds of files;
+//! - `end`: what is left when the system ends.
 //!
 //! # Nobody searches
 //! smoltcp asks each socket of a set in turn whether a frame is for it, or whether it has something to send. Here each socket is a set of
@@ -34,6 +35,7 @@
 //! old frames to die out (TIME-WAIT) give their place up first. A connection that no program has open any more is ended for good
 //! [`tcp::ORPHAN_LIMIT`] after it was closed, or as long as it was told.
 mod classify;
+mod end;
 mod link;
 mod listener;
 mod service;
@@ -43,6 +45,7 @@ mod tcp;
 mod udp;
 mod work;
 
+pub(crate) use end::shut_down;
 pub(crate) use service::{init, status};
 pub(crate) use work::{has_something_to_send, interrupt};
 

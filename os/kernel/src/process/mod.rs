@@ -23,7 +23,6 @@ pub(crate) use worker::Worker;
 
 use crate::fault::OwnFaults;
 use crate::file::File;
-use crate::hart;
 use crate::lock::Mutex;
 use crate::memory::address_space::AddressSpace;
 use crate::memory::heap;
@@ -31,11 +30,13 @@ use crate::net::Socket;
 use crate::ring::Source;
 use crate::semaphore::Semaphore;
 use crate::wait::{WaitMode, WaitQueue};
+use crate::{clock, hart};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use corank::CoroutineId;
+use corank_abi::exit_code;
 use corank_abi::page::WORKERS;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use spin::Once;
@@ -43,6 +44,8 @@ use table::SpaceId;
 
 /// How many files a process may have open.
 const MAX_FILES: usize = 1 << 16;
+/// How long processes have to end when the system ends, in milliseconds.
+const END_LIMIT: u64 = 1000;
 /// How many semaphores of each kind.
 const MAX_SEMAPHORES: usize = 1 << 16;
 
@@ -173,6 +176,15 @@ pub(crate) fn end_groups(are_meant: impl Fn(Group) -> bool, code: i32) -> bool {
         process.announce_end();
     }
     found
+}
+
+/// Ends all processes. Returns when they are gone, or after [`END_LIMIT`]. For the end of the system.
+pub(crate) async fn end_all() {
+    let _ = end_groups(|_| true, exit_code::KILLED);
+    let until = clock::milliseconds() + END_LIMIT;
+    while count() > 0 && clock::milliseconds() < until {
+        clock::sleep_until(clock::after(1)).await;
+    }
 }
 
 impl Process {
