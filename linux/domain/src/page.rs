@@ -129,7 +129,7 @@ impl Page {
             .take_while(|&byte| byte != 0)
             .collect();
         // It may be shown on a terminal, so nothing but what can be seen.
-        let visible = |letter: char| if letter.is_control() { '?' } else { letter };
+        let visible = |letter: char| if steers(letter) { '?' } else { letter };
         Ok(Identity {
             id,
             process,
@@ -172,6 +172,12 @@ impl Page {
     pub(crate) fn last_beat(&self) -> Nanoseconds {
         self.beat.0.load(Ordering::Relaxed)
     }
+}
+
+/// Tests whether a character changes how the others are shown: control characters, those that set the direction of text, and those without a width.
+fn steers(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// A bell for each worker of a participant.
@@ -231,6 +237,9 @@ mod tests {
         page.introduce(&identity(&format!("\u{1b}[2J{}", "x".repeat(100))));
         let name = page.identity(4).unwrap().name;
         assert_eq!(name, format!("?[2J{}", "x".repeat(NAME - 1 - 4)));
+        // What follows would be shown from right to left.
+        page.introduce(&identity("a\u{202e}b\u{200b}c\0"));
+        assert!(page.identity(4).unwrap().name.starts_with("a?b?c"));
     }
 
     #[test]

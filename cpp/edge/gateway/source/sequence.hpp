@@ -14,7 +14,7 @@ enum class arrival : uint8_t {
   duplicate,
   // Overtaken so long ago that nobody knows any more whether it was seen, or from before the first that was seen.
   stale,
-  // Of a session that has not begun yet, by this machine's clock.
+  // Of a session that has not begun yet, by this machine's clock; or so far ahead in one that goes on without a gap that it can't be right.
   ahead,
 };
 
@@ -22,6 +22,8 @@ enum class arrival : uint8_t {
 class sequence_window {
  public:
   static constexpr uint32_t memory = 64;
+  // No sensor sends so many between two that arrive, unless nothing has arrived for a while.
+  static constexpr uint32_t far = 1 << 16;
 
   arrival see(uint32_t number) {
     if (!begun_) {
@@ -44,6 +46,8 @@ class sequence_window {
 
   // Whether a number lies behind all that were seen.
   [[nodiscard]] bool is_next(uint32_t number) const { return !begun_ || number > last_; }
+
+  [[nodiscard]] bool is_far(uint32_t number) const { return begun_ && number > last_ && number - last_ > far; }
 
   // How many numbers between the first and the last are not seen, and will not be any more.
   [[nodiscard]] uint64_t lost() const { return lost_; }

@@ -6,6 +6,7 @@
 // - It is believed for good once as many of its datagrams were accepted as `sequence_window::memory`. What came before it is over then.
 // - Until then the session before it is remembered. If the new one falls silent and the one before goes on, the one before is current again: so a sensor that said something wrong once, or a
 //   clock that leapt, is heard again after that time. Numbers that were seen stay seen.
+// - A number that is far ahead of the last one counts after a silence alone: a wrong one does not make those that follow late.
 // - Of more than `remembered` sessions the earliest that is not current is forgotten, and with it everything up to its number is over.
 #pragma once
 
@@ -49,7 +50,7 @@ class session_history {
 
   arrival see_known(size_t at, uint32_t number, bool is_silent) {
     one& of = known_[at];
-    if (at == current_) return count(of.numbers.see(number));
+    if (at == current_) return !is_silent && of.numbers.is_far(number) ? arrival::ahead : count(of.numbers.see(number));
     // Only what lies behind all that was seen shows that the session goes on.
     if (!is_silent || !of.numbers.is_next(number)) return arrival::stale;
     current_ = at;

@@ -55,7 +55,8 @@ size_t udp_receiver::receive(std::span<std::byte* const> into, size_t room, std:
   // MSG_TRUNC: a length is that of the datagram, not of what there was room for.
   const int came = recvmmsg(socket_.get(), messages, static_cast<unsigned>(count), MSG_DONTWAIT | MSG_TRUNC, nullptr);
   if (came < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return 0;
+    // Without memory in the kernel just now, they are still there the next time.
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS || errno == ENOMEM) return 0;
     checked(came, "receiving datagrams");
   }
   for (int at = 0; at < came; ++at) {

@@ -48,6 +48,16 @@ TEST(Sessions, AWrongOneIsGivenUpAfterASilence) {
   EXPECT_EQ(of.see(900, 5, now, true), arrival::stale);
 }
 
+TEST(Sessions, ANumberFarAheadCountsAfterASilenceAlone) {
+  session_history of;
+  EXPECT_EQ(of.see(10, 5, now, false), arrival::in_order);
+  EXPECT_EQ(of.see(10, 0xffffffff, now, false), arrival::ahead);
+  EXPECT_EQ(of.see(10, 6, now, false), arrival::in_order);
+  EXPECT_EQ(of.see(10, 6 + sequence_window::far, now, false), arrival::in_order);
+  EXPECT_EQ(of.see(10, 1'000'000, now, true), arrival::in_order);
+  EXPECT_EQ(of.lost() + of.missing(), 1'000'000u - 5 + 1 - 4);
+}
+
 TEST(Sessions, OneThatHasGoneOnForLongIsBelievedForGood) {
   session_history of;
   of.see(10, 0, now, false);
