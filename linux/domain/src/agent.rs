@@ -275,7 +275,7 @@ impl Agent {
 
     /// Connects to the participants that it does not know, to a bounded number at a time.
     fn scan(&mut self) {
-        let folders = match self.place.folders() {
+        let folders = match self.place.known_folders() {
             Ok(folders) => folders,
             Err(error) => return self.admission.warn_of_shortage(error),
         };

@@ -18,6 +18,12 @@ use std::path::{Path, PathBuf};
 const LONGEST_NAME: usize = 64;
 /// Files of a folder that are looked at.
 const MOST_FILES: usize = 4096;
+/// Where all users may make folders.
+const SHARED: &str = "/dev/shm";
+/// Files there that are looked at: other users may make many, so that the folders of this user are hard to find.
+const MOST_SHARED_FILES: usize = 1 << 16;
+/// Folders of this user there that are used. There is more than one only where two processes began at the same moment.
+const MOST_SHARED_FOLDERS: usize = 8;
 /// How many may knock before the agent opens: twice as many as there can be.
 const BACKLOG: i32 = 128;
 
@@ -50,23 +56,37 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The folder to listen in, and then all others where participants may be.
+    /// The folder to listen in, and then all others where participants may be. Makes one in `/dev/shm` if there is none at all.
     pub(crate) fn folders(&self) -> io::Result<Vec<Folder>> {
-        let mut roots: Vec<OwnedFd> = Vec::new();
-        if let Some(root) = &self.root {
-            roots.push(own_folder(CWD, root)?);
-        } else {
-            let by_login = PathBuf::from(format!("/run/user/{}", user()));
-            let by_variable = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-            for path in [Some(by_login), by_variable].into_iter().flatten() {
-                roots.extend(own_folder(CWD, &path).ok());
-            }
-            let shared = Path::new("/dev/shm");
-            roots.extend(own_shared_folders(shared));
-            if roots.is_empty() {
-                roots.push(make_shared_folder(shared)?);
-            }
+        let mut roots = self.roots()?;
+        if roots.is_empty() {
+            roots.push(make_shared_folder(Path::new(SHARED))?);
         }
+        self.within(&roots)
+    }
+
+    /// As [`folders`](Self::folders), but makes none: for each further look, which another user could otherwise turn into a folder more each time.
+    pub(crate) fn known_folders(&self) -> io::Result<Vec<Folder>> {
+        self.within(&self.roots()?)
+    }
+
+    fn roots(&self) -> io::Result<Vec<OwnedFd>> {
+        if let Some(root) = &self.root {
+            return Ok(vec![own_folder(CWD, root)?]);
+        }
+        let by_login = PathBuf::from(format!("/run/user/{}", user()));
+        let by_variable = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let mut roots: Vec<OwnedFd> = [Some(by_login), by_variable]
+            .into_iter()
+            .flatten()
+            .filter_map(|path| own_folder(CWD, &path).ok())
+            .collect();
+        roots.extend(own_shared_folders(Path::new(SHARED)));
+        Ok(roots)
+    }
+
+    /// The domain's folder in each of these.
+    fn within(&self, roots: &[OwnedFd]) -> io::Result<Vec<Folder>> {
         roots
             .iter()
             .map(|root| {
@@ -117,13 +137,15 @@ fn own_shared_folders(shared: &Path) -> Vec<OwnedFd> {
     let Ok(entries) = std::fs::read_dir(shared) else {
         return Vec::new();
     };
-    let mut names: Vec<_> = (entries.take(MOST_FILES))
+    let prefix = shared_prefix();
+    let mut names: Vec<_> = (entries.take(MOST_SHARED_FILES))
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.starts_with(&shared_prefix()))
+        .filter(|name| name.starts_with(&prefix))
         .collect();
     names.sort();
     (names.iter())
         .filter_map(|name| own_folder(CWD, &shared.join(name)).ok())
+        .take(MOST_SHARED_FOLDERS)
         .collect()
 }
 
@@ -295,6 +317,17 @@ mod tests {
         make_shared_folder(shared.path()).unwrap();
         make_shared_folder(shared.path()).unwrap();
         assert_eq!(own_shared_folders(shared.path()).len(), 2);
+    }
+
+    #[test]
+    fn files_of_others_do_not_hide_our_folder() {
+        // The newest come first there.
+        let shared = tempfile::tempdir_in(SHARED).unwrap();
+        make_shared_folder(shared.path()).unwrap();
+        for number in 0..2 * MOST_FILES {
+            std::fs::write(shared.path().join(number.to_string()), "").unwrap();
+        }
+        assert_eq!(own_shared_folders(shared.path()).len(), 1);
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl Watcher {
 
     /// At the doors of all whom it does not know.
     fn knock(&mut self) {
-        for folder in self.place.folders().unwrap_or_default() {
+        for folder in self.place.known_folders().unwrap_or_default() {
             for door in folder.doors().unwrap_or_default() {
                 let of_process = |link: &&Link| link.process == place::process_of(door);
                 if self.links.iter().any(|link| link.door == door)
