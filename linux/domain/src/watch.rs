@@ -339,3 +339,18 @@ impl Coroutines {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_any_size_are_shown() {
+        let figures = Figures::default();
+        let level = &figures.levels.0[3];
+        level.ready.store(u64::MAX, Ordering::Relaxed);
+        level.polls.store(1, Ordering::Relaxed);
+        let shown = Coroutines::read(&figures).levels;
+        assert_eq!((shown.len(), shown[0].ready), (1, u64::MAX));
+    }
+}
