@@ -366,7 +366,8 @@ fn what_was_inside_comes_back_unregistered() {
     });
 }
 
-/// Another machine can end any connection before it is accepted: that is no error of the listener's.
+/// Another machine can end any connection before it is accepted: that is no error of the
+/// listener's.
 #[test]
 fn a_connection_that_is_reset_before_it_is_accepted_is_no_error() {
     workers(1).block_on(async {

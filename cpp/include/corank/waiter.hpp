@@ -6,8 +6,8 @@
 // - effective level of a coroutine = the most urgent of its base level and its lenders' effective levels;
 // - when that changes, the waiters in which it is the lender pass the change on.
 //
-// Each coroutine heads one list of all waiters that it takes part in, on either side. A change costs the waiters of each coroutine whose level
-// changes, and no stack, however long the chain is.
+// Each coroutine heads one list of all waiters that it takes part in, on either side. A change
+// costs the waiters of each coroutine whose level changes, and no stack, however long the chain is.
 #pragma once
 
 #include "block.hpp"
@@ -103,23 +103,26 @@ inline bool recompute_level(block* of) {
   return true;
 }
 
-// The way back of `refresh_level` from a coroutine on its path. It lies where the list of waiters has no use for it: the first one's `previous`. So a path of any
-// length needs no memory.
+// The way back of `refresh_level` from a coroutine on its path. It lies where the list of waiters
+// has no use for it: the first one's `previous`. So a path of any length needs no memory.
 inline waiter*& way_back(block* from) {
   waiter* const first = promise_of(from).waiters;
   return first->in(from).previous;
 }
 
-// Recomputes the effective level of a coroutine and of all to whom it lends, depth first: a change reaches the end of each chain before the next chain begins. Constant stack.
+// Recomputes the effective level of a coroutine and of all to whom it lends, depth first: a change
+// reaches the end of each chain before the next chain begins. Constant stack.
 //
-// Ends when no level changes any more, so also in a ring of coroutines that wait for each other (rule I8). When one level became more urgent, each coroutine
-// changes once at most; when it became less urgent, once for each level between the old and the new one at most. Each change costs the waiters of the
-// coroutine and of those to whom it lends.
+// Ends when no level changes any more, so also in a ring of coroutines that wait for each other
+// (rule I8). When one level became more urgent, each coroutine changes once at most; when it became
+// less urgent, once for each level between the old and the new one at most. Each change costs the
+// waiters of the coroutine and of those to whom it lends.
 inline void refresh_level(block* changed) {
   if (!recompute_level(changed)) return;
   waiter* at = promise_of(changed).waiters;
   if (at == nullptr) return;
-  // `at_root` ends the path. `again` in a way back: the level has changed once more, through a ring, while the coroutine is on the path.
+  // `at_root` ends the path. `again` in a way back: the level has changed once more, through a
+  // ring, while the coroutine is on the path.
   static_assert(alignof(waiter) > 3);
   constexpr uintptr_t again = 1, at_root = 2;
   const auto set_way_back = [](block* from, uintptr_t to) { way_back(from) = reinterpret_cast<waiter*>(to); };

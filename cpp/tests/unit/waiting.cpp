@@ -114,7 +114,8 @@ corank::task<> logs_when_woken(place, char name) {
 
 }  // namespace
 
-// A change passes through each chain to its end before the next one: rule I3 orders what it makes ready.
+// A change passes through each chain to its end before the next one: rule I3 orders what it makes
+// ready.
 TEST(waiting, urgency_reaches_the_ends_of_a_tree_in_the_order_of_its_waits) {
   auto d = spawn(priority{50}, logs_when_woken({}, 'd'));
   auto e = spawn(priority{51}, logs_when_woken({}, 'e'));

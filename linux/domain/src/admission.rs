@@ -7,7 +7,8 @@ use std::time::Duration;
 
 /// Connections that are accepted at a time.
 pub(crate) const KNOCKS: usize = 32;
-/// For so long no connection is accepted after [`KNOCKS`] of them, and after an error: descriptors or memory have run out, and the socket stays readable.
+/// For so long no connection is accepted after [`KNOCKS`] of them, and after an error: descriptors
+/// or memory have run out, and the socket stays readable.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// Refused processes that are warned of in a period; of more than that, only how many there were.
 const WARNINGS: u32 = 8;

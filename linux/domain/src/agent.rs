@@ -29,8 +29,8 @@ const SCAN: Nanoseconds = 1_000_000_000;
 const PATIENCE: Nanoseconds = 2_000_000_000;
 /// Connections at once. More would be more participants than make sense, or somebody's mistake.
 const LINKS: usize = 128;
-/// Connections of one other process at once, so that one process cannot take all [`LINKS`]. Each of its participants and watchers needs one,
-/// or two if both ends connected at the same moment.
+/// Connections of one other process at once, so that one process cannot take all [`LINKS`]. Each of
+/// its participants and watchers needs one, or two if both ends connected at the same moment.
 pub(crate) const LINKS_OF_ONE: usize = 16;
 /// Connections that one scan makes. The next scan goes on where this one ended.
 const KNOCKS_OF_SCAN: usize = 64;
@@ -177,7 +177,8 @@ impl Agent {
             PollFd::new(&self.door.socket, door),
         ];
         fds.extend((self.links.iter()).map(|link| PollFd::new(&link.socket, PollFlags::IN)));
-        // It fails at no signal, because there is none. It fails at a lack of memory, and if the limit of descriptors was lowered below their number.
+        // It fails at no signal, because there is none. It fails at a lack of memory, and if the
+        // limit of descriptors was lowered below their number.
         if poll(&mut fds, Some(&limit)).is_err() {
             thread::sleep(self.shared.timing.tick.max(admission::PAUSE));
             return;
@@ -227,7 +228,8 @@ impl Agent {
         changed
     }
 
-    /// Accepts connections. Those that are left over, for lack of descriptors or because there are too many at once, wait until the pause is over.
+    /// Accepts connections. Those that are left over, for lack of descriptors or because there are
+    /// too many at once, wait until the pause is over.
     fn open(&mut self, now: Nanoseconds) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         for _ in 0..admission::KNOCKS {

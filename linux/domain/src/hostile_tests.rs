@@ -1,4 +1,5 @@
-//! A participant that greets as it should and then writes anything anywhere in its page; and processes that say anything at the door.
+//! A participant that greets as it should and then writes anything anywhere in its page; and
+//! processes that say anything at the door.
 //!
 //! `CORANK_SECONDS=N` makes each go on for so long, `CORANK_SEED` repeats a run's random numbers:
 //!

@@ -174,7 +174,8 @@ impl Page {
     }
 }
 
-/// Tests whether a character changes how the others are shown: control characters, those that set the direction of text, and those without a width.
+/// Tests whether a character changes how the others are shown: control characters, those that set
+/// the direction of text, and those without a width.
 fn steers(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')

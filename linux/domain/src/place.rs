@@ -20,9 +20,11 @@ const LONGEST_NAME: usize = 64;
 const MOST_FILES: usize = 4096;
 /// Where all users may make folders.
 const SHARED: &str = "/dev/shm";
-/// Files there that are looked at: other users may make many, so that the folders of this user are hard to find.
+/// Files there that are looked at: other users may make many, so that the folders of this user are
+/// hard to find.
 const MOST_SHARED_FILES: usize = 1 << 16;
-/// Folders of this user there that are used. There is more than one only where two processes began at the same moment.
+/// Folders of this user there that are used. There is more than one only where two processes began
+/// at the same moment.
 const MOST_SHARED_FOLDERS: usize = 8;
 /// How many may knock before the agent opens: twice as many as there can be.
 const BACKLOG: i32 = 128;
@@ -56,7 +58,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The folder to listen in, and then all others where participants may be. Makes one in `/dev/shm` if there is none at all.
+    /// The folder to listen in, and then all others where participants may be. Makes one in
+    /// `/dev/shm` if there is none at all.
     pub(crate) fn folders(&self) -> io::Result<Vec<Folder>> {
         let mut roots = self.roots()?;
         if roots.is_empty() {
@@ -65,7 +68,8 @@ impl Place {
         self.within(&roots)
     }
 
-    /// As [`folders`](Self::folders), but makes none: for each further look, which another user could otherwise turn into a folder more each time.
+    /// As [`folders`](Self::folders), but makes none: for each further look, which another user
+    /// could otherwise turn into a folder more each time.
     pub(crate) fn known_folders(&self) -> io::Result<Vec<Folder>> {
         self.within(&self.roots()?)
     }
@@ -155,8 +159,9 @@ fn make_shared_folder(shared: &Path) -> io::Result<OwnedFd> {
     own_folder(CWD, &path)
 }
 
-/// A new participant's number: the process's own, and above it 32 bits drawn by lot. So no process can take the number of another's participant:
-/// Linux says which process is at the other end of a connection.
+/// A new participant's number: the process's own, and above it 32 bits drawn by lot. So no process
+/// can take the number of another's participant: Linux says which process is at the other end of a
+/// connection.
 pub(crate) fn new_id() -> io::Result<u64> {
     Ok(lot()? << 32 | u64::from(std::process::id()))
 }

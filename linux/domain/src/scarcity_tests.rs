@@ -1,7 +1,9 @@
-//! Descriptors run out, or another process connects, knocks and rings as often as it can. What the agent and the workers do for it is counted, in turns and connections
-//! against the time that passed: a slow machine allows more, and never less.
+//! Descriptors run out, or another process connects, knocks and rings as often as it can. What the
+//! agent and the workers do for it is counted, in turns and connections against the time that
+//! passed: a slow machine allows more, and never less.
 //!
-//! A limit of descriptors is that of a whole process, so each such test runs itself again as a process of its own.
+//! A limit of descriptors is that of a whole process, so each such test runs itself again as a
+//! process of its own.
 
 use crate::admission::{KNOCKS, PAUSE};
 use crate::agent::LINKS_OF_ONE;
@@ -23,7 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The folder where the processes of a test meet; it tells the process that a test has started from the test.
+/// The folder where the processes of a test meet; it tells the process that a test has started from
+/// the test.
 const ROOT: &str = "CORANK_TEST_ROOT";
 /// How often the agent looks for others.
 const SCAN: Duration = Duration::from_secs(1);
@@ -37,7 +40,8 @@ fn join(root: &Path) -> (Participant, Place) {
     (domain.tick(SCAN).join().unwrap(), place)
 }
 
-/// Runs a test of this program, by its path, once more: as a process that finds its folder in the environment.
+/// Runs a test of this program, by its path, once more: as a process that finds its folder in the
+/// environment.
 fn again(test: &str, root: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -91,7 +95,8 @@ fn files() -> (Mapping<Page>, Files) {
     (own, Files { page, bells })
 }
 
-/// The turns of the agent in some time are at most two for each pause (one that notices its end, one that tries again), two for each scan, and a few of its own.
+/// The turns of the agent in some time are at most two for each pause (one that notices its end,
+/// one that tries again), two for each scan, and a few of its own.
 fn assert_turns_are_bounded(participant: &Participant, at_least: Duration) {
     let turns = &participant.shared.turns;
     let (began, before) = (Instant::now(), turns.load(Ordering::Relaxed));

@@ -51,7 +51,8 @@ pub struct Worker {
     _pinned: PhantomPinned,
 }
 
-/// Rings without a reason that a worker answers within a tick, while it is aside. Every process of the domain may ring its bell, as often as it likes.
+/// Rings without a reason that a worker answers within a tick, while it is aside. Every process of
+/// the domain may ring its bell, as often as it likes.
 pub(crate) const RINGS: u32 = 64;
 
 /// Counts the rings of a worker that is aside and stays so.

@@ -1,6 +1,7 @@
 //! Accepting connections, whatever other machines and a lack of descriptors do.
 //!
-//! A connection that ends before it is accepted is passed over. When descriptors or memory have run out, the connection waits in the kernel and the listener stays readable: a caller that only
+//! A connection that ends before it is accepted is passed over. When descriptors or memory have run
+//! out, the connection waits in the kernel and the listener stays readable: a caller that only
 //! tries again would spin. So the next attempt waits for [`PAUSE`].
 
 use std::io;
@@ -64,7 +65,8 @@ impl Acceptor {
     }
 }
 
-/// Errors of a connection that has come to nothing, which Linux reports in place of the connection: accept(2), "Error handling".
+/// Errors of a connection that has come to nothing, which Linux reports in place of the connection:
+/// accept(2), "Error handling".
 fn is_of_one_connection(error: Errno) -> bool {
     [
         Errno::CONNABORTED,

@@ -52,7 +52,8 @@ impl TcpListener {
     /// A connection that ends before it is accepted is passed over.
     ///
     /// # Errors
-    /// No descriptors (`EMFILE`, `ENFILE`) or no memory: then the connection waits. The next call tries again after a pause of 10 ms, so a loop that only goes on does not spin.
+    /// No descriptors (`EMFILE`, `ENFILE`) or no memory: then the connection waits. The next call
+    /// tries again after a pause of 10 ms, so a loop that only goes on does not spin.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = self.acceptor.accept(&self.listener).await?;
         let stream = net::TcpStream::from(stream);

@@ -10,7 +10,8 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-/// For so long the thread sleeps after it was woken for nothing; each time in a row for twice as long.
+/// For so long the thread sleeps after it was woken for nothing; each time in a row for twice as
+/// long.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// It sleeps for so long at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -72,7 +73,8 @@ impl Door {
                 .iter()
                 .map(|orphan| PollFd::new(orphan, PollFlags::IN));
             let mut watched: Vec<_> = std::iter::once(bell).chain(watched).collect();
-            // It may fail: interrupted, no memory in the kernel, or more orphans than the process may have descriptors by now.
+            // It may fail: interrupted, no memory in the kernel, or more orphans than the process
+            // may have descriptors by now.
             let _ = poll(&mut watched, None);
             let was_rung = rustix::io::read(&self.bell, &mut [0_u8; 8]).is_ok();
             orphans.append(&mut lock(&self.brought));
@@ -82,7 +84,8 @@ impl Door {
                 // An error says that somebody else has waited for it.
                 matches!(waitid(WaitId::PidFd(orphan.as_fd()), options), Ok(None))
             });
-            // A child that another process traces has ended for `poll`, and cannot be waited for before the tracer has seen its end.
+            // A child that another process traces has ended for `poll`, and cannot be waited for
+            // before the tracer has seen its end.
             pause = if was_rung || orphans.len() < before {
                 FIRST_PAUSE
             } else {

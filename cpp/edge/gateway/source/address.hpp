@@ -19,13 +19,15 @@ struct addresses_freed {
 };
 using addresses = std::unique_ptr<addrinfo, addresses_freed>;
 
-// What a text stands for, for sockets of this type (SOCK_DGRAM, SOCK_STREAM). Throws std::runtime_error.
+// What a text stands for, for sockets of this type (SOCK_DGRAM, SOCK_STREAM). Throws
+// std::runtime_error.
 addresses resolve(const std::string& text, int type, bool to_listen);
 
 // Where a socket is bound to, as a text. Throws std::system_error.
 std::string address_of(int socket);
 
-// A socket of this type that `use` took, which returns 0 then; of the first address that works. Throws std::runtime_error.
+// A socket of this type that `use` took, which returns 0 then; of the first address that works.
+// Throws std::runtime_error.
 template <class Use>
 descriptor first_that_works(const std::string& text, int type, bool to_listen, Use use) {
   const addresses all = resolve(text, type, to_listen);

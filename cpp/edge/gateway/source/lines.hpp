@@ -1,4 +1,5 @@
-// Writing whole lines: to a file that another program reads line by line, also while the disk is full.
+// Writing whole lines: to a file that another program reads line by line, also while the disk is
+// full.
 #pragma once
 
 #include "descriptor.hpp"
@@ -7,12 +8,14 @@
 
 namespace gateway {
 
-// What was written of a line whose rest could not be written is taken back. Where that is impossible (a pipe; a file that others write to as well), it becomes a line of its own: the next one
-// begins after a line end.
+// What was written of a line whose rest could not be written is taken back. Where that is
+// impossible (a pipe; a file that others write to as well), it becomes a line of its own: the next
+// one begins after a line end.
 class line_output {
  public:
   line_output() = default;
-  // Appends to `file`; `-` is the standard output, and nothing is written if it is empty. What the file ends with may be half a line, of a program that was killed. Throws std::system_error.
+  // Appends to `file`; `-` is the standard output, and nothing is written if it is empty. What the
+  // file ends with may be half a line, of a program that was killed. Throws std::system_error.
   explicit line_output(const std::string& file);
 
   // Writes one line, and its end. False: it could not be written, and is gone.

@@ -93,7 +93,8 @@ bool mqtt_publisher::stay_while_connected() {
   return was_connected;
 }
 
-// Without what the broker has sent, which the library keeps. All topics are sent again once there is a connection.
+// Without what the broker has sent, which the library keeps. All topics are sent again once there
+// is a connection.
 void mqtt_publisher::begin_anew() {
   std::fprintf(stderr, "corank-gateway: MQTT: the broker sends messages, and the gateway has subscribed to none; the connection is closed\n");
   intrudes_ = false;
@@ -145,7 +146,8 @@ void mqtt_publisher::send_what_may_be_sent() {
   }
 }
 
-// The library sends once more what was not acknowledged: before what is sent from now on, so the last message stays the last.
+// The library sends once more what was not acknowledged: before what is sent from now on, so the
+// last message stays the last.
 void mqtt_publisher::connected() {
   const std::lock_guard lock(mutex_);
   is_connected_ = true;
@@ -161,8 +163,9 @@ void mqtt_publisher::acknowledged() {
   send_what_may_be_sent();
 }
 
-// "Client NAME received PUBLISH (…". A broker that sends messages to a client without subscriptions could fill the memory: the library keeps those of the highest quality until the broker
-// releases them, and tells of their arrival only in its log.
+// "Client NAME received PUBLISH (…". A broker that sends messages to a client without subscriptions
+// could fill the memory: the library keeps those of the highest quality until the broker releases
+// them, and tells of their arrival only in its log.
 void mqtt_publisher::note(const char* line) {
   const std::string_view said = line;
   const size_t name = said.find(' '), verb = said.find(' ', name + 1);

@@ -29,7 +29,8 @@ struct mqtt_counts {
 
 // Has a thread of its own, which connects again whenever the connection is lost.
 //
-// Memory is bounded whatever the broker does: at most `most_unacknowledged` messages are sent and not acknowledged. Of each topic only the last message waits, first come, first sent: since it is
+// Memory is bounded whatever the broker does: at most `most_unacknowledged` messages are sent and
+// not acknowledged. Of each topic only the last message waits, first come, first sent: since it is
 // retained, a status that a later one of the same sensor has overtaken is of use to no subscriber.
 class mqtt_publisher {
  public:
@@ -66,7 +67,8 @@ class mqtt_publisher {
 
   const mqtt_settings to_;
   mosquitto* client_;
-  // The broker has sent a message, though there is no subscription. Not under the mutex: the library has a lock of its own when it says so.
+  // The broker has sent a message, though there is no subscription. Not under the mutex: the
+  // library has a lock of its own when it says so.
   std::atomic<bool> intrudes_ = false;
   mutable std::mutex mutex_;
   // All below belongs to the mutex.

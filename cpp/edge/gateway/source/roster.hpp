@@ -32,7 +32,8 @@ enum class fate : uint8_t {
   late,
   // Came too late to tell it from one that was seen; or belongs to an earlier session.
   stale,
-  // Of a session that begins later than this machine's clock allows; or with a number that is too far ahead for a sensor that is not silent.
+  // Of a session that begins later than this machine's clock allows; or with a number that is too
+  // far ahead for a sensor that is not silent.
   ahead,
   duplicated,
   truncated,

@@ -14,7 +14,8 @@ enum class arrival : uint8_t {
   duplicate,
   // Overtaken so long ago that nobody knows any more whether it was seen, or from before the first that was seen.
   stale,
-  // Of a session that has not begun yet, by this machine's clock; or so far ahead in one that goes on without a gap that it can't be right.
+  // Of a session that has not begun yet, by this machine's clock; or so far ahead in one that goes
+  // on without a gap that it can't be right.
   ahead,
 };
 

@@ -1,13 +1,19 @@
 // Which datagrams of one sensor are new, over all of its sessions.
 //
-// A session begins when its sensor does, and is numbered by that time. No datagram is accepted twice, whatever was recorded:
+// A session begins when its sensor does, and is numbered by that time. No datagram is accepted
+// twice, whatever was recorded:
 //
-// - A session that is later than the current one replaces it, unless it is too far ahead of this machine's clock.
-// - It is believed for good once as many of its datagrams were accepted as `sequence_window::memory`. What came before it is over then.
-// - Until then the session before it is remembered. If the new one falls silent and the one before goes on, the one before is current again: so a sensor that said something wrong once, or a
+// - A session that is later than the current one replaces it, unless it is too far ahead of this
+//   machine's clock.
+// - It is believed for good once as many of its datagrams were accepted as
+//   `sequence_window::memory`. What came before it is over then.
+// - Until then the session before it is remembered. If the new one falls silent and the one before
+//   goes on, the one before is current again: so a sensor that said something wrong once, or a
 //   clock that leapt, is heard again after that time. Numbers that were seen stay seen.
-// - A number that is far ahead of the last one counts after a silence alone: a wrong one does not make those that follow late.
-// - Of more than `remembered` sessions the earliest that is not current is forgotten, and with it everything up to its number is over.
+// - A number that is far ahead of the last one counts after a silence alone: a wrong one does not
+//   make those that follow late.
+// - Of more than `remembered` sessions the earliest that is not current is forgotten, and with it
+//   everything up to its number is over.
 #pragma once
 
 #include "sequence.hpp"
@@ -21,7 +27,8 @@ class session_history {
  public:
   static constexpr size_t remembered = 4;
 
-  // What a datagram of the sensor is. `latest` is the last session that may begin now; `is_silent` says whether nothing of the current session was accepted for so long that it may be wrong.
+  // What a datagram of the sensor is. `latest` is the last session that may begin now; `is_silent`
+  // says whether nothing of the current session was accepted for so long that it may be wrong.
   arrival see(uint64_t session, uint32_t number, uint64_t latest, bool is_silent) {
     for (size_t at = 0; at < count_; ++at)
       if (known_[at].session == session) return see_known(at, number, is_silent);

@@ -27,7 +27,8 @@ class section {
     return static_cast<uint64_t>(found);
   }
 
-  // HOST:PORT, or nothing at all if that is what holds otherwise. The port has to be one: a system's resolver may cut off what is too much.
+  // HOST:PORT, or nothing at all if that is what holds otherwise. The port has to be one: a
+  // system's resolver may cut off what is too much.
   std::string address(const char* entry, std::string otherwise) {
     const std::string where = line_of(entry);
     const bool may_be_empty = otherwise.empty();

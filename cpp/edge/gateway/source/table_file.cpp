@@ -11,7 +11,8 @@
 namespace gateway {
 namespace {
 
-// Numbers that don't fit are an error: a cast would make other ones of them, and so would a comparison with a number of the other sign.
+// Numbers that don't fit are an error: a cast would make other ones of them, and so would a
+// comparison with a number of the other sign.
 template <class Number>
 Number whole_number(const nlohmann::json& value, const std::string& what) {
   using limits = std::numeric_limits<Number>;

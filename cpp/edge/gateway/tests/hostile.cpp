@@ -1,8 +1,10 @@
-// Peers that do anything to a gateway, for as long as is wanted: an MQTT broker, HTTP clients, senders of datagrams, and files that change.
+// Peers that do anything to a gateway, for as long as is wanted: an MQTT broker, HTTP clients,
+// senders of datagrams, and files that change.
 //
 //   gateway-hostile [SECONDS [SEED]]
 //
-// Each of them draws its own random numbers from the seed. The gateway must live, answer a good client, keep its memory and descriptors bounded, write whole lines, and end when it is asked to.
+// Each of them draws its own random numbers from the seed. The gateway must live, answer a good
+// client, keep its memory and descriptors bounded, write whole lines, and end when it is asked to.
 #include "made.hpp"
 #include "program.hpp"
 
