@@ -23,6 +23,6 @@ pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
         disk: Some(disk.attached()),
         ..Machine::new(ground, &command)
     }
-    .run()?;
+    .run(|_| {})?;
     disk.whole()
 }

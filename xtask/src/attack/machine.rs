@@ -40,11 +40,11 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs it to its end and returns what was printed.
+    /// Runs it to its end and returns what was printed; `hear` sees everything that was printed so far whenever there is more.
     ///
     /// # Errors
     /// The kernel panicked or never came up, the machine stopped, or the program's exit code is not 0.
-    pub(super) fn run(self) -> Result<String> {
+    pub(super) fn run(self, mut hear: impl FnMut(&str)) -> Result<String> {
         let boot = Boot {
             smp: self.smp,
             memory: DEFAULT_MEMORY.to_string(),
@@ -56,7 +56,10 @@ impl<'a> Machine<'a> {
             command: self.command,
         };
         let mut printed = Vec::new();
-        let ended = boot.run(self.image, |bytes| printed.extend_from_slice(bytes));
+        let ended = boot.run(self.image, |bytes| {
+            printed.extend_from_slice(bytes);
+            hear(&String::from_utf8_lossy(&printed));
+        });
         let printed = String::from_utf8_lossy(&printed).replace('\r', "");
         let shown = || format!("; it printed:\n{}", tail(&printed));
         let ended = ended.map_err(|error| error.context(shown()))?;

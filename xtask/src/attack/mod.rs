@@ -4,6 +4,7 @@
 //! that. A run that finds something says what, and with which command it is repeated. Kinds run side by side, and share the time equally.
 
 mod calls;
+mod frames;
 mod machine;
 mod programs;
 mod volumes;
@@ -62,6 +63,11 @@ const ATTACKS: &[Attack] = &[
         name: "programs",
         about: "damaged ELF files as programs of the operating system",
         run: programs::run,
+    },
+    Attack {
+        name: "frames",
+        about: "damaged Ethernet, ARP, IP, ICMP, UDP and TCP frames, beside a good client that must be served",
+        run: frames::run,
     },
 ];
 

@@ -43,7 +43,7 @@ pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
         image: &image,
         ..Machine::new(ground, &command)
     }
-    .run()
+    .run(|_| {})
     .map(|_| ())
 }
 

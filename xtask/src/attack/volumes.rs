@@ -39,7 +39,7 @@ pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
         disk: Some(disk.attached()),
         ..Machine::new(ground, &["attacker", "volume", &seed.to_string()])
     }
-    .run()
+    .run(|_| {})
     .map(|_| ())
 }
 
@@ -77,7 +77,7 @@ impl Layout {
 fn damage(disk: &TestDisk, rng: &mut Rng) -> Result<()> {
     let boot = disk.read_at(0, SECTOR)?;
     let layout = Layout::of(&boot);
-    for _ in 0..rng.usize(1..12) {
+    for _ in 0..1 << rng.u32(..7) {
         let (at, length) = match rng.u8(..10) {
             0 => (0, 90),
             1 if layout.is_fat32 => (SECTOR, SECTOR),

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 
 /// The machine's address, which it has in QEMU's user network as well.
-pub(super) const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
+pub(crate) const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 /// The tap device: its name in its namespace.
 pub(super) const DEVICE: &str = "corank";
 

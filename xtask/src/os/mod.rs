@@ -5,7 +5,7 @@ pub(crate) mod build;
 pub(crate) mod client;
 pub(crate) mod disk;
 pub(crate) mod input;
-mod lan;
+pub(crate) mod lan;
 pub(crate) mod layout;
 mod memory;
 pub(crate) mod network;

@@ -3,6 +3,7 @@
 use super::lan::{DEVICE, Lan, MACHINE};
 use anyhow::{Context, Result, bail, ensure};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
@@ -103,7 +104,17 @@ pub(crate) enum Network {
     User(Vec<Forward>),
     /// One for the machine and those programs of this computer that [enter](Network::enter) it.
     Lan(Lan),
+    /// A wire: each frame is a datagram between two sockets of Unix, and this program is the whole network.
+    Wire {
+        /// The machine's socket, which QEMU makes.
+        machine: PathBuf,
+        /// The other one, which is there already.
+        here: PathBuf,
+    },
 }
+
+/// The hardware address that QEMU gives the machine's card.
+pub(crate) const CARD: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
 
 impl Network {
     /// QEMU's user network with these ports. Where one is to be any that is free, it is chosen now: see [`Network::host_port`].
@@ -139,7 +150,7 @@ impl Network {
     pub(crate) fn forwards(&self) -> &[Forward] {
         match self {
             Self::User(forwards) => forwards,
-            Self::Lan(_) => &[],
+            Self::Lan(_) | Self::Wire { .. } => &[],
         }
     }
 
@@ -159,14 +170,14 @@ impl Network {
                 Ipv4Addr::LOCALHOST,
                 self.host_port(guest)?,
             )),
-            Self::Lan(_) => Some(SocketAddrV4::new(MACHINE, guest)),
+            Self::Lan(_) | Self::Wire { .. } => Some(SocketAddrV4::new(MACHINE, guest)),
         }
     }
 
     /// The same command, where the machine is reached.
     pub(crate) fn enter(&self, command: Command) -> Command {
         match self {
-            Self::User(_) => command,
+            Self::User(_) | Self::Wire { .. } => command,
             Self::Lan(lan) => lan.enter(&command),
         }
     }
@@ -186,6 +197,17 @@ impl Network {
                 format!("user,id=net{forwards}")
             }
             Self::Lan(_) => format!("tap,id=net,ifname={DEVICE},script=no,downscript=no"),
+            Self::Wire { machine, here } => {
+                let end = |name: &str, path: &Path| {
+                    let path = path.display().to_string().replace(',', ",,");
+                    format!(",{name}.type=unix,{name}.path={path}")
+                };
+                format!(
+                    "dgram,id=net{}{}",
+                    end("local", machine),
+                    end("remote", here)
+                )
+            }
         };
         [
             "-netdev".to_string(),
