@@ -45,6 +45,8 @@ enum Command {
     Os(os::Options),
     /// Shows where the code lies that a step of experiment B goes through, and how the linker scripts name it
     OsLayout,
+    /// Measures the longest stretches of kernel work without a check for more urgent work
+    Limits(os::limits::Options),
     /// The coroutine frames in a firmware: their sizes, and whether they fit
     Frames(corank_frames::Options),
     /// Writes target/report/index.html from the results of the last runs
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Experiment(options) => experiment::run(&options),
         Command::Os(options) => os::run(&options),
         Command::OsLayout => os::layout::run(),
+        Command::Limits(options) => os::limits::run(&options),
         Command::Frames(options) => corank_frames::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Report(options) => report::run(&options),
     };

@@ -28,6 +28,16 @@ pub(crate) async fn checkpoint() {
     }
 }
 
+/// A [`checkpoint`] inside a poll: pending where the caller should give way. It is woken then, and goes on in the next poll.
+pub(crate) fn poll_checkpoint(context: &Context<'_>) -> Poll<()> {
+    stretch::check();
+    if hart::has_more_urgent_work() {
+        context.waker().wake_by_ref();
+        return Poll::Pending;
+    }
+    Poll::Ready(())
+}
+
 /// Counts objects, and passes a [`checkpoint`] behind each [`OBJECTS`] of them.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {

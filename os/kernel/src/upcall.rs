@@ -13,6 +13,7 @@
 use crate::lock::Mutex;
 use crate::memory::user::BadAddress;
 use crate::process::{Process, Worker};
+use crate::stretch::{self, Work};
 use crate::thread::{self, End, Thread};
 use crate::trap::Context;
 use corank_abi::upcall::{Block, Frame};
@@ -210,15 +211,18 @@ pub(crate) async fn interruptible(
     mut call: Pin<&mut impl Future<Output = Result<isize, BadAddress>>>,
 ) -> Result<isize, End> {
     loop {
-        let result = poll_fn(|polled| match call.as_mut().poll(polled) {
-            Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending => {
-                // A timer that is due raises one.
-                thread.watch_timers();
-                if thread.worker().upcalls.are_raised_for(thread.tid) {
-                    Poll::Ready(None)
-                } else {
-                    Poll::Pending
+        let result = poll_fn(|polled| {
+            stretch::works_on(Work::Call(context.call().0));
+            match call.as_mut().poll(polled) {
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+                Poll::Pending => {
+                    // A timer that is due raises one.
+                    thread.watch_timers();
+                    if thread.worker().upcalls.are_raised_for(thread.tid) {
+                        Poll::Ready(None)
+                    } else {
+                        Poll::Pending
+                    }
                 }
             }
         });

@@ -7,6 +7,7 @@ pub(crate) mod disk;
 pub(crate) mod input;
 pub(crate) mod lan;
 pub(crate) mod layout;
+pub(crate) mod limits;
 mod memory;
 pub(crate) mod network;
 mod programs;

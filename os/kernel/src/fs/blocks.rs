@@ -1,6 +1,7 @@
 //! The disk as the file system's driver sees it.
 use crate::device::disk::{Answer, Disk, DiskError, Operation, SECTOR};
 use crate::memory::heap;
+use crate::pace;
 use alloc::vec::Vec;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -17,7 +18,8 @@ pub(super) struct Blocks(pub &'static Disk);
 /// A read, write or flush under way.
 #[derive(Default)]
 pub(super) struct Transfer {
-    started: bool,
+    /// How many requests have been made; all of them, once there is one that finds no memory.
+    made: usize,
     /// In the order of their sectors.
     requests: Vec<Answer>,
     /// The answers to the first of them.
@@ -27,26 +29,32 @@ pub(super) struct Transfer {
 type Outcome = Result<(), Error<DiskError>>;
 
 impl Transfer {
-    /// Makes the requests, once: one for each piece. There are none behind one that finds no memory.
+    /// Makes the requests: one for each piece, and none behind one that finds no memory. Gives way between two of them where something
+    /// more urgent is ready, and is polled again then.
     fn start<'a>(
         &mut self,
         disk: &Disk,
         operation: Operation,
         first: BlockIndex,
         pieces: impl Iterator<Item = &'a [u8]>,
-    ) {
-        if core::mem::replace(&mut self.started, true) {
-            return;
-        }
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
         let mut sector = first.get();
-        for piece in pieces {
-            let Ok(data) = buffer(piece, operation) else {
-                self.answers.push(Err(DiskError::NoMemory));
-                break;
-            };
-            self.requests.push(disk.submit(operation, sector, data));
-            sector += (piece.len() / SECTOR) as u64;
+        for (number, piece) in pieces.enumerate() {
+            let length = (piece.len() / SECTOR) as u64;
+            if number >= self.made {
+                let Ok(data) = buffer(piece, operation) else {
+                    self.answers.push(Err(DiskError::NoMemory));
+                    self.made = usize::MAX;
+                    break;
+                };
+                self.requests.push(disk.submit(operation, sector, data));
+                self.made += 1;
+                ready!(pace::poll_checkpoint(context));
+            }
+            sector += length;
         }
+        Poll::Ready(())
     }
 
     /// Waits until no request is under way any more. The answers then are those of all requests, and no memory counts as one.
@@ -107,7 +115,8 @@ impl BlockDevice for Blocks {
         first: BlockIndex,
         buf: &mut [u8],
     ) -> Poll<Outcome> {
-        transfer.start(self.0, Operation::Read, first, buf.chunks(LARGEST));
+        let pieces = buf.chunks(LARGEST);
+        ready!(transfer.start(self.0, Operation::Read, first, pieces, context));
         ready!(transfer.poll(context));
         for (piece, answer) in buf.chunks_mut(LARGEST).zip(transfer.answers.drain(..)) {
             piece.copy_from_slice(&answer.map_err(failed)?);
@@ -122,7 +131,8 @@ impl BlockDevice for Blocks {
         first: BlockIndex,
         buf: &[u8],
     ) -> Poll<Outcome> {
-        transfer.start(self.0, Operation::Write, first, buf.chunks(LARGEST));
+        let pieces = buf.chunks(LARGEST);
+        ready!(transfer.start(self.0, Operation::Write, first, pieces, context));
         ready!(transfer.poll(context));
         let failure = transfer.answers.drain(..).find_map(Result::err);
         Poll::Ready(failure.map_or(Ok(()), |error| Err(failed(error))))
@@ -130,12 +140,8 @@ impl BlockDevice for Blocks {
 
     fn poll_flush(&mut self, transfer: &mut Transfer, context: &mut Context<'_>) -> Poll<Outcome> {
         let nothing: [&[u8]; 1] = [&[]];
-        transfer.start(
-            self.0,
-            Operation::Flush,
-            BlockIndex::new(0),
-            nothing.into_iter(),
-        );
+        let (first, pieces) = (BlockIndex::new(0), nothing.into_iter());
+        ready!(transfer.start(self.0, Operation::Flush, first, pieces, context));
         ready!(transfer.poll(context));
         let failure = transfer.answers.drain(..).find_map(Result::err);
         Poll::Ready(failure.map_or(Ok(()), |error| Err(failed(error))))

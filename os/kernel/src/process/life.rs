@@ -68,9 +68,9 @@ fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, L
     process.rights.store(rights::ALL, Ordering::Relaxed);
     {
         let mut state = process.state.lock();
-        state.files = [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput]
-            .map(Some)
-            .into();
+        for file in [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput] {
+            state.open(file);
+        }
     }
     let (space, context) = pace::at_boot(process.load(file, arguments))?;
     *process.memory.lock() = Some(space);
@@ -92,6 +92,7 @@ impl Process {
             live: 0,
             files: Vec::new(),
             first_free_file: 0,
+            taken_files: Vec::new(),
             semaphores: Numbered::default(),
             mutexes: Numbered::default(),
             conditions: Numbered::default(),
@@ -319,6 +320,11 @@ impl Process {
                 let until = ours.files.len().min(from + FILES_AT_ONCE);
                 let some = ours.files.get(from..until).unwrap_or_default();
                 theirs.files.extend_from_slice(some);
+                for (place, file) in some.iter().enumerate() {
+                    if file.is_some() {
+                        theirs.note_taken(from + place);
+                    }
+                }
             }
             checkpoint().await;
         }

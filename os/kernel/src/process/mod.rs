@@ -108,6 +108,8 @@ struct State {
     files: Vec<Option<File>>,
     /// Every file descriptor below this is taken.
     first_free_file: usize,
+    /// Which descriptors are taken, a bit each.
+    taken_files: Vec<u64>,
     semaphores: Numbered,
     mutexes: Numbered,
     conditions: Numbered,
@@ -384,14 +386,7 @@ impl Process {
 
 impl State {
     fn open(&mut self, file: File) -> Option<usize> {
-        while self
-            .files
-            .get(self.first_free_file)
-            .is_some_and(Option::is_some)
-        {
-            self.first_free_file += 1;
-        }
-        let descriptor = self.first_free_file;
+        let descriptor = self.lowest_free();
         if descriptor >= MAX_FILES || self.ending.is_some() {
             return None;
         }
@@ -400,12 +395,31 @@ impl State {
         } else {
             self.files[descriptor] = Some(file);
         }
-        self.first_free_file += 1;
+        self.note_taken(descriptor);
+        self.first_free_file = descriptor + 1;
         Some(descriptor)
+    }
+
+    /// The lowest descriptor that is free. Looks at 64 of them at once.
+    fn lowest_free(&self) -> usize {
+        let from = self.first_free_file / 64;
+        let words = self.taken_files.iter().enumerate().skip(from);
+        words
+            .map(|(word, taken)| (64 * word, taken.trailing_ones() as usize))
+            .find(|(_, taken)| *taken < 64)
+            .map_or(self.files.len(), |(first, taken)| first + taken)
+    }
+
+    /// The descriptor is taken. The table has it.
+    fn note_taken(&mut self, descriptor: usize) {
+        let words = self.files.len().div_ceil(64);
+        self.taken_files.resize(words, 0);
+        self.taken_files[descriptor / 64] |= 1 << (descriptor % 64);
     }
 
     fn close(&mut self, descriptor: usize) -> Option<File> {
         let file = self.files.get_mut(descriptor)?.take()?;
+        self.taken_files[descriptor / 64] &= !(1 << (descriptor % 64));
         self.first_free_file = self.first_free_file.min(descriptor);
         Some(file)
     }

@@ -1,6 +1,7 @@
 //! What `ps` shows of processes.
-use super::{Process, Slot, State, Worker, table};
+use super::{Process, State, Worker, table};
 use crate::clock;
+use crate::pace::checkpoint;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::information::{ENDED, ENDING, NAME_SIZE, ProcessRecord, RUNNING};
@@ -8,20 +9,24 @@ use corank_abi::page::ProcessPage;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A record of each process, in the order of their numbers; behind them those that have ended and not been waited for.
-pub(crate) fn records() -> Vec<ProcessRecord> {
-    let mut processes = Vec::new();
+pub(crate) async fn records() -> Vec<ProcessRecord> {
+    let mut processes = Vec::with_capacity(table::count());
     table::for_each(|process| processes.push(process.clone()));
     let mut ended = Vec::new();
-    let mut records: Vec<_> = processes
-        .iter()
-        .map(|process| process.record(&mut ended))
-        .collect();
+    let mut records = Vec::with_capacity(processes.len());
+    for process in &processes {
+        records.push(process.record(&mut ended));
+        checkpoint().await;
+    }
     // Between the two looks a process may have ended.
     ended.sort_by_key(|process| process.pid);
-    let ended = ended
-        .iter()
-        .filter(|ended| processes.iter().all(|process| process.pid != ended.pid));
-    records.extend(ended.map(|process| process.record(&mut Vec::new())));
+    for process in ended {
+        let known = processes.binary_search_by_key(&process.pid, |process| process.pid);
+        if known.is_err() {
+            records.push(process.record(&mut Vec::new()));
+        }
+        checkpoint().await;
+    }
     records
 }
 
@@ -84,8 +89,7 @@ impl Process {
 
 /// What the process's own lock guards.
 fn fill(record: &mut ProcessRecord, state: &State) {
-    let live = |slot: &&Slot| matches!(slot, Slot::Live(_) | Slot::Starting);
-    record.threads = state.threads.iter().filter(live).count() as u64;
+    record.threads = state.live as u64;
     record.files = state.files.iter().flatten().count() as u64;
     record.state = match state.ending {
         None => RUNNING,

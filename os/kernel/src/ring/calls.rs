@@ -43,12 +43,17 @@ pub(super) struct Calls {
     cancels: usize,
     /// How many have ever begun, modulo 2^32.
     begun: u32,
+    /// The calls with smaller numbers are in their buckets.
+    indexed: usize,
     /// Where [`remove_any`](Self::remove_any) goes on.
     removed: usize,
 }
 
 /// How many calls and linked submissions a search looks at before others may go first.
 const SEARCHED_AT_ONCE: usize = 4096;
+
+/// All calls are in their buckets, those included that begin.
+const ALL: usize = usize::MAX;
 
 /// The end of a bucket.
 const NONE: u32 = u32::MAX;
@@ -273,11 +278,11 @@ impl Calls {
             rest: (!rest.is_empty()).then(|| Box::new(Linked(rest))),
             cancel: None,
         });
-        if !self.buckets.is_empty() && self.calls.len() > self.buckets.len() {
-            self.grow();
-        } else {
-            self.enter(number);
+        if self.calls.len() > self.buckets.len() {
+            // They are made anew when a call is looked for.
+            self.indexed = 0;
         }
+        self.enter(number);
         let serial = self.begun;
         self.begun = serial.wrapping_add(1);
         Place { number, serial }
@@ -375,6 +380,9 @@ impl Calls {
     /// The call of `process` with this key shall end. The search for one that waits behind another goes on with the call number `from`,
     /// and takes bounded time.
     pub(super) fn cancel(&mut self, process: &Process, key: u64, from: &mut usize) -> Found {
+        if !self.index_some() {
+            return Found::Nowhere;
+        }
         if let Some(number) = self.find(key) {
             let call = &mut self.calls[number];
             if let Server::Parked(source) = &call.server
@@ -414,6 +422,9 @@ impl Calls {
         level: u8,
         from: &mut usize,
     ) -> Levelled {
+        if !self.index_some() {
+            return Levelled::Nowhere;
+        }
         if let Some(number) = self.find(key) {
             let call = &mut self.calls[number];
             call.served.level = level;
@@ -435,24 +446,26 @@ impl Calls {
         Levelled::Found(None)
     }
 
-    /// Removes one call, if there is any. No call is looked for or begins from then on.
-    pub(super) fn remove_any(&mut self) -> Option<Removed> {
+    /// Removes one call, if there is one among the next places; `None` when none is left. No call is looked for or begins from the first
+    /// time on.
+    pub(super) fn remove_any(&mut self) -> Option<Option<Removed>> {
         // So the others need not be found in them.
         self.buckets = Vec::new();
-        while self.removed < self.calls.capacity() {
-            let number = self.removed;
-            self.removed += 1;
+        self.indexed = 0;
+        if self.calls.is_empty() {
+            return None;
+        }
+        let places = self.removed..self.calls.capacity();
+        for number in places.take(SEARCHED_AT_ONCE) {
+            self.removed = number + 1;
             if let Some(call) = self.calls.try_remove(number) {
-                return Some(Removed { call, number });
+                return Some(Some(Removed { call, number }));
             }
         }
-        None
+        Some(None)
     }
 
     fn find(&mut self, key: u64) -> Option<usize> {
-        if self.buckets.is_empty() {
-            self.grow();
-        }
         let mut number = *self.buckets.get(self.bucket(key))?;
         while let Some(call) = self.calls.get(number as usize) {
             if call.served.key == key && call.served.reports() {
@@ -494,9 +507,9 @@ impl Calls {
         hash as usize & self.buckets.len().wrapping_sub(1)
     }
 
-    /// Puts a call into its bucket.
+    /// Puts a call into its bucket, unless [`index_some`](Self::index_some) will do that.
     fn enter(&mut self, number: usize) {
-        if self.buckets.is_empty() {
+        if number >= self.indexed {
             return;
         }
         let bucket = self.bucket(self.calls[number].served.key);
@@ -506,7 +519,7 @@ impl Calls {
     /// Takes a call out of its bucket; `None` if there is no such call.
     fn leave(&mut self, number: usize) -> Option<()> {
         let call = self.calls.get(number)?;
-        if self.buckets.is_empty() {
+        if number >= self.indexed {
             return Some(());
         }
         let (next, bucket) = (call.next, self.bucket(call.served.key));
@@ -522,16 +535,28 @@ impl Calls {
         Some(())
     }
 
-    #[cold]
-    fn grow(&mut self) {
-        let room = self.calls.capacity().next_power_of_two();
-        self.buckets.clear();
-        self.buckets.resize(room, NONE);
-        for number in 0..self.calls.capacity() {
+    /// Puts a bounded number of calls into their buckets. Returns whether all are there, and can be found.
+    fn index_some(&mut self) -> bool {
+        if self.indexed == ALL {
+            return true;
+        }
+        if self.indexed == 0 {
+            let room = self.calls.capacity().next_power_of_two();
+            self.buckets.clear();
+            self.buckets.resize(room, NONE);
+        }
+        let from = self.indexed;
+        let until = self.calls.capacity().min(from + SEARCHED_AT_ONCE / 2);
+        self.indexed = until;
+        for number in from..until {
             if self.calls.contains(number) {
                 self.enter(number);
             }
         }
+        if until == self.calls.capacity() {
+            self.indexed = ALL;
+        }
+        self.indexed == ALL
     }
 }
 

@@ -265,10 +265,13 @@ impl Ring {
         loop {
             let ended = self.state.lock().calls.remove_any();
             match ended {
-                Some(ended) => ended.cancel(process),
+                Some(Some(ended)) => {
+                    ended.cancel(process);
+                    pace.step().await;
+                }
+                Some(None) => checkpoint().await,
                 None => break,
             }
-            pace.step().await;
         }
     }
 }

@@ -2,6 +2,7 @@
 use super::Result;
 use crate::device::disk;
 use crate::memory::{frame, heap, stack};
+use crate::pace::Pace;
 use crate::process::{self, Process};
 use crate::ring::Parked;
 use crate::{clock, console, hart};
@@ -19,10 +20,11 @@ pub(super) fn write<T: Copy>(process: &Process, address: usize, value: &T) -> Re
     Ok(0)
 }
 
-#[inline(never)]
-pub(super) fn process_list(process: &Process, address: usize, room: usize) -> Result {
-    let records = process::records();
+pub(super) async fn process_list(process: &Process, address: usize, room: usize) -> Result {
+    let records = process::records().await;
+    let mut pace = Pace::default();
     for (number, record) in records.iter().take(room).enumerate() {
+        pace.step().await;
         write(
             process,
             address.wrapping_add(number * size_of_val(record)),

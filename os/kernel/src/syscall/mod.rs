@@ -236,7 +236,7 @@ pub(crate) fn at_once(
         GLOBAL => Ok(process::global(process, first)),
         HARTS => Ok(hart::serving() as isize),
         FRAMES_FREE => Ok(frame::free() as isize),
-        PROCESS_LIST => information::process_list(process, first, second),
+        PROCESS_LIST => return None,
         SYSTEM_STATUS => information::system_status(process, first),
         CALENDAR => Ok(calendar::seconds().map_or(NO_DEVICE, |seconds| seconds as isize)),
         SERVICE_MODEL => Ok(thread::service_model(process, first)),
@@ -285,6 +285,7 @@ pub(crate) async fn wait(
         WAIT_THREAD => Ok(thread::wait(process, mode, first).await),
         CLOSE => Ok(fs::close(process, first).await),
         SBRK => Ok(apart(process::sbrk(process, first as isize)).await),
+        PROCESS_LIST => apart(information::process_list(process, first, second)).await,
         OPEN | FILE_OPEN | FILE_SEEK | UNLINKAT | FSTAT => {
             apart(files::serve(process, number, arguments)).await
         }
