@@ -173,7 +173,8 @@ static QUEUE: Mutex<Queue> = Mutex::new(Queue {
 pub(crate) fn init() {
     let Some(disk) = disk::get() else { return };
     let service = hart::executor()
-        .spawn(Priority::MOST_URGENT, serve(disk))
+        // Built in its place: it is too large for copies of it on the stack.
+        .spawn_with(Priority::MOST_URGENT, || serve(disk))
         .expect("there is memory for the file system");
     QUEUE.lock().service = Some(service.remote());
 }
