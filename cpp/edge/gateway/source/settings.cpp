@@ -58,12 +58,19 @@ class section {
   }
 
  private:
-  static std::string line_of(const toml::node& value) { return "line " + std::to_string(value.source().begin.line) + ": "; }
+  static std::string line_of(const toml::node& value) {
+    std::string made("line ");
+    return made.append(std::to_string(value.source().begin.line)).append(": ");
+  }
   [[nodiscard]] std::string line_of(const char* entry) const {
     const toml::node* const found = entries_.get(entry);
     return found == nullptr ? "" : line_of(*found);
   }
-  [[nodiscard]] std::string full(const char* entry) const { return "`" + (name_.empty() ? "" : name_ + ".") + entry + "`"; }
+  [[nodiscard]] std::string full(const char* entry) const {
+    std::string made("`");
+    if (!name_.empty()) made.append(name_).append(".");
+    return made.append(entry).append("`");
+  }
 
   template <class T>
   T take(const char* entry, T otherwise, const char* kind) {
