@@ -215,8 +215,8 @@ pub const GROUP_SET: usize = 4042;
 /// `foreground(group) -> 0`: says which group of processes the console belongs to. While one has it, Ctrl-C ends its processes with the
 /// exit code -2, input comes in lines that are shown as they are typed, and a carriage return is a new line.
 /// With 0, as at the beginning, each byte comes as it was typed. The input's end is typed, too, and any byte can be quoted: see
-/// [`crate::console`]. The group is the caller's own if that has this number, else one that belongs to the caller. [`FAILED`] without the
-/// right [`CONSOLE`](crate::rights::CONSOLE).
+/// [`crate::console`]. The group is the caller's own if that has this number, else one that belongs to the caller. [`FAILED`] if no process
+/// is in it, and without the right [`CONSOLE`](crate::rights::CONSOLE).
 pub const FOREGROUND: usize = 4043;
 
 /// `calendar() -> seconds since 1970`, UTC, or [`NO_DEVICE`](crate::error::NO_DEVICE) on a machine without a calendar.

@@ -171,7 +171,7 @@ pub fn set_group(pid: Pid, group: Pid) -> Result<(), Error> {
 /// was typed, Ctrl-C as well. The group is this process's own, or belongs to this process.
 ///
 /// # Errors
-/// This process does not have [`Rights::CONSOLE`].
+/// There is no process in such a group, or this process does not have [`Rights::CONSOLE`].
 pub fn set_foreground(group: Pid) -> Result<(), Error> {
     number_call(call::FOREGROUND, [group, 0, 0]).map(|_| ())
 }

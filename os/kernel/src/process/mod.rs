@@ -160,6 +160,13 @@ pub(crate) enum Waited {
     Ended(usize, i32),
 }
 
+/// Tests whether a process that has not ended is in the group.
+pub(crate) fn has_member(group: Group) -> bool {
+    let mut found = false;
+    table::for_each(|process| found |= process.group() == group);
+    found
+}
+
 /// Ends all processes of the groups that are meant; false if there is none.
 pub(crate) fn end_groups(are_meant: impl Fn(Group) -> bool, code: i32) -> bool {
     let mut found = false;

@@ -79,6 +79,11 @@ pub(super) fn set_foreground(process: &Process, group: usize) -> isize {
     if !process.has_right(CONSOLE) {
         return FAILED;
     }
-    console::set_foreground((group != 0).then(|| process.named_group(group)));
+    let group = (group != 0).then(|| process.named_group(group));
+    // Else nothing would end what runs in front.
+    if group.is_some_and(|group| !process::has_member(group)) {
+        return FAILED;
+    }
+    console::set_foreground(group);
     0
 }

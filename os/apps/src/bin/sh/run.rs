@@ -39,9 +39,10 @@ impl Shell {
         }
     }
 
-    /// From now on Ctrl-C ends what runs in front.
+    /// From now on Ctrl-C ends what runs in front. A shell that another one runs has each byte as it is typed, too.
     pub(crate) fn take_console(&mut self) {
         self.has_console = true;
+        let _ = process::set_foreground(0);
     }
 
     /// What stands in front of a line that is typed.

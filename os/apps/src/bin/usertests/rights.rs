@@ -22,6 +22,7 @@ tests![
     a_group_belongs_to_the_parent_of_its_first_member,
     a_member_may_leave_a_group_and_ends_none,
     a_process_joins_no_group_by_itself,
+    an_empty_group_gets_no_console,
     groups_of_one_number_are_apart,
     existence_is_no_secret,
 ];
@@ -285,6 +286,15 @@ fn a_process_joins_no_group_by_itself() {
     });
     assert_eq!(code, 0);
     kill_and_wait(sibling);
+}
+
+fn an_empty_group_gets_no_console() {
+    let code = exit_code(|| {
+        let gets = |group| process::set_foreground(group).is_ok();
+        let (own, parents) = (process::id(), record(process::id()).group as Pid);
+        i32::from(gets(own) || gets(FIRST + 1000) || parents != FIRST && gets(FIRST))
+    });
+    assert_eq!(code, 0);
 }
 
 /// A process puts itself into a group that has the number of another's: ends of either don't reach the other.
