@@ -131,11 +131,12 @@ impl Scheduler {
         waiter: &Waiter,
     ) -> Option<KeptWaker> {
         let scheduler = block.scheduler();
-        let release = || (waiter.end_held(), Self::of(block).forget_handle(block));
+        let this = Self::of(block);
         let (waker, was_last) = if SHARED {
+            let release = || (waiter.end_held(), Self::of(block).forget_handle(block));
             Self::take_last_turn(scheduler, release)
         } else {
-            release()
+            (waiter.end_held(), this.forget_handle(block))
         };
         if was_last {
             Self::unanchor(scheduler);
@@ -148,17 +149,20 @@ impl Scheduler {
     #[cold]
     #[inline(never)]
     fn take_last_turn<R>(scheduler: NonNull<Scheduler>, act: impl FnOnce() -> R) -> R {
-        let passing = Seat::new(scheduler.as_ptr());
-        let (seat, _entered) = match context::seat_of(scheduler.as_ptr()) {
+        match context::seat_of(scheduler.as_ptr()) {
             // The outer operation keeps the scheduler, and frees the baton.
-            Some(seat) if seat.holds.get() => return act(),
-            Some(seat) => (seat, None),
-            None => (&passing, Some(Entered::new(&passing))),
-        };
-        // SAFETY: until `act` is done the caller keeps the scheduler.
-        unsafe { scheduler.as_ref() }.pick_up(seat);
-        let _held = HeldAtLast { scheduler, seat };
-        act()
+            Some(seat) if seat.holds.get() => act(),
+            Some(seat) => {
+                let _held = HeldAtLast::new(scheduler, seat);
+                act()
+            }
+            None => {
+                let seat = Seat::new(scheduler.as_ptr());
+                let _entered = Entered::new(&seat);
+                let _held = HeldAtLast::new(scheduler, &seat);
+                act()
+            }
+        }
     }
 
     /// The output of a finished coroutine, once.
@@ -206,6 +210,15 @@ impl Drop for Held<'_> {
 struct HeldAtLast<'a> {
     scheduler: NonNull<Scheduler>,
     seat: &'a Seat,
+}
+
+impl<'a> HeldAtLast<'a> {
+    #[inline]
+    fn new(scheduler: NonNull<Scheduler>, seat: &'a Seat) -> Self {
+        // SAFETY: the caller of `take_last_turn` keeps the scheduler until it has put the baton down.
+        unsafe { scheduler.as_ref() }.pick_up(seat);
+        Self { scheduler, seat }
+    }
 }
 
 impl Drop for HeldAtLast<'_> {

@@ -37,6 +37,11 @@ use crate::priority::Priority;
 /// # }
 /// # Ok::<(), corank::SpawnError>(())
 /// ```
+///
+/// ```compile_fail,E0200
+/// struct Silent;
+/// impl corank::Observer for Silent {}
+/// ```
 pub unsafe trait Observer: Sync {
     /// A new coroutine is ready.
     fn spawned(&self, id: CoroutineId, priority: Priority) {

@@ -4,6 +4,7 @@
 //! one step for everybody else: on one thread it is that by itself, and among workers it is done under their executor's
 //! baton. Where this is one thread, nothing of it is left when the program is compiled.
 
+#[cfg(feature = "alloc")]
 use core::fmt;
 use core::marker::PhantomData;
 #[cfg(feature = "alloc")]

@@ -8,7 +8,7 @@ use core::task::Waker;
 
 use crate::access::Held;
 use crate::block::State;
-use crate::context::{self, Entered};
+use crate::context::Entered;
 use crate::executor::{Config, Relaxed, SpawnError, Step, SystemView};
 use crate::id::{CoroutineId, next_serial};
 use crate::join::JoinHandle;
@@ -289,12 +289,6 @@ impl Worker<'_> {
 
     fn run(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
         let (scheduler, seat) = (self.executor.scheduler(), self.seat());
-        // What is called with the scheduler locked may run the worker that called it, and no other one.
-        let locked = context::seat_of(scheduler).is_some_and(|outer| outer.holds.get());
-        assert!(
-            !locked || seat.holds.get(),
-            "a worker was run by what another operation calls with the scheduler locked"
-        );
         // Entered before anything is held: whoever holds can be found.
         let _entered = Entered::new(seat);
         let _held = Held::new(scheduler, seat);

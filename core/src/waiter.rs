@@ -125,8 +125,13 @@ impl Loans {
         true
     }
 
-    /// Takes the first.
-    pub(crate) fn take(&mut self) -> Option<&Waiter> {
+    /// Takes the first: the level of who lends, and to whom.
+    pub(crate) fn take(&mut self) -> Option<(Priority, BlockRef)> {
+        let first = self.take_first()?;
+        Some((first.level(), first.borrower.get()?))
+    }
+
+    fn take_first(&mut self) -> Option<&Waiter> {
         let this = self.0?;
         // SAFETY: waiters that lend are pinned, and nothing ends a wait meanwhile; they have `next`.
         let (first, next) = unsafe { (this.as_ref(), this.as_ref().extra.get().next) };
@@ -138,7 +143,7 @@ impl Loans {
 
 impl Drop for Loans {
     fn drop(&mut self) {
-        while self.take().is_some() {}
+        while self.take_first().is_some() {}
     }
 }
 
@@ -193,7 +198,7 @@ impl Waiter {
 
     /// As [`wait`](Self::wait), where the waiter is part of a follower: `this` points to the waiter, and is made of a reference to
     /// the whole follower, because [`Tell`] reaches that by it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wait_at(
         self: Pin<&Self>,
         this: NonNull<Self>,
@@ -203,21 +208,17 @@ impl Waiter {
         wants: impl FnOnce() -> Wants,
     ) -> bool {
         self.remember_waker(this, cx, lender, scheduler);
-        match wants() {
-            Wants::Nothing => false,
-            Wants::Something => {
-                self.wait_as(this, lender, None);
-                true
-            }
-            Wants::Of(borrower) => {
-                self.wait_as(this, lender, Some(borrower));
-                true
-            }
-        }
+        let borrower = match wants() {
+            Wants::Nothing => return false,
+            Wants::Something => None,
+            Wants::Of(borrower) => Some(borrower),
+        };
+        self.wait_as(this, lender, borrower);
+        true
     }
 
     /// The owner's part of [`wait_at`](Self::wait_at), for a `lender` that need not be who polls.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wait_as(
         self: Pin<&Self>,
         this: NonNull<Self>,

@@ -238,3 +238,37 @@ fn what_is_no_coroutine_has_the_default_level() {
     assert_eq!(outside.follower().unwrap().level(), Priority::DEFAULT);
     assert_eq!(current(), None);
 }
+
+/// A coroutine that several workers may poll waits like what is no coroutine: its waker is called.
+#[cfg(feature = "std")]
+#[test]
+fn it_does_not_follow_a_coroutine_of_several_workers() {
+    thread_local!(static REQUEST: RefCell<Option<Pin<Box<Request>>>> = const { RefCell::new(None) });
+    let executor = corank::SharedExecutor::new();
+    let worker = executor.worker(Waker::noop().clone());
+    let outside = Outside::new();
+    REQUEST.set(Some(Box::pin(Request::new(&outside))));
+    let polls = || {
+        poll_fn(|cx| REQUEST.with_borrow_mut(|request| request.as_mut().unwrap().as_mut().poll(cx)))
+    };
+    let waiting = executor.spawn(level(9), polls()).unwrap();
+    worker.run_until_idle();
+    assert_eq!(outside.follower().unwrap().level(), Priority::DEFAULT);
+    waiting.reprioritize(level(2));
+    assert_eq!(told(), []);
+    // By name neither.
+    let own = executor.spawn(level(9), async {}).unwrap();
+    worker.within(|| {
+        // SAFETY: pinned in its box, which stays until the end of the test.
+        let follower = unsafe { Pin::new_unchecked(outside.follower().unwrap()) };
+        assert!(!follower.wait_as(own.id()));
+    });
+    REQUEST.set(Some(Box::pin(Request::new(&outside))));
+    executor.wake(waiting.id());
+    worker.run_until_idle();
+    outside.done.set(true);
+    outside.follower().unwrap().wake();
+    worker.run_until_idle();
+    assert!(waiting.has_exited());
+    drop(REQUEST.take());
+}

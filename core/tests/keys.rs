@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+#[cfg(feature = "alloc")]
+use crate::common::times;
 use crate::common::{Log, executor, forever, level, poll_once, spawn};
 use corank::key::{KeySlot, Keys, KeysFull};
 use corank::{Executor, JoinHandle, State};
@@ -191,14 +193,14 @@ fn fresh_keys_are_new() {
 fn waiters_stay_where_they_are_while_the_table_grows() {
     let executor = executor();
     let keys = Rc::new(Keys::new());
-    let waiters: Vec<_> = (0..1_000)
+    let waiters: Vec<_> = (0..times(1_000) as u64)
         .map(|key| {
             let keys = keys.clone();
             spawn(&executor, 1, async move { keys.wait(key).await.unwrap() })
         })
         .collect();
-    assert_eq!(executor.run_until_idle(), 1_000);
-    for key in (0..1_000).rev() {
+    assert_eq!(executor.run_until_idle(), times(1_000) as u64);
+    for key in (0..times(1_000) as u64).rev() {
         keys.signal(key).unwrap();
         assert_eq!(executor.run_until_idle(), 1);
         assert_eq!(

@@ -4,7 +4,7 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::common::{Counter, Slot, level};
+use crate::common::{Counter, Slot, level, times};
 use corank::{Config, Executor, JoinHandle, Pool, PoolInUse, Priority, SpawnError, yield_now};
 
 fn spawn<F: Future + 'static>(executor: &Executor, future: F) -> JoinHandle<F::Output> {
@@ -16,7 +16,7 @@ fn rooms_are_used_again_and_again() {
     static POOL: Pool<3, 64> = Pool::new();
     let executor = Executor::in_pool(&POOL, Config::new()).unwrap();
     let drops = Counter::new();
-    for round in 0..1000 {
+    for round in 0..times(1_000) {
         let handles: Vec<_> = (0..3)
             .map(|i| {
                 let guard = drops.guard();
@@ -34,7 +34,7 @@ fn rooms_are_used_again_and_again() {
             assert_eq!(handle.try_join().unwrap().unwrap(), round + i);
         }
     }
-    assert_eq!(drops.count(), 3000);
+    assert_eq!(drops.count(), 3 * times(1_000));
 }
 
 #[test]

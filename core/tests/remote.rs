@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::thread;
 
-use crate::common::{Counter, Log, Slot, executor, level, spawn};
+use crate::common::{Counter, Log, Slot, executor, level, spawn, times};
 use corank::{JoinError, State, Step, yield_now};
 
 /// Does it on another thread, and waits for that to end.
@@ -200,7 +200,7 @@ fn ten_thousand_of_them_on_four_threads() {
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let remotes: Vec<_> = handles.iter().map(|handle| handle.remote()).collect();
-            thread::spawn(move || (0..10_000).all(|i| remotes[i % 40].wake()))
+            thread::spawn(move || (0..times(10_000)).all(|i| remotes[i % 40].wake()))
         })
         .collect();
     while !threads.iter().all(|thread| thread.is_finished()) {

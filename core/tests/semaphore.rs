@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::common::{Log, executor, level, poll_once, spawn};
+use crate::common::{Log, executor, level, poll_once, spawn, times};
 use corank::sync::{Event, Semaphore};
 use corank::{Executor, JoinHandle, State};
 
@@ -164,7 +164,7 @@ impl Random {
 
 #[test]
 fn random_sequences_lose_no_permit_and_invent_none() {
-    for seed in 1..=200u64 {
+    for seed in 1..=times(200) as u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let permits = random.below(4) as usize;
         let (executor, semaphore, gate, _) = shared(permits);

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use crate::common::level;
 use crate::common::served::OnOneThread;
+use crate::common::{level, times};
 use corank::{
     Config, CoroutineId, JoinError, Levels, SharedExecutor, SharedHandle, SpawnError, State, Step,
     Worker, yield_now,
@@ -597,7 +597,7 @@ impl Wake for Unpark {
 #[test]
 fn threads_poll_everything_exactly() {
     const THREADS: usize = 3;
-    const COROUTINES: usize = 300;
+    const COROUTINES: usize = times(300);
     let executor = Arc::new(SharedExecutor::new());
     let polls = Arc::new(AtomicUsize::new(0));
     let handles: Vec<_> = (0..COROUTINES)

@@ -170,7 +170,7 @@ impl Scene {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 2000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Three workers, one inside a poll of the other: every pick, state and level is as the contract says.
     #[test]

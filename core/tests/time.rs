@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::common::{Log, executor, executor_with, level, poll_once, spawn};
+use crate::common::{Log, executor, executor_with, level, poll_once, spawn, times};
 use corank::sync::Event;
 use corank::time::{self, Elapsed, POLLS_PER_LOOK, Sleep, Ticker};
 use corank::{Config, Executor, JoinHandle, State, Step, yield_now};
@@ -293,7 +293,7 @@ fn ten_thousand_timers_fire_in_order() {
     let executor = executor();
     let fired = spawn(&executor, 1, async {
         let mut random = 1u64;
-        let sleeps: FuturesUnordered<_> = (0..10_000)
+        let sleeps: FuturesUnordered<_> = (0..times(10_000))
             .map(|_| {
                 random = random.wrapping_mul(6364136223846793005).wrapping_add(1);
                 let deadline = 1 + (random >> 33) % 5_000;
@@ -312,9 +312,9 @@ fn ten_thousand_timers_fire_in_order() {
         total += executor.advance(next + 7);
         executor.run_until_idle();
     }
-    assert_eq!(total, 10_000);
+    assert_eq!(total, times(10_000));
     let fired = fired.try_join().unwrap().unwrap();
-    assert_eq!(fired.len(), 10_000);
+    assert_eq!(fired.len(), times(10_000));
     assert!(fired.is_sorted());
 }
 
@@ -345,7 +345,7 @@ fn there_is_no_time_outside_an_executor() {
 
 #[test]
 fn random_timers_fire_in_order_whoever_leaves() {
-    for seed in 1..=200u64 {
+    for seed in 1..=times(200) as u64 {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut below = |bound: u64| {
             random ^= random << 13;

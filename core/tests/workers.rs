@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::asserts::on_purpose;
-use crate::common::level;
 use crate::common::served::OnOneThread;
+use crate::common::{level, times};
 use corank::workers::{self, Channel, Event, Keys, Mutex, Semaphore, Shared, sleep_until};
 use corank::{
     Config, Executor, JoinError, Priority, SharedExecutor, State, Step, Worker, time, yield_now,
@@ -430,7 +430,7 @@ fn an_earlier_deadline_calls_who_sleeps() {
 /// Threads that share everything: sums are exact, and nobody waits for ever.
 #[test]
 fn threads_share_exactly() {
-    const EACH: usize = 200;
+    const EACH: usize = times(200);
     const THREADS: usize = 4;
     let executor = Arc::new(SharedExecutor::with(Config::new().clock(|| {
         static NOW: AtomicUsize = AtomicUsize::new(0);

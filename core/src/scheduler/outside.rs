@@ -172,3 +172,26 @@ impl Scheduler {
         self.published().clear_arriving();
     }
 }
+
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests {
+    use super::*;
+    use crate::place::Shared;
+    use crate::shared::SharedExecutor;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn anchors_do_not_overflow() {
+        let executor = SharedExecutor::new();
+        let place = Shared::from(&executor);
+        let anchors = &executor.scheduler().anchors;
+        // As if so many clones had been leaked.
+        let before = anchors.swap(MAX_ANCHORS, Ordering::Relaxed);
+        let last = place.clone();
+        let one_more = || drop(place.clone());
+        assert!(catch_unwind(AssertUnwindSafe(one_more)).is_err());
+        assert_eq!(anchors.load(Ordering::Relaxed), MAX_ANCHORS + 1);
+        drop(last);
+        anchors.store(before, Ordering::Relaxed);
+    }
+}

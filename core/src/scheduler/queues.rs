@@ -118,6 +118,7 @@ impl Scheduler {
     }
 
     /// The effective level changes, at once and in whatever state (rules R1 to R3).
+    #[inline(always)]
     pub(crate) fn move_to_level(&self, block: BlockRef, level: Priority) {
         self.assert_owned();
         let from = block.level();

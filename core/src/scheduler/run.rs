@@ -181,18 +181,10 @@ impl Scheduler {
         block.insert(result);
         self.live.set(self.live.get() - 1);
         self.note_exited(block, result);
-        let mut panicked = None;
         if block.waiters.get().is_some() {
-            // A waker may drop the handle. The slot is not given to another coroutine before all who wait for this one were woken.
-            block.insert(Flags::ENDING);
-            panicked = self.end_waiters(block);
-            block.remove(Flags::ENDING);
-        }
-        if !block.has(Flags::HANDLE) {
+            self.exit_awaited(block);
+        } else if !block.has(Flags::HANDLE) {
             self.discard(block);
-        }
-        if let Some(panic) = panicked {
-            resume(panic);
         }
     }
 

@@ -51,11 +51,18 @@ impl Scheduler {
     #[inline]
     pub(crate) fn forget_handle(&self, block: BlockRef) -> bool {
         block.remove(Flags::HANDLE);
-        if block.state.get() == State::Exited && !block.has(Flags::ENDING) {
-            self.discard(block);
+        if block.state.get() == State::Exited {
+            self.discard_exited(block);
         }
         self.handles.set(self.handles.get() - 1);
         self.closing.get() && self.handles.get() == 0
+    }
+
+    /// As [`discard`](Self::discard), unless [`exit_awaited`](Self::exit_awaited) does it.
+    fn discard_exited(&self, block: BlockRef) {
+        if !block.has(Flags::ENDING) {
+            self.discard(block);
+        }
     }
 
     /// Nobody asks for the result of an exited coroutine any more.

@@ -3,9 +3,9 @@
 use core::ptr::NonNull;
 
 use super::Scheduler;
-use crate::block::BlockRef;
+use crate::block::{BlockRef, Flags};
 use crate::priority::Priority;
-use crate::task::{Panic, isolate};
+use crate::task::{Panic, isolate, resume};
 use crate::waiter::{Loans, Waiter, Wakeup};
 
 /// The waiters that `block` is part of, on either side, each also by the pointer with which its wait began. The list must not change
@@ -34,70 +34,104 @@ impl Scheduler {
     ///
     /// In whichever direction the level goes, each coroutine changes its own once at most: all that follow are at the level that
     /// changes first.
+    #[inline]
     pub(crate) fn refresh_level(&self, block: BlockRef) {
+        if block.waiters.get().is_some() {
+            self.refresh_levels(block);
+        } else if block.level() != block.base() {
+            self.move_to_level(block, block.base());
+        }
+    }
+
+    #[inline(never)]
+    fn refresh_levels(&self, mut block: BlockRef) {
+        let mut level = effective_level(block);
         let mut loans = Loans::new();
-        self.change_level(block, effective_level(block), &mut loans);
-        while let Some(loan) = loans.take() {
-            let (Some(lender), Some(borrower)) = (loan.lender(), loan.borrower()) else {
-                continue;
+        loop {
+            // The first loan goes on here, and the others wait, before those that wait already: so the coroutines change in the order of
+            // the chain.
+            let mut first = None;
+            if level != block.level() {
+                self.move_to_level(block, level);
+                let mut last = None;
+                for (this, waiter) in waiters(block) {
+                    if waiter.lender() != Some(block) {
+                        continue;
+                    }
+                    match waiter.borrower() {
+                        Some(borrower) if first.is_none() => first = Some((level, borrower)),
+                        Some(_) => {
+                            if loans.add(waiter, last) {
+                                last = Some(waiter);
+                            }
+                        }
+                        None => {
+                            if let Some(tell) = waiter.tell() {
+                                // SAFETY: it is that of the follower that the waiter is part of, and the pointer reaches all of it.
+                                unsafe { tell(this, level) }
+                            }
+                        }
+                    }
+                }
+            }
+            let Some((lent, borrower)) = first.or_else(|| loans.take()) else {
+                return;
             };
-            if lender.level().is_more_urgent_than(borrower.level()) {
-                self.change_level(borrower, lender.level(), &mut loans);
-            } else if borrower.level() != borrower.base() {
-                self.change_level(borrower, effective_level(borrower), &mut loans);
-            }
+            block = borrower;
+            level = if lent.is_more_urgent_than(block.level()) {
+                lent
+            } else {
+                effective_level(block)
+            };
         }
     }
 
-    /// Moves `block` to `level`, tells those who work for it outside, and adds the loans by which the change goes on.
-    fn change_level(&self, block: BlockRef, level: Priority, loans: &mut Loans) {
-        if level == block.level() {
-            return;
+    /// `block` has exited: those who wait for it are woken, and it waits for nothing. A waker may drop the handle; the slot is not given to
+    /// another coroutine before.
+    #[inline]
+    pub(super) fn exit_awaited(&self, block: BlockRef) {
+        block.insert(Flags::ENDING);
+        let panicked = self.end_waiters(block);
+        block.remove(Flags::ENDING);
+        if !block.has(Flags::HANDLE) {
+            self.discard(block);
         }
-        self.move_to_level(block, level);
-        // In the order of the list, and before the loans that are there: so the coroutines change in the order of the chain.
-        let mut last = None;
-        for (this, waiter) in waiters(block) {
-            if waiter.lender() != Some(block) {
-                continue;
-            }
-            if let Some(tell) = waiter.tell() {
-                // SAFETY: it is that of the follower that the waiter is part of, and the pointer reaches all of it.
-                unsafe { tell(this, level) }
-            } else if loans.add(waiter, last) {
-                last = Some(waiter);
-            }
+        if let Some(panic) = panicked {
+            resume(panic);
         }
     }
 
-    /// `block` has exited, or its scheduler goes: those who wait for it are woken, and it waits for nothing. Its slot is not given back meanwhile.
+    /// Ends all waits that `block` is part of. Its slot is not given back meanwhile.
+    ///
     /// If a waker panics, the others are woken all the same, and what the first panic carried is for the caller to let go on.
     #[must_use]
-    pub(crate) fn end_waiters(&self, block: BlockRef) -> Option<Panic> {
+    #[inline]
+    pub(super) fn end_waiters(&self, block: BlockRef) -> Option<Panic> {
         // From now on nobody lends to it.
         block.set_level(block.base());
-        // Before any code of the user's runs, which may change the list. The waker stays where it is: a future that
-        // waits may outlive the coroutine that has polled it.
-        for (_, waiter) in waiters(block) {
-            if waiter.lender() == Some(block) {
-                waiter.end_loan();
-            }
-        }
         let mut panicked = None;
         while let Some(waiter) = block.waiters.get() {
             // SAFETY: as in `waiters`.
             let waiter = unsafe { waiter.as_ref() };
+            if waiter.lender() == Some(block) {
+                // The waker stays: what waits may be a future that outlives the coroutine that has polled it.
+                waiter.end_loan();
+                continue;
+            }
             // The lender's part stays: who waits for a lock goes on waiting if the guard has outlived `block`.
             waiter.take_borrower();
             match waiter.take_wakeup() {
                 Wakeup::Coroutine(lender) => self.wake(lender),
-                other => {
-                    if let Err(panic) = isolate(|| other.wake(Some(self))) {
-                        panicked.get_or_insert(panic);
-                    }
-                }
+                other => self.wake_contained(other, &mut panicked),
             }
         }
         panicked
+    }
+
+    #[inline(never)]
+    fn wake_contained(&self, wakeup: Wakeup, panicked: &mut Option<Panic>) {
+        if let Err(panic) = isolate(|| wakeup.wake(Some(self))) {
+            panicked.get_or_insert(panic);
+        }
     }
 }

@@ -205,6 +205,9 @@ pub(super) unsafe fn destroy(scheduler: NonNull<Scheduler>) {
     unsafe {
         heap.free_directory();
         scheduler.drop_in_place();
+        // As above.
+        #[cfg(loom)]
+        scheduler.write_bytes(0xff, 1);
         memory.free(scheduler.as_ptr().cast(), Layout::new::<Scheduler>());
     }
 }

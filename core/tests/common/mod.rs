@@ -18,6 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::AtomicPtr;
 use std::task::{Poll, Waker};
 
 use corank::{Config, Executor, JoinHandle, Priority};
@@ -27,13 +28,24 @@ pub(crate) fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
+/// Returns how often a test does something: a hundredth of that, and at least twice, where Miri interprets it.
+pub(crate) const fn times(native: usize) -> usize {
+    if cfg!(miri) && native > 200 {
+        native / 100
+    } else if cfg!(miri) && native > 2 {
+        2
+    } else {
+        native
+    }
+}
+
 /// Something that is there for ever. Unlike a leak it stays reachable, so that a search for leaks finds real ones only.
 pub(crate) fn forever<T>(value: T) -> &'static mut T {
-    static KEPT: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(Vec::new());
+    static KEPT: std::sync::Mutex<Vec<AtomicPtr<()>>> = std::sync::Mutex::new(Vec::new());
     let kept = Box::leak(Box::new(value));
     KEPT.lock()
         .unwrap()
-        .push(std::ptr::from_mut(kept).expose_provenance());
+        .push(AtomicPtr::new((&raw mut *kept).cast()));
     kept
 }
 
