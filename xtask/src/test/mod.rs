@@ -13,6 +13,7 @@ mod http;
 mod image;
 mod layout;
 mod machine;
+mod miri;
 mod model;
 mod net;
 mod outcome;

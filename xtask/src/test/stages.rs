@@ -3,7 +3,7 @@
 use super::outcome::Outcome;
 use super::privileges::{Privileges, withhold};
 use super::{
-    Context, attack, command, cpp, edge, gateway, http, image, layout, machine, model, net,
+    Context, attack, command, cpp, edge, gateway, http, image, layout, machine, miri, model, net,
     outside, storage,
 };
 use crate::process;
@@ -112,6 +112,13 @@ pub(super) const STAGES: &[Stage] = &[
         home: Home::Path("core/tests"),
         limit: minutes(15),
         run: sanitizer,
+    },
+    Stage {
+        name: "miri",
+        about: "the core's tests of hostile callers and of memory under Miri: both aliasing models, 64 bits and 32 big-endian",
+        home: Home::Path("core/tests"),
+        limit: minutes(15),
+        run: miri::check,
     },
     Stage {
         name: "cortex-m4",

@@ -1,0 +1,133 @@
+//! The core's tests under Miri, which sees undefined behaviour where a test that passes does not.
+
+use super::Context;
+use super::outcome::Outcome;
+use crate::{process, repository};
+use anyhow::Result;
+use std::process::Command;
+
+/// One configuration in which the tests are interpreted.
+struct Model {
+    /// Of Miri itself, besides what all have.
+    flags: &'static str,
+    target: &'static str,
+    /// Which tests of `behaviour`, by parts of their names; none for all of them.
+    only: &'static [&'static str],
+}
+
+/// The stricter aliasing model is the default, the other one Tree Borrows.
+const TREE_BORROWS: &str = "-Zmiri-tree-borrows";
+const HOST: &str = "x86_64-unknown-linux-gnu";
+/// 32 bits, big-endian, without 64-bit atomics.
+const POWERPC: &str = "powerpc-unknown-linux-gnu";
+
+/// What fits into a run of all tests.
+const SHORT: &[Model] = &[
+    Model {
+        flags: "",
+        target: HOST,
+        only: &["hostile::", "follower::"],
+    },
+    Model {
+        flags: TREE_BORROWS,
+        target: HOST,
+        only: &[
+            "hostile::a_lock",
+            "hostile::a_view",
+            "hostile::a_wait",
+            "hostile::the_",
+        ],
+    },
+    Model {
+        flags: "",
+        target: POWERPC,
+        only: &["hostile::a_later", "hostile::a_view", "pool::"],
+    },
+];
+
+/// All of it: some hours. Set `CORANK_MIRI=all`.
+const ALL: &[Model] = &[
+    Model {
+        flags: "",
+        target: HOST,
+        only: &[],
+    },
+    Model {
+        flags: TREE_BORROWS,
+        target: HOST,
+        only: &[],
+    },
+    Model {
+        flags: "",
+        target: "i686-unknown-linux-gnu",
+        only: &[],
+    },
+    Model {
+        flags: "",
+        target: POWERPC,
+        only: &[],
+    },
+    Model {
+        flags: "",
+        target: "s390x-unknown-linux-gnu",
+        only: &[],
+    },
+];
+
+/// Runs the tests in each configuration.
+///
+/// # Errors
+/// If a command cannot be run.
+pub(super) fn check(context: &mut Context) -> Result<Outcome> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Ok(Outcome::skipped(format!("Miri is set up for {HOST} only")));
+    }
+    if !is_installed() && !install(context)? {
+        return Ok(Outcome::skipped(
+            "Miri needs rustup's nightly toolchain: \
+             rustup toolchain install nightly --profile minimal --component miri,rust-src",
+        ));
+    }
+    let all = std::env::var_os("CORANK_MIRI").is_some_and(|models| models == "all");
+    let mut outcome = Outcome::default();
+    for model in if all { ALL } else { SHORT } {
+        outcome.add(Outcome::of_cargo_test(&context.command(&command(model))?));
+    }
+    Ok(outcome)
+}
+
+fn is_installed() -> bool {
+    process::answer("cargo", &["+nightly", "miri", "--version"]).is_some()
+}
+
+/// Whether rustup could install it.
+fn install(context: &mut Context) -> Result<bool> {
+    if process::find("rustup").is_none() {
+        return Ok(false);
+    }
+    let mut command = Command::new("rustup");
+    command.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
+    command.args(["--component", "miri,rust-src"]);
+    Ok(context.command(&command)?.success() && is_installed())
+}
+
+fn command(model: &Model) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .args(["+nightly", "miri", "test", "--package", "corank"])
+        .args(["--features", "stats,hooks", "--test", "behaviour"])
+        .args(["--target", model.target, "--"])
+        .args(model.only)
+        .current_dir(repository::root())
+        .env_remove("RUSTUP_TOOLCHAIN")
+        // The clock and the environment, which tests read; addresses as integers, as the operating system's rings have them.
+        .env(
+            "MIRIFLAGS",
+            format!(
+                "-Zmiri-disable-isolation -Zmiri-permissive-provenance {}",
+                model.flags
+            ),
+        )
+        .env("CARGO_TARGET_DIR", repository::path("target/miri"));
+    command
+}
