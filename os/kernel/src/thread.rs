@@ -14,10 +14,11 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use corank_abi::upcall::MOST_INTERRUPTED_CALLS;
-use core::future::poll_fn;
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-use core::task::Poll;
+
+/// The number of a process's main thread.
+pub(crate) const MAIN: usize = 0;
 
 /// What a thread's coroutine owns. When it is dropped, the thread has ended.
 #[derive(Debug)]
@@ -130,27 +131,8 @@ pub(crate) fn run_handler(
     Box::pin(run(beside, context, Some(frame)))
 }
 
-/// The coroutine of a process's main thread, which winds the process up at its end. That comes wherever the thread waits, unless it does
-/// something that is not given up half done.
-pub(crate) async fn run_main(thread: Thread, context: Context) {
-    let process = thread.process.clone();
-    {
-        let mut running = pin!(run(thread, context, None));
-        poll_fn(|polled| {
-            if process.gives_up_main() {
-                return Poll::Ready(());
-            }
-            running.as_mut().poll(polled).map(drop)
-        })
-        .await;
-    }
-    if let Some(this) = corank::current() {
-        corank::reprioritize(this, priority(process.level()));
-    }
-    stretch::during(Work::End, process.wind_up()).await;
-}
-
-/// The thread's coroutine: user mode, a trap, what the trap asks for, again. Beside a system
+/// The thread's coroutine: user mode, a trap, what the trap asks for, again. That of the main thread takes back what the process has,
+/// at the end. Beside a system
 /// call that waits, up to the return from a handler to the frame `until`.
 ///
 /// # Errors
@@ -160,106 +142,116 @@ pub(crate) async fn run(
     mut context: Context,
     until: Option<usize>,
 ) -> Result<(), End> {
-    // Here, not in a future of its own: each poll would go through that as well.
-    let (thread, context) = (&thread, &mut context);
-    let ended = loop {
-        if thread.process.is_ending() {
-            break Err(End::Done(thread.exit_code.load(Ordering::Relaxed)));
-        }
-        if thread.worker().upcalls.are_raised()
-            && let Err(bad) = upcall::deliver(thread, context)
-        {
-            break fail(
-                thread,
-                context,
-                MEMORY_FAULT,
-                format_args!("bad address for a user-level interrupt: {bad}"),
-            );
-        }
-        let Some(trap) = run_until_trap(thread, context) else {
-            thread.watch_timers();
-            corank::yield_now().await;
-            continue;
-        };
-        match trap {
-            Trap::Call => {
-                context.pc += 4;
-                syscall::note_call(thread, context);
-                let served = if syscall::is_ring_enter(context) {
-                    syscall::enter_ring(thread, context)
-                        .await
-                        .map_err(End::from)
-                } else if let Some(result) = syscall::serve_at_once(thread, context) {
-                    result.map_err(End::from)
-                } else {
-                    syscall::serve(thread, context).await
-                };
-                match served {
-                    Ok(result) => {
-                        context.set_result(result);
-                        // What the call has made ready may be more urgent than this process (seed 002, section 3.3).
-                        if hart::is_more_urgent_ready(priority(thread.worker().level())) {
-                            thread.watch_timers();
-                            corank::yield_now().await;
+    let ended = 'ended: {
+        let (thread, context) = (&thread, &mut context);
+        while !thread.process.is_ending() {
+            if thread.worker().upcalls.are_raised()
+                && let Err(bad) = upcall::deliver(thread, context)
+            {
+                break 'ended fail(
+                    thread,
+                    context,
+                    MEMORY_FAULT,
+                    format_args!("bad address for a user-level interrupt: {bad}"),
+                );
+            }
+            let Some(trap) = run_until_trap(thread, context) else {
+                thread.watch_timers();
+                corank::yield_now().await;
+                continue;
+            };
+            match trap {
+                Trap::Call => {
+                    context.pc += 4;
+                    syscall::note_call(thread, context);
+                    let served = if syscall::is_ring_enter(context) {
+                        syscall::enter_ring(thread, context)
+                            .await
+                            .map_err(End::from)
+                    } else if let Some(result) = syscall::serve_at_once(thread, context) {
+                        result.map_err(End::from)
+                    } else {
+                        syscall::serve(thread, context).await
+                    };
+                    match served {
+                        Ok(result) => {
+                            context.set_result(result);
+                            // What the call has made ready may be more urgent than this process (seed 002, section 3.3).
+                            if hart::is_more_urgent_ready(priority(thread.worker().level())) {
+                                thread.watch_timers();
+                                corank::yield_now().await;
+                            }
                         }
-                    }
-                    Err(End::Handler(frame)) => match leave_handler(thread, context, frame) {
-                        Ok(()) if until == Some(frame) => break Ok(()),
-                        Ok(()) => {}
-                        Err(bad) => {
-                            break fail(
-                                thread,
-                                context,
-                                MEMORY_FAULT,
-                                format_args!("bad address for a user-level interrupt: {bad}"),
-                            );
+                        Err(End::Handler(frame)) => match leave_handler(thread, context, frame) {
+                            Ok(()) if until == Some(frame) => break 'ended Ok(()),
+                            Ok(()) => {}
+                            Err(bad) => {
+                                break 'ended fail(
+                                    thread,
+                                    context,
+                                    MEMORY_FAULT,
+                                    format_args!("bad address for a user-level interrupt: {bad}"),
+                                );
+                            }
+                        },
+                        Err(End::Program(fresh)) if until.is_none() => {
+                            // It is no worker any more.
+                            thread.worker.store(0, Ordering::Relaxed);
+                            *context = *fresh;
                         }
-                    },
-                    Err(End::Program(fresh)) if until.is_none() => {
-                        // It is no worker any more.
-                        thread.worker.store(0, Ordering::Relaxed);
-                        *context = *fresh;
+                        Err(end) => break 'ended finish(thread, context, end),
                     }
-                    Err(end) => break finish(thread, context, end),
                 }
-            }
-            Trap::Timer => {
-                stretch::works_on(Work::Interrupts);
-                clock::tick();
-                give_way(thread).await;
-            }
-            Trap::Device => {
-                stretch::works_on(Work::Interrupts);
-                device::interrupt();
-                give_way(thread).await;
-            }
-            // It stays pending, so that the hart comes back to its main loop.
-            Trap::Signal => give_way(thread).await,
-            Trap::Page(address, access) => {
-                stretch::works_on(Work::PageFault);
-                // Either a page of a stack that comes now, or the hart did not know yet that there is one.
-                hart::forget_page(address);
-                let fault = thread
-                    .process
-                    .with_memory(|space| space.translate(address, access).err(), None);
-                if let Some(bad) = fault {
-                    let what = format_args!("page fault: {bad}");
-                    break fail(thread, context, MEMORY_FAULT, what);
+                Trap::Timer => {
+                    stretch::works_on(Work::Interrupts);
+                    clock::tick();
+                    give_way(thread).await;
                 }
-            }
-            Trap::Illegal(instruction) => {
-                if !context.enable_float() {
-                    let what = format_args!("illegal instruction {instruction:#x}");
-                    break fail(thread, context, ILLEGAL_INSTRUCTION, what);
+                Trap::Device => {
+                    stretch::works_on(Work::Interrupts);
+                    device::interrupt();
+                    give_way(thread).await;
                 }
-            }
-            Trap::Other(cause, value) => {
-                let what = format_args!("exception {cause} with value {value:#x}");
-                break fail(thread, context, ABORTED, what);
+                // It stays pending, so that the hart comes back to its main loop.
+                Trap::Signal => give_way(thread).await,
+                Trap::Page(address, access) => {
+                    stretch::works_on(Work::PageFault);
+                    // Either a page of a stack that comes now, or the hart did not know yet that there is one.
+                    hart::forget_page(address);
+                    let fault = thread
+                        .process
+                        .with_memory(|space| space.translate(address, access).err(), None);
+                    if let Some(bad) = fault {
+                        let what = format_args!("page fault: {bad}");
+                        break 'ended fail(thread, context, MEMORY_FAULT, what);
+                    }
+                }
+                Trap::Illegal(instruction) => {
+                    if !context.enable_float() {
+                        let what = format_args!("illegal instruction {instruction:#x}");
+                        break 'ended fail(thread, context, ILLEGAL_INSTRUCTION, what);
+                    }
+                }
+                Trap::Other(cause, value) => {
+                    let what = format_args!("exception {cause} with value {value:#x}");
+                    break 'ended fail(thread, context, ABORTED, what);
+                }
             }
         }
+        Err(End::Done(thread.exit_code.load(Ordering::Relaxed)))
     };
-    if thread.interrupted_calls == 0 && !thread.process.is_ending() {
+    if thread.interrupted_calls > 0 {
+        return ended;
+    }
+    if thread.tid == MAIN {
+        // It is the process's end.
+        let process = thread.process.clone();
+        drop(thread);
+        if let Some(this) = corank::current() {
+            corank::reprioritize(this, priority(process.level()));
+        }
+        stretch::during(Work::End, process.wind_up()).await;
+    } else if !thread.process.is_ending() {
         thread.process.end_rings(thread.tid).await;
     }
     ended

@@ -218,7 +218,10 @@ pub(crate) async fn interruptible(
                 Poll::Pending => {
                     // A timer that is due raises one.
                     thread.watch_timers();
-                    if thread.worker().upcalls.are_raised_for(thread.tid) {
+                    if thread.process.is_ending() {
+                        // The main thread was woken for this. The others are cancelled.
+                        Poll::Ready(Some(Ok(corank_abi::call::FAILED)))
+                    } else if thread.worker().upcalls.are_raised_for(thread.tid) {
                         Poll::Ready(None)
                     } else {
                         Poll::Pending

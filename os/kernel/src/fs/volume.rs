@@ -103,7 +103,7 @@ impl Volume {
         let operation = match operation {
             Operation::Truncate(file, wanted) => {
                 let length = self.fat.stat(file.node).await?.len();
-                if wanted <= length {
+                if !self.is_long(length, wanted).await? {
                     self.changed = true;
                     self.fat.truncate(file.node, wanted).await?;
                     return Ok(Step::Done(Reply::Done));
@@ -119,8 +119,8 @@ impl Volume {
             Operation::Write(file, data) if !file.append => {
                 let length = self.fat.stat(file.node).await?.len();
                 let at = *file.position.lock();
-                // The driver fills a gap with zeros: a long one in steps before.
-                if at > length + EXTENDED_AT_ONCE {
+                // The driver fills a gap with zeros.
+                if self.is_long(length, at).await? {
                     Operation::Extend(Extension {
                         file,
                         before: length,
@@ -138,6 +138,16 @@ impl Volume {
             Operation::Extend(extension) => self.extend(extension).await,
             operation => self.perform_whole(operation).await.map(Step::Done),
         }
+    }
+
+    /// Whether a file that is extended so is extended in steps. One for which there is no room is refused by the driver, at once.
+    async fn is_long(&mut self, length: u64, wanted: u64) -> Result<bool> {
+        if wanted <= length + EXTENDED_AT_ONCE || wanted > u32::MAX.into() {
+            return Ok(false);
+        }
+        let space = self.fat.statfs().await?;
+        let free = space.free_blocks() * u64::from(space.block_size());
+        Ok(wanted - length <= free)
     }
 
     /// Extends a file by one step. When there is no room, the file is as long as before in the end, unless others have extended it.

@@ -35,7 +35,7 @@ const _: () = assert!(UPCALL_STACKS.end <= MAIN_STACK.start);
 pub(crate) const EAGER_STACK: usize = 2 * PAGE_SIZE;
 
 /// How many pages and tables a piece of a copy takes.
-const COPIED_AT_ONCE: usize = 2 * pace::PAGES;
+const COPIED_AT_ONCE: usize = 3 * pace::PAGES;
 
 /// How many frames that copies have in common are released at once.
 const RELEASED_AT_ONCE: usize = 512;

@@ -330,7 +330,7 @@ enum Stop<E> {
 }
 
 /// How many of the lowest tables [`PageTable::release_some`] releases, with up to 512 frames each.
-const TABLES_AT_ONCE: usize = 3;
+const TABLES_AT_ONCE: usize = 6;
 
 /// The index of the first valid entry from `from` on.
 fn next_valid(entries: &[Entry], from: usize) -> Option<usize> {

@@ -11,7 +11,7 @@ use crate::memory::address_space::{AddressSpace, USER_DATA};
 use crate::memory::page_table::Flags;
 use crate::memory::{OutOfMemory, PAGE_SIZE, heap};
 use crate::pace::{self, Pace, checkpoint};
-use crate::thread::{self, Thread};
+use crate::thread::{self, MAIN, Thread};
 use crate::trap::Context;
 use crate::wait::{WaitMode, WaitQueue, until};
 use crate::{clock, hart, power, println, programs, vdso};
@@ -23,9 +23,6 @@ use corank_abi::{auxiliary, exit_code, rights};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::task::Poll;
 use spin::Once;
-
-/// The number of the main thread.
-const MAIN: usize = 0;
 
 /// How many files a child gets at once.
 const FILES_AT_ONCE: usize = 4 * pace::OBJECTS;
@@ -116,7 +113,6 @@ impl Process {
             calls_made: AtomicUsize::new(0),
             faults: OwnFaults::new(),
             is_ending: AtomicBool::new(false),
-            is_whole: AtomicBool::new(false),
             state: Mutex::new(state),
             group: Mutex::new(Group::of_first(pid)),
             rights: AtomicUsize::new(0),
@@ -198,7 +194,6 @@ impl Process {
         file: &[u8],
         arguments: &[&[u8]],
     ) -> Result<Context, LoadError> {
-        let _whole = self.not_given_up();
         let (space, context) = self.load(file, arguments).await?;
         for worker in self.workers() {
             let ring = worker.ring();
@@ -249,7 +244,6 @@ impl Process {
         self: &Arc<Process>,
         context: Context,
     ) -> Result<Arc<Process>, OutOfMemory> {
-        let _whole = self.not_given_up();
         if !heap::has_room() {
             return Err(OutOfMemory);
         }
@@ -380,17 +374,11 @@ impl Process {
         // Under the lock: whoever wakes the thread, moves it to another level or ends it finds its coroutine, even if it has run on
         // another hart already. If there is no place for it, the thread stays here, and goes when nothing is held.
         let level = self.worker(worker).level();
-        let mut thread = || unstarted.take().expect("it is called once");
-        let (executor, priority) = (hart::executor(), priority(level));
-        let started = if tid == MAIN {
-            let spawned = executor.spawn_with(priority, || thread::run_main(thread(), context));
-            spawned.map(|handle| handle.id())
-        } else {
-            let spawned = executor.spawn_with(priority, || thread::run(thread(), context, None));
-            spawned.map(|handle| handle.id())
-        };
-        let started = started.map_err(|_| OutOfMemory);
-        state.threads[tid] = Slot::Live(started?);
+        let started = hart::executor().spawn_with(priority(level), || {
+            let thread = unstarted.take().expect("it is called once");
+            thread::run(thread, context, None)
+        });
+        state.threads[tid] = Slot::Live(started.map_err(|_| OutOfMemory)?.id());
         Ok(tid)
     }
 
@@ -429,19 +417,6 @@ impl Process {
     pub(super) fn announce_end(&self) {
         self.interrupt_harts();
         self.wake_thread(MAIN);
-    }
-
-    /// Work that leaves something half done when it is given up is under way until the guard is dropped: until then the end of the
-    /// process waits. It waits for nothing without a bound.
-    fn not_given_up(&self) -> NotGivenUp<'_> {
-        self.is_whole.store(true, Ordering::Relaxed);
-        NotGivenUp(self)
-    }
-
-    /// Whether the process is ending and its main thread may be given up where it waits.
-    #[inline]
-    pub(crate) fn gives_up_main(&self) -> bool {
-        self.is_ending() && !self.is_whole.load(Ordering::Relaxed)
     }
 
     /// Whether [`Process::end`] has been called.
@@ -496,15 +471,15 @@ impl Process {
         if first.is_some_and(|first| first.pid == self.pid) {
             power::shut_down(self.state.lock().ending.unwrap_or(0));
         }
+        if let Some(first) = first.filter(|first| first.pid != self.pid) {
+            self.leave_children_to(first).await;
+        }
         let parent = {
             // In one step: an adoption of this process comes before it, and is seen here, or after it, and looks.
             let mut state = self.state.lock();
             state.ended = true;
             state.parent.upgrade()
         };
-        if let Some(first) = first {
-            self.leave_children_to(first).await;
-        }
         if let Some(parent) = parent {
             // Under the lock, so that the parent does not look before and wait after.
             let _guard = parent.state.lock();
@@ -514,6 +489,7 @@ impl Process {
 
     /// Cancels calls and threads, but for the main thread.
     async fn cancel_everything(&self) {
+        self.interrupt_harts();
         for ring in self.workers().filter_map(Worker::ring) {
             ring.cancel_all(self).await;
         }
@@ -572,14 +548,5 @@ impl Process {
             first.children.wake_all();
             pace.step().await;
         }
-    }
-}
-
-/// See [`Process::not_given_up`].
-struct NotGivenUp<'a>(&'a Process);
-
-impl Drop for NotGivenUp<'_> {
-    fn drop(&mut self) {
-        self.0.is_whole.store(false, Ordering::Relaxed);
     }
 }

@@ -80,8 +80,6 @@ pub(crate) struct Process {
     pub faults: OwnFaults,
     /// [`State::ending`] is set.
     is_ending: AtomicBool,
-    /// Its main thread does something that is not given up half done, though the process is ending.
-    is_whole: AtomicBool,
     state: Mutex<State>,
     /// The group that it belongs to: what the console ends together.
     group: Mutex<Group>,

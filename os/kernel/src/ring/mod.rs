@@ -139,7 +139,7 @@ impl Ring {
         let mut completions = pin!(until(&self.completed, WaitMode::Block, |turn| {
             let mut state = self.state.lock();
             let ready = state.ready(&self.memory);
-            if ready >= wanted || thread.worker().upcalls.take(thread.tid) {
+            if ready >= wanted || process.is_ending() || thread.worker().upcalls.take(thread.tid) {
                 return Poll::Ready(ready);
             }
             state.wanted = state.wanted.min(wanted);
@@ -207,6 +207,7 @@ impl Ring {
         }
         until(&cancel.queue, WaitMode::Block, |turn| {
             match cancel.outcome() {
+                None if process.is_ending() => Poll::Ready(FAILED),
                 Some(outcome) => Poll::Ready(outcome),
                 None => {
                     turn.wait();
