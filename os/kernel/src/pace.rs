@@ -4,7 +4,7 @@
 //! split into pieces, with a [`checkpoint`] behind each. A piece takes some ten thousand instructions at most, and holds no lock
 //! across the checkpoint.
 use crate::{hart, stretch};
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 
 /// How many pages of memory one piece of work maps, copies or releases.
@@ -53,6 +53,25 @@ impl Pace {
             self.objects = 0;
             checkpoint().await;
         }
+    }
+}
+
+/// A rare part of a coroutine that runs often: its code lies apart, and not in the middle of what is executed at each step.
+pub(crate) struct Apart<F>(F);
+
+/// See [`Apart`].
+pub(crate) fn apart<F: Future>(future: F) -> Apart<F> {
+    Apart(future)
+}
+
+impl<F: Future> Future for Apart<F> {
+    type Output = F::Output;
+
+    #[cold]
+    #[inline(never)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: the future is pinned as this is: it is moved neither here nor anywhere else.
+        unsafe { self.map_unchecked_mut(|this| &mut this.0) }.poll(context)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::lock::Mutex;
 use crate::memory::heap;
 use crate::memory::stack::Stack;
 use crate::memory::user::BadAddress;
+use crate::pace;
 use crate::process::{Global, Process, Worker, priority};
 use crate::stretch::{self, Work};
 use crate::trap::{self, Context, Trap};
@@ -250,9 +251,9 @@ pub(crate) async fn run(
         if let Some(this) = corank::current() {
             corank::reprioritize(this, priority(process.level()));
         }
-        stretch::during(Work::End, process.wind_up()).await;
+        pace::apart(stretch::during(Work::End, process.wind_up())).await;
     } else if !thread.process.is_ending() {
-        thread.process.end_rings(thread.tid).await;
+        pace::apart(thread.process.end_rings(thread.tid)).await;
     }
     ended
 }

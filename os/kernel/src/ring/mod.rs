@@ -19,7 +19,7 @@ use crate::lock::Mutex;
 use crate::memory::OutOfMemory;
 use crate::memory::user::BadAddress;
 use crate::net;
-use crate::pace::{Pace, checkpoint};
+use crate::pace::{Pace, apart, checkpoint};
 use crate::process::{Process, priority};
 use crate::thread::Thread;
 use crate::wait::{WaitMode, WaitQueue, until};
@@ -110,7 +110,7 @@ impl Ring {
         while let Some(submission) = self.next(end) {
             if submission.call as usize == RING_REPRIORITIZE {
                 let [key, level, _] = submission.arguments;
-                let result = self.reprioritize(process, key, level as usize).await;
+                let result = apart(self.reprioritize(process, key, level as usize)).await;
                 self.complete(process, Tag::of(&submission), result);
             } else {
                 self.serve(process, submission, end)?;
