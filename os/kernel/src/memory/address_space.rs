@@ -8,7 +8,8 @@
 //! 0x3f_0000_0000             process page, system page, the scheduler's image, rings
 //! top                        trampoline and harts' pages, not for user mode
 //! ```
-//! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first touch.
+//! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first touch. A stack of a thread that has
+//! not begun or has ended is not mapped: touching it is a fault.
 use super::bulk;
 use super::frame::{self, Frame};
 use super::kernel_space;
@@ -72,18 +73,29 @@ pub(crate) fn stack_of(tid: usize) -> Option<Range<usize>> {
     (start + THREAD_STACK <= THREAD_STACKS.end).then_some(start..start + THREAD_STACK)
 }
 
-/// The stack whose usable part contains `address`.
-fn is_in_stack(address: usize) -> bool {
-    let offset = if MAIN_STACK.contains(&address) {
-        address - MAIN_STACK.start
+/// A stack of the process's own, of which not every page is mapped.
+enum Stack {
+    /// The main thread's, or one for user-level interrupts: it may grow as long as the process exists.
+    OfProcess,
+    /// That of a thread that has or had this last page: it may grow while that page is mapped.
+    OfThread(usize),
+}
+
+/// Returns the stack whose usable part contains `address`.
+fn stack_at(address: usize) -> Option<Stack> {
+    let (offset, stack) = if MAIN_STACK.contains(&address) {
+        (address - MAIN_STACK.start, Stack::OfProcess)
     } else if THREAD_STACKS.contains(&address) {
-        (address - THREAD_STACKS.start) % THREAD_STACK
+        let offset = (address - THREAD_STACKS.start) % THREAD_STACK;
+        let last = page_down(address - offset + THREAD_STACK - 1);
+        (offset, Stack::OfThread(last))
     } else if UPCALL_STACKS.contains(&address) {
-        (address - UPCALL_STACKS.start) % upcall::STACK_SIZE
+        let offset = (address - UPCALL_STACKS.start) % upcall::STACK_SIZE;
+        (offset, Stack::OfProcess)
     } else {
-        return false;
+        return None;
     };
-    offset >= PAGE_SIZE
+    (offset >= PAGE_SIZE).then_some(stack)
 }
 
 impl AddressSpace {
@@ -223,10 +235,21 @@ impl AddressSpace {
         }
         match self.table.lookup(address) {
             Some(entry) if entry.flags().contains(wanted) => Ok(entry.address()),
-            None if access != Access::Execute && is_in_stack(address) => self
+            None if access != Access::Execute && self.may_grow(address) => self
                 .map_zeroed(page_down(address), USER_DATA)
                 .map_err(|_| bad),
             _ => Err(bad),
+        }
+    }
+
+    /// Tests whether a page of a stack may be mapped at `address` by a touch. [`map_stack`](Self::map_stack) maps the last page of a
+    /// thread's stack when the thread begins, and it stays mapped until the thread ends: so no page is mapped for a thread that does
+    /// not exist.
+    fn may_grow(&self, address: usize) -> bool {
+        match stack_at(address) {
+            None => false,
+            Some(Stack::OfProcess) => true,
+            Some(Stack::OfThread(last)) => self.is_mapped(last),
         }
     }
 

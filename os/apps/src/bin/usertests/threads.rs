@@ -30,6 +30,9 @@ tests![
     threads_until_memory_is_exhausted,
     a_join_that_the_kernel_refuses_waits_all_the_same,
     stacks_come_back,
+    a_store_to_the_stack_of_no_thread_is_a_fault,
+    a_pointer_to_an_ended_threads_local_is_a_fault,
+    a_pointer_into_a_stack_of_no_thread_fails_the_call,
 ];
 
 fn results_come_back() {
@@ -275,4 +278,58 @@ fn stacks_come_back() {
     let before = frames_free();
     round();
     assert_eq!(frames_free(), before);
+}
+
+/// Where the stacks of threads other than the main one lie in every process, one behind the other by number, and how large each is.
+const THREAD_STACKS: usize = 0x20_0000_0000;
+const THREAD_STACK: usize = 64 << 10;
+
+/// The last word of a thread's stack.
+fn last_word(tid: usize) -> *mut usize {
+    core::ptr::with_exposed_provenance_mut(THREAD_STACKS + (tid + 1) * THREAD_STACK - 8)
+}
+
+fn a_store_to_the_stack_of_no_thread_is_a_fault() {
+    for tid in [1, 2, 1000] {
+        expect_end(BAD_ADDRESS, || {
+            // SAFETY: the store is meant to fault.
+            unsafe { last_word(tid).write_volatile(1) };
+            // The kernel must not be surprised by what lies there.
+            for _ in 0..tid.min(10) {
+                let _ = thread::spawn(|| 0).map(thread::JoinHandle::join);
+            }
+        });
+    }
+    // The address below the last mapped page of a thread that exists is its own.
+    let (gate, gatekeeper) = support::pipe();
+    let waiting = thread::spawn(move || gate.read(&mut [0])).expect("a thread");
+    // SAFETY: nothing of the thread lies so far down.
+    let deep = unsafe { last_word(waiting.id()).sub(5 * 512) };
+    // SAFETY: as above; the page belongs to the thread's stack.
+    unsafe { deep.write_volatile(1) };
+    drop(gatekeeper);
+    assert_eq!(waiting.join(), Ok(Ok(0)));
+}
+
+fn a_pointer_to_an_ended_threads_local_is_a_fault() {
+    expect_end(BAD_ADDRESS, || {
+        let local = thread::spawn(|| {
+            let local = 0_usize;
+            core::hint::black_box(&raw const local).expose_provenance()
+        });
+        let local = local.expect("a thread").join().expect("it ends");
+        let local: *mut usize = core::ptr::with_exposed_provenance_mut(local);
+        // SAFETY: the store is meant to fault.
+        unsafe { local.write_volatile(1) };
+        let _ = thread::spawn(|| 0).map(thread::JoinHandle::join);
+    });
+}
+
+fn a_pointer_into_a_stack_of_no_thread_fails_the_call() {
+    let (_reader, writer) = support::pipe();
+    let file = writer.number();
+    expect_end(BAD_ADDRESS, || {
+        let word = last_word(7).expose_provenance();
+        support::call(corank_abi::call::WRITE, [file, word, 8]);
+    });
 }
