@@ -367,8 +367,10 @@ const LOOM_PROFILE: [&str; 4] = [
 fn loom(context: &mut Context) -> Result<Outcome> {
     // Together, so that what they depend on is built once: the core, and the protocols of the Linux home, among processes and among the workers of one.
     let mut command = host_command(&["test", "--release", "--no-fail-fast", "--lib"]);
-    command
-        .args(["corank", "corank-domain", "corank-linux"].map(|name| format!("--package={name}")));
+    command.args(
+        ["corank", "corank-account", "corank-domain", "corank-linux"]
+            .map(|name| format!("--package={name}")),
+    );
     command.args(LOOM_PROFILE);
     for name in loom_tests() {
         command.args(["--test", &name]);
