@@ -66,7 +66,8 @@ pub const FORK: usize = 220;
 pub const EXEC: usize = 221;
 /// `waitpid(pid or -1, exit_code: *mut i32 or null) -> pid`, [`FAILED`] without such a child, or [`STILL_RUNNING`]. Never blocks.
 pub const WAITPID: usize = 260;
-/// `thread_create(entry, argument) -> tid`
+/// `thread_create(entry, argument) -> tid`, or [`FAILED`] without memory for it, or when 32,768 threads of the process run or have ended
+/// and were not waited for.
 pub const THREAD_CREATE: usize = 1000;
 /// `gettid() -> tid`
 pub const GETTID: usize = 1001;
@@ -123,6 +124,12 @@ pub const HARTS: usize = 4008;
 /// `restrict(pid, rights) -> 0`: takes every [right](crate::rights) that is not in the set `rights` from the caller or a child of it.
 /// Nothing ever comes back. [`FAILED`] if `pid` is neither.
 pub const RESTRICT: usize = 4009;
+
+/// `memory_limit(bytes) -> the limit from now on`: what the calling process and the children that it forks from now on may take of the
+/// kernel's heap together: threads, files, sockets, calls under way and the like, not the pages of their memory. A limit can be lowered
+/// and never raised. What is there already stays; further calls fail for want of memory until enough of it is gone. [`FAILED`] if
+/// sixteen ancestors have limits of their own.
+pub const MEMORY_LIMIT: usize = 4017;
 
 /// `ring_cancel(key) -> `[`RING_CANCELLED`] or [`RING_COMPLETED`]: ends the asynchronous call that was submitted under `key`. When it
 /// returns, the kernel does not touch the call's buffer any more. [`FAILED`] if no such call is under way: it has

@@ -9,13 +9,14 @@
 //! does not believe what it finds in its place.
 //!
 //! The kernel never drops a completion: while the completion ring is full it keeps them ([`Outbox`]), and says how many in
-//! [`RingHeader::kept`]. A process that has emptied the ring and finds that number not 0 enters the kernel, which then fills the ring again.
+//! [`RingHeader::kept`]. It takes a submission only when it has room to keep the completion, so a process that takes none finds that its
+//! further submissions stay in their ring. A process that has emptied the ring and finds that number not 0 enters the kernel, which then fills the ring again.
 //! To look whether something has arrived is to look at both ([`RingHeader::has_completions`]): the process may empty the ring between the
 //! kernel's look at it and its keeping. Both are written before the process's [`Flag`](crate::upcall::Flag) is raised, so whoever opens the
 //! flag and looks then misses nothing. `os/abi/tests/loom_ring.rs` tries every interleaving.
 extern crate alloc;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{TryReserveError, VecDeque};
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(loom)]
@@ -133,12 +134,31 @@ pub struct Outbox {
 
 impl Outbox {
     /// How many completions are kept.
+    #[inline]
     #[must_use]
     pub fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// Puts a completion into the ring with so many entries, by `write`, which is told its number; keeps it while there is no room.
+    /// How many completions it can keep.
+    #[inline]
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.kept.capacity()
+    }
+
+    /// Makes room to keep so many completions. One allocation.
+    ///
+    /// # Errors
+    /// When there is no memory for them; what there was room for stays.
+    pub fn make_room(&mut self, completions: usize) -> Result<(), TryReserveError> {
+        let more = completions.saturating_sub(self.kept.len());
+        self.kept.try_reserve_exact(more)
+    }
+
+    /// Puts a completion into the ring with so many entries, by `write`, which is told its number; keeps it while there is no room. Takes
+    /// no memory: there must be [`room`](Self::room) for it, which the kernel makes before it takes a submission. Without room it is
+    /// lost: that is a defect of the kernel, which does not end the machine.
     #[inline]
     pub fn add(
         &mut self,
@@ -150,7 +170,11 @@ impl Outbox {
         if self.kept.is_empty() && self.in_ring(header, entries) < entries {
             self.publish(header, write, completion);
         } else {
-            self.kept.push_back(completion);
+            let has_room = self.kept.len() < self.kept.capacity();
+            debug_assert!(has_room, "a completion that there is no room for");
+            if has_room {
+                self.kept.push_back(completion);
+            }
             self.fill(header, entries, write);
         }
     }

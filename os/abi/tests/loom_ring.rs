@@ -37,11 +37,13 @@ unsafe impl Send for Shared {}
 
 impl Shared {
     fn new() -> Arc<Self> {
+        let mut outbox = Outbox::default();
+        outbox.make_room(4).expect("memory");
         Arc::new(Self {
             header: RingHeader::default(),
             places: Default::default(),
             flag: Flag::default(),
-            outbox: Mutex::default(),
+            outbox: Mutex::new(outbox),
             interrupt: Notify::new(),
         })
     }

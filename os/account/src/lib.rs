@@ -140,15 +140,19 @@ impl Account {
         }
     }
 
-    /// The order of these operations among others does not matter: they count, and publish nothing.
+    /// What it refuses it has counted for a moment, so that a charge on another hart may be refused as well. The order of these
+    /// operations among others does not matter: they count, and publish nothing.
+    #[inline]
     fn take(&self, bytes: usize) -> bool {
         let limit = self.limit();
-        let fits = |used: usize| used.checked_add(bytes).filter(|all| *all <= limit);
-        self.used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
-            .is_ok()
+        let fits = bytes <= limit && self.used.fetch_add(bytes, Ordering::Relaxed) <= limit - bytes;
+        if !fits && bytes <= limit {
+            self.give(bytes);
+        }
+        fits
     }
 
+    #[inline]
     fn give(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }

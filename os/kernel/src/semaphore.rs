@@ -3,6 +3,7 @@
 //! Waiters form one line. Whoever stands among the first *permits* of it may go: so nobody overtakes, and an `up` before
 //! the waiter runs is not lost.
 use crate::lock::Mutex;
+use crate::memory::account::Charge;
 use crate::wait::{Ticketed, WaitMode};
 use alloc::collections::VecDeque;
 use core::future::poll_fn;
@@ -16,26 +17,33 @@ struct State {
 }
 
 /// A counting semaphore.
-#[derive(Debug, Default)]
-pub(crate) struct Semaphore(Mutex<State>);
+#[derive(Debug)]
+pub(crate) struct Semaphore {
+    state: Mutex<State>,
+    _charge: Charge,
+}
 
 impl Semaphore {
-    /// A semaphore with this many permits.
-    pub(crate) fn new(permits: usize) -> Semaphore {
-        Semaphore(Mutex::new(State {
+    /// A semaphore with this many permits, which this charge pays for.
+    pub(crate) fn new(permits: usize, charge: Charge) -> Semaphore {
+        let state = State {
             permits,
             ..State::default()
-        }))
+        };
+        Semaphore {
+            state: Mutex::new(state),
+            _charge: charge,
+        }
     }
 
     /// Adds a permit and wakes whom it is for.
     pub(crate) fn up(&self) {
-        self.0.lock().add();
+        self.state.lock().add();
     }
 
     /// Adds a permit if there is none, as a mutex does when it is unlocked; false if there was one.
     pub(crate) fn up_to_one(&self) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let none = state.permits == 0;
         if none {
             state.add();
@@ -45,7 +53,7 @@ impl Semaphore {
 
     /// Adds a permit if someone waits without one, as a condition variable does when it is signalled.
     pub(crate) fn up_if_awaited(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.permits < state.line.len() {
             state.add();
         }
@@ -53,7 +61,7 @@ impl Semaphore {
 
     /// Takes a permit if it can be had without waiting.
     pub(crate) fn try_down(&self) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let free = state.permits > state.line.len();
         if free {
             state.permits -= 1;
@@ -116,6 +124,10 @@ impl Place<'_> {
         let mut then = Some(then);
         poll_fn(move |context| {
             let polled = self.poll(context);
+            if polled.is_pending() && self.ticket == 0 {
+                // There was no room in the line yet.
+                return Poll::Pending;
+            }
             if let Some(then) = then.take()
                 && !then()
             {
@@ -127,11 +139,16 @@ impl Place<'_> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.semaphore.0.lock();
+        let mut state = self.semaphore.state.lock();
         if self.ticket == 0 {
             if state.permits > state.line.len() {
                 state.permits -= 1;
                 return Poll::Ready(());
+            }
+            if state.line.try_reserve(1).is_err() {
+                // Asks again when its turn comes, until there is room in the line.
+                context.waker().wake_by_ref();
+                return Poll::Pending;
             }
             state.last_ticket += 1;
             self.ticket = state.last_ticket;
@@ -158,7 +175,7 @@ impl Drop for Place<'_> {
         if self.ticket == 0 {
             return;
         }
-        let mut state = self.semaphore.0.lock();
+        let mut state = self.semaphore.state.lock();
         if let Some(place) = state.line.iter().position(|entry| entry.0 == self.ticket) {
             state.line.remove(place);
             // Whoever moved up to the last permit may go now.

@@ -3,7 +3,7 @@
 //! A thread's coroutine is the switching coroutine of seed 002 (section 3.3): it never holds the hart for longer than up to
 //! the next clock tick, and its priority is that of the most urgent coroutine of its process.
 use crate::lock::Mutex;
-use crate::memory::heap;
+use crate::memory::account::Charge;
 use crate::memory::stack::Stack;
 use crate::memory::user::BadAddress;
 use crate::pace;
@@ -13,6 +13,7 @@ use crate::trap::{self, Context, Trap};
 use crate::{clock, device, hart, println, syscall, upcall};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use corank_abi::call::FAILED;
 use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use corank_abi::upcall::MOST_INTERRUPTED_CALLS;
 use core::pin::Pin;
@@ -36,7 +37,12 @@ pub(crate) struct Thread {
     /// How many calls of the thread wait below it. Where any does, it stands for the thread in a handler beside those calls, and its end
     /// is not the thread's.
     interrupted_calls: usize,
+    /// What its coroutine costs, or what it costs beside the thread's.
+    pub charge: Charge,
 }
+
+/// What a handler costs that runs beside a call in which its thread waits: its future, and what its own calls need.
+const BESIDE: usize = 4096;
 
 impl Thread {
     /// A thread of `process` that is, or has the level of, this worker.
@@ -48,19 +54,25 @@ impl Thread {
             exit_code: AtomicI32::new(-1),
             kernel_stack: Mutex::new(None),
             interrupted_calls: 0,
+            charge: Charge::none(),
         }
     }
 
     /// Returns what runs a handler beside the call in which the thread waits. `None` if [`MOST_INTERRUPTED_CALLS`] wait below it, each
     /// of which takes some of the hart's stack when the innermost is polled, or if there is no memory.
     pub(crate) fn beside(&self) -> Option<Thread> {
-        (self.interrupted_calls < MOST_INTERRUPTED_CALLS && heap::has_room()).then(|| Thread {
+        if self.interrupted_calls >= MOST_INTERRUPTED_CALLS {
+            return None;
+        }
+        let charge = self.process.reserve(BESIDE).ok()?;
+        Some(Thread {
             process: self.process.clone(),
             tid: self.tid,
             worker: AtomicUsize::new(self.worker.load(Ordering::Relaxed)),
             exit_code: AtomicI32::new(-1),
             kernel_stack: Mutex::new(None),
             interrupted_calls: self.interrupted_calls + 1,
+            charge,
         })
     }
 
@@ -199,6 +211,9 @@ pub(crate) async fn run(
                             // It is no worker any more.
                             thread.worker.store(0, Ordering::Relaxed);
                             *context = *fresh;
+                        }
+                        Err(End::BadPointer(bad)) if bad.lacks_memory => {
+                            context.set_result(FAILED);
                         }
                         Err(end) => break 'ended finish(thread, context, end),
                     }

@@ -25,14 +25,18 @@ struct Entries {
 }
 
 impl Entries {
-    fn push(&mut self, waker: Waker) -> u64 {
+    /// Adds a waker and returns its ticket; `None` without memory for it.
+    fn push(&mut self, waker: &Waker) -> Option<u64> {
+        if self.first.is_some() {
+            self.others.try_reserve(1).ok()?;
+        }
         self.last_ticket += 1;
-        let entry = (self.last_ticket, waker);
+        let entry = (self.last_ticket, waker.clone());
         match &self.first {
             None => self.first = Some(entry),
             Some(_) => self.others.push_back(entry),
         }
-        self.last_ticket
+        Some(self.last_ticket)
     }
 
     fn find(&mut self, ticket: u64) -> Option<&mut Ticketed> {
@@ -117,7 +121,11 @@ impl Turn<'_, '_, '_> {
         let mut entries = self.queue.0.lock();
         match entries.find(*self.ticket) {
             Some(entry) => entry.1.clone_from(waker),
-            None => *self.ticket = entries.push(waker.clone()),
+            None => match entries.push(waker) {
+                Some(ticket) => *self.ticket = ticket,
+                // Asks again when its turn comes, until there is room in the queue.
+                None => waker.wake_by_ref(),
+            },
         }
     }
 }

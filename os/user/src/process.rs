@@ -262,6 +262,15 @@ pub fn grant(pid: Pid, levels: u64) -> Result<(), Error> {
     number_call(call::GRANT, [pid, levels as usize, 0]).map(|_| ())
 }
 
+/// Limits what the kernel's heap may hold for this process and for the children that it forks from now on, in bytes: threads, files,
+/// sockets, calls under way and the like. A limit is never raised. Returns the limit from now on.
+///
+/// # Errors
+/// Sixteen ancestors have limits of their own.
+pub fn limit_memory(bytes: usize) -> Result<usize, Error> {
+    number_call(call::MEMORY_LIMIT, [bytes, 0, 0])
+}
+
 /// Free frames of physical memory, of 4 KiB each.
 #[must_use]
 pub fn frames_free() -> usize {

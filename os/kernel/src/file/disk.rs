@@ -2,22 +2,30 @@
 use super::{NOT_ALLOWED, Transferred};
 use crate::fs::{self, Failure, Opening, Operation, Reply};
 use crate::lock::Mutex;
+use crate::memory::account::{self, Charge};
 use crate::memory::user::UserBuffer;
 use crate::process::Process;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use corank_abi::error::{BAD_DESCRIPTOR, INVALID, NO_MEMORY};
 use corank_abi::file::{FROM_END, FROM_HERE, FROM_START, FileStatus};
 use hadris_fs::NodeId;
 
 /// The most bytes of one operation: what is read or written passes through the kernel's heap.
-const LARGEST: usize = 128 << 10;
+pub(crate) const LARGEST: usize = 128 << 10;
+
+/// What an open file costs, with what the file system's driver keeps of it.
+pub(crate) const COST: usize = account::of::<DiskFile>() + 512;
 
 /// The lengths of the operations that make up a read or write of this length.
 fn chunks(length: usize) -> impl Iterator<Item = usize> {
     (0..length)
         .step_by(LARGEST)
         .map(move |start| LARGEST.min(length - start))
+}
+
+/// So many bytes were moved, if any were.
+fn if_any(count: usize) -> Option<usize> {
+    (count > 0).then_some(count)
 }
 
 /// An open file of the file system. It is closed when it is dropped.
@@ -31,17 +39,19 @@ pub(crate) struct DiskFile {
     pub append: bool,
     read: bool,
     write: bool,
+    charge: Charge,
 }
 
 impl DiskFile {
-    /// The file that the driver has opened as `node`.
-    pub(crate) fn new(node: NodeId, how: Opening) -> DiskFile {
+    /// The file that the driver has opened as `node`, which this charge pays for.
+    pub(crate) fn new(node: NodeId, how: Opening, charge: Charge) -> DiskFile {
         DiskFile {
             node,
             position: Mutex::new(0),
             append: how.append,
             read: how.read,
             write: how.write,
+            charge,
         }
     }
 
@@ -59,6 +69,9 @@ impl DiskFile {
         }
         let mut count = 0;
         for length in chunks(buffer.length) {
+            let Ok(_charge) = process.reserve(fs::REQUEST + length) else {
+                return Ok(if_any(count).ok_or(Failure(NO_MEMORY)));
+            };
             let data = match fs::perform(Operation::Read(self.clone(), length)).await {
                 Ok(Reply::Data(data)) => data,
                 Err(failure) if count == 0 => return Ok(Err(failure)),
@@ -88,11 +101,13 @@ impl DiskFile {
         }
         let mut count = 0;
         for length in chunks(buffer.length) {
-            let mut data = Vec::new();
-            if data.try_reserve_exact(length).is_err() {
-                return Ok(Err(Failure(NO_MEMORY)));
-            }
-            data.resize(length, 0);
+            let charge = process.reserve(fs::REQUEST + length);
+            let Ok((_charge, mut data)) = charge.and_then(|charge| {
+                let data = account::buffer(length)?;
+                Ok((charge, data))
+            }) else {
+                return Ok(if_any(count).ok_or(Failure(NO_MEMORY)));
+            };
             process.with_memory(|space| space.read(buffer.address, &mut data), Ok(()))?;
             buffer.advance(length);
             match fs::perform(Operation::Write(self.clone(), data)).await {
@@ -107,7 +122,7 @@ impl DiskFile {
     /// Moves the position, and returns it.
     ///
     /// # Errors
-    /// For a position in front of the file, and for a `from` that does not exist.
+    /// For a position in front of the file or beyond `i64::MAX`, and for a `from` that does not exist.
     pub(crate) async fn seek(self: Arc<DiskFile>, offset: isize, from: usize) -> fs::Result<u64> {
         let start = match from {
             FROM_START => 0,
@@ -117,6 +132,8 @@ impl DiskFile {
         };
         let position = start
             .checked_add_signed(offset as i64)
+            // A result that is negative would be an error.
+            .filter(|position| i64::try_from(*position).is_ok())
             .ok_or(Failure(INVALID))?;
         *self.position.lock() = position;
         Ok(position)
@@ -150,8 +167,10 @@ impl DiskFile {
     ///
     /// # Errors
     /// What the file system says; it is closed all the same.
-    pub(crate) async fn close(self) -> fs::Result<()> {
+    pub(crate) async fn close(mut self) -> fs::Result<()> {
         let operation = Operation::Close(self.node, self.write);
+        // Its cost pays for the request, until that is done.
+        let _charge = core::mem::take(&mut self.charge);
         core::mem::forget(self);
         fs::perform(operation).await.map(|_| ())
     }
@@ -159,6 +178,6 @@ impl DiskFile {
 
 impl Drop for DiskFile {
     fn drop(&mut self) {
-        fs::close(self.node, self.write);
+        fs::close(self.node, self.write, core::mem::take(&mut self.charge));
     }
 }

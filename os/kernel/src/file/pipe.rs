@@ -8,10 +8,10 @@
 //! finds it there and serves it, or sees to it that it is served. Other reads and writes wait in queues.
 use super::{NOT_ALLOWED, Transferred};
 use crate::lock::Mutex;
-use crate::memory::PAGE_SIZE;
+use crate::memory::account::{self, Account, Charge};
 use crate::memory::frame::Frame;
-use crate::memory::heap;
 use crate::memory::user::{BadAddress, UserBuffer};
+use crate::memory::{OutOfMemory, PAGE_SIZE};
 use crate::process::Process;
 use crate::ring::{Parked, Slot, Unparked};
 use crate::wait::{WaitMode, WaitQueue, until};
@@ -54,7 +54,11 @@ struct Pipe {
     write_ends: AtomicUsize,
     readers: WaitQueue,
     writers: WaitQueue,
+    _charge: Charge,
 }
+
+/// What a pipe costs beside its frames.
+const COST: usize = account::of::<Pipe>() + account::of::<[Option<Frame>; FRAMES - 1]>();
 
 /// The end of a pipe that is read.
 #[derive(Debug)]
@@ -73,8 +77,12 @@ pub(crate) enum Writer {
     Anyone,
 }
 
-/// A new pipe.
-pub(crate) fn pipe() -> (ReadEnd, WriteEnd) {
+/// A new pipe, which this account pays for, but for its frames.
+///
+/// # Errors
+/// When there is no memory for it.
+pub(crate) fn pipe(account: &Arc<Account>) -> Result<(ReadEnd, WriteEnd), OutOfMemory> {
+    let charge = account::charge(account, COST)?;
     let pipe = Arc::new(Pipe {
         state: Mutex::new(State {
             bytes: Bytes::none(),
@@ -84,8 +92,9 @@ pub(crate) fn pipe() -> (ReadEnd, WriteEnd) {
         write_ends: AtomicUsize::new(1),
         readers: WaitQueue::new(),
         writers: WaitQueue::new(),
+        _charge: charge,
     });
-    (ReadEnd(pipe.clone()), WriteEnd(pipe))
+    Ok((ReadEnd(pipe.clone()), WriteEnd(pipe)))
 }
 
 impl Pipe {
@@ -117,12 +126,10 @@ impl Bytes {
         }
     }
 
-    /// [`place`](Self::place), which is made if it is not there; `None` without memory for it.
+    /// [`place`](Self::place), which is made if it is not there.
     fn make_place(&mut self, number: usize) -> Option<&mut Option<Frame>> {
         if !(number / PAGE_SIZE).is_multiple_of(FRAMES) && self.others.is_none() {
-            if !heap::has_room() {
-                return None;
-            }
+            // Charged for with the pipe.
             self.others = Some(Box::new([const { None }; FRAMES - 1]));
         }
         self.place(number)

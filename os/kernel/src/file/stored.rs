@@ -1,5 +1,6 @@
 //! Files of the archive, opened for reading.
 use crate::lock::Mutex;
+use crate::memory::account::Charge;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::pace::{self, checkpoint};
 use crate::process::Process;
@@ -9,14 +10,16 @@ use crate::process::Process;
 pub(crate) struct Stored {
     data: &'static [u8],
     position: Mutex<usize>,
+    _charge: Charge,
 }
 
 impl Stored {
-    /// The file with these contents, read from the beginning.
-    pub(crate) fn new(data: &'static [u8]) -> Stored {
+    /// The file with these contents, read from the beginning, which this charge pays for.
+    pub(crate) fn new(data: &'static [u8], charge: Charge) -> Stored {
         Stored {
             data,
             position: Mutex::new(0),
+            _charge: charge,
         }
     }
 

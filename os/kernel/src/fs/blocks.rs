@@ -1,6 +1,6 @@
 //! The disk as the file system's driver sees it.
 use crate::device::disk::{Answer, Disk, DiskError, Operation, SECTOR};
-use crate::memory::heap;
+use crate::fault;
 use crate::pace;
 use alloc::vec::Vec;
 use core::pin::Pin;
@@ -71,7 +71,7 @@ impl Transfer {
 /// The request's data: a copy, or room.
 fn buffer(piece: &[u8], operation: Operation) -> Result<Vec<u8>, DiskError> {
     let mut buffer = Vec::new();
-    if !heap::has_room() {
+    if fault::fails_allocation() {
         return Err(DiskError::NoMemory);
     }
     buffer

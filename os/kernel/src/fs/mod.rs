@@ -16,7 +16,7 @@ use crate::device::disk;
 use crate::file::disk::DiskFile;
 use crate::hart;
 use crate::lock::Mutex;
-use crate::memory::heap;
+use crate::memory::account::{Account, Charge};
 use crate::pace::checkpoint;
 use crate::process::{current_level, priority};
 use crate::stretch::{self, Work};
@@ -25,8 +25,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank::{Priority, Remote};
-use corank_abi::error::{INPUT_OUTPUT, NO_DEVICE, NO_MEMORY};
-use corank_abi::file::{DirectoryEntry, FileStatus, Space};
+use corank_abi::error::{INPUT_OUTPUT, NO_DEVICE};
+use corank_abi::file::{DirectoryEntry, FileStatus, PATH_SIZE, Space};
 use core::future::poll_fn;
 use core::pin::pin;
 use core::task::{Poll, Waker};
@@ -60,8 +60,8 @@ pub(crate) struct Opening {
 /// What the service can do. Paths are absolute, without `.` and `..`.
 #[derive(Debug)]
 pub(crate) enum Operation {
-    /// Gives [`Reply::File`].
-    Open(String, Opening),
+    /// Gives [`Reply::File`], which keeps the charge.
+    Open(String, Opening, Charge),
     /// Reads from the file's position on, which it moves. Gives [`Reply::Data`], empty at the end.
     Read(Arc<DiskFile>, usize),
     /// Writes at the file's position, which it moves. Gives [`Reply::Count`].
@@ -74,8 +74,8 @@ pub(crate) enum Operation {
     Status(String),
     /// Gives [`Reply::Status`].
     StatusOf(Arc<DiskFile>),
-    /// Gives [`Reply::Data`]: all of a file.
-    ReadAll(String, usize),
+    /// Gives [`Reply::Contents`]: all of a file that is no longer than so many bytes, which this account pays for.
+    ReadAll(String, usize, Arc<Account>),
     /// Gives [`Reply::Entry`]: the entry of a directory at a place, 0 for the first.
     Entry(String, u64),
     /// Makes a directory.
@@ -120,6 +120,8 @@ pub(crate) enum Reply {
     File(DiskFile),
     /// Bytes.
     Data(Vec<u8>),
+    /// Bytes, and what they cost.
+    Contents(Vec<u8>, Charge),
     /// How many bytes.
     Count(usize),
     /// What is known of a file.
@@ -144,12 +146,19 @@ struct Request {
     waiting: Arc<Mutex<Waiting>>,
 }
 
+/// A file that nobody has open any more, and what it cost: a block that is no larger than what is given back.
+struct Closing {
+    node: NodeId,
+    was_written: bool,
+    _charge: Charge,
+}
+
 struct Queue {
     /// By level, then in the order in which they came.
     requests: BTreeMap<(u8, u64), Request>,
     last: u64,
-    /// Files that were dropped open, by level, and whether they were open for writing.
-    closing: BTreeMap<(u8, u64), (NodeId, bool)>,
+    /// Files that were dropped open, by level.
+    closing: BTreeMap<(u8, u64), Closing>,
     service: Option<Remote>,
     /// The level of the operation that the service performs; that of the most urgent one that waits, if that is more urgent.
     level: u8,
@@ -184,15 +193,15 @@ pub(crate) fn is_there() -> bool {
     disk::get().is_some()
 }
 
+/// What a request costs with its paths, its place in the queue and its answer, but for a buffer of data, in bytes. Whoever performs an
+/// operation on behalf of a process charges that for it.
+pub(crate) const REQUEST: usize = 8 * (PATH_SIZE + 1) + 2048;
+
 /// Performs an operation at the level of the coroutine that calls this.
 ///
 /// # Errors
-/// As the operation; [`NO_DEVICE`] without a disk, [`NO_MEMORY`] when the kernel has too little.
+/// As the operation; [`NO_DEVICE`] without a disk.
 pub(crate) async fn perform(operation: Operation) -> Result<Reply> {
-    let must_succeed = matches!(operation, Operation::Close(..) | Operation::Sync);
-    if !must_succeed && !heap::has_room() {
-        return Err(Failure(NO_MEMORY));
-    }
     let waiting = Arc::new(Mutex::new(Waiting::default()));
     QUEUE
         .lock()
@@ -210,12 +219,17 @@ pub(crate) async fn perform(operation: Operation) -> Result<Reply> {
     .await
 }
 
-/// Closes a file that nobody has open any more.
-pub(crate) fn close(node: NodeId, was_written: bool) {
+/// Closes a file that nobody has open any more. Until that is done it costs what it did.
+pub(crate) fn close(node: NodeId, was_written: bool, charge: Charge) {
     let level = current_level();
     let mut queue = QUEUE.lock();
     let place = queue.place(level);
-    queue.closing.insert(place, (node, was_written));
+    let closing = Closing {
+        node,
+        was_written,
+        _charge: charge,
+    };
+    queue.closing.insert(place, closing);
     queue.wake();
 }
 
@@ -273,10 +287,10 @@ impl Queue {
             self.level = level;
         }
         if closing == Some(level) {
-            let (place, (node, was_written)) = self.closing.pop_first()?;
+            let (place, closing) = self.closing.pop_first()?;
             return Some(Request {
                 place,
-                operation: Operation::Close(node, was_written),
+                operation: Operation::Close(closing.node, closing.was_written),
                 waiting: Arc::default(),
             });
         }

@@ -4,8 +4,11 @@ use super::path::split;
 use super::{Extension, Failure, Opening, Operation, Reply, Result, Step};
 use crate::device::calendar;
 use crate::device::disk::{Disk, DiskError};
-use crate::file::disk::DiskFile;
+use crate::file::disk::{DiskFile, LARGEST};
+use crate::memory::OutOfMemory;
+use crate::memory::account::{self, Account, Charge};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::error::{EXISTS, INVALID, IS_A_DIRECTORY, NO_MEMORY};
 use corank_abi::file::{DIRECTORY, DirectoryEntry, FILE, FileStatus, NAME_SIZE, Space};
@@ -176,7 +179,10 @@ impl Volume {
 
     async fn perform_whole(&mut self, operation: Operation) -> Result<Reply> {
         match operation {
-            Operation::Open(path, how) => self.open(&path, how).await.map(Reply::File),
+            Operation::Open(path, how, charge) => {
+                let opened = self.open(&path, how, charge).await;
+                opened.map(Reply::File)
+            }
             Operation::Read(file, length) => self.read(&file, length).await.map(Reply::Data),
             Operation::Write(file, data) => self.write(&file, &data).await.map(Reply::Count),
             Operation::Truncate(..) | Operation::Extend(_) => Err(Failure(INVALID)),
@@ -187,11 +193,12 @@ impl Volume {
                 status
             }
             Operation::StatusOf(file) => self.status(file.node).await,
-            Operation::ReadAll(path, limit) => {
+            Operation::ReadAll(path, limit, account) => {
                 let node = self.find(&path).await?;
-                let data = self.read_all(node, limit).await;
+                let contents = self.read_all(node, limit, &account).await;
                 self.fat.forget(node, 1);
-                data.map(Reply::Data)
+                let (data, charge) = contents?;
+                Ok(Reply::Contents(data, charge))
             }
             Operation::Entry(path, place) => {
                 let directory = self.find(&path).await?;
@@ -261,7 +268,7 @@ impl Volume {
         Ok((self.find(directory).await?, Name::new(name)))
     }
 
-    async fn open(&mut self, path: &str, how: Opening) -> Result<DiskFile> {
+    async fn open(&mut self, path: &str, how: Opening, charge: Charge) -> Result<DiskFile> {
         let (parent, name) = self.parent(path, IS_A_DIRECTORY).await?;
         let node = self.find_or_create(parent, name, how).await;
         self.fat.forget(parent, 1);
@@ -271,7 +278,7 @@ impl Volume {
             return Err(failure);
         }
         self.writers += usize::from(how.write);
-        Ok(DiskFile::new(node, how))
+        Ok(DiskFile::new(node, how, charge))
     }
 
     async fn find_or_create(
@@ -319,22 +326,38 @@ impl Volume {
     }
 
     async fn read_at(&mut self, node: NodeId, at: u64, length: usize) -> Result<Vec<u8>> {
-        let mut data = Vec::new();
-        data.try_reserve_exact(length)
-            .map_err(|_| Failure(NO_MEMORY))?;
-        data.resize(length, 0);
+        let mut data = account::buffer(length).map_err(|_| Failure(NO_MEMORY))?;
         let count = self.fat.read(node, at, &mut data).await?;
         data.truncate(count);
         Ok(data)
     }
 
-    async fn read_all(&mut self, node: NodeId, limit: usize) -> Result<Vec<u8>> {
+    /// Reads a file of at most `limit` bytes, a piece at a time: what the driver and the disk need beside the file's own bytes does not
+    /// grow with it.
+    async fn read_all(
+        &mut self,
+        node: NodeId,
+        limit: usize,
+        account: &Arc<Account>,
+    ) -> Result<(Vec<u8>, Charge)> {
         let length = self.fat.stat(node).await?.len();
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > limit {
             return Err(Failure(NO_MEMORY));
         }
-        self.read_at(node, 0, length).await
+        let no_memory = |OutOfMemory| Failure(NO_MEMORY);
+        let charge = account::charge(account, length).map_err(no_memory)?;
+        let mut data = account::buffer(length).map_err(no_memory)?;
+        let mut read = 0;
+        for piece in data.chunks_mut(LARGEST) {
+            let count = self.fat.read(node, read as u64, piece).await?;
+            read += count;
+            if count < piece.len() {
+                break;
+            }
+        }
+        data.truncate(read);
+        Ok((data, charge))
     }
 
     async fn write(&mut self, file: &DiskFile, data: &[u8]) -> Result<usize> {

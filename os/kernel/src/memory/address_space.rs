@@ -229,7 +229,11 @@ impl AddressSpace {
                 Access::Write => Flags::WRITE,
                 Access::Execute => Flags::EXECUTE,
             };
-        let bad = BadAddress { address, access };
+        let bad = BadAddress {
+            address,
+            access,
+            lacks_memory: false,
+        };
         if address >= 1 << 38 {
             return Err(bad);
         }
@@ -237,7 +241,10 @@ impl AddressSpace {
             Some(entry) if entry.flags().contains(wanted) => Ok(entry.address()),
             None if access != Access::Execute && self.may_grow(address) => self
                 .map_zeroed(page_down(address), USER_DATA)
-                .map_err(|_| bad),
+                .map_err(|OutOfMemory| BadAddress {
+                    lacks_memory: true,
+                    ..bad
+                }),
             _ => Err(bad),
         }
     }

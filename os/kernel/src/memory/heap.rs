@@ -1,9 +1,8 @@
 //! The kernel's heap: one range of memory, set aside at boot, so that the number of free frames says nothing but what
 //! programs use.
 //!
-//! A part of it is a reserve, from which comes what finds no place in the rest: so the kernel goes on, also where that is full, or in pieces
-//! that are too small for a table that grows.
-use crate::fault;
+//! A part of it is a reserve, from which small blocks come that find no place in the rest: so the kernel goes on where that is full, or in
+//! pieces that are too small. Large blocks never come from there: what asks for one takes a refusal as an error.
 use crate::lock::RawLock;
 use core::alloc::{GlobalAlloc, Layout};
 use core::ops::Range;
@@ -18,59 +17,79 @@ static HEAP: Heap = Heap {
     open: TalcLock::new(Manual),
     reserve: TalcLock::new(Manual),
     boundary: AtomicUsize::new(0),
+    reserve_used: AtomicUsize::new(0),
+    reserve_limit: AtomicUsize::new(0),
 };
 
-/// What stays out of the reach of programs, in bytes: calls that create something in the kernel fail below it, so that
-/// the kernel itself does not run out of memory. More than the largest table of a process needs when it grows (see the
-/// limits in `process` and `ring`).
-pub(crate) const RESERVE: usize = 4 << 20;
+/// How much of the heap is set aside as the reserve at most, in bytes; an eighth of the heap, if that is less. Programs' objects are
+/// refused while half of it is in use, and each hart makes a few small blocks at most between asking and the end of the call: so what
+/// was promised to a program is there, in whatever pieces the rest of the heap lies.
+const RESERVE: usize = 4 << 20;
 
-/// The reserve is larger: what lies there does not keep programs from going on before it is as much as the difference.
-const SET_ASIDE: usize = RESERVE + (2 << 20);
-
-/// Programs' requests are refused where the rest of the heap has no more than this.
-const LEAST: usize = 1 << 20;
+/// The largest block that may come from the reserve, in bytes. Whoever asks for a larger one has to live with a refusal.
+const LARGEST_OF_RESERVE: usize = 64 << 10;
 
 struct Heap {
     open: Part,
     reserve: Part,
     /// Where the reserve begins, behind the rest.
     boundary: AtomicUsize,
+    /// Bytes of the reserve that are in use, as they were asked for.
+    reserve_used: AtomicUsize,
+    /// The same from which on programs' objects are refused.
+    reserve_limit: AtomicUsize,
 }
 
 impl Heap {
-    /// The part that a block lies in.
-    fn part(&self, block: *mut u8) -> &Part {
-        if block.addr() < self.boundary.load(Ordering::Relaxed) {
-            &self.open
-        } else {
-            &self.reserve
+    fn is_of_reserve(&self, block: *mut u8) -> bool {
+        block.addr() >= self.boundary.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn alloc_of_reserve(&self, layout: Layout) -> *mut u8 {
+        if layout.size() > LARGEST_OF_RESERVE {
+            return ptr::null_mut();
         }
+        // SAFETY: the layout is not empty: it comes from `alloc`, whose caller promises that.
+        let block = unsafe { self.reserve.alloc(layout) };
+        if !block.is_null() {
+            self.reserve_used
+                .fetch_add(layout.size(), Ordering::Relaxed);
+        }
+        block
     }
 }
 
-// SAFETY: each block comes from one of two allocators, and goes back to the same: `part` tells them apart by their ranges.
+// SAFETY: each block comes from one of two allocators, and goes back to the same: `is_of_reserve` tells them apart by their ranges.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
         let block = unsafe { self.open.alloc(layout) };
         if block.is_null() {
-            // SAFETY: the same.
-            return unsafe { self.reserve.alloc(layout) };
+            return self.alloc_of_reserve(layout);
         }
         block
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise, and it comes from this part.
-        unsafe { self.part(block).dealloc(block, layout) }
+        if self.is_of_reserve(block) {
+            self.reserve_used
+                .fetch_sub(layout.size(), Ordering::Relaxed);
+            // SAFETY: the caller's promise, and it comes from this part.
+            unsafe { self.reserve.dealloc(block, layout) }
+        } else {
+            // SAFETY: as above.
+            unsafe { self.open.dealloc(block, layout) }
+        }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise, and it comes from this part.
-        let other = unsafe { self.part(block).realloc(block, layout, size) };
-        if !other.is_null() {
-            return other;
+        if !self.is_of_reserve(block) {
+            // SAFETY: the caller's promise, and it comes from this part.
+            let other = unsafe { self.open.realloc(block, layout, size) };
+            if !other.is_null() {
+                return other;
+            }
         }
         // SAFETY: the caller's promise: the size is not 0, and not too large with this alignment.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
@@ -92,7 +111,8 @@ unsafe impl GlobalAlloc for Heap {
 /// # Safety
 /// The memory exists, nothing else uses it, and it is mapped at its own address from now on.
 pub(crate) unsafe fn init(range: Range<usize>) {
-    let reserve = SET_ASIDE.min(range.len() / 2);
+    let reserve = RESERVE.min(range.len() / 8);
+    HEAP.reserve_limit.store(reserve / 2, Ordering::Relaxed);
     let boundary = range.end - reserve;
     HEAP.boundary.store(boundary, Ordering::Relaxed);
     for (part, start, size) in [
@@ -105,11 +125,14 @@ pub(crate) unsafe fn init(range: Range<usize>) {
     }
 }
 
-/// Whether a program's request may still be served from the heap.
-pub(crate) fn has_room() -> bool {
-    !fault::fails_allocation()
-        && HEAP.open.lock().counters().available_bytes > LEAST
-        && HEAP.reserve.lock().counters().available_bytes >= RESERVE
+/// Tests whether so much of the reserve is left that programs' objects may be made. Two loads.
+pub(super) fn is_reserve_intact() -> bool {
+    HEAP.reserve_used.load(Ordering::Relaxed) <= HEAP.reserve_limit.load(Ordering::Relaxed)
+}
+
+/// Bytes outside of the reserve that are not in use.
+pub(super) fn room() -> usize {
+    HEAP.open.lock().counters().available_bytes
 }
 
 /// Bytes of the heap, and how many of them are in use.

@@ -2,6 +2,7 @@
 use super::address_space::AddressSpace;
 use super::bulk;
 use super::{PAGE_SIZE, page_down};
+use corank_abi::call::FAILED;
 use core::fmt;
 
 /// What someone wanted to do with an address.
@@ -18,13 +19,29 @@ pub(crate) enum Access {
     Execute,
 }
 
-/// An address that does not allow what was wanted. It ends the process.
+/// An address that does not allow what was wanted. It ends the process; in a system call only if it does not lack memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadAddress {
     /// The first byte that is not there.
     pub address: usize,
     /// What was wanted.
     pub access: Access,
+    /// It is the place of a page that a touch maps, and there is no memory for that page. A system call fails by that.
+    pub lacks_memory: bool,
+}
+
+impl BadAddress {
+    /// What a system call returns that has met it.
+    ///
+    /// # Errors
+    /// Itself, if it ends the process.
+    pub(crate) fn or_failed(self) -> Result<isize, BadAddress> {
+        if self.lacks_memory {
+            Ok(FAILED)
+        } else {
+            Err(self)
+        }
+    }
 }
 
 impl fmt::Display for BadAddress {
@@ -34,7 +51,11 @@ impl fmt::Display for BadAddress {
             Access::Write => "store to",
             Access::Execute => "execution of",
         };
-        write!(f, "{access} {:#x}", self.address)
+        write!(f, "{access} {:#x}", self.address)?;
+        if self.lacks_memory {
+            f.write_str(", for which there is no memory")?;
+        }
+        Ok(())
     }
 }
 

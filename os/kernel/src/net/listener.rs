@@ -4,11 +4,13 @@ use super::table::TABLE;
 use super::tcp::{Connection, HANDSHAKE_LIMIT, limit};
 use crate::fs::Failure;
 use crate::lock::Mutex;
+use crate::memory::OutOfMemory;
+use crate::memory::account::{self, Account, Charge};
 use crate::process::current_level;
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use corank_abi::error::TIMED_OUT;
+use corank_abi::error::{NO_SOCKETS, TIMED_OUT};
 use corank_abi::net::{
     BUFFER as BUFFER_OPTION, BUFFER_LEAST, BUFFER_MOST, HANDSHAKE_LIMIT as HANDSHAKE, LISTENER,
     SocketStatus, WAIT_LIMIT,
@@ -31,6 +33,9 @@ pub(crate) struct Listener {
     handshake_limit: AtomicU32,
     queue: Mutex<Queue>,
     acceptors: WaitQueue,
+    /// Pays for the connections that come, until they are closed.
+    account: Arc<Account>,
+    _charge: Charge,
 }
 
 #[derive(Debug, Default)]
@@ -41,12 +46,19 @@ struct Queue {
     pending: usize,
 }
 
-/// Takes connections to a port, 0 for any that is free.
+/// Takes connections to a port, 0 for any that is free. This account pays for the listener and the connections.
 ///
 /// # Errors
 /// When another listener has the port, or there is no memory.
-pub(crate) fn listen(port: u16, backlog: usize) -> Result<Arc<Listener>, Failure> {
+pub(crate) fn listen(
+    account: &Arc<Account>,
+    port: u16,
+    backlog: usize,
+) -> Result<Arc<Listener>, Failure> {
     let level = current_level();
+    // With its place in the table.
+    let charge = account::charge(account, account::of::<Listener>() + 128);
+    let charge = charge.map_err(|OutOfMemory| Failure(NO_SOCKETS))?;
     TABLE.lock().listen(port, |port| Listener {
         port,
         backlog: backlog.clamp(1, super::table::MOST),
@@ -56,12 +68,19 @@ pub(crate) fn listen(port: u16, backlog: usize) -> Result<Arc<Listener>, Failure
         handshake_limit: AtomicU32::new(HANDSHAKE_LIMIT),
         queue: Mutex::default(),
         acceptors: WaitQueue::new(),
+        account: account.clone(),
+        _charge: charge,
     })
 }
 
 impl Listener {
     pub(super) fn level(&self) -> u8 {
         self.level.load(Ordering::Relaxed)
+    }
+
+    /// Pays for a connection that comes now.
+    pub(super) fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// Bytes of each buffer of a connection that comes now.
@@ -74,10 +93,13 @@ impl Listener {
         self.handshake_limit.load(Ordering::Relaxed)
     }
 
-    /// Counts a handshake that begins; false if too many connections wait already.
+    /// Counts a handshake that begins; false if too many connections wait already, or there is no memory for one more in the queue. What
+    /// that costs is part of the connection's charge.
     pub(super) fn begin(&self) -> bool {
         let mut queue = self.queue.lock();
-        let has_room = queue.ready.len() + queue.pending < self.backlog;
+        let places = queue.pending + 1;
+        let has_room = queue.ready.len() + queue.pending < self.backlog
+            && queue.ready.try_reserve(places).is_ok();
         queue.pending += usize::from(has_room);
         has_room
     }

@@ -498,11 +498,14 @@ fn connection(way: Way, key: Key, opens: bool) -> Result<Option<Arc<Endpoint>>, 
         tcp::end_fading(&known);
         known.forget();
     }
-    tcp::make_room();
+    tcp::make_room(listener.account(), listener.buffer());
     if !TABLE.lock().has_room() || !listener.begin() {
         return Err(NoRoom);
     }
-    let socket = tcp::answer(way, key, &listener);
+    let Ok(socket) = tcp::answer(way, key, &listener) else {
+        listener.lose();
+        return Err(NoRoom);
+    };
     TABLE.lock().add_connection(key, socket.clone());
     Ok(Some(socket))
 }

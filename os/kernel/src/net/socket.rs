@@ -6,6 +6,8 @@ use crate::clock;
 use crate::file::Transferred;
 use crate::fs::Failure;
 use crate::lock::Mutex;
+use crate::memory::OutOfMemory;
+use crate::memory::account::{self, Account, Charge};
 use crate::process::current_level;
 use crate::ring::Slot;
 use crate::wait::{WaitMode, WaitQueue, until};
@@ -68,6 +70,18 @@ pub(super) struct Endpoint {
     pub readers: WaitQueue,
     /// Woken when there is room to write, or never will be.
     pub writers: WaitQueue,
+    _charge: Charge,
+}
+
+/// What a socket costs beside its buffers, with its places in the table, among the timers and in queues.
+const COST: usize = account::of::<Endpoint>() + account::of::<SocketStorage<'_>>() + 1024;
+
+/// A charge to this account for a socket with so many bytes of buffers.
+///
+/// # Errors
+/// When there is no memory for them.
+pub(super) fn charge(account: &Arc<Account>, buffers: usize) -> Result<Charge, OutOfMemory> {
+    account::charge(account, COST + buffers)
 }
 
 /// What its lock guards. Whoever holds it may take the locks of a listener, the table and the work, in this order.
@@ -113,6 +127,7 @@ impl Endpoint {
         kind: Kind,
         level: u8,
         socket: impl AnySocket<'static>,
+        charge: Charge,
     ) -> Arc<Endpoint> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let mut sockets = SocketSet::new(alloc::vec![SocketStorage::EMPTY]);
@@ -143,6 +158,7 @@ impl Endpoint {
             }),
             readers: WaitQueue::new(),
             writers: WaitQueue::new(),
+            _charge: charge,
         })
     }
 

@@ -3,7 +3,6 @@ use super::listener::Listener;
 use super::socket::Endpoint;
 use crate::fs::Failure;
 use crate::lock::Mutex;
-use crate::memory::heap;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::sync::{Arc, Weak};
@@ -73,7 +72,7 @@ impl Table {
 
     /// Whether there is room for another socket.
     pub(super) fn has_room(&self) -> bool {
-        self.length() < MOST && heap::has_room()
+        self.length() < MOST
     }
 
     /// All sockets.
@@ -158,14 +157,17 @@ impl Table {
     pub(super) fn add_datagrams(
         &mut self,
         port: u16,
-        make: impl FnOnce() -> Arc<Endpoint>,
-    ) -> Result<Arc<Endpoint>, Failure> {
+        socket: Arc<Endpoint>,
+    ) -> Result<(), Failure> {
         if !self.has_room() {
             return Err(Failure(NO_SOCKETS));
         }
         match self.datagrams.entry(port) {
             Entry::Occupied(_) => Err(Failure(PORT_IN_USE)),
-            Entry::Vacant(place) => Ok(place.insert(make()).clone()),
+            Entry::Vacant(place) => {
+                place.insert(socket);
+                Ok(())
+            }
         }
     }
 
@@ -183,9 +185,6 @@ impl Table {
         port: u16,
         make: impl FnOnce(u16) -> Listener,
     ) -> Result<Arc<Listener>, Failure> {
-        if !heap::has_room() {
-            return Err(Failure(NO_SOCKETS));
-        }
         let port = match port {
             0 => self.free_port(|table, port| !table.listeners.contains_key(&port))?,
             port if self.listeners.contains_key(&port) => return Err(Failure(PORT_IN_USE)),

@@ -1,18 +1,20 @@
 //! TCP connections.
 use super::listener::Listener;
 use super::service::{self, Cause};
-use super::socket::{BUFFER, Endpoint, Kind, State, Way, within};
+use super::socket::{self, BUFFER, Endpoint, Kind, State, Way, within};
 use super::table::{Key, TABLE};
 use crate::clock;
 use crate::file::Transferred;
 use crate::fs::Failure;
+use crate::memory::OutOfMemory;
+use crate::memory::account::{self, Account, Charge};
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, current_level};
 use crate::ring::{Parked, Slot, Unparked};
 use crate::wait::{WaitMode, until};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use corank_abi::error::{REFUSED, RESET, SHUT_DOWN, TIMED_OUT, UNREACHABLE};
+use corank_abi::error::{NO_SOCKETS, REFUSED, RESET, SHUT_DOWN, TIMED_OUT, UNREACHABLE};
 use corank_abi::net::{
     ANSWER_LIMIT as ANSWER, BUFFER_MOST, CLOSE_BY_RESET, CONNECTION, LOW_WATER,
     ORPHAN_LIMIT as ORPHAN, ORPHAN_MOST, SocketStatus, WAIT_LIMIT,
@@ -41,12 +43,17 @@ const SEGMENT: usize = 1460;
 #[derive(Debug)]
 pub(crate) struct Connection(Arc<Endpoint>);
 
-fn new_socket(buffer: usize) -> tcp::Socket<'static> {
-    let buffer = || tcp::SocketBuffer::new(alloc::vec![0; buffer]);
-    let mut socket = tcp::Socket::new(buffer(), buffer());
+/// A socket with two buffers of so many bytes, and the charge for it.
+fn new_socket(
+    account: &Arc<Account>,
+    buffer: usize,
+) -> Result<(tcp::Socket<'static>, Charge), OutOfMemory> {
+    let charge = socket::charge(account, 2 * buffer)?;
+    let buffer = || account::buffer(buffer).map(tcp::SocketBuffer::new);
+    let mut socket = tcp::Socket::new(buffer()?, buffer()?);
     // Programs write whole messages: nothing is gained by waiting for more.
     socket.set_nagle_enabled(false);
-    socket
+    Ok((socket, charge))
 }
 
 /// So many milliseconds, as a program asks for them.
@@ -59,11 +66,12 @@ fn after(limit: u32) -> u64 {
     clock::microseconds() + 1000 * u64::from(limit)
 }
 
-/// Makes a connection from here. The other side has `milliseconds` to answer; 0: [`HANDSHAKE_LIMIT`].
+/// Makes a connection from here, which this account pays for. The other side has `milliseconds` to answer; 0: [`HANDSHAKE_LIMIT`].
 ///
 /// # Errors
 /// When there is no way to the address, nobody listens there or answers, or there are too many sockets.
 pub(crate) async fn connect(
+    account: &Arc<Account>,
     mode: WaitMode,
     remote: Ipv4Addr,
     remote_port: u16,
@@ -77,7 +85,8 @@ pub(crate) async fn connect(
     if !service::leads(way) || remote_port == 0 || remote.is_unspecified() {
         return Err(Failure(UNREACHABLE));
     }
-    make_room();
+    make_room(account, BUFFER);
+    let (tcp, charge) = new_socket(account, BUFFER).map_err(|_| Failure(NO_SOCKETS))?;
     let connection = {
         let mut table = TABLE.lock();
         let key = table.free_key(remote, remote_port)?;
@@ -85,7 +94,7 @@ pub(crate) async fn connect(
             key,
             listener: None,
         };
-        let socket = Endpoint::new(way, kind, current_level(), new_socket(BUFFER));
+        let socket = Endpoint::new(way, kind, current_level(), tcp, charge);
         table.add_connection(key, socket.clone());
         Arc::new(Connection(socket))
     };
@@ -113,21 +122,28 @@ pub(crate) async fn connect(
     Ok(connection)
 }
 
-/// Somebody knocks at a listener: the socket that answers. It stands in the table already.
-pub(super) fn answer(way: Way, key: Key, listener: &Arc<Listener>) -> Arc<Endpoint> {
-    let mut tcp = new_socket(listener.buffer());
+/// Somebody knocks at a listener: the socket that answers, which the listener's account pays for.
+///
+/// # Errors
+/// When there is no memory for it.
+pub(super) fn answer(
+    way: Way,
+    key: Key,
+    listener: &Arc<Listener>,
+) -> Result<Arc<Endpoint>, OutOfMemory> {
+    let (mut tcp, charge) = new_socket(listener.account(), listener.buffer())?;
     tcp.listen(key.local_port)
         .expect("a new socket can listen at a port that is not 0");
     let kind = Kind::Tcp {
         key,
         listener: Some(Arc::downgrade(listener)),
     };
-    let socket = Endpoint::new(way, kind, listener.level(), tcp);
+    let socket = Endpoint::new(way, kind, listener.level(), tcp, charge);
     let mut state = socket.state.lock();
     state.pending = true;
     state.deadline = Some(after(listener.handshake_limit()));
     drop(state);
-    socket
+    Ok(socket)
 }
 
 /// The service is about to look at the socket: begins its connection if that is due, and tells the stack how long the other side may be
@@ -219,11 +235,12 @@ pub(super) fn is_fading(socket: &Endpoint) -> bool {
     is_tcp && state.orphan && state.tcp().state() == Phase::TimeWait
 }
 
-/// Sees to it that there is room for another socket, if something gives way.
-pub(super) fn make_room() {
+/// Sees to it that there is room for another socket with two buffers of so many bytes at the expense of this account, if something
+/// gives way.
+pub(super) fn make_room(account: &Arc<Account>, buffer: usize) {
     let all = {
         let table = TABLE.lock();
-        if table.has_room() {
+        if table.has_room() && account.charge(2 * buffer).is_ok() {
             return;
         }
         table.all()

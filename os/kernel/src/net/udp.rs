@@ -1,15 +1,17 @@
 //! UDP sockets: from a port here to a port there.
 use super::service;
-use super::socket::{BUFFER, Endpoint, Kind, State, Way, within};
+use super::socket::{self, BUFFER, Endpoint, Kind, State, Way, within};
 use super::table::TABLE;
 use super::tcp;
 use crate::file::Transferred;
 use crate::fs::Failure;
+use crate::memory::OutOfMemory;
+use crate::memory::account::{self, Account};
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, current_level};
 use crate::wait::{WaitMode, until};
 use alloc::sync::Arc;
-use corank_abi::error::{INVALID, TIMED_OUT, UNREACHABLE};
+use corank_abi::error::{INVALID, NO_SOCKETS, TIMED_OUT, UNREACHABLE};
 use corank_abi::net::{DATAGRAMS, SocketStatus, WAIT_LIMIT};
 use core::net::Ipv4Addr;
 use core::task::Poll;
@@ -30,11 +32,12 @@ pub(crate) struct Datagrams {
     remote_port: u16,
 }
 
-/// A socket between a port here, which must not be 0, and one there.
+/// A socket between a port here, which must not be 0, and one there, which this account pays for.
 ///
 /// # Errors
 /// When another socket has the port, there are too many, or no way to the address.
 pub(crate) fn connect(
+    account: &Arc<Account>,
     remote: Ipv4Addr,
     port: u16,
     remote_port: u16,
@@ -43,18 +46,20 @@ pub(crate) fn connect(
     if !service::leads(way) {
         return Err(Failure(UNREACHABLE));
     }
-    let buffer = || {
-        udp::PacketBuffer::new(
-            alloc::vec![udp::PacketMetadata::EMPTY; DATAGRAMS_KEPT],
-            alloc::vec![0; BUFFER],
-        )
-    };
-    let level = current_level();
-    tcp::make_room();
-    let socket = TABLE.lock().add_datagrams(port, || {
-        let socket = udp::Socket::new(buffer(), buffer());
-        Endpoint::new(way, Kind::Udp, level, socket)
-    })?;
+    const METADATA: usize = DATAGRAMS_KEPT * size_of::<udp::PacketMetadata>();
+    const BUFFERS: usize = 2 * (BUFFER + METADATA);
+    tcp::make_room(account, BUFFER);
+    let made = socket::charge(account, BUFFERS).and_then(|charge| {
+        let buffer = || {
+            let metadata = alloc::vec![udp::PacketMetadata::EMPTY; DATAGRAMS_KEPT];
+            Ok(udp::PacketBuffer::new(metadata, account::buffer(BUFFER)?))
+        };
+        let socket = udp::Socket::new(buffer()?, buffer()?);
+        let level = current_level();
+        Ok(Endpoint::new(way, Kind::Udp, level, socket, charge))
+    });
+    let socket = made.map_err(|OutOfMemory| Failure(NO_SOCKETS))?;
+    TABLE.lock().add_datagrams(port, socket.clone())?;
     // From here on it is closed when this is dropped.
     let datagrams = Datagrams {
         socket,

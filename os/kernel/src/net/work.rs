@@ -8,6 +8,8 @@ use corank::{Priority, Remote};
 use core::task::Waker;
 
 const LEVELS: usize = 64;
+/// Places that the queue of a level keeps while it is empty.
+const KEPT: usize = 16;
 const LEAST_URGENT: u8 = LEVELS as u8 - 1;
 
 #[derive(Debug)]
@@ -86,6 +88,10 @@ impl Work {
         let socket = queue.pop_front();
         if queue.is_empty() {
             self.levels &= !(1 << level);
+            if queue.capacity() > KEPT {
+                // What a socket is charged for its place is that of one level.
+                *queue = VecDeque::new();
+            }
         }
         socket
     }

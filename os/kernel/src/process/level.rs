@@ -72,7 +72,7 @@ impl Worker {
         if let Some(level) = self.wanted_level(process) {
             self.level.store(level, Ordering::Relaxed);
         }
-        for (tid, slot) in state.threads.iter().enumerate() {
+        for (tid, slot) in state.threads.iter() {
             if let Slot::Live(coroutine) = slot
                 && state.worker_of(tid) == self.number
             {

@@ -7,17 +7,22 @@ use crate::elf_loader::{self, LoadError};
 use crate::fault::{self, OwnFaults};
 use crate::file::File;
 use crate::lock::Mutex;
+use crate::memory::account::{self, Account, Charge};
 use crate::memory::address_space::{AddressSpace, USER_DATA};
+use crate::memory::list::List;
 use crate::memory::page_table::Flags;
-use crate::memory::{OutOfMemory, PAGE_SIZE, heap};
+use crate::memory::slots::Slots;
+use crate::memory::{OutOfMemory, PAGE_SIZE};
 use crate::pace::{self, Pace, checkpoint};
 use crate::thread::{self, MAIN, Thread};
 use crate::trap::Context;
 use crate::wait::{WaitMode, WaitQueue, until};
 use crate::{clock, hart, power, println, programs, vdso};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use corank_abi::file::PATH_SIZE;
 use corank_abi::page::{SYSTEM_PAGE, WORKERS};
 use corank_abi::{auxiliary, exit_code, rights};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -27,8 +32,16 @@ use spin::Once;
 /// How many files a child gets at once.
 const FILES_AT_ONCE: usize = 4 * pace::OBJECTS;
 
-/// How many threads a process may have.
+/// How many threads a process may have that run, or have ended and were not waited for.
 const MAX_THREADS: usize = 1 << 15;
+
+/// What a thread may cost beside its coroutine: floating-point registers, and calls that are under way.
+const THREAD: usize = 512;
+
+/// What a process costs beside its tables: itself, its name and directory, each as long as a path can be, and its places in the tables
+/// of others.
+const PROCESS: usize =
+    account::of::<Process>() + account::of::<Account>() + 2 * (PATH_SIZE + 1) + 512;
 
 /// The process whose end is the machine's end.
 static FIRST: Once<Arc<Process>> = Once::new();
@@ -61,13 +74,10 @@ fn names() -> String {
 }
 
 fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, LoadError> {
-    let process = Process::new(String::from(name), Weak::new())?;
+    let process = Process::new(String::from(name), Weak::new(), account::root().child())?;
     process.rights.store(rights::ALL, Ordering::Relaxed);
-    {
-        let mut state = process.state.lock();
-        for file in [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput] {
-            state.open(file);
-        }
+    for file in [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput] {
+        process.open(file).ok_or(OutOfMemory)?;
     }
     let (space, context) = pace::at_boot(process.load(file, arguments))?;
     *process.memory.lock() = Some(space);
@@ -78,16 +88,20 @@ fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, L
 
 impl Process {
     /// A process without memory, files or threads.
-    fn new(name: String, parent: Weak<Process>) -> Result<Arc<Process>, OutOfMemory> {
-        let first = Worker::new(0)?;
+    fn new(
+        name: String,
+        parent: Weak<Process>,
+        account: Arc<Account>,
+    ) -> Result<Arc<Process>, OutOfMemory> {
+        let charge = account::charge(&account, PROCESS)?;
+        let first = Worker::new(0, Charge::none())?;
         let state = State {
             parent,
-            children: Vec::new(),
-            threads: Vec::new(),
+            children: BTreeMap::new(),
+            threads: Slots::new(),
             workers: [None; WORKERS],
-            free_tids: Vec::new(),
             live: 0,
-            files: Vec::new(),
+            files: List::new(),
             first_free_file: 0,
             taken_files: Vec::new(),
             semaphores: Numbered::default(),
@@ -99,6 +113,7 @@ impl Process {
         let pid = table::new_pid();
         Ok(Arc::new(Process {
             pid,
+            account,
             space_id: SpaceId::new().ok_or(OutOfMemory)?,
             name: Mutex::new(name),
             directory: Mutex::new(String::from("/")),
@@ -119,6 +134,7 @@ impl Process {
             children: WaitQueue::new(),
             threads: WaitQueue::new(),
             heap_moved: WaitQueue::new(),
+            _charge: charge,
         }))
     }
 
@@ -232,7 +248,7 @@ impl Process {
     /// Whether only the main thread is left.
     pub(crate) fn has_one_thread(&self) -> bool {
         let state = self.state.lock();
-        let main = state.threads.first();
+        let main = state.threads.get(0);
         state.live == 1 && matches!(main, Some(Slot::Live(_) | Slot::Starting))
     }
 
@@ -244,10 +260,7 @@ impl Process {
         self: &Arc<Process>,
         context: Context,
     ) -> Result<Arc<Process>, OutOfMemory> {
-        if !heap::has_room() {
-            return Err(OutOfMemory);
-        }
-        let child = Process::new(self.name(), Arc::downgrade(self))?;
+        let child = Process::new(self.name(), Arc::downgrade(self), self.account.child())?;
         let begun = match self.copy_to(&child).await {
             // The stack was copied with the memory.
             Ok(()) => child.start_thread(|_| Ok(context)).map(|_| ()),
@@ -259,7 +272,7 @@ impl Process {
             return Err(error);
         }
         let mut state = self.state.lock();
-        state.children.push(child.clone());
+        state.children.insert(child.pid, child.clone());
         // On another hart it may have ended already, before it was known whose child it is.
         self.children.wake_all();
         Ok(child)
@@ -296,7 +309,7 @@ impl Process {
             theirs.mutexes = ours.mutexes.of_child();
             theirs.conditions = ours.conditions.of_child();
         }
-        self.copy_files_to(child).await;
+        self.copy_files_to(child).await?;
         // A call that ends all processes of a group meets the child, or else there is none.
         if table::insert_unless(child, || self.is_ending()) {
             Ok(())
@@ -305,15 +318,15 @@ impl Process {
         }
     }
 
-    async fn copy_files_to(&self, child: &Process) {
+    async fn copy_files_to(&self, child: &Process) -> Result<(), OutOfMemory> {
         let count = self.state.lock().files.len();
-        child.state.lock().files.reserve_exact(count);
+        child.state.lock().files.reserve(&child.account, count)?;
         for from in (0..count).step_by(FILES_AT_ONCE) {
             {
                 let (ours, mut theirs) = (self.state.lock(), child.state.lock());
                 let until = ours.files.len().min(from + FILES_AT_ONCE);
                 let some = ours.files.get(from..until).unwrap_or_default();
-                theirs.files.extend_from_slice(some);
+                theirs.files.append(&child.account, some)?;
                 for (place, file) in some.iter().enumerate() {
                     if file.is_some() {
                         theirs.note_taken(from + place);
@@ -322,6 +335,7 @@ impl Process {
             }
             checkpoint().await;
         }
+        Ok(())
     }
 
     /// Starts a thread with a stack of its own at `entry`, with `argument` in its first register. Returns its number.
@@ -333,9 +347,6 @@ impl Process {
         entry: usize,
         argument: usize,
     ) -> Result<usize, OutOfMemory> {
-        if !heap::has_room() {
-            return Err(OutOfMemory);
-        }
         self.start_thread(|tid| {
             let top = self.with_memory(|space| space.map_stack(tid), Err(OutOfMemory))?;
             let mut context = Context::new(entry, top);
@@ -350,15 +361,10 @@ impl Process {
     ) -> Result<usize, OutOfMemory> {
         let tid = {
             let mut state = self.state.lock();
-            if state.ending.is_some() || state.live >= MAX_THREADS {
+            if state.ending.is_some() || state.threads.len() >= MAX_THREADS {
                 return Err(OutOfMemory);
             }
-            let tid = state.free_tids.pop().unwrap_or(state.threads.len());
-            if tid == state.threads.len() {
-                state.threads.push(Slot::Starting);
-            } else {
-                state.threads[tid] = Slot::Starting;
-            }
+            let tid = state.threads.insert(&self.account, Slot::Starting)?;
             state.live += 1;
             tid
         };
@@ -374,11 +380,13 @@ impl Process {
         // Under the lock: whoever wakes the thread, moves it to another level or ends it finds its coroutine, even if it has run on
         // another hart already. If there is no place for it, the thread stays here, and goes when nothing is held.
         let level = self.worker(worker).level();
-        let started = hart::executor().spawn_with(priority(level), || {
-            let thread = unstarted.take().expect("it is called once");
+        let thread = |charge| {
+            let mut thread = unstarted.take().expect("it is called once");
+            thread.charge = charge;
             thread::run(thread, context, None)
-        });
-        state.threads[tid] = Slot::Live(started.map_err(|_| OutOfMemory)?.id());
+        };
+        let started = account::spawn(&self.account, priority(level), THREAD, thread)?;
+        state.threads[tid] = Slot::Live(started.id());
         Ok(tid)
     }
 
@@ -434,8 +442,7 @@ impl Process {
         let mut state = self.state.lock();
         if matches!(state.threads[tid], Slot::Starting) {
             // A thread that could not start is forgotten.
-            state.threads[tid] = Slot::Free;
-            state.free_tids.push(tid);
+            state.threads.remove(tid);
         } else {
             state.threads[tid] = Slot::Exited(code);
         }
@@ -494,11 +501,18 @@ impl Process {
             ring.cancel_all(self).await;
         }
         let mut pace = Pace::default();
-        for tid in MAIN + 1.. {
-            let coroutine = match self.state.lock().threads.get(tid) {
-                None => break,
-                Some(Slot::Live(coroutine)) => Some(*coroutine),
-                Some(_) => None,
+        let mut next = MAIN + 1;
+        loop {
+            let coroutine = {
+                let state = self.state.lock();
+                let Some((tid, slot)) = state.threads.iter_from(next).next() else {
+                    break;
+                };
+                next = tid + 1;
+                match slot {
+                    Slot::Live(coroutine) => Some(*coroutine),
+                    _ => None,
+                }
             };
             // Dropped coroutines come back with `thread_gone`: no lock is held here. One that another hart polls ends with its poll.
             if let Some(coroutine) = coroutine {
@@ -521,9 +535,9 @@ impl Process {
 
     /// Closes all files. What the disk's service has to do for it is done when this returns.
     async fn close_files(&self) {
-        let files = core::mem::take(&mut self.state.lock().files);
+        let mut files = core::mem::take(&mut self.state.lock().files);
         let mut pace = Pace::default();
-        for file in files {
+        while let Some(file) = files.pop() {
             if let Some(File::Disk(file)) = file {
                 if let Some(file) = Arc::into_inner(file) {
                     // Nothing hears of an error.
@@ -540,11 +554,11 @@ impl Process {
     async fn leave_children_to(&self, first: &Arc<Process>) {
         let mut pace = Pace::default();
         loop {
-            let Some(child) = self.state.lock().children.pop() else {
+            let Some((pid, child)) = self.state.lock().children.pop_first() else {
                 break;
             };
             child.state.lock().parent = Arc::downgrade(first);
-            first.state.lock().children.push(child);
+            first.state.lock().children.insert(pid, child);
             first.children.wake_all();
             pace.step().await;
         }

@@ -24,14 +24,18 @@ pub(crate) use worker::Worker;
 use crate::fault::OwnFaults;
 use crate::file::File;
 use crate::lock::Mutex;
+use crate::memory::OutOfMemory;
+use crate::memory::account::{self, Account, Charge};
 use crate::memory::address_space::AddressSpace;
-use crate::memory::heap;
+use crate::memory::list::List;
+use crate::memory::slots::Slots;
 use crate::net::Socket;
 use crate::ring::Source;
 use crate::semaphore::Semaphore;
 use crate::wait::{WaitMode, WaitQueue};
 use crate::{clock, hart};
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -54,6 +58,8 @@ const MAX_SEMAPHORES: usize = 1 << 16;
 pub(crate) struct Process {
     /// Its number.
     pub pid: usize,
+    /// What it and its descendants cost the kernel's heap.
+    pub account: Arc<Account>,
     /// Tells its address space from others in the harts' translation buffers.
     space_id: SpaceId,
     name: Mutex<String>,
@@ -91,22 +97,24 @@ pub(crate) struct Process {
     pub threads: WaitQueue,
     /// Woken when the end of the heap has been moved.
     heap_moved: WaitQueue,
+    _charge: Charge,
 }
 
 #[derive(Debug)]
 struct State {
     parent: Weak<Process>,
-    children: Vec<Arc<Process>>,
-    threads: Vec<Slot>,
+    /// By number. What an entry costs is part of what the child's process is charged.
+    children: BTreeMap<usize, Arc<Process>>,
+    /// Those that run, and those that have ended and were not waited for.
+    threads: Slots<Slot>,
     /// Which threads are workers: numbers of threads, by those of workers.
     workers: [Option<usize>; WORKERS],
-    free_tids: Vec<usize>,
     /// How many threads have a coroutine.
     live: usize,
-    files: Vec<Option<File>>,
+    files: List<Option<File>>,
     /// Every file descriptor below this is taken.
     first_free_file: usize,
-    /// Which descriptors are taken, a bit each.
+    /// Which descriptors are taken, a bit each: a small block, beside what the files cost.
     taken_files: Vec<u64>,
     semaphores: Numbered,
     mutexes: Numbered,
@@ -120,7 +128,6 @@ struct State {
 /// A place in a process's table of threads.
 #[derive(Debug)]
 enum Slot {
-    Free,
     /// Its coroutine is about to be made.
     Starting,
     Live(CoroutineId),
@@ -133,7 +140,7 @@ struct Numbered {
     /// The number of the first. Those below it are of an ancestor, in whose copied memory they may still stand for something that is
     /// locked: no semaphore of this process has one of them.
     first: usize,
-    semaphores: Vec<Arc<Semaphore>>,
+    semaphores: List<Arc<Semaphore>>,
 }
 
 /// Which of its tables of semaphores.
@@ -168,19 +175,22 @@ pub(crate) fn has_member(group: Group) -> bool {
 /// Ends all processes of the groups that are meant; false if there is none.
 pub(crate) fn end_groups(are_meant: impl Fn(Group) -> bool, code: i32) -> bool {
     let mut found = false;
-    let mut ending = Vec::new();
     // All in one step: a process that is in the group after it has no parent that could have missed it.
     table::for_each(|process| {
         if are_meant(process.group()) {
             found = true;
-            if process.begin_end(code) {
-                ending.push(process.clone());
-            }
+            process.begin_end(code);
         }
     });
-    // This comes back to the table.
-    for process in &ending {
-        process.announce_end();
+    // This comes back to the table, so a few at a time. What ends already is told again, which does nothing.
+    let is_ending = |process: &Process| process.is_ending() && are_meant(process.group());
+    let mut next = Some(0);
+    while let Some(first) = next {
+        let mut some = heapless::Vec::<_, 16>::new();
+        next = table::collect_from(first, is_ending, &mut some);
+        for process in &some {
+            process.announce_end();
+        }
     }
     found
 }
@@ -195,6 +205,14 @@ pub(crate) async fn end_all() {
 }
 
 impl Process {
+    /// Reserves so many bytes of the kernel's heap for something that the process asks for.
+    ///
+    /// # Errors
+    /// When there is no memory for it, or the process has reached a limit.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<Charge, OutOfMemory> {
+        account::charge(&self.account, bytes)
+    }
+
     /// Calls `use_it` with the process's memory, or returns `gone` if the process has ended.
     pub(crate) fn with_memory<T>(&self, use_it: impl FnOnce(&mut AddressSpace) -> T, gone: T) -> T {
         self.memory.lock().as_mut().map_or(gone, use_it)
@@ -290,28 +308,31 @@ impl Process {
         Some(source)
     }
 
-    /// Opens `file` at the lowest free descriptor; `None` when there are too many.
+    /// Opens `file` at the lowest free descriptor; `None` when there are too many, or no memory for one more.
     pub(crate) fn open(&self, file: File) -> Option<usize> {
-        if !heap::has_room() {
-            return None;
-        }
-        self.state.lock().open(file)
+        let opened = self.state.lock().open(&self.account, file);
+        // A file that was refused is dropped here: without the lock.
+        opened.ok()
     }
 
     /// Opens two files, or none.
     pub(crate) fn open_two(&self, files: [File; 2]) -> Option<[usize; 2]> {
-        if !heap::has_room() {
-            return None;
-        }
         let mut state = self.state.lock();
         let [first, second] = files;
-        let first = state.open(first)?;
-        match state.open(second) {
-            Some(second) => Some([first, second]),
-            None => {
-                let file = state.close(first);
+        let first = match state.open(&self.account, first) {
+            Ok(first) => first,
+            Err(first) => {
                 drop(state);
-                drop(file);
+                drop((first, second));
+                return None;
+            }
+        };
+        match state.open(&self.account, second) {
+            Ok(second) => Some([first, second]),
+            Err(second) => {
+                let first = state.close(first);
+                drop(state);
+                drop((first, second));
                 None
             }
         }
@@ -324,11 +345,13 @@ impl Process {
 
     /// Adds a semaphore of this kind and returns its number; `None` when there is no memory for it.
     pub(crate) fn add_semaphore(&self, kind: Kind, permits: usize) -> Option<usize> {
-        if !heap::has_room() {
-            return None;
-        }
+        let charge = self.reserve(account::of::<Semaphore>()).ok()?;
+        let semaphore = Arc::new(Semaphore::new(permits, charge));
         let mut state = self.state.lock();
-        state.table(kind).add(permits)
+        let table = state.table(kind);
+        let added = table.add(&self.account, semaphore);
+        drop(state);
+        added.ok()
     }
 
     /// The semaphore of this kind and number.
@@ -338,12 +361,7 @@ impl Process {
 
     /// The child with this number, whether it has ended or not.
     pub(crate) fn child(&self, pid: usize) -> Option<Arc<Process>> {
-        let state = self.state.lock();
-        state
-            .children
-            .iter()
-            .find(|child| child.pid == pid)
-            .cloned()
+        self.state.lock().children.get(&pid).cloned()
     }
 
     /// Looks for a child that has ended: the one with this number, or any. `found_none` runs, if one still runs, before
@@ -351,16 +369,15 @@ impl Process {
     pub(crate) fn wait_child(&self, pid: Option<usize>, running: impl FnOnce()) -> Waited {
         let mut state = self.state.lock();
         let mut result = Waited::Nobody;
-        for (at, child) in state.children.iter().enumerate() {
-            if pid.is_some_and(|pid| pid != child.pid) {
-                continue;
-            }
+        let wanted = pid.map_or(0..=usize::MAX, |pid| pid..=pid);
+        for (&number, child) in state.children.range(wanted) {
             let theirs = child.state.lock();
             if let (true, Some(code)) = (theirs.ended, theirs.ending) {
                 drop(theirs);
-                let child = state.children.remove(at);
+                let child = state.children.remove(&number);
                 drop(state);
-                return Waited::Ended(child.pid, code);
+                drop(child);
+                return Waited::Ended(number, code);
             }
             result = Waited::Running;
         }
@@ -374,15 +391,14 @@ impl Process {
     pub(crate) fn wait_thread(&self, tid: usize, running: impl FnOnce()) -> Waited {
         let mut state = self.state.lock();
         match state.threads.get(tid) {
-            None | Some(Slot::Free) => Waited::Nobody,
+            None => Waited::Nobody,
             Some(Slot::Starting | Slot::Live(_)) => {
                 running();
                 Waited::Running
             }
             Some(Slot::Exited(code)) => {
                 let code = *code;
-                state.threads[tid] = Slot::Free;
-                state.free_tids.push(tid);
+                state.threads.remove(tid);
                 Waited::Ended(tid, code)
             }
         }
@@ -390,19 +406,22 @@ impl Process {
 }
 
 impl State {
-    fn open(&mut self, file: File) -> Option<usize> {
+    /// The file comes back if it is refused: it must not be dropped under the lock.
+    fn open(&mut self, account: &Arc<Account>, file: File) -> Result<usize, File> {
         let descriptor = self.lowest_free();
         if descriptor >= MAX_FILES || self.ending.is_some() {
-            return None;
+            return Err(file);
         }
-        if descriptor == self.files.len() {
-            self.files.push(Some(file));
-        } else {
-            self.files[descriptor] = Some(file);
+        match self.files.get_mut(descriptor) {
+            Some(place) => *place = Some(file),
+            None => {
+                let pushed = self.files.push(account, Some(file));
+                pushed.map_err(|file| file.expect("just passed"))?;
+            }
         }
         self.note_taken(descriptor);
         self.first_free_file = descriptor + 1;
-        Some(descriptor)
+        Ok(descriptor)
     }
 
     /// The lowest descriptor that is free. Looks at 64 of them at once.
@@ -443,22 +462,26 @@ impl Numbered {
     fn of_child(&self) -> Numbered {
         Numbered {
             first: self.first + self.semaphores.len(),
-            semaphores: Vec::new(),
+            semaphores: List::new(),
         }
     }
 
-    /// Adds one and returns its number; `None` when there are too many.
-    fn add(&mut self, permits: usize) -> Option<usize> {
+    /// Adds one and returns its number, at the expense of this account. It comes back when there are too many, or no memory for it.
+    fn add(
+        &mut self,
+        account: &Arc<Account>,
+        semaphore: Arc<Semaphore>,
+    ) -> Result<usize, Arc<Semaphore>> {
         let number = self.first + self.semaphores.len();
         if self.semaphores.len() >= MAX_SEMAPHORES {
-            return None;
+            return Err(semaphore);
         }
-        self.semaphores.push(Arc::new(Semaphore::new(permits)));
-        Some(number)
+        self.semaphores.push(account, semaphore)?;
+        Ok(number)
     }
 
-    fn into_iter(self) -> impl Iterator<Item = Arc<Semaphore>> {
-        self.semaphores.into_iter()
+    fn into_iter(mut self) -> impl Iterator<Item = Arc<Semaphore>> {
+        core::iter::from_fn(move || self.semaphores.pop())
     }
 
     fn get(&self, number: usize) -> Option<Arc<Semaphore>> {

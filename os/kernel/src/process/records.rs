@@ -1,33 +1,46 @@
 //! What `ps` shows of processes.
 use super::{Process, State, Worker, table};
 use crate::clock;
+use crate::memory::OutOfMemory;
+use crate::memory::account::Account;
+use crate::memory::list::List;
 use crate::pace::checkpoint;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use corank_abi::information::{ENDED, ENDING, NAME_SIZE, ProcessRecord, RUNNING};
 use corank_abi::page::ProcessPage;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A record of each process, in the order of their numbers; behind them those that have ended and not been waited for.
-pub(crate) async fn records() -> Vec<ProcessRecord> {
-    let mut processes = Vec::with_capacity(table::count());
-    table::for_each(|process| processes.push(process.clone()));
-    let mut ended = Vec::new();
-    let mut records = Vec::with_capacity(processes.len());
-    for process in &processes {
-        records.push(process.record(&mut ended));
+///
+/// # Errors
+/// When there is no memory for the list, which `account` pays for while it is made.
+pub(crate) async fn records(account: &Arc<Account>) -> Result<List<ProcessRecord>, OutOfMemory> {
+    let mut processes = List::new();
+    processes.reserve(account, table::count() + 16)?;
+    let room = processes.capacity();
+    table::for_each(|process| {
+        if processes.len() < room {
+            let _ = processes.push(account, process.clone());
+        }
+    });
+    let mut ended = List::new();
+    let mut records = List::new();
+    for process in processes.iter() {
+        let record = process.record(|child| ended.push(account, child.clone()));
+        records.push(account, record?).map_err(|_| OutOfMemory)?;
         checkpoint().await;
     }
     // Between the two looks a process may have ended.
-    ended.sort_by_key(|process| process.pid);
-    for process in ended {
+    ended.sort_by_key(|process: &Arc<Process>| process.pid);
+    for process in ended.iter() {
         let known = processes.binary_search_by_key(&process.pid, |process| process.pid);
         if known.is_err() {
-            records.push(process.record(&mut Vec::new()));
+            let record = process.record(|_| Ok(()))?;
+            records.push(account, record).map_err(|_| OutOfMemory)?;
         }
         checkpoint().await;
     }
-    records
+    Ok(records)
 }
 
 impl Process {
@@ -37,8 +50,11 @@ impl Process {
         self.time.fetch_add(ticks, Ordering::Relaxed);
     }
 
-    /// What is known of it now. Adds its children that have ended to `children`.
-    fn record(&self, children: &mut Vec<Arc<Process>>) -> ProcessRecord {
+    /// What is known of it now. Calls `add` with its children that have ended.
+    fn record(
+        &self,
+        mut add: impl FnMut(&Arc<Process>) -> Result<(), Arc<Process>>,
+    ) -> Result<ProcessRecord, OutOfMemory> {
         let all = |word: fn(&ProcessPage) -> &AtomicU64| {
             let words = self
                 .workers()
@@ -78,12 +94,18 @@ impl Process {
         let parent = {
             let state = self.state.lock();
             fill(&mut record, &state);
-            children.extend(state.children.iter().cloned());
+            let has_ended = |child: &&Arc<Process>| child.state.lock().ended;
+            for child in state.children.values().filter(has_ended) {
+                if let Err(child) = add(child) {
+                    drop(state);
+                    drop(child);
+                    return Err(OutOfMemory);
+                }
+            }
             state.parent.upgrade()
         };
-        children.retain(|child| child.state.lock().ended);
         record.parent = parent.map_or(0, |parent| parent.pid as u64);
-        record
+        Ok(record)
     }
 }
 

@@ -35,6 +35,25 @@ pub(super) fn for_each(visit: impl FnMut(&Arc<Process>)) {
     TABLE.lock().processes.values().for_each(visit);
 }
 
+/// Adds processes with numbers from `first` on that `is_wanted` names to `found`, as many as it has room for. Returns the number from
+/// which on there may be more.
+pub(super) fn collect_from<const SOME: usize>(
+    first: usize,
+    is_wanted: impl Fn(&Process) -> bool,
+    found: &mut heapless::Vec<Arc<Process>, SOME>,
+) -> Option<usize> {
+    let table = TABLE.lock();
+    for (number, process) in table.processes.range(first..) {
+        if !is_wanted(process) {
+            continue;
+        }
+        if found.push(process.clone()).is_err() {
+            return Some(*number);
+        }
+    }
+    None
+}
+
 /// Adds a process; false, and it is not added, if `refused` says so then. No [`for_each`] comes in between.
 pub(super) fn insert_unless(process: &Arc<Process>, refused: impl FnOnce() -> bool) -> bool {
     let mut table = TABLE.lock();
@@ -63,18 +82,18 @@ pub(super) fn new_pid() -> usize {
 pub(super) struct SpaceId(u16);
 
 impl SpaceId {
-    /// `None` when all are in use.
+    /// `None` when all are in use, or there is no memory to remember one that comes back.
     pub(super) fn new() -> Option<SpaceId> {
         let mut table = TABLE.lock();
-        table
-            .returned_spaces
-            .pop()
-            .or_else(|| {
-                let fresh = table.fresh_space;
-                table.fresh_space = fresh.checked_add(1)?;
-                Some(fresh)
-            })
-            .map(SpaceId)
+        if let Some(number) = table.returned_spaces.pop() {
+            return Some(SpaceId(number));
+        }
+        let fresh = table.fresh_space;
+        let next = fresh.checked_add(1)?;
+        // There is room for each that was ever given out, so that `drop` needs no memory.
+        table.returned_spaces.try_reserve(fresh.into()).ok()?;
+        table.fresh_space = next;
+        Some(SpaceId(fresh))
     }
 
     /// The number that the hardware knows it by.

@@ -9,8 +9,9 @@
 //! its page the process's.
 use super::{Process, State, timers::Watch};
 use crate::lock::Mutex;
+use crate::memory::account::{self, Charge};
 use crate::memory::frame::Frame;
-use crate::memory::{OutOfMemory, PAGE_SIZE, address_space::USER_DATA, heap};
+use crate::memory::{OutOfMemory, PAGE_SIZE, address_space::USER_DATA};
 use crate::ring::Ring;
 use crate::upcall::Upcalls;
 use alloc::boxed::Box;
@@ -33,6 +34,7 @@ pub(crate) struct Worker {
     pub ring: Mutex<Option<Arc<Ring>>>,
     /// User-level interrupts.
     pub upcalls: Upcalls,
+    _charge: Charge,
 }
 
 impl Worker {
@@ -40,7 +42,7 @@ impl Worker {
     ///
     /// # Errors
     /// When there is no memory for its page.
-    pub(super) fn new(number: usize) -> Result<Worker, OutOfMemory> {
+    pub(super) fn new(number: usize, charge: Charge) -> Result<Worker, OutOfMemory> {
         Ok(Worker {
             number,
             page: Frame::zeroed()?,
@@ -48,6 +50,7 @@ impl Worker {
             watch: Mutex::default(),
             ring: Mutex::new(None),
             upcalls: Upcalls::default(),
+            _charge: charge,
         })
     }
 
@@ -156,10 +159,10 @@ impl Process {
 
     /// Sees to it that the worker has a page, and the process sees it.
     pub(super) fn equip(&self, number: usize) -> Result<(), OutOfMemory> {
-        if !heap::has_room() {
-            return Err(OutOfMemory);
-        }
-        let make = || Worker::new(number).map(Box::new);
+        let make = || {
+            let charge = self.reserve(account::of::<Worker>())?;
+            Worker::new(number, charge).map(Box::new)
+        };
         let worker = self.others[number - 1].try_call_once(make)?;
         let (page, frame) = worker.mapping();
         self.with_memory(
@@ -219,7 +222,7 @@ impl Process {
         if place.is_some() {
             return None;
         }
-        let ring = Ring::new(worker, entries).ok()?;
+        let ring = Ring::new(worker, entries, &self.account).ok()?;
         let base = ring_base(worker);
         let mapped = self.with_memory(
             |space| {

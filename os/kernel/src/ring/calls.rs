@@ -15,7 +15,8 @@
 //! else ever drops what may be writing to the program's memory, and whoever cancels waits until that is over. A read that is parked
 //! (see [`super::parked`]) is taken out of its source by whoever cancels, and if another hart has just done that, whoever cancels waits.
 use super::parked::{Parked, Source};
-use crate::memory::heap;
+use crate::memory::account::{self, Account, Charge};
+use crate::memory::slots::Slots;
 use crate::process::Process;
 use crate::wait::WaitQueue;
 use alloc::boxed::Box;
@@ -25,17 +26,18 @@ use corank::Remote;
 use corank_abi::call::{CLOSE, READ, RING_CANCELLED, RING_COMPLETED, WRITE};
 use corank_abi::ring::{CLOSE_FILE, SILENT, Submission};
 use core::sync::atomic::{AtomicIsize, Ordering};
-use slab::Slab;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    calls: Slab<Call>,
+    calls: Slots<Call>,
     /// First call of each bucket, by a hash of the keys; the others follow by `Call::next`. As many as `calls` has room for, a
-    /// power of two. Keys are the program's: several calls may have the same. Empty until a call is looked for: then all are put in, once,
-    /// so that processes that never cancel nor re-prioritise have no work with it.
+    /// power of two, or fewer without memory for that. Keys are the program's: several calls may have the same. Empty until a call is
+    /// looked for: then all are put in, once, so that processes that never cancel nor re-prioritise have no work with it.
     buckets: Vec<u32>,
-    /// How many submissions that report back wait behind others.
+    /// What the buckets cost.
+    buckets_charge: Charge,
+    /// How many submissions that report back wait behind others, or are about to.
     linked: usize,
     /// How many are parked.
     parked: usize,
@@ -85,18 +87,49 @@ struct Call {
     served: Tag,
     /// Next in its bucket.
     next: u32,
-    /// Boxed, because most have nothing, and the table has to grow within what the heap keeps in reserve.
+    /// Boxed, because most have nothing.
     rest: Option<Box<Linked>>,
     cancel: Option<Arc<Cancel>>,
 }
 
-/// The table of one worker, as large as it can get, fits into the reserve with its buckets.
-const _: () =
-    assert!(super::MAX_PENDING * (size_of::<Option<Call>>() + size_of::<u32>()) < heap::RESERVE);
+/// What is linked behind a call, in reverse order. There is room for one more, which closes the file that the call takes along.
+#[derive(Debug, Default)]
+pub(super) struct Linked {
+    submissions: Vec<Submission>,
+    _charge: Charge,
+}
 
-/// What is linked behind a call, in reverse order.
-#[derive(Debug)]
-struct Linked(Vec<Submission>);
+impl Linked {
+    /// Nothing, with room for so many, which are charged for.
+    pub(super) fn new(room: Vec<Submission>, charge: Charge) -> Linked {
+        Linked {
+            submissions: room,
+            _charge: charge,
+        }
+    }
+
+    /// Adds the next submission behind the others; there is room for it.
+    pub(super) fn push(&mut self, submission: Submission) {
+        self.submissions.push(submission);
+    }
+
+    /// The submissions, the last one first.
+    pub(super) fn submissions(&self) -> &[Submission] {
+        &self.submissions
+    }
+
+    pub(super) fn reverse(&mut self) {
+        self.submissions.reverse();
+    }
+
+    /// Those that report back.
+    pub(super) fn reporting(&self) -> usize {
+        self.submissions
+            .iter()
+            .filter(|linked| reports(linked))
+            .count()
+    }
+}
 
 /// What is kept of a submission that is served.
 #[derive(Clone, Copy, Debug)]
@@ -239,6 +272,22 @@ impl Calls {
         self.calls.len()
     }
 
+    /// How many completions they will give at most.
+    #[inline]
+    pub(super) fn owed(&self) -> usize {
+        self.calls.len() + self.linked
+    }
+
+    /// So many submissions that report back were taken, and are about to be linked behind another.
+    pub(super) fn add_linked(&mut self, reporting: usize) {
+        self.linked += reporting;
+    }
+
+    /// So many of them were served otherwise. If all calls were cancelled meanwhile, none is counted any more.
+    pub(super) fn remove_linked(&mut self, reporting: usize) {
+        self.linked = self.linked.saturating_sub(reporting);
+    }
+
     /// Whether no coroutine serves any.
     pub(super) fn all_parked(&self) -> bool {
         self.calls.len() == self.parked
@@ -249,35 +298,61 @@ impl Calls {
         self.cancels
     }
 
-    /// A call begins that a coroutine will serve, with `rest` linked behind it, in reverse order.
-    pub(super) fn begin(&mut self, first: &Submission, rest: Vec<Submission>) -> Place {
-        self.linked += rest.iter().filter(|linked| reports(linked)).count();
-        self.insert(first, rest, Server::Making)
+    /// A call begins that a coroutine will serve, with `rest` linked behind it, which were [added](Self::add_linked) already.
+    ///
+    /// # Errors
+    /// Without memory for it `rest` comes back.
+    pub(super) fn begin(
+        &mut self,
+        account: &Arc<Account>,
+        first: &Submission,
+        rest: Linked,
+    ) -> Result<Place, Linked> {
+        if self.calls.reserve(account).is_err() {
+            return Err(rest);
+        }
+        let rest = (!rest.submissions.is_empty()).then(|| Box::new(rest));
+        Ok(self.insert(account, first, rest))
     }
 
     /// A call begins whose read, which `make` makes, is parked in this source. It comes back if it can't be.
+    ///
+    /// # Errors
+    /// Without memory for it the source comes back.
     pub(super) fn begin_parked(
         &mut self,
+        account: &Arc<Account>,
         first: &Submission,
         source: Source,
         make: impl FnOnce(Place) -> Parked,
-    ) -> Option<Parked> {
-        let place = self.insert(first, Vec::new(), Server::Making);
+    ) -> Result<Option<Parked>, Source> {
+        if self.calls.reserve(account).is_err() {
+            return Err(source);
+        }
+        let place = self.insert(account, first, None);
         let refused = source.park(make(place));
         self.calls[place.number].server = Server::Parked(source);
         self.parked += 1;
-        refused
+        Ok(refused)
     }
 
-    fn insert(&mut self, first: &Submission, rest: Vec<Submission>, server: Server) -> Place {
-        let number = self.calls.insert(Call {
-            server,
+    /// There is room for it.
+    fn insert(
+        &mut self,
+        account: &Arc<Account>,
+        first: &Submission,
+        rest: Option<Box<Linked>>,
+    ) -> Place {
+        let call = Call {
+            server: Server::Making,
             serial: self.begun,
             served: Tag::of(first),
             next: NONE,
-            rest: (!rest.is_empty()).then(|| Box::new(Linked(rest))),
+            rest,
             cancel: None,
-        });
+        };
+        let number = self.calls.insert(account, call);
+        let number = number.expect("room was made");
         if self.calls.len() > self.buckets.len() {
             // They are made anew when a call is looked for.
             self.indexed = 0;
@@ -338,7 +413,7 @@ impl Calls {
         let next = match call.server {
             Server::Parked(_) => None,
             _ => served.close().or_else(|| {
-                let next = call.rest.as_mut()?.0.pop()?;
+                let next = call.rest.as_mut()?.submissions.pop()?;
                 self.linked -= usize::from(reports(&next));
                 Some(next)
             }),
@@ -364,23 +439,23 @@ impl Calls {
         })
     }
 
-    /// The coroutine of a call is gone before it was done, or was never made. Returns what was linked behind it, in reverse order.
-    pub(super) fn abandon(&mut self, number: usize) -> Vec<Submission> {
+    /// The coroutine of a call is gone before it was done, or was never made. Returns what was linked behind it, which still
+    /// [counts](Self::add_linked) as such.
+    pub(super) fn abandon(&mut self, number: usize) -> Linked {
         if self.leave(number).is_none() {
-            return Vec::new();
+            return Linked::default();
         }
         let call = self.calls.remove(number);
         self.cancels -= usize::from(call.cancel.is_some());
-        let mut rest = call.rest.map_or_else(Vec::new, |rest| rest.0);
-        self.linked -= rest.iter().filter(|linked| reports(linked)).count();
-        rest.extend(call.served.close());
+        let mut rest = call.rest.map_or_else(Linked::default, |rest| *rest);
+        rest.submissions.extend(call.served.close());
         rest
     }
 
     /// The call of `process` with this key shall end. The search for one that waits behind another goes on with the call number `from`,
     /// and takes bounded time.
     pub(super) fn cancel(&mut self, process: &Process, key: u64, from: &mut usize) -> Found {
-        if !self.index_some() {
+        if !self.index_some(&process.account) {
             return Found::Nowhere;
         }
         if let Some(number) = self.find(key) {
@@ -407,7 +482,7 @@ impl Calls {
             };
         };
         if let Some(rest) = &mut self.calls[number].rest {
-            rest.0.remove(place);
+            rest.submissions.remove(place);
             self.linked -= 1;
         }
         Found::Removed
@@ -422,7 +497,7 @@ impl Calls {
         level: u8,
         from: &mut usize,
     ) -> Levelled {
-        if !self.index_some() {
+        if !self.index_some(&process.account) {
             return Levelled::Nowhere;
         }
         if let Some(number) = self.find(key) {
@@ -441,7 +516,7 @@ impl Calls {
             };
         };
         if let Some(rest) = &mut self.calls[number].rest {
-            rest.0[place].level = level;
+            rest.submissions[place].level = level;
         }
         Levelled::Found(None)
     }
@@ -452,7 +527,7 @@ impl Calls {
         // So the others need not be found in them.
         self.buckets = Vec::new();
         self.indexed = 0;
-        if self.calls.is_empty() {
+        if self.calls.len() == 0 {
             return None;
         }
         let places = self.removed..self.calls.capacity();
@@ -466,9 +541,10 @@ impl Calls {
     }
 
     fn find(&mut self, key: u64) -> Option<usize> {
+        let is_it = |call: &Call| call.served.key == key && call.served.reports();
         let mut number = *self.buckets.get(self.bucket(key))?;
         while let Some(call) = self.calls.get(number as usize) {
-            if call.served.key == key && call.served.reports() {
+            if is_it(call) {
                 return Some(number as usize);
             }
             number = call.next;
@@ -492,10 +568,10 @@ impl Calls {
             let Some(rest) = self.calls.get(number).and_then(|call| call.rest.as_ref()) else {
                 continue;
             };
-            if let Some(place) = rest.0.iter().position(is_it) {
+            if let Some(place) = rest.submissions.iter().position(is_it) {
                 return Some((number, place));
             }
-            budget = budget.saturating_sub(rest.0.len());
+            budget = budget.saturating_sub(rest.submissions.len());
         }
         None
     }
@@ -535,21 +611,19 @@ impl Calls {
         Some(())
     }
 
-    /// Puts a bounded number of calls into their buckets. Returns whether all are there, and can be found.
-    fn index_some(&mut self) -> bool {
+    /// Puts a bounded number of calls into their buckets, which this account pays for. Returns whether all are there, and can be found.
+    fn index_some(&mut self, account: &Arc<Account>) -> bool {
         if self.indexed == ALL {
             return true;
         }
         if self.indexed == 0 {
-            let room = self.calls.capacity().next_power_of_two();
-            self.buckets.clear();
-            self.buckets.resize(room, NONE);
+            self.make_buckets(account);
         }
         let from = self.indexed;
         let until = self.calls.capacity().min(from + SEARCHED_AT_ONCE / 2);
         self.indexed = until;
         for number in from..until {
-            if self.calls.contains(number) {
+            if self.calls.get(number).is_some() {
                 self.enter(number);
             }
         }
@@ -557,6 +631,24 @@ impl Calls {
             self.indexed = ALL;
         }
         self.indexed == ALL
+    }
+
+    /// Makes as many empty buckets as there is room for calls, without memory for that as many as there were, at least one. No fault is
+    /// injected here: nothing fails.
+    fn make_buckets(&mut self, account: &Arc<Account>) {
+        let count = self.calls.capacity().next_power_of_two();
+        let mut buckets = Vec::new();
+        if let Ok(charge) = account.charge(count * size_of::<u32>())
+            && account::make_room(&mut buckets, count).is_ok()
+        {
+            buckets.resize(count, NONE);
+            (self.buckets, self.buckets_charge) = (buckets, charge);
+            return;
+        }
+        self.buckets.fill(NONE);
+        if self.buckets.is_empty() {
+            self.buckets.push(NONE);
+        }
     }
 }
 

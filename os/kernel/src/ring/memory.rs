@@ -1,6 +1,8 @@
 //! The memory of the rings, which the process writes to as well.
-use crate::memory::{OutOfMemory, PAGE_SIZE, heap, page_up};
+use crate::memory::account::{self, Account, Charge};
+use crate::memory::{OutOfMemory, PAGE_SIZE, page_up};
 use alloc::alloc::{alloc_zeroed, dealloc};
+use alloc::sync::Arc;
 use corank_abi::page::ring_base;
 use corank_abi::ring::{Completion, RingHeader, SUBMISSIONS, Submission};
 use core::alloc::Layout;
@@ -19,6 +21,7 @@ pub(super) struct Memory {
     layout: Layout,
     /// Number of entries of each ring; a power of two.
     pub(super) entries: u32,
+    _charge: Charge,
 }
 
 // SAFETY: the memory belongs to the value; whoever writes to it holds the ring's lock or uses atomics.
@@ -28,13 +31,12 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Rings with this many entries each.
-    pub(super) fn new(entries: u32) -> Result<Memory, OutOfMemory> {
+    pub(super) fn new(entries: u32, account: &Arc<Account>) -> Result<Memory, OutOfMemory> {
         let size =
             SUBMISSIONS + entries as usize * (size_of::<Submission>() + size_of::<Completion>());
         let layout = Layout::from_size_align(page_up(size), PAGE_SIZE).map_err(|_| OutOfMemory)?;
-        if !heap::has_room() {
-            return Err(OutOfMemory);
-        }
+        // A block that begins with a page may cost another page.
+        let charge = account::charge(account, layout.size() + PAGE_SIZE)?;
         // SAFETY: the size is not zero: a ring has a header.
         let start = unsafe { alloc_zeroed(layout) };
         if start.is_null() {
@@ -44,6 +46,7 @@ impl Memory {
             start,
             layout,
             entries,
+            _charge: charge,
         };
         memory.header().entries.store(entries, Ordering::Relaxed);
         memory.header().deadline.store(u64::MAX, Ordering::Relaxed);

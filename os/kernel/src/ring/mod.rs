@@ -15,8 +15,10 @@ mod serve;
 
 pub(crate) use parked::{Parked, Slot, Source, Unparked};
 
+use crate::hart::MAX_HARTS;
 use crate::lock::Mutex;
 use crate::memory::OutOfMemory;
+use crate::memory::account::{self, Account, Charge};
 use crate::memory::user::BadAddress;
 use crate::net;
 use crate::pace::{Pace, apart, checkpoint};
@@ -25,9 +27,10 @@ use crate::thread::Thread;
 use crate::wait::{WaitMode, WaitQueue, until};
 use crate::{clock, hart, stretch};
 use alloc::sync::Arc;
-use calls::{Calls, Found, Levelled, Tag};
+use alloc::vec::Vec;
+use calls::{Calls, Found, Levelled, Linked, Tag};
 use corank_abi::call::{FAILED, RING_CANCELLED, RING_REPRIORITIZE};
-use corank_abi::ring::{Completion, Outbox, Submission};
+use corank_abi::ring::{Completion, LINK, Outbox, Submission};
 use core::future::poll_fn;
 use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -40,6 +43,9 @@ const MAX_ENTRIES_U32: u32 = 4096;
 
 /// How many calls may be under way and completions be kept for one worker. Further submissions stay in their ring.
 const MAX_PENDING: usize = 1 << 16;
+
+/// Threads that may have taken a submission each that is not counted yet: they serve it at once, and each needs a hart for that.
+const UNCOUNTED: usize = MAX_HARTS;
 
 /// The least urgent level.
 const LAST_LEVEL: u8 = 63;
@@ -55,12 +61,15 @@ pub(crate) struct Ring {
     completed: WaitQueue,
     /// How many calls are to be cancelled: while there are none, nobody looks whether it is one of them.
     cancels: AtomicUsize,
+    _charge: Charge,
 }
 
 #[derive(Debug, Default)]
 struct State {
     submission_head: u32,
     completions: Outbox,
+    /// What the room for completions that are kept costs.
+    completions_charge: Charge,
     calls: Calls,
     /// The smallest number of completions that someone waits for.
     wanted: u32,
@@ -73,16 +82,25 @@ impl Ring {
     ///
     /// # Errors
     /// When there is no memory for them.
-    pub(crate) fn new(worker: usize, entries: usize) -> Result<Arc<Ring>, OutOfMemory> {
+    pub(crate) fn new(
+        worker: usize,
+        entries: usize,
+        account: &Arc<Account>,
+    ) -> Result<Arc<Ring>, OutOfMemory> {
+        let charge = account::charge(account, account::of::<Ring>())?;
+        let memory = Memory::new(entries as u32, account)?;
+        let mut state = State {
+            wanted: u32::MAX,
+            ..State::default()
+        };
+        state.make_room(account, entries + UNCOUNTED)?;
         Ok(Arc::new(Ring {
             worker,
-            memory: Memory::new(entries as u32)?,
-            state: Mutex::new(State {
-                wanted: u32::MAX,
-                ..State::default()
-            }),
+            memory,
+            state: Mutex::new(state),
             completed: WaitQueue::new(),
             cancels: AtomicUsize::new(0),
+            _charge: charge,
         }))
     }
 
@@ -107,11 +125,14 @@ impl Ring {
             return Ok(FAILED);
         }
         let end = head.wrapping_add(queued);
-        while let Some(submission) = self.next(end) {
+        while let Some(submission) = self.next(&process.account, end) {
             if submission.call as usize == RING_REPRIORITIZE {
                 let [key, level, _] = submission.arguments;
+                // It may give way meanwhile, and as many threads as there are may do so: it counts as long as it has no completion.
+                self.state.lock().calls.add_linked(1);
                 let result = apart(self.reprioritize(process, key, level as usize)).await;
                 self.complete(process, Tag::of(&submission), result);
+                self.state.lock().calls.remove_linked(1);
             } else {
                 self.serve(process, submission, end)?;
             }
@@ -160,18 +181,66 @@ impl Ring {
         Ok(ready.await as isize)
     }
 
-    /// Takes the next submission, up to the one with number `end`.
-    fn next(&self, end: u32) -> Option<Submission> {
+    /// Takes the next submission, up to the one with number `end`. It stays where it is until there is room to keep its completion.
+    fn next(&self, account: &Arc<Account>, end: u32) -> Option<Submission> {
         let mut state = self.state.lock();
         let number = state.submission_head;
         // Another thread may have taken submissions meanwhile, up to a later end.
-        let has_room = state.calls.len() + state.completions.kept() < MAX_PENDING;
-        if has_room && matches!(end.wrapping_sub(number), 1..=MAX_ENTRIES_U32) {
+        let is_there = matches!(end.wrapping_sub(number), 1..=MAX_ENTRIES_U32);
+        if is_there && (state.has_room_for(1) || state.grow(account)) {
             let submission = self.memory.submission(number);
             state.submission_head = self.memory.header().submissions().take(number);
             return Some(submission);
         }
         None
+    }
+
+    /// Takes the submissions up to the one with number `end` that are linked behind one with these flags. They count as
+    /// [linked](Calls::add_linked) from now on.
+    ///
+    /// # Errors
+    /// Without memory for them all. They stay in their ring.
+    fn take_linked(
+        &self,
+        account: &Arc<Account>,
+        flags: u8,
+        end: u32,
+    ) -> Result<Linked, OutOfMemory> {
+        if flags & LINK == 0 {
+            return Ok(Linked::default());
+        }
+        let mut state = self.state.lock();
+        let first = state.submission_head;
+        let left = match end.wrapping_sub(first) {
+            left @ 1..=MAX_ENTRIES_U32 => left,
+            _ => return Ok(Linked::default()),
+        };
+        let is_last = |behind: &u32| {
+            let submission = self.memory.submission(first.wrapping_add(*behind));
+            submission.flags & LINK == 0
+        };
+        let count = (0..left).find(is_last).map_or(left, |last| last + 1) as usize;
+        // The one in front of them is not counted yet.
+        while !state.has_room_for(1 + count) {
+            if !state.grow(account) {
+                return Err(OutOfMemory);
+            }
+        }
+        // One more, for what closes a file.
+        let bytes = (count + 1) * size_of::<Submission>() + account::of::<Linked>();
+        let charge = account::charge(account, bytes)?;
+        let mut room = Vec::new();
+        account::make_room(&mut room, count + 1)?;
+        let mut linked = Linked::new(room, charge);
+        for _ in 0..count {
+            // The program may have written to it meanwhile: then it is another one, but no more than were counted.
+            linked.push(self.memory.submission(state.submission_head));
+            let header = self.memory.header();
+            state.submission_head = header.submissions().take(state.submission_head);
+        }
+        linked.reverse();
+        state.calls.add_linked(linked.reporting());
+        Ok(linked)
     }
 
     /// Ends the call with this key, and waits until the kernel does not touch its memory any more. Returns what
@@ -278,6 +347,31 @@ impl Ring {
 }
 
 impl State {
+    /// Whether the completions of so many more calls could be kept, beside those of all calls under way, if none found a place in the
+    /// ring.
+    #[inline]
+    fn has_room_for(&self, calls: usize) -> bool {
+        let owed = self.calls.owed() + self.completions.kept();
+        owed + calls + (UNCOUNTED - 1) <= self.completions.room()
+    }
+
+    /// Makes room for more completions that are kept; false if there are as many as may be, or there is no memory.
+    #[cold]
+    fn grow(&mut self, account: &Arc<Account>) -> bool {
+        let room = self.completions.room();
+        let more = (2 * room).min(MAX_PENDING + UNCOUNTED - 1);
+        more > room && self.make_room(account, more).is_ok()
+    }
+
+    fn make_room(&mut self, account: &Arc<Account>, room: usize) -> Result<(), OutOfMemory> {
+        let charge = account::charge(account, room * size_of::<Completion>())?;
+        let made = self.completions.make_room(room);
+        made.map_err(|_| OutOfMemory)?;
+        // What the smaller one cost is given back.
+        self.completions_charge = charge;
+        Ok(())
+    }
+
     /// How many completions there are for the process, kept ones included.
     fn ready(&mut self, memory: &Memory) -> u32 {
         let write = |number, completion| memory.write_completion(number, completion);

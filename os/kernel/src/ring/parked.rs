@@ -15,10 +15,8 @@ use super::calls::Place;
 use super::serve::UnderWay;
 use crate::file::Transferred;
 use crate::file::pipe::{self, ReadEnd};
-use crate::fs::Failure;
-use crate::hart;
-use crate::memory::heap;
-use crate::memory::user::UserBuffer;
+use crate::memory::account::{self, Charge};
+use crate::memory::user::{BadAddress, UserBuffer};
 use crate::net::Connection;
 use crate::process::{Process, priority};
 use crate::thread;
@@ -217,15 +215,18 @@ fn complete(parked: &Parked, result: Transferred) {
         ..
     } = parked;
     process.step();
-    match result {
-        Ok(read) => drop(ring.finish(process, *place, Some(outcome(read)))),
+    match self::result(result) {
+        Ok(result) => drop(ring.finish(process, *place, Some(result))),
         Err(bad) => thread::fail_call(process, READ as u32, bad),
     }
 }
 
-/// What a call returns that read so many bytes, or failed.
-fn outcome(read: Result<usize, Failure>) -> isize {
-    read.map_or_else(|failure| failure.0, |bytes| bytes as isize)
+/// What a call returns that read so many bytes, or failed; a bad address that ends the process.
+fn result(read: Transferred) -> Result<isize, BadAddress> {
+    match read {
+        Ok(read) => Ok(read.map_or_else(|failure| failure.0, |bytes| bytes as isize)),
+        Err(bad) => bad.or_failed(),
+    }
 }
 
 /// Without memory for a coroutine the read is served by whoever brings what it waits for, as far as there is something.
@@ -247,33 +248,34 @@ fn make_coroutine(parked: Parked) {
     let under_way = UnderWay::new(ring.clone(), place);
     // Under the lock, as any call's coroutine. Without one, what it would have got is dropped when nothing is held.
     let mut unused = Some((process.clone(), under_way, source));
-    let spawned = if heap::has_room() {
-        hart::executor()
-            .spawn_with(level, || {
-                let (process, under_way, source) = unused.take().expect("it is called once");
-                run(process, under_way, source, buffer)
-            })
-            .ok()
-    } else {
-        None
-    };
-    if let Some(handle) = spawned {
+    let spawned = account::spawn(&process.account, level, 0, |charge| {
+        let (process, under_way, source) = unused.take().expect("it is called once");
+        run(process, under_way, source, buffer, charge)
+    });
+    if let Ok(handle) = spawned {
         state.calls.made(place, handle.remote());
         drop(state);
         return;
     }
     drop(state);
     drop(unused);
-    let result = match spare.read_at_once(&process, buffer) {
-        Some(Ok(read)) => outcome(read),
-        Some(Err(bad)) => return thread::fail_call(&process, READ as u32, bad),
-        None => FAILED,
-    };
-    ring.finish(&process, place, Some(result));
+    match spare
+        .read_at_once(&process, buffer)
+        .map_or(Ok(FAILED), result)
+    {
+        Ok(result) => drop(ring.finish(&process, place, Some(result))),
+        Err(bad) => thread::fail_call(&process, READ as u32, bad),
+    }
 }
 
 /// The coroutine of a read that was parked.
-async fn run(process: Arc<Process>, under_way: UnderWay, source: Source, mut buffer: UserBuffer) {
+async fn run(
+    process: Arc<Process>,
+    under_way: UnderWay,
+    source: Source,
+    mut buffer: UserBuffer,
+    _charge: Charge,
+) {
     under_way.begin();
     let read = {
         let mut read = pin!(source.read(&process, &mut buffer));
@@ -283,10 +285,10 @@ async fn run(process: Arc<Process>, under_way: UnderWay, source: Source, mut buf
         })
         .await
     };
-    let result = match read {
+    let result = match read.map(result) {
         // Cancelled, it has taken nothing: what is parked fits into a pipe, and from a connection a read takes what there is, at once.
         None => None,
-        Some(Ok(read)) => Some(outcome(read)),
+        Some(Ok(result)) => Some(result),
         Some(Err(bad)) => return thread::fail_call(&process, READ as u32, bad),
     };
     process.step();

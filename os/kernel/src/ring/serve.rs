@@ -1,13 +1,12 @@
 //! Serving a submission: in place if that is done without waiting, else by a coroutine.
-use super::calls::{Finished, Place, Tag};
+use super::calls::{Finished, Linked, Place, Tag};
 use super::parked::{Parked, Unparked};
 use super::{LAST_LEVEL, Ring, State};
 use crate::file::File;
 use crate::file::pipe::Writer;
-use crate::hart;
 use crate::kernel_thread::{Call, KernelThread};
 use crate::lock::MutexGuard;
-use crate::memory::heap;
+use crate::memory::account::{self, Charge};
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::{Process, priority};
 use crate::stretch::{self, Work};
@@ -16,7 +15,6 @@ use crate::thread;
 use crate::upcall;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use corank_abi::call::{FAILED, READ, WRITE};
 use corank_abi::ring::{CLOSE_FILE, Completion, LINK, Submission};
 use core::future::poll_fn;
@@ -41,7 +39,7 @@ impl Ring {
         }
         if let Some(result) = syscall::at_once(process, first.call as usize, arguments(&first)) {
             let served = Tag::of(&first);
-            self.complete(process, served, result?);
+            self.complete(process, served, result.or_else(BadAddress::or_failed)?);
             return match served.close() {
                 Some(close) => self.serve(process, close, end),
                 None => Ok(()),
@@ -61,27 +59,38 @@ impl Ring {
         first: &Submission,
         end: u32,
     ) -> Result<(), BadAddress> {
-        let mut rest = Vec::new();
-        let mut flags = first.flags;
-        while flags & LINK != 0
-            && let Some(next) = self.next(end)
-        {
-            flags = next.flags;
-            rest.push(next);
-        }
-        rest.reverse();
         // Without memory for a coroutine the call fails, and what is linked behind it goes on as after any failure.
-        for next in self.spawn(process, first, rest).into_iter().rev() {
-            self.serve(
-                process,
-                Submission {
+        let Ok(rest) = self.take_linked(&process.account, first.flags, end) else {
+            return self.refuse(process, first, end);
+        };
+        if let Some(rest) = self.spawn(process, first, rest) {
+            // They were counted until now, so that their completions have a place.
+            for next in rest.submissions().iter().rev() {
+                let alone = Submission {
                     flags: next.flags & !LINK,
-                    ..next
-                },
-                end,
-            )?;
+                    ..*next
+                };
+                self.serve(process, alone, end)?;
+            }
+            self.state.lock().calls.remove_linked(rest.reporting());
         }
         Ok(())
+    }
+
+    /// Completes a submission that there is no memory for, and closes the file that it takes along.
+    #[cold]
+    fn refuse(
+        self: &Arc<Ring>,
+        process: &Arc<Process>,
+        first: &Submission,
+        end: u32,
+    ) -> Result<(), BadAddress> {
+        let served = Tag::of(first);
+        self.complete(process, served, FAILED);
+        match served.close() {
+            Some(close) => self.serve(process, close, end),
+            None => Ok(()),
+        }
     }
 
     /// Serves a write to a pipe that need not wait, and closes the file if the call takes it along. False if it is another write.
@@ -109,7 +118,10 @@ impl Ring {
         // After the bytes have been handed over, before anybody hears of it.
         drop(closed);
         Unparked::settle(unparked);
-        let result = written?.map_or_else(|failure| failure.0, |bytes| bytes as isize);
+        let result = match written {
+            Ok(written) => written.map_or_else(|failure| failure.0, |bytes| bytes as isize),
+            Err(bad) => bad.or_failed()?,
+        };
         self.complete(process, Tag::of(first), result);
         Ok(true)
     }
@@ -130,49 +142,64 @@ impl Ring {
         if state.closed {
             return true;
         }
-        let (ring, process) = (self.clone(), process.clone());
+        let (owner, ring, process) = (process, self.clone(), process.clone());
         let buffer = UserBuffer { address, length };
-        let refused = state.calls.begin_parked(first, source, |place| {
+        let account = process.account.clone();
+        let begun = state.calls.begin_parked(&account, first, source, |place| {
             Parked::new(ring, process, place, first.level, buffer)
         });
         drop(state);
-        Unparked::settle(refused.map(Parked::leave));
+        match begun {
+            Ok(refused) => Unparked::settle(refused.map(Parked::leave)),
+            Err(source) => {
+                // If the call takes its file along, that is closed by this.
+                drop(source);
+                self.complete(owner, Tag::of(first), FAILED);
+            }
+        }
         true
     }
 
-    /// Makes the coroutine that serves `first` and then `rest`, which is in reverse order. If that is not possible, `first` has failed, and `rest` comes back.
+    /// Makes the coroutine that serves `first` and then `rest`, which is in reverse order. If that is not possible, `first` has failed, and
+    /// `rest` comes back, behind which its file is closed.
     fn spawn(
         self: &Arc<Ring>,
         process: &Arc<Process>,
         first: &Submission,
-        rest: Vec<Submission>,
-    ) -> Vec<Submission> {
+        rest: Linked,
+    ) -> Option<Linked> {
         let level = priority(process.allowed(first.level));
         let mut state = self.state.lock();
         if state.closed {
-            return Vec::new();
+            return None;
         }
-        let place = state.calls.begin(first, rest);
+        let place = match state.calls.begin(&process.account, first, rest) {
+            Ok(place) => place,
+            Err(mut rest) => {
+                drop(state);
+                // One that stands alone has no room for what closes its file: it is made here, of one block.
+                if let Some(close) = Tag::of(first).close() {
+                    rest.push(close);
+                }
+                self.complete(process, Tag::of(first), FAILED);
+                return Some(rest);
+            }
+        };
         let under_way = UnderWay::new(self.clone(), place);
         // Under the lock: whoever cancels the call, or moves it to another level, finds its coroutine, even if it waits on another hart
         // already.
-        let spawned = if heap::has_room() {
-            let (process, first) = (process.clone(), *first);
-            hart::executor()
-                .spawn_with(level, || run(process, under_way, first))
-                .ok()
-        } else {
-            None
-        };
-        if let Some(handle) = spawned {
+        let (owner, first_call) = (process.clone(), *first);
+        let spawned = account::spawn(&process.account, level, 0, |charge| {
+            run(owner, under_way, first_call, charge)
+        });
+        if let Ok(handle) = spawned {
             state.calls.made(place, handle.remote());
-            drop(state);
-            return Vec::new();
+            return None;
         }
         let rest = state.calls.abandon(place.number);
         drop(state);
         self.complete(process, Tag::of(first), FAILED);
-        rest
+        Some(rest)
     }
 
     /// Puts the result of what was served at once into the completion ring. Its process has entered the kernel, and its level is
@@ -317,13 +344,15 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         if self.begun.load(Ordering::Relaxed) {
             // Killed in the middle. Not there any more when all calls of the process were cancelled.
-            self.ring.state.lock().calls.abandon(self.place.number);
+            let mut state = self.ring.state.lock();
+            let rest = state.calls.abandon(self.place.number);
+            state.calls.remove_linked(rest.reporting());
         }
     }
 }
 
 /// The coroutine of calls that have to wait.
-async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
+async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission, _charge: Charge) {
     under_way.begin();
     let mut served = first;
     loop {
@@ -352,7 +381,7 @@ async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission) {
             // Cancelled: what worked on the buffer is gone. What it has transferred by then counts as done.
             result.or_else(|| moved(length - buffer.length))
         };
-        let result = match result {
+        let result = match result.map(|result| result.or_else(BadAddress::or_failed)) {
             Some(Ok(result)) => Some(result),
             Some(Err(bad)) => return thread::fail_call(&process, served.call, bad),
             None => None,

@@ -1,8 +1,10 @@
 //! Calls on the file system. Those of rCore-Tutorial-v3 say only that they failed; ours say why.
 use super::Result;
 use super::information::write;
-use crate::file::{File, disk::DiskFile, stored::Stored};
+use crate::file::disk::{self, DiskFile};
+use crate::file::{File, stored::Stored};
 use crate::fs::{self, Failure, Opening, Operation, Reply, path};
+use crate::memory::account;
 use crate::memory::user::UserBuffer;
 use crate::process::Process;
 use crate::programs;
@@ -14,7 +16,8 @@ use corank_abi::call::{
     NOT_IMPLEMENTED, OPEN, REMOVE, RENAME, SPACE, STATUS, STATUS_OF, SYNC, TRUNCATE, UNLINKAT,
 };
 use corank_abi::error::{
-    BAD_DESCRIPTOR, INVALID, NAME_TOO_LONG, NO_DEVICE, NOT_A_DIRECTORY, NOT_FOUND, TOO_MANY_FILES,
+    BAD_DESCRIPTOR, INVALID, NAME_TOO_LONG, NO_DEVICE, NO_MEMORY, NOT_A_DIRECTORY, NOT_FOUND,
+    TOO_MANY_FILES,
 };
 use corank_abi::file::{
     DIRECTORY, FILE, FileStatus, MODE_DIRECTORY, MODE_FILE, OPEN_APPEND, OPEN_CREATE,
@@ -197,11 +200,16 @@ fn our_flags(flags: u32) -> Option<Opening> {
 
 async fn open(process: &Process, path: fs::Result<String>, how: Opening) -> fs::Result<usize> {
     let path = path?;
-    let file = match fs::perform(Operation::Open(path.clone(), how)).await {
+    let charge = process
+        .reserve(disk::COST)
+        .map_err(|_| Failure(NO_MEMORY))?;
+    let file = match fs::perform(Operation::Open(path.clone(), how, charge)).await {
         Ok(Reply::File(file)) => File::Disk(Arc::new(file)),
         Err(Failure(NOT_FOUND | NO_DEVICE)) if !how.write => {
             let data = archive(&path).ok_or(Failure(NOT_FOUND))?;
-            File::Stored(Arc::new(Stored::new(data)))
+            let charge = process.reserve(account::of::<Stored>());
+            let charge = charge.map_err(|_| Failure(NO_MEMORY))?;
+            File::Stored(Arc::new(Stored::new(data, charge)))
         }
         Err(failure) => return Err(failure),
         Ok(_) => return Err(Failure(INVALID)),
@@ -216,6 +224,9 @@ fn archive(path: &str) -> Option<&'static [u8]> {
 
 async fn change_directory(process: &Process, path: fs::Result<String>) -> fs::Result<usize> {
     let path = path?;
+    if path.len() > PATH_SIZE {
+        return Err(Failure(NAME_TOO_LONG));
+    }
     match fs::perform(Operation::Status(path.clone())).await? {
         Reply::Status(status) if status.kind == DIRECTORY => {
             *process.directory.lock() = path;

@@ -104,7 +104,9 @@ pub(super) async fn close(process: &Process, descriptor: usize) -> isize {
 
 #[inline(never)]
 pub(super) fn pipe(process: &Process, ends: usize) -> Result {
-    let (read, write) = pipe::pipe();
+    let Ok((read, write)) = pipe::pipe(&process.account) else {
+        return Ok(FAILED);
+    };
     let Some([read, write]) = process.open_two([File::PipeRead(read), File::PipeWrite(write)])
     else {
         return Ok(FAILED);

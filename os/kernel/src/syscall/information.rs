@@ -21,7 +21,9 @@ pub(super) fn write<T: Copy>(process: &Process, address: usize, value: &T) -> Re
 }
 
 pub(super) async fn process_list(process: &Process, address: usize, room: usize) -> Result {
-    let records = process::records().await;
+    let Ok(records) = process::records(&process.account).await else {
+        return Ok(FAILED);
+    };
     let mut pace = Pace::default();
     for (number, record) in records.iter().take(room).enumerate() {
         pace.step().await;

@@ -14,6 +14,8 @@ use crate::device::calendar;
 use crate::fault;
 use crate::file::File;
 use crate::kernel_thread::{Call, KernelThread};
+use crate::memory::OutOfMemory;
+use crate::memory::account;
 use crate::memory::frame;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::process::Process;
@@ -26,7 +28,7 @@ use crate::{clock, hart};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::call::*;
-use corank_abi::error::NO_DEVICE;
+use corank_abi::error::{NO_DEVICE, NO_MEMORY};
 use corank_abi::rights::MACHINE;
 use core::pin::{Pin, pin};
 use core::sync::atomic::Ordering;
@@ -115,33 +117,48 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
             // Long work, at the level of what the process says now.
             thread.come_to_rest();
             match number {
-                FORK => apart(process::fork(process, context)).await,
-                EXEC => apart(process::exec(thread, first, second)).await?,
+                FORK => match apart(process, process::fork(process, context)) {
+                    Ok(fork) => fork.await,
+                    Err(OutOfMemory) => FAILED,
+                },
+                EXEC => match apart(process, process::exec(thread, first, second)) {
+                    Ok(exec) => exec.await?,
+                    Err(OutOfMemory) => FAILED,
+                },
                 // No handler runs meanwhile: it might move the heap's end as well.
-                _ => apart(process::sbrk(process, first as isize)).await,
+                _ => match apart(process, process::sbrk(process, first as isize)) {
+                    Ok(sbrk) => sbrk.await,
+                    Err(OutOfMemory) => FAILED,
+                },
             }
         }
         RING_REPRIORITIZE => match thread.worker().ring() {
-            Some(ring) => {
-                apart(async move { ring.reprioritize(process, first as u64, second).await }).await
-            }
+            // The thread has paid for it, as for a cancellation.
+            Some(ring) => Box::pin(ring.reprioritize(process, first as u64, second)).await,
             None => FAILED,
         },
         RING_CANCEL => match thread.worker().ring() {
-            Some(ring) => apart(ring.cancel(process, first as u64)).await,
+            // The thread has paid for it: a program that is told that a call is not under way believes that its buffer is free.
+            Some(ring) => Box::pin(ring.cancel(process, first as u64)).await,
             None => FAILED,
         },
         UPCALL_RETURN => return Err(End::Handler(first)),
         HARTS_LIMIT if first > 0 && process.has_right(MACHINE) => {
+            let Ok(settle) = apart(process, hart::settle()) else {
+                return Ok(FAILED);
+            };
             let before = hart::set_limit(first);
-            apart(hart::settle()).await;
+            settle.await;
             before as isize
         }
         HARTS_LIMIT => FAILED,
-        SETTLE if process.has_right(MACHINE) => {
-            apart(hart::settle()).await;
-            0
-        }
+        SETTLE if process.has_right(MACHINE) => match apart(process, hart::settle()) {
+            Ok(settle) => {
+                settle.await;
+                0
+            }
+            Err(OutOfMemory) => FAILED,
+        },
         SETTLE => FAILED,
         _ => {
             // Made in its place: a future is large, and would be copied there.
@@ -179,11 +196,20 @@ async fn block_on_stack(thread: &Thread, number: usize, arguments: [usize; 3]) -
     result
 }
 
-/// A rare call's future in a place of its own: neither its size nor its code is part of what every call goes through.
-fn apart<'a, T>(
-    future: impl Future<Output = T> + Send + 'a,
-) -> Pin<Box<dyn Future<Output = T> + Send + 'a>> {
-    Box::pin(future)
+/// A rare call's future in a place of its own: neither its size nor its code is part of what every call goes through. It is charged to
+/// the process, with a request to a service.
+///
+/// # Errors
+/// When there is no memory for it.
+fn apart<'a, T, F: Future<Output = T> + Send + 'a>(
+    process: &Process,
+    future: F,
+) -> core::result::Result<Pin<Box<dyn Future<Output = T> + Send + 'a>>, OutOfMemory> {
+    let charge = process.reserve(account::of::<F>() + crate::fs::REQUEST)?;
+    Ok(Box::pin(async move {
+        let _charge = charge;
+        future.await
+    }))
 }
 
 /// Serves a call if that is done without waiting; `None` if [`wait`] has to. A call that makes sense only for a thread does
@@ -234,6 +260,7 @@ pub(crate) fn at_once(
         GRANT => Ok(process::grant(process, first, second as u64)),
         RESTRICT => Ok(process::restrict(process, first, second)),
         GLOBAL => Ok(process::global(process, first)),
+        MEMORY_LIMIT => Ok(process::limit_memory(process, first)),
         HARTS => Ok(hart::serving() as isize),
         FRAMES_FREE => Ok(frame::free() as isize),
         PROCESS_LIST => return None,
@@ -284,16 +311,33 @@ pub(crate) async fn wait(
         WAIT_PROCESS => process::wait(process, mode, first, second).await,
         WAIT_THREAD => Ok(thread::wait(process, mode, first).await),
         CLOSE => Ok(fs::close(process, first).await),
-        SBRK => Ok(apart(process::sbrk(process, first as isize)).await),
-        PROCESS_LIST => apart(information::process_list(process, first, second)).await,
-        OPEN | FILE_OPEN | FILE_SEEK | UNLINKAT | FSTAT => {
-            apart(files::serve(process, number, arguments)).await
-        }
-        DIRECTORY_MAKE..=DIRECTORY_CHANGE | SPACE => {
-            apart(files::serve(process, number, arguments)).await
-        }
+        SBRK => Ok(
+            match apart(process, process::sbrk(process, first as isize)) {
+                Ok(sbrk) => sbrk.await,
+                Err(OutOfMemory) => FAILED,
+            },
+        ),
+        PROCESS_LIST => match apart(process, information::process_list(process, first, second)) {
+            Ok(list) => list.await,
+            Err(OutOfMemory) => Ok(FAILED),
+        },
+        OPEN
+        | FILE_OPEN
+        | FILE_SEEK
+        | UNLINKAT
+        | FSTAT
+        | DIRECTORY_MAKE..=DIRECTORY_CHANGE
+        | SPACE => match apart(process, files::serve(process, number, arguments)) {
+            Ok(call) => call.await,
+            // Those of rCore-Tutorial-v3 say only that they failed.
+            Err(OutOfMemory) if matches!(number, OPEN | UNLINKAT | FSTAT) => Ok(FAILED),
+            Err(OutOfMemory) => Ok(NO_MEMORY),
+        },
         ACCEPT | TCP_CONNECT | NETWORK_STATUS => {
-            apart(net::wait(process, mode, number, arguments)).await
+            match apart(process, net::wait(process, mode, number, arguments)) {
+                Ok(call) => call.await,
+                Err(OutOfMemory) => Ok(NO_MEMORY),
+            }
         }
         _ => at_once(process, number, arguments).unwrap_or(Ok(FAILED)),
     }

@@ -63,7 +63,7 @@ pub(super) async fn wait(
             Err(failure) => Err(failure),
         },
         TCP_CONNECT => match (address(first), port(second)) {
-            (Ok(address), Ok(port)) => net::connect(mode, address, port, third)
+            (Ok(address), Ok(port)) => net::connect(&process.account, mode, address, port, third)
                 .await
                 .and_then(|connection| open(process, connection)),
             _ => Err(Failure(INVALID)),
@@ -106,7 +106,7 @@ fn open(process: &Process, connection: Arc<Connection>) -> Made {
 }
 
 fn listen(process: &Process, number: usize, backlog: usize) -> Made {
-    let listener = net::listen(port(number)?, backlog)?;
+    let listener = net::listen(&process.account, port(number)?, backlog)?;
     let file = File::Socket(Socket::Listener(listener));
     process.open(file).ok_or(Failure(TOO_MANY_FILES))
 }
@@ -114,7 +114,8 @@ fn listen(process: &Process, number: usize, backlog: usize) -> Made {
 fn udp(process: &Process, remote: usize, local: usize, remote_port: usize) -> Made {
     // Numbers as rCore-Tutorial-v3's programs pass them: the upper bits of a register don't count.
     let remote = Ipv4Addr::from_bits(remote as u32);
-    let datagrams = net::connect_datagrams(remote, local as u16, remote_port as u16)?;
+    let datagrams =
+        net::connect_datagrams(&process.account, remote, local as u16, remote_port as u16)?;
     let file = File::Socket(Socket::Datagrams(datagrams));
     process.open(file).ok_or(Failure(TOO_MANY_FILES))
 }

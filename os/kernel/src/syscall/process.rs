@@ -2,6 +2,7 @@
 use super::{Result, files};
 use crate::fs::{self, Operation, Reply, path};
 use crate::memory::OutOfMemory;
+use crate::memory::account::Charge;
 use crate::process::{self, Global, Group, Process, Waited};
 use crate::programs;
 use crate::thread::{End, Thread};
@@ -17,6 +18,9 @@ use core::task::Poll;
 /// How many arguments a program may get, and how many bytes they may have together.
 const MAX_ARGUMENTS: usize = 256;
 const MAX_ARGUMENT_BYTES: usize = 32 << 10;
+
+/// What copies of them cost for a moment, in bytes: each one in a block of its own that has grown by doubling, and what points to them.
+const COPIES: usize = 2 * MAX_ARGUMENT_BYTES + 128 * MAX_ARGUMENTS;
 
 /// The largest program on the disk that can be run, in bytes.
 const MAX_PROGRAM: usize = 8 << 20;
@@ -58,12 +62,15 @@ pub(super) async fn exec(
     if thread.tid != 0 || !process.has_one_thread() {
         return Ok(FAILED);
     }
+    let Ok(_charge) = process.reserve(COPIES + fs::REQUEST) else {
+        return Ok(FAILED);
+    };
     let path = files::text_at(process, path)?;
     let Some(arguments) = read_arguments(process, vector)? else {
         return Ok(FAILED);
     };
     let Ok(path) = path else { return Ok(FAILED) };
-    let Some(program) = find_program(process, &path).await else {
+    let Some((program, _its_charge)) = find_program(process, &path).await else {
         return Ok(FAILED);
     };
     let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
@@ -74,14 +81,15 @@ pub(super) async fn exec(
     })
 }
 
-/// The program that a path means: a plain name is first looked for in the archive, whatever the current directory is.
-async fn find_program(process: &Process, path: &str) -> Option<Cow<'static, [u8]>> {
+/// The program that a path means, and what that costs until it is loaded: a plain name is first looked for in the archive, whatever the current directory is.
+async fn find_program(process: &Process, path: &str) -> Option<(Cow<'static, [u8]>, Charge)> {
     if let Some(program) = programs::find(path) {
-        return Some(Cow::Borrowed(program));
+        return Some((Cow::Borrowed(program), Charge::none()));
     }
     let absolute = path::absolute(&process.directory.lock(), path);
-    match fs::perform(Operation::ReadAll(absolute, MAX_PROGRAM)).await {
-        Ok(Reply::Data(program)) => Some(Cow::Owned(program)),
+    let operation = Operation::ReadAll(absolute, MAX_PROGRAM, process.account.clone());
+    match fs::perform(operation).await {
+        Ok(Reply::Contents(program, charge)) => Some((Cow::Owned(program), charge)),
         _ => None,
     }
 }
@@ -173,6 +181,13 @@ fn old_end(moved: core::result::Result<usize, OutOfMemory>) -> isize {
 }
 
 /// Moves the end of the heap by little; `None` if it is more.
+#[inline(never)]
+pub(super) fn limit_memory(process: &Process, bytes: usize) -> isize {
+    let limit = process.account.lower(bytes);
+    // Larger than any memory, but no error.
+    limit.map_or(FAILED, |limit| limit.min(isize::MAX as usize) as isize)
+}
+
 #[inline(never)]
 pub(super) fn sbrk_at_once(process: &Process, bytes: isize) -> Option<isize> {
     process.move_heap_end_at_once(bytes).map(old_end)

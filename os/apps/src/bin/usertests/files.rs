@@ -9,7 +9,7 @@ use corank_abi::error::{
     BAD_DESCRIPTOR, BUSY, EXISTS, FILE_TOO_LARGE, INVALID, IS_A_DIRECTORY, NAME_TOO_LONG,
     NOT_A_DIRECTORY, NOT_EMPTY, NOT_FOUND, TOO_MANY_FILES,
 };
-use corank_abi::file::Stat;
+use corank_abi::file::{FROM_HERE, FROM_START, Stat};
 use corank_user::fs::{self, File, From, Options};
 use corank_user::io::Fd;
 use corank_user::process;
@@ -21,6 +21,7 @@ tests![
     what_is_written_is_read_back,
     the_position_is_that_of_the_open_file,
     seek_goes_anywhere,
+    positions_are_never_negative,
     a_gap_is_full_of_zeros,
     appending_goes_to_the_end,
     truncate_cuts_and_extends,
@@ -114,6 +115,21 @@ fn the_position_is_that_of_the_open_file() {
         assert_eq!(&two, b"ab");
         drop((file, copy, other));
         fs::remove("file").expect("the file");
+    });
+}
+
+fn positions_are_never_negative() {
+    in_directory(|| {
+        let file = Options::write().create().open("far").expect("a file");
+        let number = file.number();
+        let seek =
+            |offset: isize, from| support::call(call::FILE_SEEK, [number, offset as usize, from]);
+        assert_eq!(seek(isize::MAX, FROM_START), isize::MAX);
+        assert_eq!(seek(1, FROM_HERE), INVALID);
+        assert_eq!(seek(0, FROM_HERE), isize::MAX);
+        assert_eq!(seek(isize::MAX, FROM_HERE), INVALID);
+        drop(file);
+        fs::remove("far").expect("it is closed");
     });
 }
 

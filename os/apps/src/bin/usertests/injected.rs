@@ -2,11 +2,12 @@
 //! its asynchronous calls, and each allocation of the kernel that fails. Afterwards everything is as it was before.
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
-use core::sync::atomic::AtomicU8;
+use core::cell::{Cell, RefCell};
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use corank_abi::call::*;
 use corank_abi::exit_code::KILLED;
+use corank_abi::net::CLOSE_BY_RESET;
 use corank_abi::ring::{LINK, SILENT};
 use corank_user::information::SystemStatus;
 use corank_user::{Priority, block_on, calls, process, ring, spawn, thread};
@@ -19,6 +20,7 @@ tests![
     killed_at_every_step_of_raw_calls,
     killed_at_every_step_of_coroutines,
     memory_fails_at_every_allocation,
+    each_call_says_that_memory_fails,
     gone_before_its_calls_are_cancelled,
     faults_of_no_kind,
 ];
@@ -245,6 +247,70 @@ fn killed_at_every_step_of_coroutines() {
 fn memory_fails_at_every_allocation() {
     let steps = at_every_step(FAULT_MEMORY, raw_calls, |code| code == 1);
     assert!(steps > 10, "only {steps} allocations");
+}
+
+/// One after the other, every call that makes something in the kernel. Returns 0, or 1 if the kernel refused something.
+fn calls_that_make_something() -> i32 {
+    let refused = Cell::new(0);
+    let made = |number: usize, arguments: [usize; 3]| {
+        let result = call(number, arguments);
+        refused.set(refused.get() | i32::from(result < 0));
+        result as usize
+    };
+    let buffer = ROOM.as_ptr().expose_provenance();
+    let name = c"hello".as_ptr().expose_provenance();
+    let child = made(FORK, [0; 3]);
+    if child == 0 {
+        call(EXEC, [name, 0, 0]);
+        // The program itself ends with 0.
+        call(EXIT, [1, 0, 0]);
+    }
+    if child != usize::MAX {
+        made(WAIT_PROCESS, [child, buffer, 0]);
+        let ended_well = ROOM[0].load(Ordering::Relaxed) == 0;
+        refused.set(refused.get() | i32::from(!ended_well));
+    }
+    let ends = extern_end as extern "C" fn(usize) -> ! as usize;
+    // More than the tables have room for at first.
+    for _ in 0..5 {
+        let thread = made(THREAD_CREATE, [ends, 0, 0]);
+        if thread != usize::MAX {
+            made(WAIT_THREAD, [thread, 0, 0]);
+        }
+        made(DUP, [1, 0, 0]);
+        made(SEMAPHORE_CREATE, [0; 3]);
+        made(MUTEX_CREATE, [0; 3]);
+        made(CONDVAR_CREATE, [0; 3]);
+    }
+    made(PIPE, [buffer, 0, 0]);
+    made(WORKER, [0; 3]);
+    made(RING_SETUP, [4, 0, 0]);
+    made(SBRK, [1 << 16, 0, 0]);
+    made(PROCESS_LIST, [buffer, 1, 0]);
+    made(FILE_OPEN, [name, 0, 0]);
+    made(UDP_CONNECT, [0x7f00_0001, 4000, 4001]);
+    let listener = made(TCP_LISTEN, [4002, 1, 0]);
+    made(SERVICE_MODEL, [BY_THREAD, 0, 0]);
+    made(SLEEP, [1, 0, 0]);
+    made(SERVICE_MODEL, [BY_COROUTINE, 0, 0]);
+    let connection = made(TCP_CONNECT, [0x7f00_0001, 4002, 50]);
+    if connection as isize >= 0 {
+        made(SOCKET_SET, [connection, CLOSE_BY_RESET, 1]);
+        let accepted = made(ACCEPT, [listener, 0, 0]);
+        made(SOCKET_SET, [accepted, CLOSE_BY_RESET, 1]);
+    }
+    made(SETTLE, [0; 3]);
+    refused.get()
+}
+
+extern "C" fn extern_end(_: usize) -> ! {
+    call(EXIT, [0; 3]);
+    unreachable!("it has ended")
+}
+
+fn each_call_says_that_memory_fails() {
+    let steps = at_every_step(FAULT_MEMORY, calls_that_make_something, |code| code == 1);
+    assert!(steps > 60, "only {steps} allocations");
 }
 
 /// Whoever ends a process is overtaken: all threads of the process are gone before its calls are cancelled. Then those who find that

@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod accounts;
 mod arguments;
 mod asynchronous;
 mod batches;
@@ -67,6 +68,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("threads", threads::TESTS),
     ("synchronisation", synchronisation::TESTS),
     ("memory", memory::TESTS),
+    ("accounts", accounts::TESTS),
     ("files", files::TESTS),
     ("file_coroutines", file_coroutines::TESTS),
     ("rings", rings::TESTS),

@@ -78,6 +78,11 @@ impl Rings {
             .store(tail.wrapping_add(1), Ordering::Release);
     }
 
+    /// How many submissions the kernel has taken, modulo 2^32.
+    pub(crate) fn taken(&self) -> u32 {
+        self.header.submission_head.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn enter(&self, wait_for: usize) -> isize {
         call(RING_ENTER, [wait_for, 0, 0])
     }
