@@ -165,7 +165,7 @@ fn raw_calls() -> i32 {
     let mut answers = [0; 11];
     call(RING_ENTER, [0; 3]);
     // On several harts some may not have begun to wait, and the signal below finds only those who do.
-    process::settle();
+    made(SETTLE, [0; 3]);
     call(RING_REPRIORITIZE, [3, 7, 0]);
     if call(RING_CANCEL, [7, 0, 0]) == RING_CANCELLED {
         answers[7] += 1;
