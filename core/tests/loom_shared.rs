@@ -19,7 +19,6 @@
 //! | who awaits does not look again after its waker was cloned | `exit_races_with_join_from_outside` |
 //! | a handle is dropped without the baton | `exit_races_with_join`, `cancel_while_it_runs_elsewhere` |
 //! | a seat goes while it is called, because its worker does not wait for that, or does not when it leaves | `worker_leaves_while_it_is_called` |
-//! | a handle that is dropped looks at the baton again after it has put it down | `a_handle_goes_while_its_executor_does` |
 //! | the baton is down for a moment between pick and poll | `cancel_while_it_runs_elsewhere` |
 //!
 #![cfg(loom)]
@@ -394,28 +393,5 @@ fn worker_leaves_while_it_is_called() {
         other.join().unwrap();
         run(&executor);
         assert_eq!(executor.live(), 0);
-    });
-}
-
-/// A handle is dropped while a wake from outside arrives, and while another thread drops the executor: whoever frees the scheduler is the last that
-/// touches it.
-#[test]
-fn a_handle_goes_while_its_executor_does() {
-    explore(2, || {
-        let executor = SharedExecutor::new();
-        let kept = Arc::new(std::sync::Mutex::new(None));
-        let leaves = kept.clone();
-        let waits = poll_fn(move |cx| {
-            *leaves.lock().unwrap() = Some(cx.waker().clone());
-            Poll::<()>::Pending
-        });
-        let handle = executor.spawn(level(9), waits).unwrap();
-        run(&executor);
-        let waker = kept.lock().unwrap().take().unwrap();
-        let drops = thread::spawn(move || drop(handle));
-        let wakes = thread::spawn(move || waker.wake());
-        drop(executor);
-        drops.join().unwrap();
-        wakes.join().unwrap();
     });
 }
