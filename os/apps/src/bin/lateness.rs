@@ -126,16 +126,17 @@ fn grow_in_ring() {
 /// Cancels what there is not, again and again, while tens of thousands of submissions wait behind others.
 fn cancel_nothing() {
     const ENTRIES: u32 = 4096;
-    const CHAINS: usize = 24;
+    /// Submissions that are linked to each other.
+    const CHAIN: u32 = 512;
     set_up_rings(ENTRIES);
     let (pipe, mut byte) = (Pipe::new().expect("a pipe"), [0_u8]);
     let address = byte.as_mut_ptr().expose_provenance();
-    for _ in 0..CHAINS {
+    for _ in 0..24 {
         submit(ENTRIES, 0, |number| Submission {
             key: 1,
             call: READ as u32,
             level: LAST,
-            flags: if number + 1 < ENTRIES { LINK } else { 0 },
+            flags: if (number + 1) % CHAIN != 0 { LINK } else { 0 },
             arguments: [pipe.reader.number() as u64, address as u64, 1],
             ..Submission::default()
         });

@@ -344,12 +344,13 @@ async fn serve_volume(disk: &'static disk::Disk) {
             }
             Err(failure) => Err(failure),
         };
-        let mut waiting = waiting.lock();
-        waiting.reply = Some(reply);
-        if let Some(waker) = waiting.waker.take() {
-            waker.wake();
+        {
+            let mut waiting = waiting.lock();
+            waiting.reply = Some(reply);
+            if let Some(waker) = waiting.waker.take() {
+                waker.wake();
+            }
         }
-        drop(waiting);
         checkpoint().await;
     }
 }

@@ -248,26 +248,27 @@ impl Ring {
     pub(crate) async fn cancel(self: Arc<Ring>, process: &Process, key: u64) -> isize {
         let mut from = 0;
         let (cancel, coroutine) = loop {
-            let mut state = self.state.lock();
-            if state.closed {
-                return FAILED;
-            }
-            match state.calls.cancel(process, key, &mut from) {
+            let found = {
+                let mut state = self.state.lock();
+                if state.closed {
+                    return FAILED;
+                }
+                let found = state.calls.cancel(process, key, &mut from);
+                if matches!(found, Found::Served(..)) {
+                    self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
+                }
+                found
+            };
+            match found {
                 Found::Nothing => return FAILED,
-                Found::Nowhere => {}
+                Found::Nowhere => checkpoint().await,
                 Found::Removed => return RING_CANCELLED,
                 Found::Ended(parked, finished) => {
-                    drop(state);
                     drop((parked, finished));
                     return RING_CANCELLED;
                 }
-                Found::Served(cancel, coroutine) => {
-                    self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
-                    break (cancel, coroutine);
-                }
+                Found::Served(cancel, coroutine) => break (cancel, coroutine),
             }
-            drop(state);
-            checkpoint().await;
         };
         if let Some(coroutine) = coroutine {
             // Whoever cancels waits for it, so it must not wait for anyone less urgent.
