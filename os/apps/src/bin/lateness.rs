@@ -131,7 +131,7 @@ fn cancel_nothing() {
     set_up_rings(ENTRIES);
     let (pipe, mut byte) = (Pipe::new().expect("a pipe"), [0_u8]);
     let address = byte.as_mut_ptr().expose_provenance();
-    for _ in 0..24 {
+    for _ in 0..12 {
         submit(ENTRIES, 0, |number| Submission {
             key: 1,
             call: READ as u32,
