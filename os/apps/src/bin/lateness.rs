@@ -12,11 +12,10 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use corank_abi::call::{FAILED, FORK, READ, RING_CANCEL, RING_ENTER, RING_SETUP, SBRK, WRITE};
+use corank_abi::call::{FAILED, FORK, RING_ENTER, RING_SETUP, SBRK, WRITE};
 use corank_abi::page::RING_BASE;
-use corank_abi::ring::{LINK, RingHeader, SUBMISSIONS, Submission};
+use corank_abi::ring::{RingHeader, SUBMISSIONS, Submission};
 use corank_user::fs::{self, File};
-use corank_user::io::Pipe;
 use corank_user::process::{self, Pid};
 use corank_user::{page, println, raw, thread, time};
 
@@ -44,7 +43,6 @@ const ATTACKS: &[(&str, fn())] = &[
         assert_eq!(call(SBRK, [TOO_MUCH, 0, 0]), FAILED);
     }),
     ("memory that there is not, 64 times in a ring", grow_in_ring),
-    ("a call that there is not, cancelled", cancel_nothing),
     ("much memory, taken and given back", || {
         take(64 << 20);
         assert_ne!(call(SBRK, [(64_usize << 20).wrapping_neg(), 0, 0]), FAILED);
@@ -88,62 +86,25 @@ fn write_to_console() {
     assert_eq!(call(WRITE, [1, address, text.len()]), text.len() as isize);
 }
 
-/// Makes rings with so many entries.
-fn set_up_rings(entries: u32) {
-    assert_eq!(
-        call(RING_SETUP, [entries as usize, 0, 0]),
-        RING_BASE as isize
-    );
-}
-
-/// Fills all entries of the rings, and lets the kernel serve them. Waits for so many completions.
-fn submit(entries: u32, completions: usize, mut make: impl FnMut(u32) -> Submission) {
+fn grow_in_ring() {
+    const COUNT: u32 = 64;
+    assert_eq!(call(RING_SETUP, [COUNT as usize, 0, 0]), RING_BASE as isize);
     // SAFETY: the kernel has mapped the rings there, until the process ends.
     let header = unsafe { &*core::ptr::with_exposed_provenance::<RingHeader>(RING_BASE) };
     let first: *mut Submission = core::ptr::with_exposed_provenance_mut(RING_BASE + SUBMISSIONS);
-    for number in 0..entries {
-        // SAFETY: inside the ring.
-        unsafe { first.add(number as usize).write(make(number)) };
-    }
-    let tail = header.submission_tail.load(Ordering::Relaxed);
-    let tail = tail.wrapping_add(entries);
-    header.submission_tail.store(tail, Ordering::Release);
-    assert_eq!(call(RING_ENTER, [completions, 0, 0]), completions as isize);
-}
-
-fn grow_in_ring() {
-    const COUNT: u32 = 64;
-    set_up_rings(COUNT);
-    submit(COUNT, COUNT as usize, |number| Submission {
-        key: number.into(),
-        call: SBRK as u32,
-        level: LAST,
-        arguments: [TOO_MUCH as u64, 0, 0],
-        ..Submission::default()
-    });
-}
-
-/// Cancels what there is not, again and again, while tens of thousands of submissions wait behind others.
-fn cancel_nothing() {
-    const ENTRIES: u32 = 4096;
-    /// Submissions that are linked to each other.
-    const CHAIN: u32 = 512;
-    set_up_rings(ENTRIES);
-    let (pipe, mut byte) = (Pipe::new().expect("a pipe"), [0_u8]);
-    let address = byte.as_mut_ptr().expose_provenance();
-    for _ in 0..12 {
-        submit(ENTRIES, 0, |number| Submission {
-            key: 1,
-            call: READ as u32,
+    for number in 0..COUNT {
+        let submission = Submission {
+            key: number.into(),
+            call: SBRK as u32,
             level: LAST,
-            flags: if (number + 1) % CHAIN != 0 { LINK } else { 0 },
-            arguments: [pipe.reader.number() as u64, address as u64, 1],
+            arguments: [TOO_MUCH as u64, 0, 0],
             ..Submission::default()
-        });
+        };
+        // SAFETY: inside the ring.
+        unsafe { first.add(number as usize).write(submission) };
     }
-    for _ in 0..20 {
-        assert_eq!(call(RING_CANCEL, [2, 0, 0]), FAILED);
-    }
+    header.submission_tail.store(COUNT, Ordering::Release);
+    assert_eq!(call(RING_ENTER, [COUNT as usize, 0, 0]), COUNT as isize);
 }
 
 /// Opens 3,000 files: of the disk, if there is one.
@@ -153,7 +114,7 @@ fn open_files() {
         if made.is_ok() {
             core::mem::forget(File::open(NAME).expect("it is there"));
         } else {
-            core::mem::forget(Pipe::new().expect("a pipe"));
+            core::mem::forget(corank_user::io::Pipe::new().expect("a pipe"));
         }
     }
 }
