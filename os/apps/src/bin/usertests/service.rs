@@ -96,7 +96,8 @@ by_threads! {
     coroutines_by_threads: coroutines but &[];
     urgency_by_threads: urgency but &[];
     inheritance_by_threads: inheritance but &[];
-    injected_by_threads: injected but &[];
+    // The program that a child runs there has its output refused for want of a stack, and ends well all the same.
+    injected_by_threads: injected but &["each_call_says_that_memory_fails"];
     files_by_threads: files but &[];
     file_coroutines_by_threads: file_coroutines but &[];
     network_by_threads: network but &[];
