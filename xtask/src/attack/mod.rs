@@ -5,15 +5,18 @@
 
 mod calls;
 mod frames;
+mod gateway;
 mod machine;
 mod programs;
 mod volumes;
 
+use crate::cpp;
 use crate::os::build::{self, Image};
 use crate::progress::Progress;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::thread;
@@ -47,6 +50,9 @@ struct Attack {
     run: fn(&Ground, u64) -> Result<()>,
 }
 
+/// The kind whose program is written in C++.
+const GATEWAY: &str = "gateway";
+
 /// All kinds.
 const ATTACKS: &[Attack] = &[
     Attack {
@@ -69,6 +75,11 @@ const ATTACKS: &[Attack] = &[
         about: "damaged Ethernet, ARP, IP, ICMP, UDP and TCP frames, beside a good client that must be served",
         run: frames::run,
     },
+    Attack {
+        name: GATEWAY,
+        about: "a hostile MQTT broker, HTTP clients, senders of datagrams and changing files against the sensor gateway",
+        run: gateway::run,
+    },
 ];
 
 /// The end of the command's help.
@@ -86,16 +97,32 @@ fn help() -> String {
 pub(crate) struct Ground {
     /// The operating system as it is for others than tests: without injected faults.
     image: Image,
+    /// The program with the gateway's hostile peers, if that is attacked.
+    gateway: Option<PathBuf>,
 }
 
 impl Ground {
-    /// Builds what the attacks need.
+    /// Builds what all kinds need.
     ///
     /// # Errors
     /// When something does not compile.
     pub(crate) fn build(progress: &mut Progress) -> Result<Self> {
+        Self::build_for(&ATTACKS.iter().collect::<Vec<_>>(), progress)
+    }
+
+    /// Builds what these kinds need.
+    fn build_for(kinds: &[&Attack], progress: &mut Progress) -> Result<Self> {
+        let gateway = match kinds.iter().any(|attack| attack.name == GATEWAY) {
+            true => {
+                let (preset, target) = gateway::TARGET;
+                let folder = cpp::build(preset, target, progress)?;
+                Some(folder.join("edge/gateway/tests").join(target))
+            }
+            false => None,
+        };
         Ok(Self {
             image: build::build(&[], None, progress)?,
+            gateway,
         })
     }
 }
@@ -132,7 +159,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let seed = options.seed.unwrap_or_else(seed_of_now);
     let mut progress = Progress::spinner("building what is attacked");
-    let ground = Ground::build(&mut progress);
+    let ground = Ground::build_for(&kinds, &mut progress);
     progress.finish();
     let progress = Progress::spinner("attack");
     println!("the first seed is {seed}");

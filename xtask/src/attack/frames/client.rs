@@ -80,6 +80,14 @@ impl Client {
             .expect("the socket is closed, and the ports are good");
     }
 
+    /// The state of the connection that is under way, for people.
+    pub(super) fn state(&self) -> String {
+        self.sockets
+            .get::<Socket<'_>>(self.echo)
+            .state()
+            .to_string()
+    }
+
     /// Whether the server takes orders from here.
     pub(super) fn has_orders(&mut self) -> bool {
         self.sockets.get_mut::<Socket<'_>>(self.orders).may_send()
@@ -90,6 +98,7 @@ impl Client {
         if !std::mem::replace(&mut self.is_ending, true) {
             let orders = self.sockets.get_mut::<Socket<'_>>(self.orders);
             let _ = orders.send_slice(b"end\n");
+            self.sockets.get_mut::<Socket<'_>>(self.echo).abort();
         }
     }
 
@@ -100,7 +109,15 @@ impl Client {
     pub(super) fn turn(&mut self) -> Result<bool> {
         self.interface
             .poll(now(), &mut self.wire, &mut self.sockets);
-        if self.is_ending || !self.has_orders() {
+        if self.is_ending {
+            // The server keeps a connection until both sides have closed it.
+            let orders = self.sockets.get_mut::<Socket<'_>>(self.orders);
+            if orders.state() == State::CloseWait {
+                orders.close();
+            }
+            return Ok(false);
+        }
+        if !self.has_orders() {
             return Ok(false);
         }
         let connection = self.connections;

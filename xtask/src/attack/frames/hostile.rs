@@ -2,7 +2,7 @@
 //!
 //! They do not pretend to be the good client: on a network without authentication that takes its place.
 
-use super::wire::HOSTILE;
+use super::wire::{GOOD, HOSTILE};
 use crate::os::lan::MACHINE;
 use crate::os::network::CARD;
 use fastrand::Rng;
@@ -31,13 +31,12 @@ const PORTS: u16 = 16;
 const FIRST_PORT: u16 = 50_000;
 /// How many connections are remembered.
 const MEMORY: usize = 1000;
-/// The good client's address, which appears in no hostile frame.
-const GOOD: [u8; 4] = [10, 0, 2, 2];
 
 /// The last that the machine has said in a connection.
 #[derive(Clone, Copy)]
 struct Segment {
-    computer: u8,
+    /// The hostile computer's address, which damage may have made any.
+    address: [u8; 4],
     here: u16,
     there: u16,
     /// What it expects, and what it expects to be acknowledged.
@@ -66,8 +65,8 @@ impl Segment {
     }
 
     /// What tells its connection from others.
-    fn ends(&self) -> (u8, u16, u16) {
-        (self.computer, self.here, self.there)
+    fn ends(&self) -> ([u8; 4], u16, u16) {
+        (self.address, self.here, self.there)
     }
 }
 
@@ -76,6 +75,8 @@ pub(super) struct Hostile {
     heard: Vec<Segment>,
     /// Questions for hostile computers' hardware addresses.
     asked: Vec<u8>,
+    /// The connection that was given up last.
+    given_up: usize,
     /// The machine has answered the last [question](Hostile::question).
     is_answered: bool,
 }
@@ -94,6 +95,7 @@ impl Hostile {
             rng,
             heard: Vec::new(),
             asked: Vec::new(),
+            given_up: 0,
             is_answered: false,
         }
     }
@@ -116,23 +118,23 @@ impl Hostile {
         }
     }
 
-    /// Gives up all connections of which something has come since the last time, as a computer does that knows of none. Says where
-    /// the computers are, if the machine has asked.
-    pub(super) fn resets(&mut self) -> Vec<Vec<u8>> {
+    /// Gives up the next of all connections, as a computer does that knows of none, again and again. Says where the computers are, if
+    /// the machine has asked.
+    pub(super) fn gives_up(&mut self) -> Vec<Vec<u8>> {
         let asked = std::mem::take(&mut self.asked);
         let mut frames: Vec<_> = asked
             .into_iter()
             .map(|computer| self.whole_arp(computer, REPLY))
             .collect();
-        let heard = std::mem::take(&mut self.heard);
-        let reset = |segment: Segment| {
+        if !self.heard.is_empty() {
+            self.given_up = (self.given_up + 1) % self.heard.len();
+            let segment = self.heard[self.given_up];
             let mut payload = segment.header(RESET, segment.next, segment.acknowledge, 0, 0);
             payload.extend([0; 4]);
-            let mut frame = self.packet(segment.computer, TCP, payload, 0x4000);
+            let mut frame = self.packet(segment.address, TCP, payload, 0x4000);
             set_checksums(&mut frame);
-            frame
-        };
-        frames.extend(heard.into_iter().map(reset));
+            frames.push(frame);
+        }
         frames
     }
 
@@ -153,7 +155,8 @@ impl Hostile {
             let frame = self.any();
             let is_good = frame.windows(4).any(|bytes| bytes == GOOD);
             let is_order = word(&frame, ETHERNET + IP + 2) == Some(ORDERS);
-            if !is_good && !is_order {
+            // For QEMU no byte at all is the end of the wire.
+            if !is_good && !is_order && !frame.is_empty() {
                 return frame;
             }
         }
@@ -244,7 +247,7 @@ impl Hostile {
             0 => self.rng.u16(..),
             _ => 0x4000,
         };
-        let mut frame = self.packet(computer, protocol, payload, fragment);
+        let mut frame = self.packet([10, 0, 2, computer], protocol, payload, fragment);
         self.damage(&mut frame, 4);
         if self.rng.u8(..16) > 0 {
             set_checksums(&mut frame);
@@ -253,15 +256,21 @@ impl Hostile {
         frame
     }
 
-    fn packet(&mut self, computer: u8, protocol: u8, payload: Vec<u8>, fragment: u16) -> Vec<u8> {
-        let mut frame = self.ethernet(computer, IPV4);
+    fn packet(
+        &mut self,
+        address: [u8; 4],
+        protocol: u8,
+        payload: Vec<u8>,
+        fragment: u16,
+    ) -> Vec<u8> {
+        let mut frame = self.ethernet(address[3], IPV4);
         let length = (IP + payload.len()) as u16;
         frame.extend([0x45, 0]);
         frame.extend(length.to_be_bytes());
         frame.extend(self.rng.u16(..).to_be_bytes());
         frame.extend(fragment.to_be_bytes());
         frame.extend([64, protocol, 0, 0]);
-        frame.extend([10, 0, 2, computer]);
+        frame.extend(address);
         frame.extend(MACHINE.octets());
         frame.extend(payload);
         frame
@@ -270,7 +279,7 @@ impl Hostile {
     /// A segment, of a connection that the machine knows if there is one.
     fn tcp(&mut self, known: Option<Segment>) -> Vec<u8> {
         let segment = known.unwrap_or(Segment {
-            computer: self.rng.u8(HOSTILE),
+            address: [10, 0, 2, self.rng.u8(HOSTILE)],
             here: FIRST_PORT + self.rng.u16(..PORTS),
             there: if self.rng.u8(..8) == 0 {
                 self.rng.u16(..)
@@ -317,7 +326,7 @@ impl Hostile {
             let data = self.bytes();
             payload.extend(data.into_iter().take(1400));
         }
-        self.ip(segment.computer, TCP, payload)
+        self.ip(segment.address[3], TCP, payload)
     }
 
     /// Changes a few bytes, and the length, of one frame in so many.
@@ -361,7 +370,7 @@ fn segment(frame: &[u8]) -> Option<Segment> {
     // A SYN and a FIN count.
     let flags = u32::from(*tcp.get(13)?);
     Some(Segment {
-        computer: *packet.get(19)?,
+        address: packet.get(16..20)?.try_into().ok()?,
         here: word(tcp, 2)?,
         there: word(tcp, 0)?,
         next: long(tcp, 8)?,
@@ -460,7 +469,7 @@ mod tests {
     fn an_answer_is_understood() {
         let mut hostile = Hostile::new(Rng::with_seed(3));
         let segment = Segment {
-            computer: HOSTILE.start,
+            address: [10, 0, 2, HOSTILE.start],
             here: 7,
             there: 50_001,
             next: 100,

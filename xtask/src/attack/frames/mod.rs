@@ -102,9 +102,14 @@ fn serve(wire: Wire, seed: u64, is_over: &AtomicBool) -> Result<()> {
         served += usize::from(answered);
         if served >= CONNECTIONS && bursts >= BURSTS {
             client.end_server();
-            for frame in hostile.resets() {
+            for frame in hostile.gives_up() {
                 client.wire().send(&frame);
             }
+        }
+        if asked.is_some_and(|asked| asked.elapsed() > Duration::from_secs(5)) {
+            // Only to know whether it answers.
+            client.wire().send(&hostile.question());
+            asked = Some(Instant::now());
         }
         // More at a time would only fill the wire, which then loses the good client's frames as well.
         let has_taken = asked.is_none_or(|asked| hostile.is_answered() || asked.elapsed() > TAKEN);
@@ -118,8 +123,14 @@ fn serve(wire: Wire, seed: u64, is_over: &AtomicBool) -> Result<()> {
         }
         ensure!(
             begun.elapsed() < PATIENCE,
-            "the good client was served {served} times in {} s, beside {bursts} bursts",
-            PATIENCE.as_secs()
+            "the good client was served {served} times in {} s, beside {bursts} bursts; its connection is {}, and the network {}",
+            PATIENCE.as_secs(),
+            client.state(),
+            if hostile.is_answered() {
+                "answers"
+            } else {
+                "does not answer"
+            },
         );
         client.rest();
     }

@@ -3,12 +3,17 @@
 use anyhow::{Context as _, Result};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
+use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The longest frame.
 const LONGEST: usize = 1514;
+/// How often a frame is offered to a wire that is full.
+const ATTEMPTS: usize = 40;
+/// The good client's address.
+pub(super) const GOOD: [u8; 4] = [10, 0, 2, 2];
 /// The last byte of the addresses 10.0.2.x of hostile computers.
 pub(super) const HOSTILE: std::ops::Range<u8> = 100..104;
 
@@ -35,9 +40,14 @@ impl Wire {
         })
     }
 
-    /// Sends a frame. A wire that is full loses it, as others do.
+    /// Sends a frame. A wire that stays full loses it, as others do.
     pub(super) fn send(&self, frame: &[u8]) {
-        let _ = self.socket.send_to(frame, &self.machine);
+        for _ in 0..ATTEMPTS {
+            match self.socket.send_to(frame, &self.machine) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.rest(),
+                _ => return,
+            }
+        }
     }
 
     /// Frames that came for hostile computers.
@@ -63,14 +73,14 @@ impl Wire {
     }
 }
 
-/// Whether a frame of the machine, ARP or IPv4, names a hostile computer as where it goes.
+/// Whether a frame of the machine, ARP or IPv4, goes to another computer than the good client. Hostile frames name many as theirs.
 fn is_for_hostile(frame: &[u8]) -> bool {
     let target = match frame.get(12..14) {
         Some([8, 0]) => frame.get(30..34),
         Some([8, 6]) => frame.get(38..42),
         _ => None,
     };
-    matches!(target, Some([10, 0, 2, last]) if HOSTILE.contains(last))
+    target.is_some_and(|target| target != GOOD)
 }
 
 impl Device for Wire {

@@ -135,7 +135,7 @@ impl Attacker {
             500..=519 => {
                 let number = self.rng.usize(..5000);
                 let is_listed = |list: &[Call]| list.iter().any(|(other, _)| *other == number);
-                if !is_listed(CALLS) && !is_listed(RARE) && !of_others(number) {
+                if !is_listed(CALLS) && !is_listed(RARE) {
                     self.call(number);
                 }
             }
@@ -154,8 +154,8 @@ impl Attacker {
             880..=939 => self.touch(),
             940..=949 => self.start_thread(),
             950..=954 => self.fork(),
-            955..=964 => self.address_itself(),
-            965..=979 => self.signal_itself(),
+            955..=969 => self.address_processes(),
+            970..=979 => self.signal_itself(),
             _ => thread::yield_now(),
         }
     }
@@ -322,14 +322,21 @@ impl Attacker {
         }
     }
 
-    /// Calls that name a process, with numbers of its own.
-    fn address_itself(&mut self) {
-        let pid = process::id();
-        let pid = [0, pid, pid + 1, pid + 2][self.rng.usize(..4)];
-        match self.rng.u8(..3) {
+    /// Calls that name a process: the first one, the victim, others, or itself and its group.
+    fn address_processes(&mut self) {
+        let own = process::id();
+        let pid = match self.rng.u8(..4) {
+            0 => self.rng.usize(..4),
+            1 => self.rng.usize(..4).wrapping_neg(),
+            2 => self.rng.usize(..2 * own),
+            _ => own + self.rng.usize(..3),
+        };
+        match self.rng.u8(..5) {
             0 => call(GRANT, [pid, word(&mut self.rng), 0]),
-            1 => call(GROUP_SET, [pid, process::id(), 0]),
-            _ => call(WAITPID, [pid, arena(), 0]),
+            1 => call(GROUP_SET, [pid, self.rng.usize(..2 * own), 0]),
+            2 => call(WAITPID, [pid, arena(), 0]),
+            3 if pid != own && pid != own.wrapping_neg() => call(KILL, [pid, 9, 0]),
+            _ => call(KILL, [pid, 0, 0]),
         };
     }
 
@@ -341,9 +348,4 @@ impl Attacker {
         };
         call(KILL, [process::id(), signal, 0]);
     }
-}
-
-/// Whether a call may reach other processes than the attacker's own.
-fn of_others(number: usize) -> bool {
-    matches!(number, KILL | GROUP_SET)
 }

@@ -1,12 +1,11 @@
 //! Attacks the system from inside, for `cargo xtask attack`; run by hand it needs no more than a machine of its own.
 //!
-//! `attacker calls SEED ROUNDS` lets processes without rights make random calls with damaged rings and pages, beside an urgent process that
-//! must not notice. `attacker programs NAME...` runs programs from files that may be damaged. `attacker volume SEED` uses a disk that may be
-//! damaged. The last line is `unharmed` if nothing was
-//! found; a finding is a panic with what was expected.
+//! `attacker calls SEED ROUNDS [MICROSECONDS]` lets processes without rights make random calls with damaged rings and pages, beside an
+//! urgent process that must not notice, and on a machine that counts instructions goes on at most so much late. `attacker programs NAME...`
+//! runs programs from files that may be damaged. `attacker volume SEED` uses a disk that may be damaged. The last line is `unharmed` if
+//! nothing was found; a finding is a panic with what was expected.
 //!
-//! An attacker may claim level 63 alone, has no open file at its beginning and ends by a signal. It does not address processes that are
-//! not its own.
+//! An attacker may claim level 63 alone, so it has no right to the machine. It has no open file at its beginning and ends by a signal.
 #![no_std]
 #![no_main]
 
@@ -41,7 +40,8 @@ fn main() -> i32 {
             let (Some(seed), Some(rounds)) = (number(), number()) else {
                 return usage();
             };
-            calls(seed, rounds);
+            let limit = number().map(Duration::from_micros);
+            calls(seed, rounds, limit);
         }
         Some("programs") => {
             let mut victim = Victim::start(true);
@@ -63,12 +63,13 @@ fn main() -> i32 {
 }
 
 fn usage() -> i32 {
-    println!("usage: attacker (calls SEED ROUNDS | programs NAME... | volume SEED)");
+    println!("usage: attacker (calls SEED ROUNDS [MICROSECONDS] | programs NAME... | volume SEED)");
     2
 }
 
-/// Attacks in rounds, each of which must leave the system as it was.
-fn calls(seed: u64, rounds: u64) {
+/// Attacks in rounds, each of which must leave the system as it was, and let this process, which is urgent, go on no later than that.
+fn calls(seed: u64, rounds: u64, limit: Option<Duration>) {
+    let mut latest = Duration::ZERO;
     let mut victim = Victim::start(true);
     let mut judge = Judge::new(victim.pid());
     // What is made once, as tables that grow, is there after a first round.
@@ -82,7 +83,7 @@ fn calls(seed: u64, rounds: u64) {
         let begun = time::ticks();
         while time::duration(time::ticks() - begun) < ROUND {
             victim.answers();
-            time::sleep(PAUSE);
+            latest = latest.max(rest());
         }
         judge.end_attackers();
         victim.answers();
@@ -90,6 +91,17 @@ fn calls(seed: u64, rounds: u64) {
     }
     judge.heap();
     victim.end();
+    println!("at most {} us late", latest.as_micros());
+    if let Some(limit) = limit {
+        assert!(latest <= limit, "an urgent process went on too late");
+    }
+}
+
+/// Sleeps for a moment, and returns how much longer that took.
+fn rest() -> Duration {
+    let begun = time::ticks();
+    time::sleep(PAUSE);
+    time::duration(time::ticks() - begun).saturating_sub(PAUSE)
 }
 
 /// Runs a program that may be damaged: it is refused, or it runs for a moment.
