@@ -58,7 +58,7 @@ fn programs_that_fail() {
         (&["false"][..], 1),
         (&["cat", "/missing"], 1),
         (&["ls", "-x"], 2),
-        (&["kill"], 2),
+        (&["sh", "-c", "kill"], 2),
         (&["sh", "-c", "exit 42"], 42),
         (&["sh", "-c", "missing"], 127),
         (&["sh", "-c", "'"], 2),
