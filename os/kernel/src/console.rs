@@ -297,7 +297,7 @@ const PIECE: usize = 256;
 /// Writes the buffer if that is one piece of work; `None` if it is longer.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub(crate) fn write_at_once(
     process: &Process,
     mut buffer: UserBuffer,

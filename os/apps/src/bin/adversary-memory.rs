@@ -414,7 +414,7 @@ fn act(kind: usize, random: &mut Random, rings: &mut Option<Rings>, keeps: usize
         }
         18 => {
             let bytes = random.below(1 << 20) as isize;
-            let grows = any % 3 > 0;
+            let grows = !any.is_multiple_of(3);
             call(SBRK, [if grows { bytes } else { -bytes } as usize, 0, 0])
         }
         19 => information_of_all(any, name),

@@ -290,7 +290,7 @@ impl Ring {
     }
 
     /// Sets the level at which the call with this key is served. Returns what
-    /// [`RING_REPRIORITIZE`](corank_abi::call::RING_REPRIORITIZE) does.
+    /// [`RING_REPRIORITIZE`] does.
     pub(crate) async fn reprioritize(&self, process: &Process, key: u64, level: usize) -> isize {
         let level = level.min(LAST_LEVEL.into()) as u8;
         let mut from = 0;
