@@ -4,10 +4,13 @@
 //! that. A run that finds something says what, and with which command it is repeated. Kinds run side by side, and share the time equally.
 
 mod calls;
+mod domain;
 mod frames;
 mod gateway;
 mod machine;
+mod memory;
 mod programs;
+mod time;
 mod volumes;
 
 use crate::cpp;
@@ -52,6 +55,8 @@ struct Attack {
 
 /// The kind whose program is written in C++.
 const GATEWAY: &str = "gateway";
+/// The kind whose program is a test of `corank-domain`.
+const DOMAIN: &str = "domain";
 
 /// All kinds.
 const ATTACKS: &[Attack] = &[
@@ -59,6 +64,16 @@ const ATTACKS: &[Attack] = &[
         name: "calls",
         about: "programs of the operating system: random calls, damaged rings and pages, beside an urgent process",
         run: calls::run,
+    },
+    Attack {
+        name: "memory",
+        about: "programs of the operating system: every kind of object, in every order, until memory has run out",
+        run: memory::run,
+    },
+    Attack {
+        name: "time",
+        about: "programs of the operating system: calls that take long, beside a process that must go on within 1 ms",
+        run: time::run,
     },
     Attack {
         name: "volumes",
@@ -79,6 +94,11 @@ const ATTACKS: &[Attack] = &[
         name: GATEWAY,
         about: "a hostile MQTT broker, HTTP clients, senders of datagrams and changing files against the sensor gateway",
         run: gateway::run,
+    },
+    Attack {
+        name: DOMAIN,
+        about: "hostile members of a Linux priority domain: damaged pages, greetings and bells",
+        run: domain::run,
     },
 ];
 
@@ -120,6 +140,9 @@ impl Ground {
             }
             false => None,
         };
+        if kinds.iter().any(|attack| attack.name == DOMAIN) {
+            domain::build(progress)?;
+        }
         Ok(Self {
             image: build::build(&[], None, progress)?,
             gateway,

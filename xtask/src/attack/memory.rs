@@ -1,0 +1,23 @@
+//! Processes that fill the kernel's memory by every kind of object, in every order: `os/apps/src/bin/adversary-memory.rs`.
+
+use super::Ground;
+use super::machine::Machine;
+use anyhow::Result;
+
+/// Harts of the machines, in turn.
+const HARTS: [u32; 3] = [1, 4, 8];
+/// Seconds of one run.
+const SECONDS: u64 = 6;
+
+/// One machine. Its harts run in parallel.
+pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
+    let words = [SECONDS, seed].map(|number| number.to_string());
+    let command = ["adversary-memory", &words[0], &words[1]];
+    Machine {
+        smp: HARTS[(seed % 3) as usize],
+        counts: false,
+        ..Machine::new(ground, &command)
+    }
+    .run(|_| {})
+    .map(|_| ())
+}

@@ -1,0 +1,26 @@
+//! Programs without rights that make the kernel work for long, beside an urgent process: `os/apps/src/bin/attacker`.
+
+use super::Ground;
+use super::machine::Machine;
+use crate::test::disk::TestDisk;
+use anyhow::Result;
+
+/// Rounds of attackers in one machine.
+const ROUNDS: u64 = 4;
+/// The urgent process goes on at most so late, in microseconds at one instruction a nanosecond.
+const LATEST: u64 = 1000;
+/// Bytes of its disk.
+const DISK: u64 = 8 << 20;
+
+/// One machine with one hart, which counts instructions.
+pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
+    let disk = TestDisk::new(&format!("attack-time-{seed}"), DISK)?;
+    let words = [seed, ROUNDS, LATEST].map(|number| number.to_string());
+    let command = ["attacker", "calls", &words[0], &words[1], &words[2]];
+    Machine {
+        disk: Some(disk.attached()),
+        ..Machine::new(ground, &command)
+    }
+    .run(|_| {})?;
+    disk.whole()
+}
