@@ -208,9 +208,7 @@ pub(crate) async fn run(
                             }
                         },
                         Err(End::Program(fresh)) if until.is_none() => {
-                            // It is no worker any more.
-                            thread.worker.store(0, Ordering::Relaxed);
-                            *context = *fresh;
+                            begin_program(thread, context, fresh);
                         }
                         Err(End::BadPointer(bad)) if bad.lacks_memory => {
                             context.set_result(FAILED);
@@ -277,6 +275,14 @@ pub(crate) async fn run(
 async fn give_way(thread: &Thread) {
     thread.come_to_rest();
     corank::yield_now().await;
+}
+
+/// The thread runs another program from now on, from these registers.
+#[cold]
+fn begin_program(thread: &Thread, context: &mut Context, fresh: Box<Context>) {
+    // It is no worker any more.
+    thread.worker.store(0, Ordering::Relaxed);
+    *context = *fresh;
 }
 
 /// Serves `upcall_return`.

@@ -142,6 +142,7 @@ impl Context {
     }
 
     /// Gives the thread floating-point registers; false if it had them already.
+    #[cold]
     pub(crate) fn enable_float(&mut self) -> bool {
         let missing = self.float.is_none();
         if missing {

@@ -12,6 +12,7 @@
 //! `ring_enter`, so that a thread that was told just before it went to wait does not wait.
 use crate::lock::Mutex;
 use crate::memory::user::BadAddress;
+use crate::pace;
 use crate::process::{Process, Worker};
 use crate::stretch::{self, Work};
 use crate::thread::{self, End, Thread};
@@ -231,7 +232,7 @@ pub(crate) async fn interruptible(
         });
         match result.await {
             Some(result) => return Ok(result?),
-            None => during_call(thread, context).await?,
+            None => pace::apart(during_call(thread, context)).await?,
         }
     }
 }
@@ -242,7 +243,6 @@ pub(crate) async fn interruptible(
 ///
 /// # Errors
 /// When the thread has ended in the handler, or the program has named bad addresses.
-#[cold]
 async fn during_call(thread: &Thread, context: &Context) -> Result<(), End> {
     let interrupted = || {
         let mut frame = context.frame();

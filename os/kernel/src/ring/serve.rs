@@ -144,8 +144,8 @@ impl Ring {
         }
         let (owner, ring, process) = (process, self.clone(), process.clone());
         let buffer = UserBuffer { address, length };
-        let account = process.account.clone();
-        let begun = state.calls.begin_parked(&account, first, source, |place| {
+        let account = &owner.account;
+        let begun = state.calls.begin_parked(account, first, source, |place| {
             Parked::new(ring, process, place, first.level, buffer)
         });
         drop(state);

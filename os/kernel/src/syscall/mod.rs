@@ -18,6 +18,7 @@ use crate::memory::OutOfMemory;
 use crate::memory::account;
 use crate::memory::frame;
 use crate::memory::user::{BadAddress, UserBuffer};
+use crate::pace;
 use crate::process::Process;
 use crate::stretch::{self, Work};
 use crate::thread::{End, Thread};
@@ -103,8 +104,7 @@ pub(crate) fn serve_at_once(thread: &Thread, context: &Context) -> Option<Result
 /// When the thread ends by it, or goes on elsewhere.
 pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::Result<isize, End> {
     let (number, arguments) = context.call();
-    let [first, second, _] = arguments;
-    let process = &thread.process;
+    let first = arguments[0];
     Ok(match number {
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
@@ -113,6 +113,26 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
             corank::yield_now().await;
             0
         }
+        UPCALL_RETURN => return Err(End::Handler(first)),
+        FORK | EXEC | SBRK | RING_REPRIORITIZE | RING_CANCEL | HARTS_LIMIT | SETTLE => {
+            pace::apart(serve_rare(thread, context)).await?
+        }
+        _ => {
+            // Made in its place: a future is large, and would be copied there.
+            let call = pin!(block(thread, number, arguments));
+            upcall::interruptible(thread, context, call).await?
+        }
+    })
+}
+
+/// Serves a call that is long, or seldom made. See [`pace::apart`].
+///
+/// # Errors
+/// As [`serve`].
+async fn serve_rare(thread: &Thread, context: &Context) -> core::result::Result<isize, End> {
+    let (number, [first, second, _]) = context.call();
+    let process = &thread.process;
+    Ok(match number {
         FORK | EXEC | SBRK => {
             // Long work, at the level of what the process says now.
             thread.come_to_rest();
@@ -142,7 +162,6 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
             Some(ring) => Box::pin(ring.cancel(process, first as u64)).await,
             None => FAILED,
         },
-        UPCALL_RETURN => return Err(End::Handler(first)),
         HARTS_LIMIT if first > 0 && process.has_right(MACHINE) => {
             let Ok(settle) = apart(process, hart::settle()) else {
                 return Ok(FAILED);
@@ -160,11 +179,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
             Err(OutOfMemory) => FAILED,
         },
         SETTLE => FAILED,
-        _ => {
-            // Made in its place: a future is large, and would be copied there.
-            let call = pin!(block(thread, number, arguments));
-            upcall::interruptible(thread, context, call).await?
-        }
+        _ => NOT_IMPLEMENTED,
     })
 }
 
