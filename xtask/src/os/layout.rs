@@ -41,7 +41,7 @@ struct Part {
     most: usize,
 }
 
-/// With one page more than a step touches today, for compilers that make larger code.
+/// The most pages that a step may touch. The kernel and the program touch as many today.
 const PARTS: [Part; 3] = [
     Part {
         name: "kernel",
