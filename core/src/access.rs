@@ -223,7 +223,7 @@ impl<'a> HeldAtLast<'a> {
 
 impl Drop for HeldAtLast<'_> {
     fn drop(&mut self) {
-        // SAFETY: the baton is held from the seat, and whoever holds it keeps the scheduler.
+        // SAFETY: the baton is held from the seat, and its holder keeps the scheduler.
         unsafe { Scheduler::put_down_for_good(self.scheduler, self.seat) }
     }
 }

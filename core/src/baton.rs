@@ -82,7 +82,7 @@ impl Baton {
         self.word.swap(FREE, Ordering::Release) == RUNG
     }
 
-    /// As [`put_down`](Self::put_down), but if somebody rang since, the baton stays held, and the answer is false. If it is true, nothing touches
+    /// As [`put_down`](Self::put_down), but if it was rung since, the baton stays held, and the answer is false. If it is true, nothing touches
     /// the baton any more: by then others may have freed it.
     ///
     /// # Safety
@@ -104,7 +104,7 @@ impl Baton {
         }
     }
 
-    /// As [`put_down`](Self::put_down), whether somebody rang or not, and nothing touches the baton after that.
+    /// As [`put_down`](Self::put_down), whether it was rung or not, and nothing touches the baton after that.
     ///
     /// # Safety
     /// As for [`try_put_down`](Self::try_put_down).

@@ -78,7 +78,7 @@ impl<T> Follower<T> {
         waiter.wait_at(this, cx, None, lender, || Wants::Something);
     }
 
-    /// The coroutine `id` of the executor that runs here waits from now on, whoever polls. False if it has exited, or if several workers may
+    /// The coroutine `id` of the executor that runs here waits from now on, from wherever it is polled. False if it has exited, or if several workers may
     /// poll it; then no coroutine waits.
     pub fn wait_as(self: Pin<&Self>, id: CoroutineId) -> bool {
         let one_thread = context::here().filter(|scheduler| !scheduler.is_shared());

@@ -14,7 +14,7 @@
 //! Cost: a change visits the loans of those coroutines whose level changes, each once, in the order of the chain, and with a stack of
 //! constant size however long that is. So it is at most linear in the number of coroutines that wait for each other; on a shared
 //! executor the other workers wait meanwhile. Where the level becomes more urgent a loan costs O(1); where it becomes less urgent,
-//! O(waiters of the borrower), and so does whoever begins or ends a wait. In a ring of coroutines that wait for each other (a
+//! O(waiters of the borrower), and so does the beginning or the end of a wait. In a ring of coroutines that wait for each other (a
 //! deadlock) it ends when no level changes any more.
 //!
 //! Everything here belongs to the owner: the executor's thread or, if the executor is shared, whoever holds its baton.

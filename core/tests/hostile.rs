@@ -167,7 +167,7 @@ fn a_coroutine_of_several_workers_waits_in_what_belongs_to_one_thread() {
     }
 }
 
-/// Nor does it inherit through a lock of one thread: whoever reads its level may do so on another one.
+/// Nor does it inherit through a lock of one thread: its level may be read on another one.
 #[test]
 fn a_lock_of_one_thread_lends_nothing_to_a_coroutine_of_several_workers() {
     let executor = SharedExecutor::new();

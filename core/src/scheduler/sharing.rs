@@ -110,7 +110,7 @@ impl Scheduler {
     /// The poll that goes on at this seat lasts: others are called for what is ready.
     #[cfg(feature = "heap")]
     pub(crate) fn pass_on(&self, seat: &Seat) {
-        // If the baton is held from here, whoever called this puts it down, and then a worker is chosen.
+        // If the baton is held from here, the caller puts it down, and then a worker is chosen.
         if !seat.holds.get() && self.may_call() {
             self.pick_up(seat);
             self.put_down(seat);

@@ -172,7 +172,7 @@ impl Worker {
             if rings.are_too_many(now, tick) {
                 std::thread::sleep(left.min(tick));
             } else {
-                // Nobody's call is relied upon for longer than that.
+                // No other process's call is relied upon for longer than that.
                 self.bell.sleep(heard, left.min(5 * tick));
             }
             now = clock::now();

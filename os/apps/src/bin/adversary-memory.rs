@@ -1,7 +1,7 @@
 //! Fills the kernel's memory by every kind of object, in every order: `adversary-memory [SECONDS] [SEED]`.
 //!
 //! Rounds follow each other. In each, processes of a group make, keep and let go whatever the kernel makes for a program, as a
-//! pseudo-random sequence says that the seed begins: threads, rings and calls under way, completions that nobody takes, files, pipes and
+//! pseudo-random sequence says that the seed begins: threads, rings and calls under way, completions that are never taken, files, pipes and
 //! what is in them, semaphores, sockets, connections, memory, stacks, copies of themselves. No call's failure is a surprise to them. At a
 //! round's end all of them are killed, and the kernel must have as many free frames, coroutines and processes, and as much of its heap, as
 //! before the round.
@@ -425,7 +425,7 @@ fn act(kind: usize, random: &mut Random, rings: &mut Option<Rings>, keeps: usize
     }
 }
 
-/// Leaves asynchronous calls that wait, have linked ones behind them, say nothing, or give completions that nobody takes.
+/// Leaves asynchronous calls that wait, have linked ones behind them, say nothing, or give completions that are never taken.
 fn submit(rings: Option<Rings>, random: &mut Random, file: usize, name: usize) -> isize {
     let Some(rings) = rings else { return -1 };
     let flags = [0, 0, LINK, SILENT, CLOSE_FILE, LINK | SILENT][random.below(6)];

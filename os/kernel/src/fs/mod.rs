@@ -146,7 +146,7 @@ struct Request {
     waiting: Arc<Mutex<Waiting>>,
 }
 
-/// A file that nobody has open any more, and what it cost: a block that is no larger than what is given back.
+/// A file that is not open any more, and what it cost: a block that is no larger than what is given back.
 struct Closing {
     node: NodeId,
     was_written: bool,
@@ -193,7 +193,7 @@ pub(crate) fn is_there() -> bool {
     disk::get().is_some()
 }
 
-/// What a request costs with its paths, its place in the queue and its answer, but for a buffer of data, in bytes. Whoever performs an
+/// What a request costs with its paths, its place in the queue and its answer, but for a buffer of data, in bytes. The caller that performs an
 /// operation on behalf of a process charges that for it.
 pub(crate) const REQUEST: usize = 8 * (PATH_SIZE + 1) + 2048;
 
@@ -219,7 +219,7 @@ pub(crate) async fn perform(operation: Operation) -> Result<Reply> {
     .await
 }
 
-/// Closes a file that nobody has open any more. Until that is done it costs what it did.
+/// Closes a file that is not open any more. Until that is done it costs what it did.
 pub(crate) fn close(node: NodeId, was_written: bool, charge: Charge) {
     let level = current_level();
     let mut queue = QUEUE.lock();

@@ -26,7 +26,7 @@ static HEAP: Heap = Heap {
 /// was promised to a program is there, in whatever pieces the rest of the heap lies.
 const RESERVE: usize = 4 << 20;
 
-/// The largest block that may come from the reserve, in bytes. Whoever asks for a larger one has to live with a refusal.
+/// The largest block that may come from the reserve, in bytes. A larger request may be refused.
 const LARGEST_OF_RESERVE: usize = 64 << 10;
 
 struct Heap {

@@ -122,7 +122,7 @@ pub(crate) async fn connect(
     Ok(connection)
 }
 
-/// Somebody knocks at a listener: the socket that answers, which the listener's account pays for.
+/// A connection begins at a listener: returns the socket that answers, which the listener's account pays for.
 ///
 /// # Errors
 /// When there is no memory for it.

@@ -108,7 +108,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
     Ok(match number {
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
-            // Whoever gives way has changed its bitmap since the kernel looked last: it must not come back at an old level.
+            // A process that gives way has changed its bitmap since the kernel read it: it must not come back at an old level.
             thread.come_to_rest();
             corank::yield_now().await;
             0
