@@ -144,13 +144,13 @@ impl Scheduler {
         waker
     }
 
-    /// As [`owned`](Self::owned), for an operation after which nothing may keep the scheduler for the caller: once the baton is
+    /// As [`owned`](Self::owned), for an operation after which nothing may keep the scheduler for the caller: once the scheduler lock is
     /// free, other threads may end and free the scheduler, and nothing touches it here.
     #[cold]
     #[inline(never)]
     fn take_last_turn<R>(scheduler: NonNull<Scheduler>, act: impl FnOnce() -> R) -> R {
         match context::seat_of(scheduler.as_ptr()) {
-            // The outer operation keeps the scheduler, and frees the baton.
+            // The outer operation keeps the scheduler, and frees the scheduler lock.
             Some(seat) if seat.holds.get() => act(),
             Some(seat) => {
                 let _held = HeldAtLast::new(scheduler, seat);
@@ -178,7 +178,7 @@ impl Scheduler {
     }
 }
 
-/// The baton is held from a seat until this is dropped; after that as well if it was held before: what is called with the
+/// The scheduler lock is held from a seat until this is dropped; after that as well if it was held before: what is called with the
 /// baton held, as a `SystemView` is, may run the worker again.
 pub(crate) struct Held<'a> {
     scheduler: &'a Scheduler,
@@ -215,7 +215,7 @@ struct HeldAtLast<'a> {
 impl<'a> HeldAtLast<'a> {
     #[inline]
     fn new(scheduler: NonNull<Scheduler>, seat: &'a Seat) -> Self {
-        // SAFETY: the caller of `take_last_turn` keeps the scheduler until it has put the baton down.
+        // SAFETY: the caller of `take_last_turn` keeps the scheduler until it has released the scheduler lock.
         unsafe { scheduler.as_ref() }.pick_up(seat);
         Self { scheduler, seat }
     }
@@ -223,7 +223,7 @@ impl<'a> HeldAtLast<'a> {
 
 impl Drop for HeldAtLast<'_> {
     fn drop(&mut self) {
-        // SAFETY: the baton is held from the seat, and its holder keeps the scheduler.
+        // SAFETY: the scheduler lock is held from the seat, and its holder keeps the scheduler.
         unsafe { Scheduler::put_down_for_good(self.scheduler, self.seat) }
     }
 }

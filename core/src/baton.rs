@@ -82,13 +82,13 @@ impl Baton {
         self.word.swap(FREE, Ordering::Release) == RUNG
     }
 
-    /// As [`put_down`](Self::put_down), but if it was rung since, the baton stays held, and the answer is false. If it is true, nothing touches
-    /// the baton any more: by then others may have freed it.
+    /// As [`put_down`](Self::put_down), but if it was rung since, the scheduler lock stays held, and the answer is false. If it is true, nothing touches
+    /// the scheduler lock any more: by then others may have freed it.
     ///
     /// # Safety
-    /// The caller holds the baton, and `this` is good until it is put down.
+    /// The caller holds the scheduler lock, and `this` is good until it is put down.
     pub(crate) unsafe fn try_put_down(this: *const Self) -> bool {
-        // SAFETY: the caller's promise. Of the baton only the atomic is borrowed while it is put down: a reference to an atomic
+        // SAFETY: the caller's promise. Of the scheduler lock only the atomic is borrowed while it is put down: a reference to an atomic
         // may outlive what it points to for the rest of its last operation.
         let word = unsafe {
             (*this).touch();
@@ -104,7 +104,7 @@ impl Baton {
         }
     }
 
-    /// As [`put_down`](Self::put_down), whether it was rung or not, and nothing touches the baton after that.
+    /// As [`put_down`](Self::put_down), whether it was rung or not, and nothing touches the scheduler lock after that.
     ///
     /// # Safety
     /// As for [`try_put_down`](Self::try_put_down).

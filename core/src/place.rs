@@ -181,7 +181,7 @@ impl turns::Turns for Shared {
         self.get().assert_owned();
     }
 
-    /// The holder of the baton has entered the executor: what is current there is a coroutine of it.
+    /// The holder of the scheduler lock has entered the executor: what is current there is a coroutine of it.
     #[inline]
     fn current(&self) -> Option<BlockRef> {
         context::current()

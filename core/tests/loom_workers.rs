@@ -342,7 +342,7 @@ fn the_executor_goes_first() {
 /// What a follower is told into: plain memory.
 struct Told(Payload);
 
-// SAFETY: it is touched under the executor's baton alone, which is what the test is about.
+// SAFETY: it is touched under the executor's scheduler lock alone, which is what the test is about.
 unsafe impl Sync for Told {}
 
 fn note(follower: &Follower<Told>, _: Priority) {

@@ -28,7 +28,7 @@ pub struct Follower<T = ()> {
     data: T,
 }
 
-// SAFETY: the waiter is touched under the baton of its place alone; what else it has is `Send`. While it waits, other threads have
+// SAFETY: the waiter is touched under the scheduler lock of its place alone; what else it has is `Send`. While it waits, other threads have
 // references to it as well: `T` is `Sync`, see `with_data`.
 unsafe impl<T: Send> Send for Follower<T> {}
 // SAFETY: as above.

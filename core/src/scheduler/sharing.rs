@@ -44,11 +44,11 @@ impl Scheduler {
         }
     }
 
-    /// As [`put_down`](Self::put_down), for a caller for whom nothing keeps the scheduler once the baton is free: nothing touches
+    /// As [`put_down`](Self::put_down), for a caller for whom nothing keeps the scheduler once the scheduler lock is free: nothing touches
     /// it from then on.
     ///
     /// # Safety
-    /// The baton is held from `seat`, and the scheduler stays until it is put down.
+    /// The scheduler lock is held from `seat`, and the scheduler stays until it is put down.
     pub(crate) unsafe fn put_down_for_good(this: NonNull<Self>, seat: &Seat) {
         loop {
             // SAFETY: the caller's promise.
@@ -110,7 +110,7 @@ impl Scheduler {
     /// The poll that goes on at this seat lasts: others are called for what is ready.
     #[cfg(feature = "heap")]
     pub(crate) fn pass_on(&self, seat: &Seat) {
-        // If the baton is held from here, the caller puts it down, and then a worker is chosen.
+        // If the scheduler lock is held from here, the caller puts it down, and then a worker is chosen.
         if !seat.holds.get() && self.may_call() {
             self.pick_up(seat);
             self.put_down(seat);
