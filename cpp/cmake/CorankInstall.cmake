@@ -1,6 +1,7 @@
 # cmake --install: the headers, the package for find_package(), boards and HAL, toolchain files, and the reader of the table of frames.
 include(CMakePackageConfigHelpers)
 
+option(CORANK_INSTALL_FRAMES "Installs corank-frames, which checks the frames of a firmware; it is built by cargo" ON)
 set(CORANK_FRAMES_PROFILE release CACHE STRING "Cargo's profile for the reader of the table of frames that is installed")
 
 install(TARGETS corank EXPORT corank-targets)
@@ -13,10 +14,14 @@ install(
         ${CMAKE_CURRENT_BINARY_DIR}/corank-config-version.cmake
   DESTINATION share/corank/cmake)
 install(DIRECTORY template DESTINATION share/corank)
-install(CODE "
-  message(STATUS \"Building corank-frames\")
-  execute_process(
-    COMMAND cargo install --quiet --locked --no-track --force --profile ${CORANK_FRAMES_PROFILE} --path ${CMAKE_CURRENT_SOURCE_DIR}/frames
-            --root \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}
-    COMMAND_ERROR_IS_FATAL ANY)
-")
+configure_file(cmake/corank.pc.in corank.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/corank.pc DESTINATION share/pkgconfig)
+if(CORANK_INSTALL_FRAMES)
+  install(CODE "
+    message(STATUS \"Building corank-frames\")
+    execute_process(
+      COMMAND cargo install --quiet --locked --no-track --force --profile ${CORANK_FRAMES_PROFILE} --path ${CMAKE_CURRENT_SOURCE_DIR}/frames
+              --root \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}
+      COMMAND_ERROR_IS_FATAL ANY)
+  ")
+endif()

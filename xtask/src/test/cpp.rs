@@ -1,5 +1,6 @@
 //! Tests of the C++ library: on the host, on the Cortex-M4, and programs that must not compile.
 
+mod depend;
 mod figures;
 mod package;
 

@@ -2,6 +2,7 @@
 
 use super::super::Context;
 use super::super::outcome::Outcome;
+use super::depend;
 use crate::cpp;
 use crate::process;
 use crate::repository;
@@ -59,6 +60,8 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     for preset in ["gcc", "clang"] {
         outcome.add(template(context, &prefix, preset)?);
     }
+    outcome.add(depend::check(context, &prefix)?);
+    outcome.add(depend::conan(context)?);
     Ok(outcome)
 }
 
