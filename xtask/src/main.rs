@@ -11,6 +11,7 @@ mod firmware;
 mod os;
 mod process;
 mod progress;
+mod release;
 mod report;
 mod repository;
 mod run;
@@ -49,6 +50,8 @@ enum Command {
     Limits(os::limits::Options),
     /// The coroutine frames in a firmware: their sizes, and whether they fit
     Frames(corank_frames::Options),
+    /// Checks what a release needs, and marks it in git
+    Release(release::Options),
     /// Writes target/report/index.html from the results of the last runs
     Report(report::Options),
 }
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::OsLayout => os::layout::run(),
         Command::Limits(options) => os::limits::run(&options),
         Command::Frames(options) => corank_frames::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Release(options) => release::run(&options),
         Command::Report(options) => report::run(&options),
     };
     outcome.unwrap_or_else(|error| {

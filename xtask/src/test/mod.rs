@@ -19,6 +19,7 @@ mod net;
 mod outcome;
 mod outside;
 mod privileges;
+mod publish;
 mod stages;
 mod storage;
 
@@ -84,6 +85,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    })
+}
+
+/// As [`run`], of these stages.
+pub(crate) fn run_stages(names: &[&str]) -> Result<ExitCode> {
+    run(&Options {
+        only: names.iter().map(|name| name.to_string()).collect(),
+        list: false,
     })
 }
 

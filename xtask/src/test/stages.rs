@@ -4,7 +4,7 @@ use super::outcome::Outcome;
 use super::privileges::{Privileges, withhold};
 use super::{
     Context, attack, command, cpp, edge, gateway, http, image, layout, machine, miri, model, net,
-    outside, storage,
+    outside, publish, storage,
 };
 use crate::process;
 use crate::repository;
@@ -86,6 +86,13 @@ pub(super) const STAGES: &[Stage] = &[
         run: docs,
     },
     Stage {
+        name: "publish",
+        about: "the published crates as a registry gets them, built with the oldest compiler that they promise",
+        home: Home::Path("core/README.md"),
+        limit: minutes(10),
+        run: publish::check,
+    },
+    Stage {
         name: "loom",
         about: "all interleavings of the core's races, of the Linux home's, of the interrupts' flag and of a full ring, under loom",
         home: Home::Search(|| !loom_tests().is_empty()),
@@ -164,7 +171,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "cpp-package",
-        about: "the C++ library in projects outside the repository: installed, fetched, by the template",
+        about: "the C++ library in projects outside the repository: installed, fetched, by pkg-config and Conan, by the template",
         home: Home::Path("cpp/tests/package"),
         limit: minutes(2),
         run: cpp::package,
