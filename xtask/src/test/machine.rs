@@ -29,7 +29,9 @@ const HARTS_MARK: &str = "{harts}";
 /// `usertests`, each time with a new disk, which must be whole afterwards.
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
     let image = build::build_for_tests(&mut context.progress)?;
-    context.side_by_side(&HARTS, |&smp, context| {
+    let quick = context.change.is_some();
+    let harts = if quick { &HARTS[..1] } else { &HARTS };
+    context.side_by_side(harts, |&smp, context| {
         let disk = TestDisk::new(&format!("usertests-{smp}"), DISK_SIZE)?;
         let test = ProgramTest {
             run: USERTESTS.to_string(),

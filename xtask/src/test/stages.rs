@@ -2,6 +2,7 @@
 
 use super::outcome::Outcome;
 use super::privileges::{Privileges, withhold};
+use super::quick::Change;
 use super::{
     Context, attack, command, cpp, edge, gateway, http, image, layout, machine, miri, model, net,
     outside, publish, storage,
@@ -21,6 +22,8 @@ pub(super) struct Stage {
     pub(super) about: &'static str,
     /// Whether there is anything to test.
     home: Home,
+    /// What paths of the files that it depends on begin with, from the repository's root.
+    reads: &'static [&'static str],
     /// Time limit of each of its commands.
     pub(super) limit: Duration,
     pub(super) run: fn(&mut Context) -> Result<Outcome>,
@@ -42,7 +45,37 @@ impl Stage {
             Home::Search(exists) => exists(),
         }
     }
+
+    /// Tests whether the change touches what it depends on, or the stage itself.
+    pub(super) fn is_touched_by(&self, change: &Change) -> bool {
+        let own = format!("xtask/src/test/{}", self.name.replace("cpp-", "cpp/"));
+        change.touches(self.reads) || change.touches(&[&own])
+    }
 }
+
+const EVERYTHING: &[&str] = &[""];
+/// The host's workspace.
+const HOST: &[&str] = &[
+    "Cargo.",
+    "core/",
+    "cpp/frames/",
+    "experiments/",
+    "linux/",
+    "os/",
+    "spec/",
+    "xtask/",
+];
+const CORE: &[&str] = &["Cargo.", "core/", "spec/"];
+const CPP: &[&str] = &["cpp/", "spec/traces/", "xtask/src/cpp.rs"];
+const EDGE: &[&str] = &["cpp/edge/", "cpp/include/", "cpp/CMake"];
+const SYSTEM: &[&str] = &["core/src/", "os/", "xtask/src/os/"];
+const NETWORK: &[&str] = &[
+    "core/src/",
+    "experiments/http-client/",
+    "experiments/tcp-client/",
+    "os/",
+    "xtask/src/os/",
+];
 
 const fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(minutes * 60)
@@ -54,6 +87,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "format",
         about: "rustfmt",
         home: Home::Path("Cargo.toml"),
+        reads: EVERYTHING,
         limit: minutes(2),
         run: format,
     },
@@ -61,6 +95,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "lint",
         about: "clippy on the host's crates",
         home: Home::Path("Cargo.toml"),
+        reads: HOST,
         limit: minutes(10),
         run: lint,
     },
@@ -68,6 +103,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "host",
         about: "unit, integration and documentation tests, without privileges",
         home: Home::Path("Cargo.toml"),
+        reads: HOST,
         limit: minutes(15),
         run: host,
     },
@@ -75,6 +111,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "features",
         about: "the core's tests without the standard library, with a heap and without, and with statistics",
         home: Home::Path("core/tests"),
+        reads: CORE,
         limit: minutes(10),
         run: features,
     },
@@ -82,6 +119,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "docs",
         about: "documentation without warnings",
         home: Home::Path("Cargo.toml"),
+        reads: HOST,
         limit: minutes(10),
         run: docs,
     },
@@ -89,6 +127,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "publish",
         about: "the published crates as a registry gets them, built with the oldest compiler that they promise",
         home: Home::Path("core/README.md"),
+        reads: &["Cargo.", "core/", "linux/"],
         limit: minutes(10),
         run: publish::check,
     },
@@ -96,6 +135,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "loom",
         about: "all interleavings of the core's races, of the Linux home's, of the interrupts' flag and of a full ring, under loom",
         home: Home::Search(|| !loom_tests().is_empty()),
+        reads: &["core/", "linux/", "os/account/", "os/abi/"],
         limit: minutes(15),
         run: loom,
     },
@@ -103,6 +143,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "domain",
         about: "what processes that share priorities tell Linux, with the privileges that there are",
         home: Home::Path("linux/domain"),
+        reads: &["core/src/", "linux/"],
         limit: minutes(5),
         run: privileged,
     },
@@ -110,6 +151,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "model",
         about: "the protocols of wakes and of interrupts, under spin; broken ones must fail",
         home: Home::Search(model::exist),
+        reads: &["core/tests/", "spec/promela/"],
         limit: minutes(5),
         run: model::check,
     },
@@ -117,6 +159,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "sanitizer",
         about: "the core's tests under AddressSanitizer",
         home: Home::Path("core/tests"),
+        reads: CORE,
         limit: minutes(15),
         run: sanitizer,
     },
@@ -124,6 +167,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "miri",
         about: "the core's tests of hostile callers and of memory under Miri: both aliasing models, 64 bits and 32 big-endian",
         home: Home::Path("core/tests"),
+        reads: CORE,
         limit: minutes(15),
         run: miri::check,
     },
@@ -131,6 +175,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "cortex-m4",
         about: "the heapless storage on a Cortex-M4, in QEMU",
         home: Home::Path("core/mcu/src/bin/tests.rs"),
+        reads: CORE,
         limit: minutes(5),
         run: machine::cortex_m4,
     },
@@ -138,6 +183,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "cpp-host",
         about: "the C++ library on the host: both compilers, under Address-, UndefinedBehavior- and ThreadSanitizer",
         home: Home::Path("cpp/tests/unit"),
+        reads: CPP,
         limit: minutes(3),
         run: cpp::host,
     },
@@ -145,6 +191,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "cpp-negative",
         about: "C++ programs that must not compile, by their messages",
         home: Home::Path(cpp::NEGATIVE),
+        reads: CPP,
         limit: minutes(1),
         run: cpp::negative,
     },
@@ -152,6 +199,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "cpp-device",
         about: "the C++ library on a Cortex-M4 in QEMU, an interrupt at every instruction; no heap, no unwinder",
         home: Home::Path("cpp/tests/device"),
+        reads: CPP,
         limit: minutes(2),
         run: cpp::device,
     },
@@ -159,6 +207,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "edge",
         about: "the C++ interleaver: both compilers, sanitizers and optimised, x86-64 and AArch64",
         home: Home::Path("cpp/edge/tests"),
+        reads: EDGE,
         limit: minutes(2),
         run: edge::tests,
     },
@@ -166,6 +215,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "gateway",
         about: "the sensor gateway and its sensors: both compilers under sanitizers, any bytes as datagrams, real sockets, an MQTT broker",
         home: Home::Path(gateway::HOME),
+        reads: EDGE,
         limit: minutes(2),
         run: gateway::tests,
     },
@@ -173,6 +223,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "cpp-package",
         about: "the C++ library in projects outside the repository: installed, fetched, by pkg-config and Conan, by the template",
         home: Home::Path("cpp/tests/package"),
+        reads: CPP,
         limit: minutes(2),
         run: cpp::package,
     },
@@ -180,6 +231,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "cpp-figures",
         about: "instructions per switch and sizes of the C++ library: within the targets, and as its page says",
         home: Home::Path("docs/cpp-mcu-size.md"),
+        reads: CPP,
         limit: minutes(3),
         run: cpp::figures,
     },
@@ -187,6 +239,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "os-lint",
         about: "clippy on the operating system, and its documentation",
         home: Home::Path("os/kernel"),
+        reads: SYSTEM,
         limit: minutes(10),
         run: os_lint,
     },
@@ -194,6 +247,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "usertests",
         about: "the operating system from inside, in QEMU, on one, two and four harts",
         home: Home::Path("os/apps/src/bin/usertests"),
+        reads: SYSTEM,
         limit: minutes(4),
         run: machine::usertests,
     },
@@ -201,6 +255,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "image",
         about: "the shared scheduler's image: conformance in the kernel, other images, other versions",
         home: Home::Path("os/vdso"),
+        reads: SYSTEM,
         limit: minutes(5),
         run: image::tests,
     },
@@ -208,6 +263,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "layout",
         about: "the code of a step of experiment B lies in few pages",
         home: Home::Path(layout::SCRIPT),
+        reads: SYSTEM,
         limit: minutes(5),
         run: layout::test,
     },
@@ -215,6 +271,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "programs",
         about: "programs in the operating system, by their output",
         home: Home::Path(machine::PROGRAM_TESTS),
+        reads: SYSTEM,
         limit: minutes(5),
         run: machine::programs,
     },
@@ -222,6 +279,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "command",
         about: "`cargo xtask os` as a command: exit codes, complaints, input and its end, signals",
         home: Home::Path("os/kernel"),
+        reads: SYSTEM,
         limit: minutes(2),
         run: command::test,
     },
@@ -229,6 +287,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "storage",
         about: "the operating system's disk from both sides, and disks that fail",
         home: Home::Path("os/kernel/src/fs"),
+        reads: SYSTEM,
         limit: minutes(3),
         run: storage::test,
     },
@@ -236,6 +295,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "net",
         about: "the operating system's network, with a program of this computer at the other end",
         home: Home::Path("os/kernel/src/net"),
+        reads: NETWORK,
         limit: minutes(3),
         run: net::test,
     },
@@ -243,6 +303,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "http",
         about: "the operating system's web server, with curl, wrk and hostile clients of this computer",
         home: Home::Path("os/apps/src/bin/http-server"),
+        reads: NETWORK,
         limit: minutes(4),
         run: http::test,
     },
@@ -250,6 +311,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "outside",
         about: "a C program built without this project, and ELF files that must be refused",
         home: Home::Path(outside::SOURCE),
+        reads: SYSTEM,
         limit: minutes(3),
         run: outside::test,
     },
@@ -257,6 +319,7 @@ pub(super) const STAGES: &[Stage] = &[
         name: "attack",
         about: "two minutes of `cargo xtask attack`, with other seeds each time",
         home: Home::Path("os/apps/src/bin/attacker"),
+        reads: SYSTEM,
         limit: minutes(5),
         run: attack::test,
     },
@@ -290,15 +353,8 @@ fn format(context: &mut Context) -> Result<Outcome> {
 }
 
 fn lint(context: &mut Context) -> Result<Outcome> {
-    let command = host_command(&[
-        "clippy",
-        "--workspace",
-        OPTIONAL,
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]);
+    let mut command = host_command(&["clippy", "--workspace", OPTIONAL, "--all-targets"]);
+    command.args(["--", "-D", "warnings"]);
     Ok(Outcome::of_command(&context.command(&command)?))
 }
 
@@ -309,7 +365,20 @@ fn docs(context: &mut Context) -> Result<Outcome> {
 }
 
 fn host(context: &mut Context) -> Result<Outcome> {
-    let mut command = host_command(&["test", "--workspace", OPTIONAL, "--no-fail-fast"]);
+    let mut command = host_command(&["test", "--no-fail-fast"]);
+    match &context.change {
+        // What depends on a package that was changed is compiled by clippy, and tested without `--quick`.
+        Some(change) => {
+            let packages = change.packages()?;
+            if packages.is_empty() {
+                return Ok(Outcome::default());
+            }
+            command.args(["--lib", "--bins", "--tests"]).args(packages);
+        }
+        None => {
+            command.args(["--workspace", OPTIONAL]);
+        }
+    }
     let privileges = withhold(&mut command);
     let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
     if let Privileges::Kept = privileges {
@@ -482,6 +551,20 @@ mod tests {
                 "{} does not fit its column",
                 stage.name
             );
+        }
+    }
+
+    #[test]
+    fn what_a_stage_reads_is_there() {
+        let files = process::answer("git", &["ls-files", "--full-name", ":/"]).unwrap();
+        for stage in STAGES {
+            for path in stage.reads {
+                assert!(
+                    files.lines().any(|file| file.starts_with(path)),
+                    "{} reads {path}, where nothing lies",
+                    stage.name
+                );
+            }
         }
     }
 }
