@@ -1,7 +1,7 @@
 //! The lock of a scheduler that several workers share: whoever holds it is the owner for that long.
 //!
-//! It is held for a pick, a change of the queues or of a few links, never across code of the user's; so spinning for it
-//! is short. Who spins looks ever more seldom: each look takes the word's cache line away from the holder, and with polls of a few
+//! It is held for a pick, a change of the queues or of a few links, and for the short callbacks that the table in `call.rs`
+//! lists, never across a poll, a destructor or a waker; so spinning for it is short. Who spins looks ever more seldom: each look takes the word's cache line away from the holder, and with polls of a few
 //! nanoseconds two workers that look all the time do less together than one of them alone. Meanwhile the holder goes on with what is
 //! in its own cache, and nothing waits for the one who spins: whoever holds the baton takes what is most urgent. Who has spun for long [gives way](crate::Config::give_way). Someone who must not wait (an interrupt handler) [rings](Baton::ring) instead: either the baton is free, then it has it,
 //! or whoever holds it learns of the ring when it puts the baton down.

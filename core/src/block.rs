@@ -79,7 +79,7 @@ pub(crate) struct Block {
     pub(crate) tally: Tally,
 }
 
-// README and the experiment `core` promise at most 64 bytes beside the future; a chunk's header and directory entry add a
+// The experiment `core` has at most 64 bytes beside the future as its target; a chunk's header and directory entry add a
 // quarter of a byte.
 #[cfg(all(target_pointer_width = "64", not(loom), not(feature = "stats")))]
 const _: () = assert!(size_of::<Block>() == 56);

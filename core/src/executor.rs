@@ -24,7 +24,8 @@ use crate::timers::Clock;
 
 /// Runs coroutines, the most urgent first, on one thread or hart.
 ///
-/// Everything is constant time, whatever the number of coroutines: spawn, wake, pick, re-prioritise.
+/// Spawn, wake and pick take constant time, whatever the number of coroutines. So does re-prioritising one that takes part
+/// in no wait; otherwise the cost is that of inheritance.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -101,7 +102,7 @@ impl Config {
     }
 
     /// Whom to wake when something arrives from another thread, hart or interrupt handler: whoever lets the executor's
-    /// thread sleep while it is idle. Called from there, once for each thing that arrives.
+    /// thread sleep while it is idle. Called from there, once for each coroutine that is pushed on the executor's inbox.
     pub fn notify(mut self, notify: Waker) -> Self {
         self.notify = Some(KeptWaker::new(notify));
         self
@@ -140,7 +141,7 @@ impl Default for Config {
 /// What one step of an executor did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It polled a coroutine once.
+    /// It polled a coroutine; of a call with a limit, as many times as the limit allows.
     Ran,
     /// No coroutine is ready.
     Idle,
@@ -200,7 +201,7 @@ pub enum SpawnError {
     Shared,
     /// No executor runs here: [`crate::spawn`] works inside a coroutine; elsewhere use [`Executor::spawn`].
     NotRunning,
-    /// The executor is being dropped.
+    /// The executor is being dropped, or was closed.
     Closed,
 }
 

@@ -10,8 +10,8 @@
 //! one operation does between two such pieces is one step for everybody, and as user code may call back in the middle of an
 //! operation, so may another worker come in between. A scheduler of one owner has nothing to pick up, and both do nothing.
 //!
-//! Three functions of the user's are called with the baton held, because they are asked at each pick: `SystemView`, the
-//! clock and an `Observer`. They must not wait for another worker.
+//! Some functions of the user's are called with the baton held, such as `SystemView`, the clock and an `Observer`: the
+//! table in `call.rs` lists them. They must not wait for another worker.
 //!
 //! - `clock`: timers;
 //! - `queues`: who is ready, in which order;

@@ -19,8 +19,8 @@ use crate::seat::Seat;
 
 /// An executor that any number of threads or harts serve, each through a [`Worker`].
 ///
-/// There is one set of ready queues, and each pick is made under one lock, the *baton*; no code of the user's runs
-/// under it. So a coroutine that is ready never waits while a worker picks a less urgent one. The rules are those of
+/// There is one set of ready queues, and each pick is made under one lock, the *baton*. It is free while coroutines,
+/// destructors and wakers run. So a coroutine that is ready never waits while a worker picks a less urgent one. The rules are those of
 /// an [`Executor`](crate::Executor), and the same code; rules H1 to H10 say what several workers add.
 ///
 /// Cost: a poll puts the baton down and picks it up again, two atomic read-modify-writes more than in an `Executor`; so does
@@ -256,7 +256,7 @@ pub struct Worker<'e> {
 
 impl Worker<'_> {
     pub(crate) fn seat(&self) -> &Seat {
-        // SAFETY: made by `make_worker`, freed by `drop`.
+        // SAFETY: made by `SharedExecutor::worker`, freed by `drop`.
         unsafe { self.seat.as_ref() }
     }
 
@@ -353,7 +353,7 @@ impl Drop for TakingIn<'_> {
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
         self.executor.scheduler().leave(self.seat());
-        // SAFETY: `make_worker` leaked the box; nobody refers to it after `leave`.
+        // SAFETY: `SharedExecutor::worker` leaked the box; nothing refers to it after `leave`.
         drop(unsafe { Box::from_raw(self.seat.as_ptr()) });
     }
 }

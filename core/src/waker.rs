@@ -137,7 +137,8 @@ unsafe fn release(block: BlockRef) {
 ///
 /// What it asks takes effect before the executor picks again; where that executor runs, as in one of its coroutines, a wake and a new priority do at
 /// once. Made by [`JoinHandle::remote`](crate::JoinHandle::remote); it keeps the coroutine's slot in the table, not its future. Cost of each call: one
-/// atomic read-modify-write, and one more for the first since the executor last looked; where it runs, that of a waker's.
+/// atomic read-modify-write, and two more for the first since the executor last looked (three if several workers serve it);
+/// where the executor runs, what a waker costs there.
 pub struct Remote {
     block: BlockRef,
 }

@@ -1,7 +1,7 @@
 //! Threads of programs: kernel coroutines that enter user mode.
 //!
 //! A thread's coroutine is the switching coroutine of seed 002 (section 3.3): it never holds the hart for longer than up to
-//! the next clock tick, and its priority is that of the most urgent coroutine of its process.
+//! the next clock tick, and its priority is that of the most urgent coroutine of its worker.
 use crate::lock::Mutex;
 use crate::memory::account::Charge;
 use crate::memory::stack::Stack;
