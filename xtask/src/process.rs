@@ -1,6 +1,6 @@
 //! Running other programs with a time limit, and keeping what they say.
 
-use crate::setup;
+use crate::packages;
 use anyhow::{Context, Result, ensure};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -74,7 +74,7 @@ fn can_tie() -> bool {
 pub(crate) fn limited(command: &Command, limit: Duration, foreground: bool) -> Result<Command> {
     let program = command.get_program().to_string_lossy();
     if !program.contains('/') && find(&program).is_none() {
-        return Err(setup::missing(&program));
+        return Err(packages::missing(&program));
     }
     let mut wrapped = if can_tie() {
         let [program, options @ ..] = TIED;

@@ -4,21 +4,13 @@
 //! a test compares them.
 
 use crate::process;
+use crate::published::CRATES;
 use crate::repository;
 use crate::test;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-
-/// The published crates, each behind those that it depends on.
-pub(crate) const CRATES: [&str; 5] = [
-    "corank",
-    "corank-domain",
-    "corank-linux-macros",
-    "corank-linux",
-    "corank-top",
-];
 
 /// The stages of the tests that a release runs again: what users depend on.
 const STAGES: [&str; 2] = ["publish", "cpp-package"];
@@ -153,16 +145,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// The oldest compiler that the published crates promise to build with.
-pub(crate) fn oldest_compiler() -> Result<String> {
-    let manifest: toml::Table = std::fs::read_to_string(repository::path("Cargo.toml"))?.parse()?;
-    let stated = &manifest["workspace"]["package"]["rust-version"];
-    Ok(stated
-        .as_str()
-        .context("`rust-version` is a string")?
-        .to_string())
-}
-
 fn version() -> Result<String> {
     PLACES[0].read()
 }
@@ -281,22 +263,5 @@ mod tests {
         assert!(has_changes("0.1.0", "# Changes\n\n## 0.1.0\n").is_ok());
         assert!(has_changes("0.1.0", "## [0.1.0] - 2026-01-01\n").is_ok());
         assert!(has_changes("0.2.0", "## 0.1.0\ntext 0.2.0\n").is_err());
-    }
-
-    #[test]
-    fn the_crates_are_those_that_may_be_published() {
-        let metadata = process::answer("cargo", &["metadata", "--no-deps", "--format-version=1"]);
-        let metadata: serde_json::Value = serde_json::from_str(&metadata.unwrap()).unwrap();
-        let packages = metadata["packages"].as_array().unwrap();
-        let published = packages
-            .iter()
-            .filter(|package| package["publish"].is_null());
-        let mut names: Vec<&str> = published
-            .map(|package| package["name"].as_str().unwrap())
-            .collect();
-        let mut expected = CRATES;
-        names.sort_unstable();
-        expected.sort_unstable();
-        assert_eq!(names, expected);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Ground;
 use super::machine::Machine;
-use crate::test::disk::TestDisk;
+use crate::os::scratch_disk::ScratchDisk;
 use anyhow::Result;
 
 /// Harts of the machines, in turn.
@@ -14,7 +14,7 @@ const DISK: u64 = 8 << 20;
 
 /// Every second machine counts instructions, and is the same each time; the others run in parallel.
 pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
-    let disk = TestDisk::new(&format!("attack-calls-{seed}"), DISK)?;
+    let disk = ScratchDisk::new(&format!("attack-calls-{seed}"), DISK)?;
     let words = [seed, ROUNDS].map(|number| number.to_string());
     let command = ["attacker", "calls", &words[0], &words[1]];
     Machine {

@@ -2,7 +2,7 @@
 
 use super::Ground;
 use super::machine::Machine;
-use crate::test::disk::TestDisk;
+use crate::os::scratch_disk::ScratchDisk;
 use anyhow::Result;
 
 /// Rounds of attackers in one machine.
@@ -14,7 +14,7 @@ const DISK: u64 = 8 << 20;
 
 /// One machine with one hart, which counts instructions.
 pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
-    let disk = TestDisk::new(&format!("attack-time-{seed}"), DISK)?;
+    let disk = ScratchDisk::new(&format!("attack-time-{seed}"), DISK)?;
     let words = [seed, ROUNDS, LATEST].map(|number| number.to_string());
     let command = ["attacker", "calls", &words[0], &words[1], &words[2]];
     Machine {

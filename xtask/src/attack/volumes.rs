@@ -2,7 +2,7 @@
 
 use super::Ground;
 use super::machine::Machine;
-use crate::test::disk::TestDisk;
+use crate::os::scratch_disk::ScratchDisk;
 use anyhow::Result;
 use fastrand::Rng;
 
@@ -18,7 +18,7 @@ const DATA: usize = 64 << 10;
 /// One damaged disk, used by one machine.
 pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     let mut rng = Rng::with_seed(seed);
-    let disk = TestDisk::new(
+    let disk = ScratchDisk::new(
         &format!("attack-volumes-{seed}"),
         SIZES[(seed % 3) as usize],
     )?;
@@ -74,7 +74,7 @@ impl Layout {
 }
 
 /// Damages a disk in a few places, or cuts it off.
-fn damage(disk: &TestDisk, rng: &mut Rng) -> Result<()> {
+fn damage(disk: &ScratchDisk, rng: &mut Rng) -> Result<()> {
     let boot = disk.read_at(0, SECTOR)?;
     let layout = Layout::of(&boot);
     for _ in 0..1 << rng.u32(..7) {
@@ -115,13 +115,13 @@ mod tests {
     #[test]
     fn the_same_seed_damages_in_the_same_way() {
         let damaged = |name: &str| {
-            let disk = TestDisk::new(name, SIZES[0]).unwrap();
+            let disk = ScratchDisk::new(name, SIZES[0]).unwrap();
             damage(&disk, &mut Rng::with_seed(7)).unwrap();
             disk.read_at(0, 20 * SECTOR).unwrap()
         };
         let [first, second] = ["damaged-first", "damaged-second"].map(damaged);
         assert_eq!(first, second);
-        let whole = TestDisk::new("whole", SIZES[0]).unwrap();
+        let whole = ScratchDisk::new("whole", SIZES[0]).unwrap();
         assert_ne!(first, whole.read_at(0, 20 * SECTOR).unwrap());
     }
 }

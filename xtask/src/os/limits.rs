@@ -6,9 +6,9 @@
 use super::boot::{Boot, DEFAULT_MEMORY};
 use super::build::{self, Image};
 use super::input::Input;
+use super::scratch_disk::ScratchDisk;
 use crate::progress::Progress;
 use crate::repository;
-use crate::test::disk::TestDisk;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use corank_report::documentation::Passage;
@@ -104,7 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 /// Runs a program, and returns what the kernel reports at the end.
 fn measure(image: &Image, command: &str) -> Result<Vec<Stretch>> {
-    let disk = TestDisk::new("limits", DISK)?;
+    let disk = ScratchDisk::new("limits", DISK)?;
     let boot = Boot {
         smp: 1,
         memory: DEFAULT_MEMORY.to_string(),

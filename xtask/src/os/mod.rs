@@ -12,6 +12,7 @@ mod memory;
 pub(crate) mod network;
 mod programs;
 mod quote;
+pub(crate) mod scratch_disk;
 mod transcript;
 pub(crate) mod vdso;
 

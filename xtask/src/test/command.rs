@@ -1,9 +1,9 @@
 //! `cargo xtask os` as a command: its exit codes, its complaints, its input, and what is left of it when a signal ends it.
 
 use super::Context;
-use super::disk::TestDisk;
 use super::machine::DISK_SIZE;
 use super::outcome::Outcome;
+use crate::os::scratch_disk::ScratchDisk;
 use crate::repository;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -179,7 +179,7 @@ fn a_script_as_the_shells_input() -> Result<()> {
 }
 
 fn signals_end_the_machine() -> Result<()> {
-    let disk = TestDisk::new("signals", DISK_SIZE)?;
+    let disk = ScratchDisk::new("signals", DISK_SIZE)?;
     for signal in ["TERM", "INT", "HUP", "KILL"] {
         let path = disk.path().display().to_string();
         let arguments = ["--disk", &path, "--", "sh", "-c", "echo ready; sleep 1000"];

@@ -1,12 +1,12 @@
 //! The operating system's web server, with Linux programs as its clients: good ones and bad ones.
 
 use super::Context;
-use super::disk::TestDisk;
 use super::machine::{DISK_SIZE, HARTS, tail};
 use super::outcome::Outcome;
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
 use crate::os::client::{self, Link, Meeting};
+use crate::os::scratch_disk::ScratchDisk;
 use crate::repository;
 use anyhow::{Context as _, Result, bail};
 use std::net::SocketAddrV4;
@@ -47,7 +47,7 @@ const SERVER: &[&str] = &[
 struct Tests<'c> {
     client: PathBuf,
     image: Image,
-    disk: TestDisk,
+    disk: ScratchDisk,
     context: &'c mut Context,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     };
     let client = client::build(CLIENT, &mut context.progress)?;
     let image = build::build_for_tests(&mut context.progress)?;
-    let disk = TestDisk::new("http", DISK_SIZE)?;
+    let disk = ScratchDisk::new("http", DISK_SIZE)?;
     let site = repository::path("target/disks/site");
     if site.exists() {
         std::fs::remove_dir_all(&site)?;
@@ -87,7 +87,7 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     outcome.add(tests.run(fewest, "levels", None, &[])?);
     // The process is killed, and the system goes on.
     outcome.add(tests.run(fewest, "kill", None, &["http-server: killed"])?);
-    outcome.add(tests.disk.check(tests.context)?);
+    outcome.add(tests.context.fsck(&tests.disk)?);
     Ok(outcome)
 }
 

@@ -1,13 +1,13 @@
 //! Tests that run on another machine than the host: the operating system, and the Cortex-M4.
 
 use super::Context;
-use super::disk::TestDisk;
 use super::outcome::Outcome;
 use crate::firmware;
 use crate::os::boot::{Boot, DEFAULT_MEMORY};
 use crate::os::build::{self, Image};
 use crate::os::disk::Disk;
 use crate::os::input::{Input, Line};
+use crate::os::scratch_disk::ScratchDisk;
 use crate::repository;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
@@ -32,7 +32,7 @@ pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
     let quick = context.change.is_some();
     let harts = if quick { &HARTS[..1] } else { &HARTS };
     context.side_by_side(harts, |&smp, context| {
-        let disk = TestDisk::new(&format!("usertests-{smp}"), DISK_SIZE)?;
+        let disk = ScratchDisk::new(&format!("usertests-{smp}"), DISK_SIZE)?;
         let test = ProgramTest {
             run: USERTESTS.to_string(),
             limit: context.limit.as_secs(),
@@ -46,7 +46,7 @@ pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
                 tail(&output)
             ));
         }
-        let mut outcome = disk.check(context)?;
+        let mut outcome = context.fsck(&disk)?;
         outcome.add(counted);
         Ok(outcome)
     })
@@ -210,12 +210,12 @@ impl ProgramTest {
         context: &mut Context,
     ) -> Result<Option<String>> {
         let disk = match self.disk {
-            true => Some(TestDisk::new(&self.name, DISK_SIZE)?),
+            true => Some(ScratchDisk::new(&self.name, DISK_SIZE)?),
             false => None,
         };
-        let (output, code) = self.boot(smp, image, disk.as_ref().map(TestDisk::attached))?;
+        let (output, code) = self.boot(smp, image, disk.as_ref().map(ScratchDisk::attached))?;
         if let Some(disk) = &disk
-            && disk.check(context)?.failed > 0
+            && context.fsck(disk)?.failed > 0
         {
             return Ok(Some("leaves a disk that is not whole".to_string()));
         }

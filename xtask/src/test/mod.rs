@@ -6,11 +6,11 @@
 mod attack;
 mod command;
 mod cpp;
-pub(crate) mod disk;
 mod edge;
 mod gateway;
 mod http;
 mod image;
+mod layers;
 mod layout;
 mod machine;
 mod miri;
@@ -24,6 +24,7 @@ mod quick;
 mod stages;
 mod storage;
 
+use crate::os::scratch_disk::ScratchDisk;
 use crate::process;
 use crate::progress::Progress;
 use crate::setup;
@@ -188,6 +189,11 @@ impl Context {
             ));
         }
         Ok(finished)
+    }
+
+    /// Whether `fsck.fat` finds nothing to complain of: one test.
+    fn fsck(&mut self, disk: &ScratchDisk) -> Result<Outcome> {
+        Ok(Outcome::of_command(&self.command(&disk.fsck())?))
     }
 
     /// Does `work` for each of `items`, as many at a time as the machine has processors, and adds up what comes out. The next item is begun when

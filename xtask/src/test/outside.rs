@@ -2,10 +2,10 @@
 //! run.
 
 use super::Context;
-use super::disk::TestDisk;
 use super::machine::{DISK_SIZE, HARTS, ProgramTest};
 use super::outcome::Outcome;
 use crate::os::build;
+use crate::os::scratch_disk::ScratchDisk;
 use crate::repository;
 use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
@@ -162,13 +162,13 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let image = build::build(&programs, None, &mut context.progress)?;
     let mut outcome = Outcome::default();
     for smp in HARTS {
-        let disk = TestDisk::new("outside", DISK_SIZE)?;
+        let disk = ScratchDisk::new("outside", DISK_SIZE)?;
         for (attached, expected) in [(None, "no disk"), (Some(disk.attached()), "kept")] {
             let test =
                 ProgramTest::expecting("outside one two", 42, &["outside one two", expected]);
             outcome.add(test.judge(smp, &image, attached, context)?);
         }
-        outcome.add(disk.check(context)?);
+        outcome.add(context.fsck(&disk)?);
         if disk.read("outside.txt")? != b"through a pipe" {
             bail!("outside.txt on the disk has not what the program has written");
         }

@@ -3,7 +3,7 @@
 use super::Context;
 use super::outcome::Outcome;
 use crate::process;
-use crate::release;
+use crate::published;
 use crate::repository;
 use anyhow::Result;
 use std::process::Command;
@@ -14,7 +14,7 @@ use std::process::Command;
 /// If a command cannot be run.
 pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    let oldest = release::oldest_compiler()?;
+    let oldest = published::oldest_compiler()?;
     let mut publish = Command::new("cargo");
     if has_toolchain(&oldest) || install(context, &oldest)? {
         publish.arg(format!("+{oldest}"));
@@ -28,7 +28,7 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     }
     publish.args(["publish", "--dry-run", "--allow-dirty", "--target-dir"]);
     publish.arg(repository::path("target/publish"));
-    for name in release::CRATES {
+    for name in published::CRATES {
         publish.args(["--package", name]);
     }
     // What is optional is built as well.

@@ -4,8 +4,8 @@ use super::outcome::Outcome;
 use super::privileges::{Privileges, withhold};
 use super::quick::Change;
 use super::{
-    Context, attack, command, cpp, edge, gateway, http, image, layout, machine, miri, model, net,
-    outside, publish, storage,
+    Context, attack, command, cpp, edge, gateway, http, image, layers, layout, machine, miri,
+    model, net, outside, publish, storage,
 };
 use crate::process;
 use crate::repository;
@@ -90,6 +90,14 @@ pub(super) const STAGES: &[Stage] = &[
         reads: EVERYTHING,
         limit: minutes(2),
         run: format,
+    },
+    Stage {
+        name: "layers",
+        about: "each crate's modules import what lies below them, as its `layers.txt` declares",
+        home: Home::Path("xtask/layers.txt"),
+        reads: EVERYTHING,
+        limit: minutes(1),
+        run: layers::check,
     },
     Stage {
         name: "lint",

@@ -1,11 +1,11 @@
 //! The operating system's disk, seen from both sides: Linux's tools write what it reads, and read what it writes. And disks that fail.
 
 use super::Context;
-use super::disk::TestDisk;
 use super::machine::{DISK_SIZE, HARTS, ProgramTest};
 use super::outcome::Outcome;
 use crate::os::build::{self, Image};
 use crate::os::disk::Disk;
+use crate::os::scratch_disk::ScratchDisk;
 use anyhow::Result;
 
 /// The number of a write that [`CHANGES`] does not get to.
@@ -53,7 +53,12 @@ fn pattern(length: usize) -> Vec<u8> {
 }
 
 /// One test for each file: it must have this content.
-fn compare(disk: &TestDisk, path: &str, content: &[u8], context: &mut Context) -> Result<Outcome> {
+fn compare(
+    disk: &ScratchDisk,
+    path: &str,
+    content: &[u8],
+    context: &mut Context,
+) -> Result<Outcome> {
     Ok(if disk.read(path)? == content {
         Outcome::passed()
     } else {
@@ -63,7 +68,7 @@ fn compare(disk: &TestDisk, path: &str, content: &[u8], context: &mut Context) -
 }
 
 fn both_ways(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new(&format!("both-ways-{smp}"), DISK_SIZE)?;
+    let disk = ScratchDisk::new(&format!("both-ways-{smp}"), DISK_SIZE)?;
     let large = pattern(1_000_000);
     disk.write("/large", &large)?;
     disk.write("/A name that is longer than eleven.text", b"one\n")?;
@@ -93,12 +98,12 @@ fn both_ways(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> 
     ] {
         outcome.add(compare(&disk, path, content, context)?);
     }
-    outcome.add(disk.check(context)?);
+    outcome.add(context.fsck(&disk)?);
     Ok(outcome)
 }
 
 fn a_read_that_fails_once(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new(&format!("bad-sector-{smp}"), DISK_SIZE)?;
+    let disk = ScratchDisk::new(&format!("bad-sector-{smp}"), DISK_SIZE)?;
     disk.write("/file", &pattern(10_000))?;
     let sector = disk.first_sector("/file")? + 3;
     let failing = disk
@@ -116,7 +121,7 @@ fn a_read_that_fails_once(smp: u32, image: &Image, context: &mut Context) -> Res
         ],
     );
     let mut outcome = test.judge(smp, image, Some(failing), context)?;
-    outcome.add(disk.check(context)?);
+    outcome.add(context.fsck(&disk)?);
     Ok(outcome)
 }
 
@@ -139,20 +144,20 @@ fn failing_at(disk: Disk, number: u32) -> Disk {
 
 /// Whichever write fails, here the one with this number, the system goes on, and the disk is whole in the end.
 fn a_write_that_fails(number: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new(&format!("bad-write-{number}"), 1 << 20)?;
+    let disk = ScratchDisk::new(&format!("bad-write-{number}"), 1 << 20)?;
     let mut test = ProgramTest::script(CHANGES, 0, &["over\n"]);
     if number == BEHIND_LAST_WRITE {
         test = test.rejecting("the disk could not");
     }
     let failing = failing_at(disk.attached(), number).with_option("werror=report");
     let mut outcome = test.judge(1, image, Some(failing), context)?;
-    outcome.add(disk.check(context)?);
+    outcome.add(context.fsck(&disk)?);
     Ok(outcome)
 }
 
 /// Every change fails with an error, and nothing else happens.
 fn no_write_succeeds(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new(&format!("no-write-{smp}"), 1 << 20)?;
+    let disk = ScratchDisk::new(&format!("no-write-{smp}"), 1 << 20)?;
     disk.write("/file", b"text\n")?;
     let failing = disk
         .attached()
@@ -172,12 +177,12 @@ fn no_write_succeeds(smp: u32, image: &Image, context: &mut Context) -> Result<O
     );
     let mut outcome = test.judge(smp, image, Some(failing), context)?;
     outcome.add(compare(&disk, "/file", b"text\n", context)?);
-    outcome.add(disk.check(context)?);
+    outcome.add(context.fsck(&disk)?);
     Ok(outcome)
 }
 
 fn a_full_disk(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new(&format!("full-{smp}"), 1 << 20)?;
+    let disk = ScratchDisk::new(&format!("full-{smp}"), 1 << 20)?;
     disk.write("/large", &pattern(700_000))?;
     let test = ProgramTest::script(
         "df; cp large copy; echo $?; rm copy; df; cp large copy; rm large copy; echo again > file; cat file",
@@ -189,12 +194,12 @@ fn a_full_disk(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome
     );
     let mut outcome = test.judge(smp, image, Some(disk.attached()), context)?;
     outcome.add(compare(&disk, "/file", b"again\n", context)?);
-    outcome.add(disk.check(context)?);
+    outcome.add(context.fsck(&disk)?);
     Ok(outcome)
 }
 
 fn a_disk_without_a_file_system(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new(&format!("empty-{smp}"), 1 << 20)?;
+    let disk = ScratchDisk::new(&format!("empty-{smp}"), 1 << 20)?;
     disk.wipe()?;
     let test = ProgramTest::script(
         "ls; echo text > file; hello you",
@@ -210,7 +215,7 @@ fn a_disk_without_a_file_system(smp: u32, image: &Image, context: &mut Context) 
 }
 
 fn a_disk_that_is_read_only(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
-    let disk = TestDisk::new(&format!("read-only-{smp}"), 1 << 20)?;
+    let disk = ScratchDisk::new(&format!("read-only-{smp}"), 1 << 20)?;
     disk.write("/file", b"text\n")?;
     let test = ProgramTest::script(
         "cat file; echo new > file; mkdir d; rm file; mv file other; cat file",
@@ -226,6 +231,6 @@ fn a_disk_that_is_read_only(smp: u32, image: &Image, context: &mut Context) -> R
     );
     let read_only = disk.attached().with_option("readonly=on");
     let mut outcome = test.judge(smp, image, Some(read_only), context)?;
-    outcome.add(disk.check(context)?);
+    outcome.add(context.fsck(&disk)?);
     Ok(outcome)
 }

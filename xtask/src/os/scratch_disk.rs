@@ -1,8 +1,6 @@
-//! Disks for tests, and what Linux's own tools say of them.
+//! Disks that last as long as one test, and what Linux's own tools say of them.
 
-use super::Context;
-use super::outcome::Outcome;
-use crate::os::disk::{self, Disk};
+use super::disk::{self, Disk};
 use crate::process;
 use crate::repository;
 use anyhow::{Context as _, Result, bail};
@@ -22,11 +20,11 @@ const CHECK_LIMIT: Duration = Duration::from_secs(60);
 const FSCK: &str = "fsck.fat";
 
 /// A new disk with an empty file system, for one test. The file goes with the value.
-pub(crate) struct TestDisk {
+pub(crate) struct ScratchDisk {
     image: PathBuf,
 }
 
-impl TestDisk {
+impl ScratchDisk {
     /// A disk of so many bytes. Two tests with disks at a time need two names.
     pub(crate) fn new(name: &str, size: u64) -> Result<Self> {
         let folder = repository::path("target/disks");
@@ -135,12 +133,7 @@ impl TestDisk {
         run(command)
     }
 
-    /// Whether `fsck.fat` finds nothing to complain of: one test.
-    pub(super) fn check(&self, context: &mut Context) -> Result<Outcome> {
-        Ok(Outcome::of_command(&context.command(&self.fsck())?))
-    }
-
-    /// As [`check`](Self::check), for others than tests.
+    /// Checks the file system with `fsck.fat`.
     ///
     /// # Errors
     /// What `fsck.fat` complains of.
@@ -148,7 +141,8 @@ impl TestDisk {
         process::succeed(&self.fsck(), CHECK_LIMIT, |_| {}).map(|_| ())
     }
 
-    fn fsck(&self) -> Command {
+    /// The command that checks the file system, and changes nothing.
+    pub(crate) fn fsck(&self) -> Command {
         let program = process::find(FSCK).unwrap_or_else(|| FSCK.into());
         let mut command = Command::new(program);
         // Nothing is repaired; the verdict is the exit status.
@@ -181,7 +175,7 @@ fn run(mut command: Command) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-impl Drop for TestDisk {
+impl Drop for ScratchDisk {
     fn drop(&mut self) {
         // A file that stays is overwritten by the next test.
         let _ = std::fs::remove_file(&self.image);

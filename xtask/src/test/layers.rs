@@ -1,0 +1,42 @@
+//! The layers of a crate: its modules import what lies below them, and nothing above.
+//!
+//! `layers.txt` beside a crate's `Cargo.toml` names the layers, the lowest first: a name, a colon, and the crate's modules that
+//! form it. Each module stands in one layer. A module may import any module of a lower layer, and those of its own layer
+//! without a cycle. Code for tests alone does not count.
+
+mod order;
+mod source;
+
+use super::Context;
+use super::outcome::Outcome;
+use crate::repository;
+use anyhow::{Context as _, Result};
+use order::Order;
+
+/// The crates whose layers are declared.
+const CRATES: [&str; 1] = ["xtask"];
+
+/// Compares each crate's imports with its layers; each crate is one test.
+///
+/// # Errors
+/// If a file cannot be read or parsed.
+pub(super) fn check(context: &mut Context) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for folder in CRATES {
+        let path = repository::path(folder).join("layers.txt");
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("{folder} declares no layers in `layers.txt`"))?;
+        let order = Order::parse(&text).with_context(|| format!("{folder}/layers.txt"))?;
+        let imports = source::imports(&repository::path(folder).join("src"))?;
+        let complaints = order.complaints(&imports);
+        for complaint in &complaints {
+            context.show(&format!("{folder}/src/{complaint}"));
+        }
+        outcome.add(if complaints.is_empty() {
+            Outcome::passed()
+        } else {
+            Outcome::failed()
+        });
+    }
+    Ok(outcome)
+}
