@@ -48,7 +48,7 @@ pub const DEFAULT_LEVEL: u8 = 32;
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct ProcessPage {
-    /// Levels with a coroutine in a ready queue. Written by the process alone.
+    /// Levels with a coroutine that is ready: in a ready queue, or preempted with its stack. Written by the process alone.
     pub ready: AtomicU64,
     /// The level of the coroutine that runs, as one bit; 0 when none does. Written by the process alone.
     pub running: AtomicU64,
