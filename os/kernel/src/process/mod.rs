@@ -364,7 +364,7 @@ impl Process {
         self.state.lock().children.get(&pid).cloned()
     }
 
-    /// Looks for a child that has ended: the one with this number, or any. `found_none` runs, if one still runs, before
+    /// Looks for a child that has ended: the one with this number, or any. If one still runs, `running` is called before
     /// another can end.
     pub(crate) fn wait_child(&self, pid: Option<usize>, running: impl FnOnce()) -> Waited {
         let mut state = self.state.lock();
