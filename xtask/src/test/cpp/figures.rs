@@ -5,7 +5,7 @@ use super::super::outcome::Outcome;
 use crate::experiment::mcu::figures::{Figures, page_file};
 use anyhow::{Context as _, Result};
 
-/// The targets that are known to be missed; CHANGELOG.md says so, under the known limits.
+/// The targets that are known to be missed; docs/limits.md says so.
 const MISSED: [&str; 1] = [
     "flash of the switching firmware / of FreeRTOS's, both with those of the chip's 82 devices as well",
 ];
