@@ -112,6 +112,7 @@ pub(crate) const RARE: &[Call] = &[
     (THREAD_CREATE, [M, M, N]),
     (SETTLE, [N, N, N]),
     (FORK, [N, N, N]),
+    (MEMORY_LIMIT, [L, N, N]),
 ];
 
 /// Places that mean something, and some that mean nothing.
