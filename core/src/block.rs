@@ -1,4 +1,4 @@
-//! The coroutine control block (seed 002, section 3.1) and the chunks of memory that hold blocks.
+//! The coroutine control block (COPS, section 3.1) and the chunks of memory that hold blocks.
 
 use core::cell::Cell;
 use core::mem::offset_of;
@@ -42,7 +42,7 @@ pub enum State {
 /// Only the owner touches the `Cell`s: the executor's thread or, where several workers share a scheduler, whoever holds
 /// its baton. Others reach a block through a waker or a [`Remote`](crate::Remote) and use the atomic fields alone.
 ///
-/// The state is not implicit as in the seeds: one byte spares a search of the queues.
+/// The state is not implicit as in COPS: one byte spares a search of the queues.
 #[repr(C)]
 pub(crate) struct Block {
     // The first 32 bytes are all that a yield touches, so that most blocks cost one cache line.

@@ -382,7 +382,7 @@ impl Executor {
         scheduler.ready()
     }
 
-    /// What sort of coroutine it is, in numbers that the home gives a meaning to (the seeds' "type"; rule C1); 0 unless it
+    /// What sort of coroutine it is, in numbers that the home gives a meaning to (COPS's "type", section 3.1; rule C1); 0 unless it
     /// was [set](crate::JoinHandle::set_kind).
     pub fn kind(&self, id: CoroutineId) -> Option<u8> {
         self.scheduler().on(id, |block| block.kind.get())

@@ -1,4 +1,4 @@
-//! Functions that act on the executor that runs here (seed 002, table 1, and the seeds' `coroutine_run`).
+//! Functions that act on the executor that runs here (COPS, table 1, and `coroutine_run` of AsyncOS, section 2.2).
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -11,7 +11,7 @@ use crate::join::JoinHandle;
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
 
-/// Adds a coroutine to the executor that runs here (the seeds' `spawn`).
+/// Adds a coroutine to the executor that runs here (`spawn` of COPS, table 1).
 ///
 /// # Errors
 /// As [`Executor::spawn`](crate::Executor::spawn); [`SpawnError::NotRunning`] outside a coroutine, and
@@ -45,7 +45,7 @@ where
         .map(JoinHandle::new)
 }
 
-/// The coroutine that calls this (the seeds' `get_cid`); `None` outside.
+/// The coroutine that calls this (`get_cid` of COPS, table 1); `None` outside.
 pub fn current() -> Option<CoroutineId> {
     context::current().map(|block| block.id())
 }
@@ -55,7 +55,7 @@ pub fn wake(id: CoroutineId) -> bool {
     context::here().is_some_and(|scheduler| scheduler.held(|| scheduler.wake_by_id(id)))
 }
 
-/// Gives a coroutine of the executor that runs here another base priority, at once (the seeds' `re_prio`; rules R1 to
+/// Gives a coroutine of the executor that runs here another base priority, at once (`re prio` of COPS, table 1; rules R1 to
 /// R4). False if it has exited.
 pub fn reprioritize(id: CoroutineId, priority: Priority) -> bool {
     on(id, |scheduler, block| {
@@ -101,8 +101,8 @@ impl Future for YieldNow {
     }
 }
 
-/// The seeds' single entry point: inside a coroutine it spawns `async_main`; outside it makes an executor, and returns
-/// when `async_main` and everything that was spawned by it have exited (seed 003, algorithm 1).
+/// The single entry point of AsyncOS: inside a coroutine it spawns `async_main`; outside it makes an executor, and returns
+/// when `async_main` and everything that was spawned by it have exited (AsyncOS, algorithm 1).
 ///
 /// ```
 /// use corank::{Priority, coroutine_run};

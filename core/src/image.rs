@@ -1,4 +1,4 @@
-//! The engine behind an image: the boundary between the scheduler and those who use it, in C's terms (seed 002, section 3.4).
+//! The engine behind an image: the boundary between the scheduler and those who use it, in C's terms (COPS, section 3.4).
 //!
 //! A home may keep the engine, everything below the crate's own `Scheduler`, in one image that all its clients share. The
 //! crate is then compiled on both sides: as the image (feature `image-engine`), which exports the [`Engine`] table, and as its

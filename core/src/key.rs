@@ -1,6 +1,6 @@
 //! Waiting for a number: two sides that know nothing but a key in common (rules K1 to K5).
 //!
-//! This is the seeds' WakerMap (seed 003, section 2.4): whoever starts an operation names it with a key, and whoever
+//! This is the WakerMap (AsyncOS, section 2.4): whoever starts an operation names it with a key, and whoever
 //! completes it signals that key. Either may come first.
 //!
 //! - One signal lets one wait through. A signal that nobody waits for is kept until somebody does; a second one for the
@@ -115,7 +115,7 @@ impl<P: Place> Keys<P> {
         }
     }
 
-    /// A key that this method has not given before: 0, 1, 2, … (the seeds' global counter).
+    /// A key that this method has not given before: 0, 1, 2, … (the global counter of AsyncOS, section 2.4).
     pub fn fresh(&self) -> u64 {
         self.place.hold(|| {
             self.place.assert_held();

@@ -7,7 +7,7 @@ use crate::priority::{Levels, Priority};
 /// The urgency of one executor, readable from any thread, hart or address space that maps it.
 ///
 /// The layout is part of the interface (`repr(C)`, three 64-bit words): a home places it in memory that the kernel or
-/// another process reads (seed 003, section 2.3.2.1). The executor alone writes `ready` and `running`, by plain stores;
+/// another process reads (AsyncOS, section 2.3.2.1). The executor alone writes `ready` and `running`, by plain stores;
 /// `arriving` has several writers, and each of its changes is a read-modify-write.
 #[repr(C, align(8))]
 #[derive(Debug, Default)]

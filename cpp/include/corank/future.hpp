@@ -1,4 +1,4 @@
-// A value that comes later, once: `promise` is the side that gives it, `future` the side that waits (seed 004, section 3.7).
+// A value that comes later, once: `promise` is the side that gives it, `future` the side that waits (the thesis, section 3.7).
 #pragma once
 
 #include "await.hpp"

@@ -1,4 +1,4 @@
-// An operation in two phases: a coroutine starts it, an interrupt handler completes it (seed 004, section 3.2.3).
+// An operation in two phases: a coroutine starts it, an interrupt handler completes it (the thesis, section 3.2.3).
 #pragma once
 
 #include "await.hpp"

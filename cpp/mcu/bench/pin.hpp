@@ -1,4 +1,4 @@
-// What the tasks of the size measurements do, as in seed 004, section 3.3.1: toggle a pin, yield, and so on for ever.
+// What the tasks of the size measurements do, as in the thesis, section 3.3.1: toggle a pin, yield, and so on for ever.
 #pragma once
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// GPIO, timer, serial port, ADC and I2C, one coroutine-friendly operation each. Every operation is in two phases: start it, and its interrupt completes it (seed 004,
+// GPIO, timer, serial port, ADC and I2C, one coroutine-friendly operation each. Every operation is in two phases: start it, and its interrupt completes it (the thesis,
 // section 3.2.3). Each board's header has the devices that QEMU emulates there with their interrupts, under the same names:
 //
 //                 timer   serial port   GPIO   ADC   I2C

@@ -1,4 +1,4 @@
-//! Experiments A and B: the models beside each other, and beside the papers.
+//! Experiments A and B: the models beside each other, and beside the figures of AsyncOS.
 
 use crate::chart::{Axis, Chart, Dot, Series};
 use crate::document::Document;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 /// Tasks that are coroutines of the process's own executor.
 pub const COROUTINE: &str = "coroutine";
-/// Threads that wait by yielding until it is their turn, as in the papers.
+/// Threads that wait by yielding until it is their turn, as in AsyncOS.
 pub const THREAD_YIELD: &str = "thread-yield";
 /// Threads that the kernel blocks and wakes.
 pub const THREAD_BLOCK: &str = "thread-block";
@@ -138,7 +138,7 @@ impl Comparison {
         Some(self.time(COROUTINE, n)? / self.time(model, n)?)
     }
 
-    /// The times beside the papers'.
+    /// The times, beside those of AsyncOS (docs/papers.md).
     pub fn table(&self) -> Table {
         let mut table = Table::new(
             format!(
@@ -152,8 +152,8 @@ impl Comparison {
                 "ratio",
                 "blocking threads",
                 "ratio",
-                "papers: coroutines",
-                "threads",
+                "AsyncOS: coroutines",
+                "AsyncOS: threads",
                 "ratio",
             ],
         );

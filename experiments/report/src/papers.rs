@@ -1,6 +1,7 @@
-//! The figures that the papers publish, to be shown beside ours.
+//! Published figures that stand beside ours.
 //!
-//! Absolute times do not carry over between machines; ratios within one run do.
+//! docs/papers.md names the documents and the source of each figure. Absolute times do not carry over between machines; ratios within
+//! one run do.
 
 /// One published point: threads that wait by yielding, against coroutines.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +29,9 @@ const fn point(n: u32, threads: f64, coroutines: f64) -> Point {
     }
 }
 
-/// Experiment A: numbered tasks pass a turn through one shared variable (seed 000; seed 003 has 2290 at 4000, table of figure 5).
+/// Experiment A: numbered tasks pass a turn through one shared variable.
+///
+/// Source: AsyncOS in its versions with four authors, table I. Figure 5 of AsyncOS has 2290 ms for 4000 threads.
 pub const A: &[Point] = &[
     point(200, 22.0, 49.0),
     point(800, 122.0, 124.0),
@@ -36,7 +39,9 @@ pub const A: &[Point] = &[
     point(4000, 2090.0, 616.0),
 ];
 
-/// Experiment B: tasks in series through pipes, by bytes a message (seed 003, figures 10 to 12).
+/// Experiment B: tasks in series through pipes, by bytes a message.
+///
+/// Source: AsyncOS, figures 10 to 12, which are tables.
 pub const B: &[(u32, &[Point])] = &[
     (
         1,
@@ -67,7 +72,7 @@ pub const B: &[(u32, &[Point])] = &[
 /// A published point of the TCP server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Served {
-    /// K: the kernel, U: the process; C: coroutines, T: threads.
+    /// Which tasks serve calls in the kernel (`K`) and which run in the process (`U`): coroutines (`C`) or threads (`T`).
     pub model: &'static str,
     /// Connections.
     pub connections: u32,
@@ -86,7 +91,9 @@ const fn served(model: &'static str, connections: u32, throughput: f64, latency:
     }
 }
 
-/// The TCP server of the shared scheduler, on four cores of 100 MHz (the project of seed 002). With kernel and user threads 96 connections failed.
+/// The TCP server on four cores of 100 MHz; [`SERVER_LOAD`] is its load. With kernel and user threads the run of 96 connections failed.
+///
+/// Source: raw data of the authors of COPS, not the text.
 pub const SERVER: &[Served] = &[
     served("KCUC", 1, 19.5, 167.0),
     served("KCUC", 8, 153.0, 170.0),
@@ -101,13 +108,39 @@ pub const SERVER: &[Served] = &[
     served("KTUC", 96, 477.0, 1040.0),
 ];
 
-/// Under overload on one core, the latency of the least urgent of eight levels beside that of the most urgent one.
+/// The load of [`SERVER`]. Its figures stand beside rows of the same load only.
+pub const SERVER_LOAD: Load = Load {
+    matrix: 15.0,
+    period: 100.0,
+    harts: 4.0,
+};
+
+/// What two measurements of the TCP server must have in common to stand beside each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Rows of a request's matrix.
+    pub matrix: f64,
+    /// Milliseconds from one request of a connection to the next.
+    pub period: f64,
+    /// Processors of the server.
+    pub harts: f64,
+}
+
+/// On one core, the mean latency of the least urgent of eight levels divided by that of the most urgent one.
+///
+/// Source: raw data of the authors of COPS, not the text: 64 connections, a request each 50 ms. How the value was computed is not known
+/// (docs/papers.md). It is a target and stands beside no row of
+/// ours, whose load is that of COPS, section 5.2.
 pub const LEVELS_APART: f64 = 13.5;
 
-/// How many connections the TCP server took in the same memory: with coroutines, with threads.
+/// Number of connections that the TCP server takes in the same memory: with coroutines, with threads.
+///
+/// Source: a draft in the repository of the authors of COPS, table of the largest number of connections.
 pub const CONNECTIONS: [f64; 2] = [385.0, 186.0];
 
-/// Bytes of a connection's futures: of the process, of the kernel.
+/// Bytes of a connection's futures: in the process, in the kernel.
+///
+/// Source: the same draft, "Less memory usage".
 pub const FUTURES: [f64; 2] = [264.0, 176.0];
 
 /// The published point of an experiment at `n`; `bytes` only matters in B.

@@ -1,6 +1,6 @@
 //! One connection's requests and answers.
 //!
-//! As in seed 002, section 5: a connection sends a request, waits for the answer, and sends the next one when the period is over, counted
+//! As in COPS, section 5: a connection sends a request, waits for the answer, and sends the next one when the period is over, counted
 //! from the request before; an answer that is late delays the next request. Under overload there is no period, and a connection may have
 //! several requests under way: it sends the next one when the oldest is answered, and for all answers that have come at once the next ones in
 //! one piece. So the client, which has to share this computer with the machine, takes as little of it as it can; for the same reason it knows

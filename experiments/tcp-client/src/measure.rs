@@ -39,7 +39,7 @@ struct Pace {
     window: usize,
 }
 
-/// As in seed 002, section 5.1; the next request with each answer, so that the round trip is what is measured; and more under way than the
+/// As in COPS, section 5.1; the next request with each answer, so that the round trip is what is measured; and more under way than the
 /// message buffers of the server hold, so that no task of it ever waits for the network between.
 const PACES: [Pace; 3] = [
     Pace {
@@ -122,7 +122,7 @@ fn runs(quick: bool) -> Vec<Run> {
     PACES.iter().flat_map(runs).collect()
 }
 
-/// Seed 002, section 5.1. What is compared is measured in turn, and each time another one begins.
+/// COPS, section 5.1. What is compared is measured in turn, and each time another one begins.
 pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
     let (connections, matrices): (&[usize], &[u16]) = if settings.quick {
         (&[1, 8, 64], &[1, 20])
@@ -234,7 +234,7 @@ fn at_once(server: SocketAddrV4, kinds: &[Kind], rows: u16, seconds: u64) -> Res
     Ok(outcome.with_end(crowd.end()?))
 }
 
-/// Seed 002, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone; all,
+/// COPS, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone; all,
 /// with those of the other levels asking without a pause; and the same with all at one level.
 pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     const LEVELS: u8 = 8;

@@ -15,9 +15,9 @@ const ROWS: [u16; 5] = [1, 2, 7, 15, 20];
 const REQUESTS: u64 = 100;
 /// Of them under way at once: more than the server's message buffers hold.
 const WINDOW: usize = 16;
-/// Bytes of a connection's futures, kernel and process together: seed 002 has 176 and 264.
+/// Bytes of a connection's futures, kernel and process together: those of the COPS data, 176 and 264 (docs/papers.md).
 const FUTURES: u64 = 440;
-/// How the models' names begin whose connections are coroutines and nothing else.
+/// How the names of the models begin in which coroutines (`C`) serve calls in the kernel (`K`) and run in the process (`U`).
 const COROUTINES: &str = "KCUC";
 /// Nothing that works takes so long.
 const LIMIT: Duration = Duration::from_secs(60);

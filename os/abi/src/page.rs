@@ -6,7 +6,7 @@ use crate::upcall::Flag;
 /// Size of a page in bytes.
 pub const PAGE_SIZE: usize = 4096;
 
-/// Where every process finds its own [`ProcessPage`], readable and writable (seed 003, section 2.3.2.1): that of worker 0.
+/// Where every process finds its own [`ProcessPage`], readable and writable (AsyncOS, section 2.3.2.1): that of worker 0.
 pub const PROCESS_PAGE: usize = 0x3f_0000_0000;
 /// Where every process finds the [`SystemPage`], read-only.
 pub const SYSTEM_PAGE: usize = 0x3f_0000_1000;

@@ -1,4 +1,4 @@
-//! User-level interrupts, in software (seed 002, section 4.3.2): how the kernel, or another thread, interrupts a thread that computes
+//! User-level interrupts, in software (COPS, section 4.3.2): how the kernel, or another thread, interrupts a thread that computes
 //! because something has arrived for one of its coroutines.
 //!
 //! Each [worker](crate::page::WORKERS) of a process takes its own, once it has called [`UPCALL_SETUP`](crate::call::UPCALL_SETUP).

@@ -1,4 +1,4 @@
-//! The shared scheduler's image: where it lies, and what its clients look for in it (seed 002, sections 3.4 and 4.1).
+//! The shared scheduler's image: where it lies, and what its clients look for in it (COPS, sections 3.4 and 4.1).
 //!
 //! The image is an ELF shared object, mapped at the same address in the kernel and in every process, so that its pages need
 //! relocating only once and are the same frames for all. A program learns the address from its

@@ -1,6 +1,6 @@
 //! Threads of programs: kernel coroutines that enter user mode.
 //!
-//! A thread's coroutine is the switching coroutine of seed 002 (section 3.3): it never holds the hart for longer than up to
+//! A thread's coroutine is the switching coroutine of COPS (section 3.3): it never holds the hart for longer than up to
 //! the next clock tick, and its priority is that of the most urgent coroutine of its worker.
 use crate::lock::Mutex;
 use crate::memory::account::Charge;
@@ -189,7 +189,7 @@ pub(crate) async fn run(
                     match served {
                         Ok(result) => {
                             context.set_result(result);
-                            // What the call has made ready may be more urgent than this process (seed 002, section 3.3).
+                            // What the call has made ready may be more urgent than this process (COPS, section 3.3).
                             if hart::is_more_urgent_ready(priority(thread.worker().level())) {
                                 thread.watch_timers();
                                 corank::yield_now().await;

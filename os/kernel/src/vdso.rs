@@ -1,4 +1,4 @@
-//! The shared scheduler's image: loaded once at boot, then mapped into the kernel and into every process (seed 002, section
+//! The shared scheduler's image: loaded once at boot, then mapped into the kernel and into every process (COPS, section
 //! 3.4).
 //!
 //! Everybody has the image at the same address. So it is relocated once, its pages are the same frames for all, and no page is

@@ -1,4 +1,4 @@
-//! One declaration of a system call gives both of its forms (seed 002, section 4.3.1): see [`macro@async_fn`].
+//! One declaration of a system call gives both of its forms (COPS, section 4.3.1): see [`macro@async_fn`].
 
 use proc_macro::TokenStream;
 

@@ -1,4 +1,4 @@
-//! The calls that can wait, each declared once for threads and for coroutines (seed 002, section 4.3.1).
+//! The calls that can wait, each declared once for threads and for coroutines (COPS, section 4.3.1).
 //!
 //! A declaration gives a function that blocks the thread, a function that returns a future, and a macro with both forms:
 //!

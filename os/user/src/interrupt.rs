@@ -1,4 +1,4 @@
-//! User-level interrupts: a coroutine that computes for long gives way to a more urgent one of its process (seed 002, figure 3 and
+//! User-level interrupts: a coroutine that computes for long gives way to a more urgent one of its process (COPS, figure 3 and
 //! section 4.3.2; rules S8 to S11).
 //!
 //! A coroutine may be preempted inside [`preemptible`] and nowhere else:

@@ -7,7 +7,7 @@ pub use corank_abi::page::{
 
 use crate::local;
 
-/// What this process says of its coroutines (seed 003, section 2.3.2.1), as far as they are worker 0's. A program with one executor is that
+/// What this process says of its coroutines (AsyncOS, section 2.3.2.1), as far as they are worker 0's. A program with one executor is that
 /// worker.
 #[inline]
 #[must_use]

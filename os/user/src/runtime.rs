@@ -1,6 +1,6 @@
 //! Coroutines in a process: the core's executor, fed by the rings.
 //!
-//! The executor's bitmap lies in its worker's page, so the kernel sees how urgent that thread is (seed 003, section 2.3.2). Each thread of a
+//! The executor's bitmap lies in its worker's page, so the kernel sees how urgent that thread is (AsyncOS, section 2.3.2). Each thread of a
 //! process may run one, up to [`WORKERS`](page::WORKERS) at a time, on as many harts: each schedules its own coroutines, and the kernel all of them.
 //!
 //! # Several executors
@@ -44,7 +44,7 @@ use crate::{local, page, raw, thread, time};
 /// How many coroutines are polled at most while a submission waits and no new one joins it.
 pub const PATIENCE: u32 = 256;
 
-/// How much the executor cares for what is more urgent elsewhere in the system (seed 003, section 2.3.2.2).
+/// How much the executor cares for what is more urgent elsewhere in the system (AsyncOS, section 2.3.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Global {
     /// The kernel chooses the most urgent process at each clock tick; the executor never asks, and nobody interrupts it.
@@ -80,7 +80,7 @@ pub fn global() -> Global {
 }
 
 /// Runs `main` as a coroutine of the default priority, and all that it spawns, until `main` has returned; what is left then is
-/// dropped. The seeds' `coroutine_run` for a process.
+/// dropped. The `coroutine_run` of AsyncOS, section 2.2, for a process.
 ///
 /// # Panics
 /// If no coroutine can go on: all wait, and nothing is under way that could wake one. If memory is exhausted. If the thread can't be a

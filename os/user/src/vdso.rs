@@ -1,4 +1,4 @@
-//! The shared scheduler's image, as the kernel has mapped it (seed 002, section 4.1).
+//! The shared scheduler's image, as the kernel has mapped it (COPS, section 4.1).
 use core::fmt;
 use core::ptr;
 use core::slice;

@@ -1,4 +1,4 @@
-//! The shared scheduler: the core's engine as one ELF image, mapped into the kernel and into every process (seed 002,
+//! The shared scheduler: the core's engine as one ELF image, mapped into the kernel and into every process (COPS,
 //! sections 3.4 and 4.1).
 //!
 //! The image exports one symbol: the table of the engine's functions (see `corank::image`). It has no variables, so that all its

@@ -25,7 +25,7 @@ const fn model(row: &'static str, server: &'static str, port: u16) -> Model {
     Model { row, server, port }
 }
 
-/// Who serves calls in the kernel, and who runs in the process.
+/// Which tasks serve calls in the kernel (`K`) and which run in the process (`U`): coroutines (`C`) or threads (`T`).
 pub(crate) const MODELS: &[Model] = &[
     model("KCUC", "KCUC", 1001),
     model("KTUC", "KTUC", 1002),
@@ -39,9 +39,9 @@ pub(crate) const POLICIES: &[Model] = &[
 ];
 /// No run takes longer.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Harts of the machines of a whole run of `tcp-priority`: as in seed 002.
+/// Harts of the machines of a whole run of `tcp-priority`: up to those of COPS, section 5.2.
 const HARTS: [u32; 4] = [1, 2, 3, 4];
-/// Harts of the machine of a whole run of `tcp-models`, as in seed 002. One with one hart follows.
+/// Harts of the machine of a whole run of `tcp-models`, as in COPS, section 5.1. One with one hart follows.
 const MANY_HARTS: u32 = 4;
 
 /// With the value `user` in this variable of the environment, the client reaches the server through QEMU's user network in any case.

@@ -1,4 +1,4 @@
-// All five devices of the LM3S6965: see ../hal.hpp. Where an operation can be done at once it is, and nobody waits (seed 004, section 3.3.4).
+// All five devices of the LM3S6965: see ../hal.hpp. Where an operation can be done at once it is, and nobody waits (the thesis, section 3.3.4).
 #pragma once
 
 #include "../serial.hpp"

@@ -3,11 +3,10 @@
 use super::{BOUNDED, LOADS, STRICT, rows};
 use crate::answers::{self, SHOWN};
 use crate::document::Document;
-use crate::papers;
 use crate::row::Row;
 use crate::table::{Table, figure};
 
-/// For each number of harts and load: throughput and latency by level, and level 0's latency beside each level's, as the paper has it.
+/// For each number of harts and load: throughput and latency by level, and each level's mean latency divided by that of level 0.
 pub(crate) fn tables(document: &Document) -> Vec<Table> {
     let harts = answers::values(document, "harts").into_iter();
     harts
@@ -19,7 +18,7 @@ pub(crate) fn tables(document: &Document) -> Vec<Table> {
 fn table(document: &Document, harts: f64, load: &str) -> Table {
     let mut header = vec!["policy", "level", "requests/s"];
     header.extend(SHOWN.map(|(_, column)| column));
-    header.extend(["mean / level 0", "paper"]);
+    header.push("mean / level 0");
     let mut table = Table::new(
         format!("TCP server, {load}, harts {harts}: requests/s, latency in ms, and answers"),
         &header,
@@ -41,8 +40,6 @@ fn table(document: &Document, harts: f64, load: &str) -> Table {
             let mean = |level| of_level("latency-mean", level);
             let apart = || Some(mean(level)? / mean(0.0).filter(|first| *first > 0.0)?);
             cells.push(shown(apart()));
-            let is_the_papers = load == "overload" && level == 7.0;
-            cells.push(shown(is_the_papers.then_some(papers::LEVELS_APART)));
             table.push(cells);
         }
     }
@@ -67,7 +64,7 @@ mod tests {
         let tables = tables(&document("tcp-priority", &rows));
         assert_eq!(tables.len(), 1);
         let last = [
-            STRICT, "7", "10.0", "30.0", "", "", "", "3.00", "", "", "15.0", "13.5",
+            STRICT, "7", "10.0", "30.0", "", "", "", "3.00", "", "", "15.0",
         ];
         assert_eq!(tables[0].rows[1], last);
     }

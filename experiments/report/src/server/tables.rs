@@ -1,4 +1,4 @@
-//! The numbers of experiment `tcp-models`, beside the paper's.
+//! The numbers of experiment `tcp-models`, and beside them the COPS data where the load is the same.
 
 use super::{MODELS, OURS, Scene, THREADS, beside};
 use crate::answers::SHOWN;
@@ -21,8 +21,11 @@ fn shown(value: Option<f64>) -> String {
     value.map(figure).unwrap_or_default()
 }
 
-/// The paper's point at `row`.
-fn paper(model: &str, row: &Row) -> Option<&'static Served> {
+/// The point of the COPS data with the connections of `row`, if the load is the same.
+fn published(model: &str, scene: Scene, row: &Row) -> Option<&'static Served> {
+    if !scene.is_published() {
+        return None;
+    }
     let connections = row.number("connections");
     let fits = |served: &&Served| {
         served.model == model && Some(f64::from(served.connections)) == connections
@@ -33,14 +36,20 @@ fn paper(model: &str, row: &Row) -> Option<&'static Served> {
 fn throughput(document: &Document, scene: Scene) -> Table {
     let mut header = vec!["connections"];
     header.extend(MODELS);
-    header.extend(["paper KCUC", "KTUC", "KTUT"]);
+    let published_models: &[&str] = if scene.is_published() {
+        header.extend(["COPS data: KCUC", "KTUC", "KTUT"]);
+        &[OURS, "KTUC", THREADS]
+    } else {
+        &[]
+    };
     let mut table = Table::new(format!("{}: requests/s", scene.title()), &header);
     let rows = scene.rows(document, "throughput");
     for row in rows.filter(|row| row.model == OURS) {
         let mut cells = vec![shown(row.number("connections"))];
         cells.extend(MODELS.map(|model| shown(beside(document, row, model))));
-        let paper = |model| shown(paper(model, row).map(|served| served.throughput));
-        cells.extend([OURS, "KTUC", THREADS].map(paper));
+        let published =
+            |model: &&str| shown(published(model, scene, row).map(|served| served.throughput));
+        cells.extend(published_models.iter().map(published));
         table.push(cells);
     }
     table
@@ -49,7 +58,9 @@ fn throughput(document: &Document, scene: Scene) -> Table {
 fn latency(document: &Document, scene: Scene) -> Table {
     let mut header = vec!["connections", "model"];
     header.extend(SHOWN.map(|(_, column)| column));
-    header.push("paper: mean");
+    if scene.is_published() {
+        header.push("COPS data: mean");
+    }
     let mut table = Table::new(
         format!("{}: latency in ms, and answers", scene.title()),
         &header,
@@ -63,7 +74,11 @@ fn latency(document: &Document, scene: Scene) -> Table {
         };
         let mut cells = vec![shown(row.number("connections")), row.model.clone()];
         cells.extend(SHOWN.map(|(metric, _)| other(metric)));
-        cells.push(shown(paper(&row.model, row).map(|served| served.latency)));
+        if scene.is_published() {
+            cells.push(shown(
+                published(&row.model, scene, row).map(|served| served.latency),
+            ));
+        }
         table.push(cells);
     }
     table
@@ -81,11 +96,11 @@ fn memory(document: &Document) -> Table {
             "KTUC",
             "KCUT",
             "KTUT",
-            "paper: coroutines",
-            "paper: threads",
+            "COPS draft: coroutines",
+            "COPS draft: threads",
         ],
     );
-    for (metric, paper) in [
+    for (metric, published) in [
         ("bytes-per-connection", [none(), none()]),
         ("max-connections", [coroutines, threads]),
         ("futures-per-connection", [futures, none()]),
@@ -94,7 +109,7 @@ fn memory(document: &Document) -> Table {
         for row in document.rows.iter().filter(fits) {
             let mut cells = vec![metric.to_string()];
             cells.extend(MODELS.map(|model| shown(beside(document, row, model))));
-            cells.extend(paper.clone());
+            cells.extend(published.clone());
             table.push(cells);
         }
     }
@@ -107,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_beside_each_other_and_the_papers() {
+    fn models_stand_beside_each_other() {
         let mut rows = Vec::new();
         for (model, value) in [(OURS, 60.0), ("KTUC", 66.0), (THREADS, 10.0)] {
             rows.push(row(model, "throughput", 64, 16, value));
@@ -129,13 +144,35 @@ mod tests {
             panic!("{} tables", tables.len());
         };
         let all = [
-            vec!["64.0", "60.0", "66.0", "", "10.0", "487", "517", "94.0"],
+            vec!["64.0", "60.0", "66.0", "", "10.0"],
             vec![
-                "64.0", OURS, "4.00", "3.00", "9.00", "2.00", "16.0", "1.00", "", "588",
+                "64.0", OURS, "4.00", "3.00", "9.00", "2.00", "16.0", "1.00", "",
             ],
         ];
         assert_eq!([&throughput.rows[0], &latency.rows[0]], [&all[0], &all[1]]);
         assert_eq!(memory.rows[0][5..], ["385", "186"]);
         assert_eq!(memory.rows[1][1..], ["408", "", "", "", "440", ""]);
+    }
+
+    #[test]
+    fn published_figures_stand_beside_the_same_load_only() {
+        let with = |name: &str, value: u32| {
+            let metrics = ["throughput", "latency-mean"].map(|metric| {
+                let mut row = row(OURS, metric, 64, 1, 60.0);
+                (row["matrix"], row["period"], row["harts"]) = (15.into(), 100.into(), 4.into());
+                row[name] = value.into();
+                row
+            });
+            tables(&document(&metrics))
+        };
+        let same = with("matrix", 15);
+        assert_eq!(same[0].rows[0][5..], ["487", "517", "94.0"]);
+        assert_eq!(same[1].rows[0].last().unwrap(), "588");
+        for (name, value) in [("matrix", 20), ("period", 0), ("harts", 1)] {
+            let other = with(name, value);
+            assert_eq!(other[0].rows[0].len(), 5, "{name}");
+            let columns = other[1].rows[0].len();
+            assert_eq!(columns, same[1].rows[0].len() - 1, "{name}");
+        }
     }
 }

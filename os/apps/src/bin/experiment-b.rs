@@ -1,4 +1,4 @@
-//! Experiment B (seed 003, section 3.2): tasks in series, joined by pipes.
+//! Experiment B (AsyncOS, section 3.2): tasks in series, joined by pipes.
 //!
 //! Task *i* reads pipe *i* until its write end is closed, writes what it read to pipe *i* + 1, and closes that. The main task
 //! starts it by writing to pipe 1, and reads the last pipe.

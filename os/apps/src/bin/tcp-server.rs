@@ -1,4 +1,4 @@
-//! The TCP server of experiments `tcp-models` and `tcp-priority` (seed 002, figure 5): `tcp-server MODEL...`.
+//! The TCP server of experiments `tcp-models` and `tcp-priority` (COPS, section 5): `tcp-server MODEL...`.
 //!
 //! Each connection has three tasks, joined by message buffers: one receives requests, one computes, one sends the answers. What they do is
 //! written once, over [`Model`]; the four models differ in who runs them and in who serves their calls:

@@ -1,4 +1,4 @@
-//! Which level the threads of a process run at: relaxed global priority (seed 003, section 2.3.2.2).
+//! Which level the threads of a process run at: relaxed global priority (AsyncOS, section 2.3.2.2).
 use super::{Process, Slot, Worker, table};
 use crate::hart;
 use corank::Priority;
@@ -11,7 +11,7 @@ pub(crate) fn priority(level: u8) -> Priority {
     Priority::new(level).unwrap_or(Priority::LEAST_URGENT)
 }
 
-/// How much harts that run a process care for what is more urgent elsewhere (seed 003, section 2.3.2.2).
+/// How much harts that run a process care for what is more urgent elsewhere (AsyncOS, section 2.3.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Global {
     /// They look at each clock tick.

@@ -1,4 +1,4 @@
-//! Workers: the threads of a process that run executors (seed 002, section 3.3: "per worker thread in a process").
+//! Workers: the threads of a process that run executors (COPS, section 3.4).
 //!
 //! ```text
 //!   process ─┬─ worker 0 ── page, rings, interrupts, timers, level ──▶ its thread, and those that are no workers

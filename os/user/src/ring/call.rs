@@ -1,4 +1,4 @@
-//! The future of an asynchronous call (`AsyncCall` of seed 002, section 4.3.1).
+//! The future of an asynchronous call (`AsyncCall` of COPS, section 4.3.1).
 //!
 //! ```text
 //!        first poll            the kernel completes it          poll

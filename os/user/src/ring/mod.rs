@@ -1,4 +1,4 @@
-//! Asynchronous system calls (seed 002, section 4.3): they suspend the coroutine that makes them, and nothing else.
+//! Asynchronous system calls (COPS, section 4.3): they suspend the coroutine that makes them, and nothing else.
 //!
 //! A coroutine that awaits a call writes one entry into the submission ring; nothing enters the kernel. The executor (see
 //! [`crate::runtime`]) polls the other coroutines first and then enters once for all that they have asked. A completion bears

@@ -1,4 +1,4 @@
-//! Experiment `global`: relaxed and strict global priority (seed 003, sections 2.3.2 and 2.4).
+//! Experiment `global`: relaxed and strict global priority (AsyncOS, section 2.3.2.2).
 //!
 //! Several processes have coroutines at levels that interleave, woken by timers and pipes. How long does a more urgent one wait, anywhere,
 //! while a less urgent one runs? What does the strict comparison cost before each poll, and how often does it enter the kernel

@@ -1,4 +1,4 @@
-//! Every call that can wait, in each of its forms (seed 002, section 4.3.1): all give the same result.
+//! Every call that can wait, in each of its forms (COPS, section 4.3.1): all give the same result.
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::net::Ipv4Addr;

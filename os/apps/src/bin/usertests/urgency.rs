@@ -1,4 +1,4 @@
-//! Priorities across processes (seed 003, section 2.3.2): who is most urgent anywhere runs first.
+//! Priorities across processes (AsyncOS, section 2.3.2): who is most urgent anywhere runs first.
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
