@@ -59,3 +59,8 @@ pub fn report() -> Report {
             .into(),
     )
 }
+
+/// Tests the examples of docs/guide.md. They are tested here because the published crates do not contain that file.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide.md")]
+struct Guide;
