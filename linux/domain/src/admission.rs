@@ -20,7 +20,7 @@ pub(crate) struct Admission {
     paused_until: Nanoseconds,
     /// Refusals since the period began.
     refusals: u32,
-    warned_of_crowd: bool,
+    warned_of_connections: bool,
     warned_of_shortage: bool,
 }
 
@@ -57,9 +57,9 @@ impl Admission {
             Refusal::System(error) => {
                 self.warn_of_shortage(io::Error::new(error.kind(), error.to_string()))
             }
-            Refusal::Crowd { .. } if self.warned_of_crowd => {}
+            Refusal::TooManyConnections { .. } if self.warned_of_connections => {}
             refusal => {
-                self.warned_of_crowd |= matches!(refusal, Refusal::Crowd { .. });
+                self.warned_of_connections |= matches!(refusal, Refusal::TooManyConnections { .. });
                 self.refusals = self.refusals.saturating_add(1);
                 if self.refusals <= WARNINGS {
                     tracing::warn!("process {process} in the domain is ignored: {refusal}");

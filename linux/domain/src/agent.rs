@@ -6,9 +6,9 @@
 use crate::admission::{self, Admission};
 use crate::claim::{Claim, Nanoseconds};
 use crate::clock;
-use crate::crowd::{Crowd, Member};
 use crate::greeting::{self, Files, Refusal};
 use crate::line::Line;
+use crate::membership::{Member, Membership};
 use crate::peer::Peer;
 use crate::place::{self, Door, Place};
 use crate::shared::Shared;
@@ -23,7 +23,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often it looks for participants that it missed: two that joined at the same moment, or one whose door was crowded.
+/// How often it looks for participants that it missed: two that joined at the same moment, or one whose backlog was full.
 const SCAN: Nanoseconds = 1_000_000_000;
 /// How long somebody who knocked may take to say who it is.
 const PATIENCE: Nanoseconds = 2_000_000_000;
@@ -116,7 +116,7 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 
 impl Agent {
     pub(crate) fn new(shared: Arc<Shared>, place: Place, door: Door, files: Files) -> Self {
-        let own_id = shared.crowd.load().members[0].id();
+        let own_id = shared.membership.load().members[0].id();
         Self {
             shared,
             own_id,
@@ -146,7 +146,7 @@ impl Agent {
             self.wait(now);
         }
         // Nobody counts on this process any more; the others notice that the connections end.
-        self.shared.crowd.load().members[0]
+        self.shared.membership.load().members[0]
             .page()
             .beat
             .0
@@ -197,7 +197,7 @@ impl Agent {
         }
     }
 
-    /// Takes in what came over the connections; true if the crowd is another one now.
+    /// Takes in what came over the connections; true if the membership has changed.
     fn hear(&mut self, happened: &[bool], now: Nanoseconds) -> bool {
         let mut changed = false;
         let mut happened = happened.iter();
@@ -254,9 +254,11 @@ impl Agent {
     fn link(&mut self, socket: OwnedFd, id: u64, until: Nanoseconds) {
         let greeted = greeting::process_of(&socket).and_then(|process| {
             let of_process = |link: &&Link| link.process == process;
-            let crowds = self.links.iter().filter(of_process).count() >= LINKS_OF_ONE;
-            if crowds || self.links.len() >= LINKS {
-                return Err(Refusal::Crowd { of_one: crowds });
+            let has_too_many = self.links.iter().filter(of_process).count() >= LINKS_OF_ONE;
+            if has_too_many || self.links.len() >= LINKS {
+                return Err(Refusal::TooManyConnections {
+                    of_one: has_too_many,
+                });
             }
             if id != 0 && place::process_of(id) != process {
                 return Err(Refusal::Door(process));
@@ -308,7 +310,7 @@ impl Agent {
                     // It may be stopped: then it greets when it goes on.
                     Ok(Some(socket)) => self.link(socket, id, Nanoseconds::MAX),
                     Ok(None) => {}
-                    // Its door is crowded: next time.
+                    // its backlog is full: next time.
                     Err(error) => tracing::debug!("door {id:016x} of the domain: {error}"),
                 }
             }
@@ -317,7 +319,7 @@ impl Agent {
 
     /// Shows everybody that is there to the workers.
     fn gather(&mut self) {
-        let own = self.shared.crowd.load().members[0].clone();
+        let own = self.shared.membership.load().members[0].clone();
         let mut members = vec![own];
         for link in &self.links {
             if let Stage::Participant(peer) = &link.stage
@@ -327,18 +329,20 @@ impl Agent {
                 members.push(peer.clone());
             }
         }
-        self.shared.crowd.store(Arc::new(Crowd::new(members)));
+        self.shared
+            .membership
+            .store(Arc::new(Membership::new(members)));
         self.shared.ring_all();
     }
 
     /// Decides everything anew, as long as there are others and a worker has something to do.
     fn tick(&mut self, now: Nanoseconds) {
-        let crowd = self.shared.crowd.load_full();
-        if crowd.is_alone() {
+        let membership = self.shared.membership.load_full();
+        if membership.is_alone() {
             self.shared.bands.tick(None);
             return;
         }
-        let own = &crowd.members[0];
+        let own = &membership.members[0];
         let shared = &self.shared;
         shared.page.beat.0.store(now, Ordering::Relaxed);
         let mut most_urgent: Option<Priority> = None;
@@ -357,10 +361,10 @@ impl Agent {
         }
         shared.bands.tick(most_urgent);
         if !shared.dozes.load(Ordering::Acquire) {
-            crowd.settle(None, &mut self.line, now, &shared.timing);
+            membership.settle(None, &mut self.line, now, &shared.timing);
             self.doze(busy);
         }
-        for member in &crowd.members {
+        for member in &membership.members {
             if member.warn_of_damage() {
                 tracing::warn!(
                     "the page of process {} in the domain is damaged: what makes no sense is ignored",
@@ -380,7 +384,7 @@ impl Agent {
         self.shared.dozes.store(true, Ordering::Release);
         // A worker shows its claim and then reads the flag; so either it sees the flag, or its claim is seen here.
         fence(Ordering::SeqCst);
-        let own = &self.shared.crowd.load().members[0];
+        let own = &self.shared.membership.load().members[0];
         let busy = (0..own.workers()).any(|worker| {
             matches!(Claim::from_word(own.slot(worker).words().0), Ok(Some(claim)) if claim.wants())
         });

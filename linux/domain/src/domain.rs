@@ -2,9 +2,9 @@
 
 use crate::agent::{self, Agent};
 use crate::band::{Bands, Mix};
-use crate::crowd::Timing;
 use crate::greeting::Files;
 use crate::line::Processors;
+use crate::membership::Timing;
 use crate::memory::{Mapping, Writers};
 use crate::page::{Bells, EXECUTORS, Identity, Page, WORKERS};
 use crate::peer::Peer;

@@ -77,7 +77,7 @@ pub(crate) enum Refusal {
     /// Its page is not one.
     Page(Foreign),
     /// There are as many connections as are kept: of that process alone, or of all.
-    Crowd {
+    TooManyConnections {
         /// Of that process alone.
         of_one: bool,
     },
@@ -95,7 +95,7 @@ impl Refusal {
                 true
             }
             Self::Memory(unsuitable) => !matches!(unsuitable, Unsuitable::System(_)),
-            Self::Gone | Self::Crowd { .. } | Self::System(_) => false,
+            Self::Gone | Self::TooManyConnections { .. } | Self::System(_) => false,
         }
     }
 }
@@ -128,8 +128,10 @@ impl fmt::Display for Refusal {
             Self::Page(Foreign::Process(process)) => {
                 write!(f, "its page claims to be that of process {process}")
             }
-            Self::Crowd { of_one: true } => f.write_str("it has too many connections to this one"),
-            Self::Crowd { of_one: false } => f.write_str(
+            Self::TooManyConnections { of_one: true } => {
+                f.write_str("it has too many connections to this one")
+            }
+            Self::TooManyConnections { of_one: false } => f.write_str(
                 "the domain has more connections than are kept: some processes are not seen",
             ),
             Self::Door(process) => write!(f, "process {process} listens in the name of another"),

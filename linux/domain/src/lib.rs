@@ -17,7 +17,6 @@ mod claim;
 mod clock;
 #[cfg(all(feature = "figures", not(loom)))]
 mod count;
-mod crowd;
 #[cfg(not(loom))]
 mod domain;
 #[cfg(not(loom))]
@@ -31,6 +30,7 @@ mod line;
 mod linux;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod membership;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]

@@ -21,7 +21,7 @@ use corank::Priority;
 /// A worker in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Which member of the crowd it belongs to.
+    /// Which member of the membership it belongs to.
     pub(crate) member: usize,
     /// Which of the member's workers it is.
     pub(crate) worker: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     /// Where it was seen last, as far as that is known. One that is aside keeps it: else it would be called back at once to where it made room.
     pub(crate) processor: Option<u64>,
     /// Something strictly more urgent runs there too. Found out by the [`Line`].
-    pub(crate) crowded: bool,
+    pub(crate) contended: bool,
 }
 
 /// How many processors each pair of members has in common: what one's workers take away from the other's.
@@ -117,15 +117,15 @@ impl Line {
             .max()
     }
 
-    fn find_crowded(&mut self) {
+    fn find_contended(&mut self) {
         for at in 0..self.entries.len() {
             let one = self.entries[at];
-            let crowded = self.entries.iter().any(|other| {
+            let contended = self.entries.iter().any(|other| {
                 other.claim.standing == Standing::Running
                     && other.processor == one.processor
                     && other.claim.level.is_more_urgent_than(one.claim.level)
             });
-            self.entries[at].crowded = one.processor.is_some() && crowded;
+            self.entries[at].contended = one.processor.is_some() && contended;
         }
     }
 
@@ -137,11 +137,11 @@ impl Line {
         rank: impl Fn(usize) -> u64,
         mut tell: impl FnMut(&Entry, Option<Priority>),
     ) {
-        self.find_crowded();
+        self.find_contended();
         self.entries.sort_unstable_by_key(|entry| {
             (
                 entry.claim.level,
-                entry.crowded,
+                entry.contended,
                 entry.claim.since,
                 rank(entry.member),
                 entry.worker,
@@ -196,7 +196,7 @@ mod tests {
                 since,
             },
             processor: None,
-            crowded: false,
+            contended: false,
         }
     }
 
@@ -275,7 +275,7 @@ mod tests {
             on(1, entry(1, 1, 50, Aside, 7)),
         ];
         assert_eq!(aside(&all, &[3, 3]), [(1, 1)]);
-        // Equals crowd nobody.
+        // Equals do not contend.
         let all = [
             on(1, entry(0, 0, 50, Running, 9)),
             on(0, entry(0, 1, 2, Running, 9)),
@@ -346,10 +346,10 @@ mod tests {
                     entry
                 })
                 .collect();
-            let crowded = |entry: &Entry| entry.processor.is_some() && entries.iter().any(|other| {
+            let contended = |entry: &Entry| entry.processor.is_some() && entries.iter().any(|other| {
                 other.claim.standing == Running && other.processor == entry.processor && other.claim.level < entry.claim.level
             });
-            let key = |entry: &Entry| (entry.claim.level, crowded(entry), entry.claim.since, entry.member, entry.worker);
+            let key = |entry: &Entry| (entry.claim.level, contended(entry), entry.claim.since, entry.member, entry.worker);
             let mut expected: Vec<&Entry> = entries.iter().filter(|one| {
                 let seats = masks[one.member].count_ones().max(1);
                 let ahead: u32 = (0..3).map(|member| {

@@ -14,8 +14,8 @@
 use crate::atomic::{AtomicU32, Ordering};
 use crate::bell::Bell;
 use crate::claim::{Claim, Nanoseconds, Standing};
-use crate::crowd::{Crowd, Member, Slot, Timing};
 use crate::line::{Line, Processors};
+use crate::membership::{Member, Membership, Slot, Timing};
 use crate::quiet::Quiet;
 use corank::Priority;
 use loom::sync::Arc;
@@ -87,8 +87,8 @@ fn claim(level: u8, standing: Standing) -> Option<Claim> {
     })
 }
 
-fn settle(crowd: &Crowd<Arc<Process>>) -> bool {
-    (crowd.settle(Some(0), &mut Line::default(), NOW, &timing())).is_some()
+fn settle(membership: &Membership<Arc<Process>>) -> bool {
+    (membership.settle(Some(0), &mut Line::default(), NOW, &timing())).is_some()
 }
 
 #[test]
@@ -96,17 +96,17 @@ fn who_steps_aside_is_called_when_the_urgent_one_goes() {
     loom::model(|| {
         let (urgent, bulk) = (Process::new(1), Process::new(2));
         urgent.slot.show(claim(1, Standing::Running), NOW);
-        let crowd = Crowd::new(vec![bulk.clone(), urgent.clone()]);
+        let membership = Membership::new(vec![bulk.clone(), urgent.clone()]);
         let other = loom::thread::spawn(move || {
-            let crowd = Crowd::new(vec![urgent.clone(), bulk]);
+            let membership = Membership::new(vec![urgent.clone(), bulk]);
             urgent.slot.show(claim(1, Standing::Released), NOW);
-            settle(&crowd);
+            settle(&membership);
         });
-        let own = &crowd.members[0];
+        let own = &membership.members[0];
         own.slot.show(claim(50, Standing::Aside), NOW);
         loop {
             let heard = own.bell.listen();
-            if !settle(&crowd) {
+            if !settle(&membership) {
                 break;
             }
             own.bell.sleep(heard, Duration::MAX);
@@ -119,16 +119,16 @@ fn who_steps_aside_is_called_when_the_urgent_one_goes() {
 fn of_an_urgent_claim_the_other_learns_in_any_case() {
     loom::model(|| {
         let (urgent, bulk) = (Process::new(1), Process::new(2));
-        let crowd = Crowd::new(vec![bulk.clone(), urgent.clone()]);
+        let membership = Membership::new(vec![bulk.clone(), urgent.clone()]);
         let other = loom::thread::spawn(move || {
-            let crowd = Crowd::new(vec![urgent.clone(), bulk]);
+            let membership = Membership::new(vec![urgent.clone(), bulk]);
             urgent.slot.show(claim(1, Standing::Running), NOW);
-            assert!(!settle(&crowd), "nothing is more urgent");
+            assert!(!settle(&membership), "nothing is more urgent");
         });
-        let own = &crowd.members[0];
+        let own = &membership.members[0];
         own.slot.show(claim(50, Standing::Running), NOW);
         let heard = own.bell.listen();
-        let aside = settle(&crowd);
+        let aside = settle(&membership);
         other.join().unwrap();
         // Either it has seen the claim, or it is rung before its next poll.
         assert!(aside || own.bell.listen() != heard);

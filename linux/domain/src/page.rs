@@ -6,9 +6,9 @@
 
 use crate::bell::Bell;
 use crate::claim::Nanoseconds;
-use crate::crowd::Slot;
 use crate::figures::Figures;
 use crate::line::Processors;
+use crate::membership::Slot;
 use crate::memory::Shareable;
 use crate::place;
 use corank::Published;

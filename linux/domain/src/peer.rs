@@ -2,9 +2,9 @@
 
 use crate::bell::Bell;
 use crate::claim::Nanoseconds;
-use crate::crowd::{Member, Slot};
 use crate::greeting::Introduced;
 use crate::line::Processors;
+use crate::membership::{Member, Slot};
 use crate::memory::Mapping;
 use crate::page::{Bells, Identity, Page};
 use std::ops::Deref;

@@ -2,8 +2,8 @@
 
 use crate::band::Bands;
 use crate::clock;
-use crate::crowd::{Crowd, Timing};
 use crate::domain::Mode;
+use crate::membership::{Membership, Timing};
 use crate::page::{Bells, Page, WORKERS};
 use crate::peer::Peer;
 use crate::quiet::Quiets;
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub(crate) timing: Timing,
     pub(crate) bands: Bands,
     /// Everybody, oneself first. Replaced by the agent alone.
-    pub(crate) crowd: ArcSwap<Crowd<Arc<Peer>>>,
+    pub(crate) membership: ArcSwap<Membership<Arc<Peer>>>,
     /// Which slots have a worker.
     taken: AtomicU64,
     /// Whom a [`caller`](crate::Worker::caller) has called.
@@ -57,7 +57,7 @@ impl Shared {
             mode,
             timing,
             bands,
-            crowd: ArcSwap::from_pointee(Crowd::new(vec![Arc::new(own)])),
+            membership: ArcSwap::from_pointee(Membership::new(vec![Arc::new(own)])),
             taken: AtomicU64::new(0),
             called: [const { AtomicBool::new(false) }; WORKERS],
             wakeup: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -110,6 +110,6 @@ impl Shared {
 
     /// How many others take part.
     pub(crate) fn others(&self) -> usize {
-        self.crowd.load().members.len() - 1
+        self.membership.load().members.len() - 1
     }
 }

@@ -3,10 +3,10 @@
 use crate::agent::LINKS_OF_ONE;
 use crate::claim::{Claim, Nanoseconds, Standing};
 use crate::clock;
-use crate::crowd::Timing;
 use crate::domain::{Domain, JoinError, Mode};
 use crate::figures::Figures;
 use crate::greeting::{self, Introduced};
+use crate::membership::Timing;
 use crate::page::Page;
 use crate::place::{self, Name, Place};
 use corank::{Levels, Priority};

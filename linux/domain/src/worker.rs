@@ -226,9 +226,9 @@ impl Worker {
     fn look(&self, level: Priority) -> Option<Priority> {
         let heard = self.bell.listen();
         let was_rung = heard != self.heard.replace(heard);
-        let crowd = self.shared.crowd.load();
-        if crowd.is_alone() {
-            (self.quiet).keep_while(|| self.shared.crowd.load().is_alone());
+        let membership = self.shared.membership.load();
+        if membership.is_alone() {
+            (self.quiet).keep_while(|| self.shared.membership.load().is_alone());
             self.verdict.set(None);
             if self.claim.take().is_some() {
                 self.shared.page.slots[self.index].show(None, clock::now());
@@ -259,15 +259,15 @@ impl Worker {
         self.show(claim, now);
         self.shared.rouse_agent();
         let mut line = self.line.borrow_mut();
-        crowd.survey(&mut line, now, timing);
+        membership.survey(&mut line, now, timing);
         if now.saturating_sub(self.seated.get()) > timing.slice && line.has_aside_at(level) {
             // Its turn is over: it stands behind its equals from now on.
             claim.since = now;
             self.seated.set(now);
             self.show(claim, now);
-            crowd.survey(&mut line, now, timing);
+            membership.survey(&mut line, now, timing);
         }
-        let verdict = crowd.ring(Some(self.index), &mut line);
+        let verdict = membership.ring(Some(self.index), &mut line);
         // Relaxed: between two ticks it stays whatever comes.
         if was_rung || self.shared.mode == Mode::Strict {
             self.verdict.set(verdict);
@@ -293,19 +293,19 @@ impl Worker {
     }
 
     fn settle(&self, now: Nanoseconds) -> Option<Priority> {
-        let crowd = self.shared.crowd.load();
-        if crowd.is_alone() {
+        let membership = self.shared.membership.load();
+        if membership.is_alone() {
             return None;
         }
         let line = &mut self.line.borrow_mut();
-        crowd.settle(Some(self.index), line, now, &self.shared.timing)
+        membership.settle(Some(self.index), line, now, &self.shared.timing)
     }
 
     /// How long what it steps aside for has been waiting for that.
     fn note_inversion(&self, level: Priority, now: Nanoseconds) {
-        let crowd = self.shared.crowd.load();
+        let membership = self.shared.membership.load();
         let line = &mut self.line.borrow_mut();
-        crowd.survey(line, now, &self.shared.timing);
+        membership.survey(line, now, &self.shared.timing);
         let waited = line
             .more_urgent_since(level)
             .map(|since| now.saturating_sub(since));

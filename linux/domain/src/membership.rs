@@ -1,4 +1,4 @@
-//! All participants of a domain as one of them sees them: how a worker claims, gives up and gets back a processor.
+//! The membership of a domain as one participant sees it: how a worker claims, gives up and gets back a processor.
 //!
 //! Each worker writes its claim, and then reads everybody's; both are sequentially consistent. So of two workers that change
 //! their claims at once at least one sees both changes, and rings whoever has to know.
@@ -99,13 +99,13 @@ impl Timing {
 /// Times of other processes may be this far in the future: clocks of two processors are read one after the other.
 const FUTURE: Nanoseconds = 1_000_000_000;
 
-/// See the module's documentation. The first member is oneself.
-pub(crate) struct Crowd<M> {
+/// The participants of a domain. The first member is the own process.
+pub(crate) struct Membership<M> {
     pub(crate) members: Vec<M>,
     overlap: Overlap,
 }
 
-impl<M: Member> Crowd<M> {
+impl<M: Member> Membership<M> {
     pub(crate) fn new(members: Vec<M>) -> Self {
         let processors: Vec<Processors> = members.iter().map(Member::processors).collect();
         Self {
@@ -147,7 +147,7 @@ impl<M: Member> Crowd<M> {
                         worker,
                         claim,
                         processor: member.slot(worker).processor(),
-                        crowded: false,
+                        contended: false,
                     });
                 }
             }
@@ -262,9 +262,13 @@ mod tests {
         }
     }
 
-    fn settle(crowd: &Crowd<Process>, own: Option<usize>, now: Nanoseconds) -> Option<u8> {
+    fn settle(
+        membership: &Membership<Process>,
+        own: Option<usize>,
+        now: Nanoseconds,
+    ) -> Option<u8> {
         let timing = Timing::of_tick(TICK);
-        let verdict = crowd.settle(own, &mut Line::default(), now, &timing);
+        let verdict = membership.settle(own, &mut Line::default(), now, &timing);
         verdict.map(Priority::level)
     }
 
@@ -276,10 +280,10 @@ mod tests {
             .with(0, 50, Running, NOW)
             .with(1, 50, Running, NOW);
         let urgent = Process::new(2, 1).with(0, 5, Running, NOW);
-        let crowd = Crowd::new(vec![urgent, bulk]);
-        assert_eq!(settle(&crowd, Some(0), NOW), None);
-        assert_eq!(crowd.members[1].rings(), [0, 1, 0]);
-        assert_eq!(crowd.members[0].rings(), [0]);
+        let membership = Membership::new(vec![urgent, bulk]);
+        assert_eq!(settle(&membership, Some(0), NOW), None);
+        assert_eq!(membership.members[1].rings(), [0, 1, 0]);
+        assert_eq!(membership.members[0].rings(), [0]);
     }
 
     /// It looks at its ticks, and not before.
@@ -294,12 +298,12 @@ mod tests {
             slot.show(Some(relaxed), NOW);
         }
         let urgent = Process::new(2, 1).with(0, 5, Running, NOW);
-        let mut crowd = Crowd::new(vec![urgent, bulk]);
-        settle(&crowd, Some(0), NOW);
-        assert_eq!(crowd.members[1].rings(), [0, 0]);
+        let mut membership = Membership::new(vec![urgent, bulk]);
+        settle(&membership, Some(0), NOW);
+        assert_eq!(membership.members[1].rings(), [0, 0]);
         // At its tick one of the two steps aside.
-        crowd.members.swap(0, 1);
-        let aside = [0, 1].map(|worker| settle(&crowd, Some(worker), NOW));
+        membership.members.swap(0, 1);
+        let aside = [0, 1].map(|worker| settle(&membership, Some(worker), NOW));
         assert!(
             matches!(aside, [None, Some(5)] | [Some(5), None]),
             "{aside:?}"
@@ -313,10 +317,10 @@ mod tests {
             .with(1, 50, Aside, NOW - 2000)
             .with(2, 50, Aside, NOW - 4000);
         let urgent = Process::new(2, 1).with(0, 5, Released, NOW);
-        let crowd = Crowd::new(vec![urgent, bulk]);
-        settle(&crowd, Some(0), NOW);
+        let membership = Membership::new(vec![urgent, bulk]);
+        settle(&membership, Some(0), NOW);
         // The running one is the last in line, and there is room for two: it is told to make room.
-        assert_eq!(crowd.members[1].rings(), [1, 1, 1]);
+        assert_eq!(membership.members[1].rings(), [1, 1, 1]);
     }
 
     /// The bound for whoever is killed, is stopped or hangs: it counts for the grace, and not a nanosecond more.
@@ -328,13 +332,13 @@ mod tests {
         let urgent = Process::new(2, 2)
             .with(0, 5, Running, NOW)
             .with(1, 5, Running, NOW);
-        let crowd = Crowd::new(vec![bulk, urgent]);
-        assert_eq!(settle(&crowd, Some(0), NOW + grace), Some(5));
-        crowd.members[0].slots[0].beat(NOW + grace + 1);
-        assert_eq!(settle(&crowd, Some(0), NOW + grace + 1), None);
+        let membership = Membership::new(vec![bulk, urgent]);
+        assert_eq!(settle(&membership, Some(0), NOW + grace), Some(5));
+        membership.members[0].slots[0].beat(NOW + grace + 1);
+        assert_eq!(settle(&membership, Some(0), NOW + grace + 1), None);
         // One of its workers goes on.
-        crowd.members[1].slots[1].beat(NOW + grace + 1);
-        assert_eq!(settle(&crowd, Some(0), NOW + grace + 1), None);
+        membership.members[1].slots[1].beat(NOW + grace + 1);
+        assert_eq!(settle(&membership, Some(0), NOW + grace + 1), None);
     }
 
     /// Beside something urgent as many run as there are processors, so that it finds one when it comes back; for the hold, and not a nanosecond more.
@@ -346,13 +350,13 @@ mod tests {
             bulk.with(worker, 50, Running, NOW)
         });
         let urgent = Process::new(2, 1).with(0, 5, Released, NOW);
-        let crowd = Crowd::new(vec![bulk, urgent]);
+        let membership = Membership::new(vec![bulk, urgent]);
         let aside = |now| {
-            crowd.members[0]
+            membership.members[0]
                 .slots
                 .iter()
                 .for_each(|slot| slot.beat(now));
-            let verdicts = (0..3).map(|worker| settle(&crowd, Some(worker), now));
+            let verdicts = (0..3).map(|worker| settle(&membership, Some(worker), now));
             verdicts.flatten().collect::<Vec<_>>()
         };
         assert_eq!(aside(NOW + hold), [5]);
@@ -368,19 +372,19 @@ mod tests {
         other.beat = NOW + 100 * grace;
         let now = other.beat + grace;
         let own = Process::new(1, 1).with(0, 50, Running, now);
-        let mut crowd = Crowd::new(vec![own, other]);
-        assert_eq!(settle(&crowd, Some(0), now), Some(7));
-        crowd.members[1].beat -= 1;
-        assert_eq!(settle(&crowd, Some(0), now), None);
+        let mut membership = Membership::new(vec![own, other]);
+        assert_eq!(settle(&membership, Some(0), now), Some(7));
+        membership.members[1].beat -= 1;
+        assert_eq!(settle(&membership, Some(0), now), None);
     }
 
     #[test]
     fn a_time_that_has_not_come_is_damage() {
         let other = Process::new(2, 1).with(0, 1, Running, NOW + 2 * FUTURE);
-        let crowd = Crowd::new(vec![Process::new(1, 1), other]);
-        settle(&crowd, None, NOW);
-        assert!(crowd.members[1].damaged.get());
-        assert!(!crowd.members[0].damaged.get());
+        let membership = Membership::new(vec![Process::new(1, 1), other]);
+        settle(&membership, None, NOW);
+        assert!(membership.members[1].damaged.get());
+        assert!(!membership.members[0].damaged.get());
     }
 
     #[test]
@@ -388,10 +392,10 @@ mod tests {
         let other = Process::new(2, 1).with(0, 1, Running, NOW);
         // It has a level, but stands nowhere.
         other.slots[0].claim.store(1, Ordering::Relaxed);
-        let crowd = Crowd::new(vec![Process::new(1, 1), other]);
-        settle(&crowd, None, NOW);
-        assert!(crowd.members[1].damaged.get());
-        assert!(!crowd.members[0].damaged.get());
+        let membership = Membership::new(vec![Process::new(1, 1), other]);
+        settle(&membership, None, NOW);
+        assert!(membership.members[1].damaged.get());
+        assert!(!membership.members[0].damaged.get());
     }
 
     proptest! {
@@ -404,8 +408,8 @@ mod tests {
                 slot.beat.store(if near { NOW } else { beat }, Ordering::Relaxed);
             }
             let own = Process::new(1, 1).with(0, 50, Running, NOW);
-            let crowd = Crowd::new(vec![own, foreign]);
-            if let Some(level) = settle(&crowd, Some(0), NOW) {
+            let membership = Membership::new(vec![own, foreign]);
+            if let Some(level) = settle(&membership, Some(0), NOW) {
                 prop_assert!(level < 50);
             }
         }
