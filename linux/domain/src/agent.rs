@@ -1,9 +1,8 @@
 //! The thread that keeps a participant in touch with its domain: it meets the others, notices when they end, and ticks.
 //!
 //! It waits for nobody: every operation on a socket returns at once, and a participant that says nothing costs a file descriptor.
-//! What other processes can make it do is bounded by time, in [`Admission`].
+//! What other processes can make it do is bounded by time, in [`Throttle`].
 
-use crate::admission::{self, Admission};
 use crate::claim::{Claim, Nanoseconds};
 use crate::clock;
 use crate::greeting::{self, Files, Refusal};
@@ -12,6 +11,7 @@ use crate::membership::{Member, Membership};
 use crate::peer::Peer;
 use crate::place::{self, Door, Place};
 use crate::shared::Shared;
+use crate::throttle::{self, Throttle};
 use corank::Priority;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -51,7 +51,7 @@ pub(crate) struct Agent {
     /// The participant that the next scan begins behind.
     scanned: u64,
     quiet_ticks: u32,
-    admission: Admission,
+    throttle: Throttle,
 }
 
 /// A connection to another process.
@@ -128,7 +128,7 @@ impl Agent {
             scan_at: 0,
             scanned: 0,
             quiet_ticks: 0,
-            admission: Admission::default(),
+            throttle: Throttle::default(),
         }
     }
 
@@ -138,7 +138,7 @@ impl Agent {
             self.shared.turns.fetch_add(1, Ordering::Relaxed);
             let now = clock::now();
             if now >= self.scan_at {
-                self.admission.begin_period();
+                self.throttle.begin_period();
                 self.scan();
                 self.scan_at = now + SCAN;
             }
@@ -160,7 +160,7 @@ impl Agent {
         if ticks {
             limit = limit.min(self.shared.timing.tick);
         }
-        let pause = self.admission.pause_left(now);
+        let pause = self.throttle.pause_left(now);
         let door = match pause {
             Some(left) => {
                 limit = limit.min(left);
@@ -180,7 +180,7 @@ impl Agent {
         // It fails at no signal, because there is none. It fails at a lack of memory, and if the
         // limit of descriptors was lowered below their number.
         if poll(&mut fds, Some(&limit)).is_err() {
-            thread::sleep(self.shared.timing.tick.max(admission::PAUSE));
+            thread::sleep(self.shared.timing.tick.max(throttle::PAUSE));
             return;
         }
         let happened: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -201,7 +201,7 @@ impl Agent {
     fn hear(&mut self, happened: &[bool], now: Nanoseconds) -> bool {
         let mut changed = false;
         let mut happened = happened.iter();
-        let admission = &mut self.admission;
+        let throttle = &mut self.throttle;
         self.links.retain_mut(|link| {
             let heard = happened.next() == Some(&true);
             match &link.stage {
@@ -212,7 +212,7 @@ impl Agent {
                         true
                     }
                     Err(refusal) => {
-                        admission.warn(link.process, &refusal);
+                        throttle.warn(link.process, &refusal);
                         // A participant that was refused stays refused: it is not asked again, as long as it is there.
                         link.id != 0 && refusal.is_for_good()
                     }
@@ -232,22 +232,22 @@ impl Agent {
     /// too many at once, wait until the pause is over.
     fn open(&mut self, now: Nanoseconds) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        for _ in 0..admission::KNOCKS {
+        for _ in 0..throttle::KNOCKS {
             match accept_with(&self.door.socket, flags) {
                 Ok(socket) => {
-                    self.admission.accepted();
+                    self.throttle.accepted();
                     self.link(socket, 0, now + PATIENCE);
                 }
                 Err(Errno::AGAIN) => return,
                 // That connection came to nothing; there may be others behind it.
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(error) => {
-                    self.admission.warn_of_shortage(error.into());
+                    self.throttle.warn_of_shortage(error.into());
                     break;
                 }
             }
         }
-        self.admission.pause(now);
+        self.throttle.pause(now);
     }
 
     /// Greets at a new connection.
@@ -273,7 +273,7 @@ impl Agent {
                 id,
                 stage: Stage::Unknown { until },
             }),
-            Err(refusal) => self.admission.warn(0, &refusal),
+            Err(refusal) => self.throttle.warn(0, &refusal),
         }
     }
 
@@ -281,7 +281,7 @@ impl Agent {
     fn scan(&mut self) {
         let folders = match self.place.known_folders() {
             Ok(folders) => folders,
-            Err(error) => return self.admission.warn_of_shortage(error),
+            Err(error) => return self.throttle.warn_of_shortage(error),
         };
         let mut left = KNOCKS_OF_SCAN;
         for folder in folders {

@@ -5,8 +5,6 @@
 )]
 
 #[cfg(not(loom))]
-mod admission;
-#[cfg(not(loom))]
 mod agent;
 mod atomic;
 #[cfg(not(loom))]
@@ -46,6 +44,8 @@ mod scarcity_tests;
 mod shared;
 #[cfg(all(test, not(loom)))]
 mod stranger_tests;
+#[cfg(not(loom))]
+mod throttle;
 #[cfg(not(loom))]
 mod watch;
 #[cfg(not(loom))]

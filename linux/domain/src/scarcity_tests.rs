@@ -5,13 +5,13 @@
 //! A limit of descriptors is that of a whole process, so each such test runs itself again as a
 //! process of its own.
 
-use crate::admission::{KNOCKS, PAUSE};
 use crate::agent::LINKS_OF_ONE;
 use crate::greeting::{self, Files};
 use crate::memory::{Mapping, Writers};
 use crate::page::{Bells, Identity, Page};
 use crate::place::{self, Name, Place};
 use crate::stranger_tests::{private_folder, until};
+use crate::throttle::{KNOCKS, PAUSE};
 use crate::worker::RINGS;
 use crate::{Back, Domain, Mix, Participant};
 use corank::{Config, Executor, Priority, Step, yield_now};

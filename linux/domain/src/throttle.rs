@@ -15,7 +15,7 @@ const WARNINGS: u32 = 8;
 
 /// Decides when connections are accepted, and what is warned of.
 #[derive(Default)]
-pub(crate) struct Admission {
+pub(crate) struct Throttle {
     /// Until then none is accepted.
     paused_until: Nanoseconds,
     /// Refusals since the period began.
@@ -24,7 +24,7 @@ pub(crate) struct Admission {
     warned_of_shortage: bool,
 }
 
-impl Admission {
+impl Throttle {
     /// Accepts nothing for [`PAUSE`].
     pub(crate) fn pause(&mut self, now: Nanoseconds) {
         self.paused_until = now + PAUSE.as_nanos() as Nanoseconds;
@@ -83,10 +83,10 @@ mod tests {
 
     #[test]
     fn nothing_is_accepted_during_a_pause() {
-        let mut admission = Admission::default();
-        assert_eq!(admission.pause_left(7), None);
-        admission.pause(7);
-        assert_eq!(admission.pause_left(7), Some(PAUSE));
-        assert_eq!(admission.pause_left(7 + PAUSE.as_nanos() as u64), None);
+        let mut throttle = Throttle::default();
+        assert_eq!(throttle.pause_left(7), None);
+        throttle.pause(7);
+        assert_eq!(throttle.pause_left(7), Some(PAUSE));
+        assert_eq!(throttle.pause_left(7 + PAUSE.as_nanos() as u64), None);
     }
 }
