@@ -3,10 +3,10 @@
 //! It waits for nobody: every operation on a socket returns at once, and a participant that says nothing costs a file descriptor.
 //! What other processes can make it do is bounded by time, in [`Throttle`].
 
+use crate::admission_queue::AdmissionQueue;
 use crate::claim::{Claim, Nanoseconds};
 use crate::clock;
 use crate::greeting::{self, Files, Refusal};
-use crate::line::Line;
 use crate::membership::{Member, Membership};
 use crate::peer::Peer;
 use crate::place::{self, Door, Place};
@@ -45,7 +45,7 @@ pub(crate) struct Agent {
     door: Door,
     files: Files,
     links: Vec<Link>,
-    line: Line,
+    queue: AdmissionQueue,
     /// When to look for others again.
     scan_at: Nanoseconds,
     /// The participant that the next scan begins behind.
@@ -124,7 +124,7 @@ impl Agent {
             door,
             files,
             links: Vec::new(),
-            line: Line::default(),
+            queue: AdmissionQueue::default(),
             scan_at: 0,
             scanned: 0,
             quiet_ticks: 0,
@@ -361,7 +361,7 @@ impl Agent {
         }
         shared.bands.tick(most_urgent);
         if !shared.dozes.load(Ordering::Acquire) {
-            membership.settle(None, &mut self.line, now, &shared.timing);
+            membership.settle(None, &mut self.queue, now, &shared.timing);
             self.doze(busy);
         }
         for member in &membership.members {

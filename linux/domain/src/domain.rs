@@ -1,9 +1,9 @@
 //! Joining a domain.
 
+use crate::admission_queue::Processors;
 use crate::agent::{self, Agent};
 use crate::band::{Bands, Mix};
 use crate::greeting::Files;
-use crate::line::Processors;
 use crate::membership::Timing;
 use crate::memory::{Mapping, Writers};
 use crate::page::{Bells, EXECUTORS, Identity, Page, WORKERS};

@@ -4,6 +4,7 @@
     allow(dead_code, unused_imports, reason = "the protocol alone is built")
 )]
 
+mod admission_queue;
 #[cfg(not(loom))]
 mod agent;
 mod atomic;
@@ -23,7 +24,6 @@ mod figures;
 mod greeting;
 #[cfg(all(test, not(loom)))]
 mod hostile_tests;
-mod line;
 #[cfg(not(loom))]
 mod linux;
 #[cfg(all(test, loom))]

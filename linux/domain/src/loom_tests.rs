@@ -11,10 +11,10 @@
 //! | nobody rung at a claim | `of_an_urgent_claim_the_other_learns_in_any_case` |
 //! | no fence in `Quiet::keep_while`, or in `Quiet::end` | `nobody_comes_unnoticed` |
 
+use crate::admission_queue::{AdmissionQueue, Processors};
 use crate::atomic::{AtomicU32, Ordering};
 use crate::bell::Bell;
 use crate::claim::{Claim, Nanoseconds, Standing};
-use crate::line::{Line, Processors};
 use crate::membership::{Member, Membership, Slot, Timing};
 use crate::quiet::Quiet;
 use corank::Priority;
@@ -88,7 +88,7 @@ fn claim(level: u8, standing: Standing) -> Option<Claim> {
 }
 
 fn settle(membership: &Membership<Arc<Process>>) -> bool {
-    (membership.settle(Some(0), &mut Line::default(), NOW, &timing())).is_some()
+    (membership.settle(Some(0), &mut AdmissionQueue::default(), NOW, &timing())).is_some()
 }
 
 #[test]

@@ -3,10 +3,10 @@
 //! Each worker writes its claim, and then reads everybody's; both are sequentially consistent. So of two workers that change
 //! their claims at once at least one sees both changes, and rings whoever has to know.
 
+use crate::admission_queue::{AdmissionQueue, Entry, Overlap, Processors};
 use crate::atomic::{AtomicU64, Ordering, fence};
 use crate::bell::Bell;
 use crate::claim::{Claim, Nanoseconds, Standing};
-use crate::line::{Entry, Line, Overlap, Processors};
 use corank::Priority;
 use std::time::Duration;
 
@@ -119,9 +119,9 @@ impl<M: Member> Membership<M> {
         self.members.len() <= 1
     }
 
-    /// Reads everybody's claims into `line`.
-    pub(crate) fn survey(&self, line: &mut Line, now: Nanoseconds, timing: &Timing) {
-        line.clear(self.members.len());
+    /// Reads everybody's claims into `queue`.
+    pub(crate) fn survey(&self, queue: &mut AdmissionQueue, now: Nanoseconds, timing: &Timing) {
+        queue.clear(self.members.len());
         for (index, member) in self.members.iter().enumerate() {
             for worker in 0..member.workers() {
                 let (word, beat) = member.slot(worker).words();
@@ -142,7 +142,7 @@ impl<M: Member> Membership<M> {
                 if seen.max(claim.since) > now + FUTURE {
                     member.found_damage();
                 } else if now.saturating_sub(seen) <= counts {
-                    line.add(Entry {
+                    queue.add(Entry {
                         member: index,
                         worker,
                         claim,
@@ -159,19 +159,19 @@ impl<M: Member> Membership<M> {
     pub(crate) fn settle(
         &self,
         own: Option<usize>,
-        line: &mut Line,
+        queue: &mut AdmissionQueue,
         now: Nanoseconds,
         timing: &Timing,
     ) -> Option<Priority> {
-        self.survey(line, now, timing);
-        self.ring(own, line)
+        self.survey(queue, now, timing);
+        self.ring(own, queue)
     }
 
     /// The second half of [`settle`](Self::settle).
-    pub(crate) fn ring(&self, own: Option<usize>, line: &mut Line) -> Option<Priority> {
+    pub(crate) fn ring(&self, own: Option<usize>, queue: &mut AdmissionQueue) -> Option<Priority> {
         let mut verdict = None;
         let rank = |member: usize| self.members[member].id();
-        line.decide(&self.overlap, rank, |entry, urgent| {
+        queue.decide(&self.overlap, rank, |entry, urgent| {
             if entry.member == 0 && Some(entry.worker) == own {
                 verdict = urgent;
                 return;
@@ -268,7 +268,7 @@ mod tests {
         now: Nanoseconds,
     ) -> Option<u8> {
         let timing = Timing::of_tick(TICK);
-        let verdict = membership.settle(own, &mut Line::default(), now, &timing);
+        let verdict = membership.settle(own, &mut AdmissionQueue::default(), now, &timing);
         verdict.map(Priority::level)
     }
 
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_is_free_again_calls_who_is_first_in_line() {
+    fn a_free_processor_calls_the_head_of_the_queue() {
         let bulk = Process::new(1, 3)
             .with(0, 50, Running, NOW)
             .with(1, 50, Aside, NOW - 2000)
@@ -319,7 +319,7 @@ mod tests {
         let urgent = Process::new(2, 1).with(0, 5, Released, NOW);
         let membership = Membership::new(vec![urgent, bulk]);
         settle(&membership, Some(0), NOW);
-        // The running one is the last in line, and there is room for two: it is told to make room.
+        // The running one is the last in the queue, and there is room for two: it is told to make room.
         assert_eq!(membership.members[1].rings(), [1, 1, 1]);
     }
 

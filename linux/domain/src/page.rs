@@ -4,10 +4,10 @@
 //! Everything is atomic, because the other side may be killed, stopped or replaced by anything at any instruction; a reader checks
 //! each value when it uses it.
 
+use crate::admission_queue::Processors;
 use crate::bell::Bell;
 use crate::claim::Nanoseconds;
 use crate::figures::Figures;
-use crate::line::Processors;
 use crate::membership::Slot;
 use crate::memory::Shareable;
 use crate::place;

@@ -1,9 +1,9 @@
 //! A participant through its memory: oneself, or somebody else.
 
+use crate::admission_queue::Processors;
 use crate::bell::Bell;
 use crate::claim::Nanoseconds;
 use crate::greeting::Introduced;
-use crate::line::Processors;
 use crate::membership::{Member, Slot};
 use crate::memory::Mapping;
 use crate::page::{Bells, Identity, Page};

@@ -1,11 +1,11 @@
 //! A thread that runs coroutines, as a member of the domain.
 
+use crate::admission_queue::AdmissionQueue;
 use crate::agent;
 use crate::bell::Bell;
 use crate::claim::{Claim, Nanoseconds, Standing};
 use crate::clock;
 use crate::domain::{Mode, Participant};
-use crate::line::Line;
 use crate::linux::Slack;
 use crate::quiet::Quiet;
 use crate::shared::Shared;
@@ -42,7 +42,7 @@ pub struct Worker {
     verdict: Cell<Option<Priority>>,
     /// Since when it runs without having been aside.
     seated: Cell<Nanoseconds>,
-    line: RefCell<Line>,
+    queue: RefCell<AdmissionQueue>,
     /// That of the thread's timers, while they are exact instead.
     slack: Cell<Option<Slack>>,
     /// It belongs to a thread: Linux is told what that thread runs.
@@ -106,7 +106,7 @@ impl Worker {
             claim: Cell::new(None),
             verdict: Cell::new(None),
             seated: Cell::new(0),
-            line: RefCell::default(),
+            queue: RefCell::default(),
             slack: Cell::new(None),
             _thread: PhantomData,
             _pinned: PhantomPinned,
@@ -258,16 +258,16 @@ impl Worker {
         };
         self.show(claim, now);
         self.shared.rouse_agent();
-        let mut line = self.line.borrow_mut();
-        membership.survey(&mut line, now, timing);
-        if now.saturating_sub(self.seated.get()) > timing.slice && line.has_aside_at(level) {
+        let mut queue = self.queue.borrow_mut();
+        membership.survey(&mut queue, now, timing);
+        if now.saturating_sub(self.seated.get()) > timing.slice && queue.has_aside_at(level) {
             // Its turn is over: it stands behind its equals from now on.
             claim.since = now;
             self.seated.set(now);
             self.show(claim, now);
-            membership.survey(&mut line, now, timing);
+            membership.survey(&mut queue, now, timing);
         }
-        let verdict = membership.ring(Some(self.index), &mut line);
+        let verdict = membership.ring(Some(self.index), &mut queue);
         // Relaxed: between two ticks it stays whatever comes.
         if was_rung || self.shared.mode == Mode::Strict {
             self.verdict.set(verdict);
@@ -297,16 +297,16 @@ impl Worker {
         if membership.is_alone() {
             return None;
         }
-        let line = &mut self.line.borrow_mut();
-        membership.settle(Some(self.index), line, now, &self.shared.timing)
+        let queue = &mut self.queue.borrow_mut();
+        membership.settle(Some(self.index), queue, now, &self.shared.timing)
     }
 
     /// How long what it steps aside for has been waiting for that.
     fn note_inversion(&self, level: Priority, now: Nanoseconds) {
         let membership = self.shared.membership.load();
-        let line = &mut self.line.borrow_mut();
-        membership.survey(line, now, &self.shared.timing);
-        let waited = line
+        let queue = &mut self.queue.borrow_mut();
+        membership.survey(queue, now, &self.shared.timing);
+        let waited = queue
             .more_urgent_since(level)
             .map(|since| now.saturating_sub(since));
         self.shared.page.figures.step_aside(waited);

@@ -1,4 +1,4 @@
-//! The line in which the workers of a domain stand for its processors: who has one, and who steps aside.
+//! The admission queue of the workers of a domain: which of them have a processor, and which step aside.
 //!
 //! A worker steps aside when
 //! 1. as many workers as there are processors stand ahead of it: those at a more urgent level, and at its own level those that stand
@@ -18,7 +18,7 @@
 use crate::claim::{Claim, Nanoseconds, Standing};
 use corank::Priority;
 
-/// A worker in line.
+/// A worker in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// Which member of the membership it belongs to.
@@ -28,7 +28,7 @@ pub(crate) struct Entry {
     pub(crate) claim: Claim,
     /// Where it was seen last, as far as that is known. One that is aside keeps it: else it would be called back at once to where it made room.
     pub(crate) processor: Option<u64>,
-    /// Something strictly more urgent runs there too. Found out by the [`Line`].
+    /// Something strictly more urgent runs there too. Found out by the [`AdmissionQueue`].
     pub(crate) contended: bool,
 }
 
@@ -65,7 +65,7 @@ impl Overlap {
 
 /// Room for a decision, kept to be used again.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct AdmissionQueue {
     entries: Vec<Entry>,
     /// How many of each member stand ahead of the one that is looked at.
     ahead: Vec<usize>,
@@ -75,8 +75,8 @@ pub(crate) struct Line {
     urgent: Vec<Option<Priority>>,
 }
 
-impl Line {
-    /// Nobody is in line, of this many members.
+impl AdmissionQueue {
+    /// Empties the queue, for this many members.
     pub(crate) fn clear(&mut self, members: usize) {
         self.entries.clear();
         for counts in [&mut self.ahead, &mut self.more_urgent] {
@@ -129,7 +129,7 @@ impl Line {
         }
     }
 
-    /// Tells of each in line, from its head, whether it has to step aside: then, what the most urgent level is that it does so
+    /// Tells of each in the queue, from its head, whether it has to step aside: then, what the most urgent level is that it does so
     /// for. `rank` makes the order among those who came at the same moment the same for all who look.
     pub(crate) fn decide(
         &mut self,
@@ -216,11 +216,11 @@ mod tests {
     /// Who steps aside, as (member, worker).
     fn aside(entries: &[Entry], masks: &[u64]) -> Vec<(usize, usize)> {
         let masks: Vec<Processors> = masks.iter().map(|&mask| processors(mask)).collect();
-        let mut line = Line::default();
-        line.clear(masks.len());
-        entries.iter().for_each(|&entry| line.add(entry));
+        let mut queue = AdmissionQueue::default();
+        queue.clear(masks.len());
+        entries.iter().for_each(|&entry| queue.add(entry));
         let mut aside = Vec::new();
-        line.decide(
+        queue.decide(
             &Overlap::new(&masks),
             |member| member as u64,
             |entry, urgent| {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_in_line_for_longer_is_first() {
+    fn among_equals_the_longest_waiting_is_first() {
         let all = [
             entry(0, 0, 2, Running, 9),
             entry(1, 0, 50, Running, 8),
@@ -268,7 +268,7 @@ mod tests {
             on(1, entry(1, 1, 50, Running, 7)),
         ];
         assert_eq!(aside(&all, &[3, 3]), [(1, 1)]);
-        // It stays behind while it sleeps, although it has stood in line for longer.
+        // It stays behind while it sleeps, although it has stood in the queue for longer.
         let all = [
             on(1, entry(0, 0, 2, Running, 9)),
             on(0, entry(1, 0, 50, Running, 8)),
