@@ -148,7 +148,7 @@ impl Agent {
         // Nobody counts on this process any more; the others notice that the connections end.
         self.shared.membership.load().members[0]
             .page()
-            .beat
+            .heartbeat
             .0
             .store(0, Ordering::Relaxed);
     }
@@ -344,7 +344,7 @@ impl Agent {
         }
         let own = &membership.members[0];
         let shared = &self.shared;
-        shared.page.beat.0.store(now, Ordering::Relaxed);
+        shared.page.heartbeat.0.store(now, Ordering::Relaxed);
         let mut most_urgent: Option<Priority> = None;
         let mut busy = false;
         for worker in 0..own.workers() {
@@ -353,7 +353,7 @@ impl Agent {
             };
             if claim.wants() {
                 busy = true;
-                own.bell(worker).ring();
+                own.doorbell(worker).ring();
             }
             if claim.wants() || now.saturating_sub(claim.since) <= shared.timing.hold {
                 most_urgent = Some(most_urgent.map_or(claim.level, |most| most.min(claim.level)));

@@ -30,7 +30,7 @@ pub(crate) struct Claim {
     /// The most urgent level that it has work at.
     pub(crate) level: Priority,
     pub(crate) standing: Standing,
-    /// Whether it looks at its bell before every poll: then it may be rung while it runs.
+    /// Whether it looks at its doorbell before every poll: then it may be rung while it runs.
     pub(crate) strict: bool,
     /// Whether Linux puts it behind all others by itself: it is at nice 19.
     pub(crate) behind: bool,

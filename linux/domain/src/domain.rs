@@ -6,7 +6,7 @@ use crate::band::{Bands, Mix};
 use crate::greeting::Files;
 use crate::membership::Timing;
 use crate::memory::{Mapping, Writers};
-use crate::page::{Bells, EXECUTORS, Identity, Page, WORKERS};
+use crate::page::{Doorbells, EXECUTORS, Identity, Page, WORKERS};
 use crate::peer::Peer;
 use crate::place::{self, Name, Place};
 use crate::shared::Shared;
@@ -124,7 +124,8 @@ impl Domain {
         };
         let folders = place.folders().map_err(JoinError::Folder)?;
         let (page, page_file) = Mapping::<Page>::create("corank-page", Writers::Owner)?;
-        let (bells, bells_file) = Mapping::<Bells>::create("corank-bells", Writers::All)?;
+        let (doorbells, doorbells_file) =
+            Mapping::<Doorbells>::create("corank-doorbells", Writers::All)?;
         let identity = Identity {
             id: place::new_id()?,
             process: std::process::id(),
@@ -136,15 +137,15 @@ impl Domain {
         let bands = Bands::new(self.mix);
         let door = folders[0].listen(identity.id)?;
         // An executor refers to its bitmap as long as the program runs.
-        let (page, bells) = (page.leak(), bells.leak());
+        let (page, doorbells) = (page.leak(), doorbells.leak());
         let files = Files {
             page: page_file,
-            bells: bells_file,
+            doorbells: doorbells_file,
         };
         let shared = Arc::new(Shared::new(
-            Peer::own(identity, page, bells),
+            Peer::own(identity, page, doorbells),
             page,
-            bells,
+            doorbells,
             self.mode,
             Timing::of_tick(self.tick),
             bands,

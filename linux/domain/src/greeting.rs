@@ -1,7 +1,7 @@
 //! What two participants say to each other when they meet: who they are, and by which file descriptors their memory is mapped.
 
 use crate::memory::{Mapping, Unsuitable, Writers};
-use crate::page::{Bells, Foreign, Identity, Page, VERSION};
+use crate::page::{Doorbells, Foreign, Identity, Page, VERSION};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -22,7 +22,7 @@ const MOST_FILES: usize = 8;
 /// Whether somebody takes part or watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It has a page and bells.
+    /// It has a page and doorbells.
     Participant,
     /// It has neither.
     Watcher,
@@ -31,7 +31,7 @@ pub(crate) enum Role {
 /// The memory that goes with a greeting.
 pub(crate) struct Files {
     pub(crate) page: OwnedFd,
-    pub(crate) bells: OwnedFd,
+    pub(crate) doorbells: OwnedFd,
 }
 
 /// Greets somebody; without files, as a watcher. Does not wait.
@@ -42,7 +42,7 @@ pub(crate) fn send(socket: impl AsFd, files: Option<&Files>) -> io::Result<()> {
     words[8..12].copy_from_slice(&VERSION.to_le_bytes());
     words[12..].copy_from_slice(&role.to_le_bytes());
     let both: Vec<BorrowedFd<'_>> = (files.iter())
-        .flat_map(|files| [files.page.as_fd(), files.bells.as_fd()])
+        .flat_map(|files| [files.page.as_fd(), files.doorbells.as_fd()])
         .collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -58,7 +58,7 @@ pub(crate) fn send(socket: impl AsFd, files: Option<&Files>) -> io::Result<()> {
 pub(crate) struct Introduced {
     pub(crate) identity: Identity,
     pub(crate) page: Mapping<Page>,
-    pub(crate) bells: Mapping<Bells>,
+    pub(crate) doorbells: Mapping<Doorbells>,
 }
 
 /// Why somebody is not let in.
@@ -181,14 +181,14 @@ pub(crate) fn receive(socket: impl AsFd, process: u32) -> Result<Option<Introduc
     let role = understand(words)?;
     match (role, files.as_slice()) {
         (Role::Watcher, []) => Ok(None),
-        (Role::Participant, [page, bells]) => {
+        (Role::Participant, [page, doorbells]) => {
             let page = Mapping::<Page>::open(page, Writers::Owner)?;
-            let bells = Mapping::<Bells>::open(bells, Writers::All)?;
+            let doorbells = Mapping::<Doorbells>::open(doorbells, Writers::All)?;
             let identity = page.identity(process).map_err(Refusal::Page)?;
             Ok(Some(Introduced {
                 identity,
                 page,
-                bells,
+                doorbells,
             }))
         }
         _ => Err(Refusal::Nonsense),
@@ -235,8 +235,8 @@ mod tests {
             processors: [1; 16],
             name: "test".into(),
         });
-        let (_, bells) = Mapping::<Bells>::create("bells", Writers::All).unwrap();
-        Files { page, bells }
+        let (_, doorbells) = Mapping::<Doorbells>::create("doorbells", Writers::All).unwrap();
+        Files { page, doorbells }
     }
 
     #[test]
@@ -268,10 +268,10 @@ mod tests {
     #[test]
     fn swapped_memory_is_refused() {
         let (a, b) = pair();
-        let Files { page, bells } = files(9);
+        let Files { page, doorbells } = files(9);
         let swapped = Files {
-            page: bells,
-            bells: page,
+            page: doorbells,
+            doorbells: page,
         };
         send(&a, Some(&swapped)).unwrap();
         assert!(matches!(receive(&b, 9).err(), Some(Refusal::Memory(_))));

@@ -10,7 +10,7 @@
 use crate::domain::Domain;
 use crate::greeting::{self, Files};
 use crate::memory::{Mapping, Shareable, Writers};
-use crate::page::{Bells, Identity, Page};
+use crate::page::{Doorbells, Identity, Page};
 use crate::place::{Name, Place};
 use crate::scarcity_tests::alone;
 use crate::stranger_tests::{collect_warnings, until, warnings};
@@ -40,7 +40,7 @@ struct Hostile {
 impl Hostile {
     fn join(place: &Place) -> Self {
         let (page, page_file) = Mapping::<Raw>::create("page", Writers::Owner).unwrap();
-        let (_, bells) = Mapping::<Bells>::create("bells", Writers::All).unwrap();
+        let (_, doorbells) = Mapping::<Doorbells>::create("doorbells", Writers::All).unwrap();
         // What a page begins with is the same whoever writes it.
         let (good, _) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
         good.introduce(&Identity {
@@ -59,7 +59,7 @@ impl Hostile {
         let connection = folder.knock(door).unwrap().unwrap();
         let files = Files {
             page: page_file,
-            bells,
+            doorbells,
         };
         greeting::send(&connection, Some(&files)).unwrap();
         Self {
@@ -191,7 +191,11 @@ fn a_page_that_is_written_at_random_harms_nobody() {
 fn any_file(lots: &mut Lots) -> OwnedFd {
     match lots.next() % 6 {
         0 => Mapping::<Page>::create("page", Writers::Owner).unwrap().1,
-        1 => Mapping::<Bells>::create("bells", Writers::All).unwrap().1,
+        1 => {
+            Mapping::<Doorbells>::create("doorbells", Writers::All)
+                .unwrap()
+                .1
+        }
         2 => memfd_create("empty", MemfdFlags::ALLOW_SEALING).unwrap(),
         3 => tempfile::tempfile().unwrap().into(),
         4 => std::io::pipe().unwrap().0.into(),
@@ -209,8 +213,8 @@ fn good_page() -> (Mapping<Page>, Files) {
         processors: [u64::MAX; 16],
         name: "any".into(),
     });
-    let (_, bells) = Mapping::<Bells>::create("bells", Writers::All).unwrap();
-    (own, Files { page, bells })
+    let (_, doorbells) = Mapping::<Doorbells>::create("doorbells", Writers::All).unwrap();
+    (own, Files { page, doorbells })
 }
 
 /// One message: any bytes, or a greeting with something wrong, with any number of descriptors.

@@ -10,7 +10,6 @@ mod agent;
 mod atomic;
 #[cfg(not(loom))]
 mod band;
-mod bell;
 mod claim;
 #[cfg(not(loom))]
 mod clock;
@@ -18,6 +17,7 @@ mod clock;
 mod count;
 #[cfg(not(loom))]
 mod domain;
+mod doorbell;
 #[cfg(not(loom))]
 mod figures;
 #[cfg(not(loom))]

@@ -7,14 +7,14 @@
 //! | what is broken | test that fails |
 //! |---|---|
 //! | no fence in `Slot::show` | both |
-//! | the bell read after the decision; the sleeper rung but not woken | `who_steps_aside_is_called_when_the_urgent_one_goes` |
+//! | the doorbell read after the decision; the sleeper rung but not woken | `who_steps_aside_is_called_when_the_urgent_one_goes` |
 //! | nobody rung at a claim | `of_an_urgent_claim_the_other_learns_in_any_case` |
 //! | no fence in `Quiet::keep_while`, or in `Quiet::end` | `nobody_comes_unnoticed` |
 
 use crate::admission_queue::{AdmissionQueue, Processors};
 use crate::atomic::{AtomicU32, Ordering};
-use crate::bell::Bell;
 use crate::claim::{Claim, Nanoseconds, Standing};
+use crate::doorbell::Doorbell;
 use crate::membership::{Member, Membership, Slot, Timing};
 use crate::quiet::Quiet;
 use corank::Priority;
@@ -24,7 +24,7 @@ use std::time::Duration;
 struct Process {
     id: u64,
     slot: Slot,
-    bell: Bell,
+    doorbell: Doorbell,
 }
 
 impl Process {
@@ -32,7 +32,7 @@ impl Process {
         Arc::new(Self {
             id,
             slot: Slot::default(),
-            bell: Bell::default(),
+            doorbell: Doorbell::default(),
         })
     }
 }
@@ -52,10 +52,10 @@ impl Member for Arc<Process> {
     fn slot(&self, _: usize) -> &Slot {
         &self.slot
     }
-    fn bell(&self, _: usize) -> &Bell {
-        &self.bell
+    fn doorbell(&self, _: usize) -> &Doorbell {
+        &self.doorbell
     }
-    fn beat(&self) -> Nanoseconds {
+    fn heartbeat(&self) -> Nanoseconds {
         NOW
     }
     fn found_damage(&self) {
@@ -105,11 +105,11 @@ fn who_steps_aside_is_called_when_the_urgent_one_goes() {
         let own = &membership.members[0];
         own.slot.show(claim(50, Standing::Aside), NOW);
         loop {
-            let heard = own.bell.listen();
+            let heard = own.doorbell.listen();
             if !settle(&membership) {
                 break;
             }
-            own.bell.sleep(heard, Duration::MAX);
+            own.doorbell.sleep(heard, Duration::MAX);
         }
         other.join().unwrap();
     });
@@ -127,11 +127,11 @@ fn of_an_urgent_claim_the_other_learns_in_any_case() {
         });
         let own = &membership.members[0];
         own.slot.show(claim(50, Standing::Running), NOW);
-        let heard = own.bell.listen();
+        let heard = own.doorbell.listen();
         let aside = settle(&membership);
         other.join().unwrap();
         // Either it has seen the claim, or it is rung before its next poll.
-        assert!(aside || own.bell.listen() != heard);
+        assert!(aside || own.doorbell.listen() != heard);
     });
 }
 

@@ -5,8 +5,8 @@
 
 use crate::admission_queue::{AdmissionQueue, Entry, Overlap, Processors};
 use crate::atomic::{AtomicU64, Ordering, fence};
-use crate::bell::Bell;
 use crate::claim::{Claim, Nanoseconds, Standing};
+use crate::doorbell::Doorbell;
 use corank::Priority;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) struct Slot {
     /// A [`Claim`] or 0.
     claim: AtomicU64,
     /// When the worker last looked up from its coroutines.
-    beat: AtomicU64,
+    heartbeat: AtomicU64,
     /// The processor that it ran on when it last looked up, plus one; 0 before that.
     processor: AtomicU64,
 }
@@ -25,14 +25,14 @@ pub(crate) struct Slot {
 impl Slot {
     /// Shows a claim, or none. What the caller reads after this is not older.
     pub(crate) fn show(&self, claim: Option<Claim>, now: Nanoseconds) {
-        self.beat(now);
+        self.record_heartbeat(now);
         (self.claim).store(claim.map_or(0, Claim::to_word), Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
     /// The worker is still there.
-    pub(crate) fn beat(&self, now: Nanoseconds) {
-        self.beat.store(now, Ordering::Relaxed);
+    pub(crate) fn record_heartbeat(&self, now: Nanoseconds) {
+        self.heartbeat.store(now, Ordering::Relaxed);
     }
 
     /// Where the worker runs now. It may be moved at any time.
@@ -46,10 +46,10 @@ impl Slot {
         self.processor.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// The word of the claim and the last beat, whatever they are.
+    /// The word of the claim and the last heartbeat, whatever they are.
     pub(crate) fn words(&self) -> (u64, Nanoseconds) {
         let word = self.claim.load(Ordering::Acquire);
-        (word, self.beat.load(Ordering::Relaxed))
+        (word, self.heartbeat.load(Ordering::Relaxed))
     }
 }
 
@@ -63,10 +63,10 @@ pub(crate) trait Member {
     fn workers(&self) -> usize;
     /// The slot of a worker below [`workers`](Self::workers).
     fn slot(&self, worker: usize) -> &Slot;
-    /// The bell of such a worker.
-    fn bell(&self, worker: usize) -> &Bell;
+    /// The doorbell of such a worker.
+    fn doorbell(&self, worker: usize) -> &Doorbell;
     /// When its agent last showed that the process is alive.
-    fn beat(&self) -> Nanoseconds;
+    fn heartbeat(&self) -> Nanoseconds;
     /// A slot has a word that makes no sense.
     fn found_damage(&self);
 }
@@ -124,7 +124,7 @@ impl<M: Member> Membership<M> {
         queue.clear(self.members.len());
         for (index, member) in self.members.iter().enumerate() {
             for worker in 0..member.workers() {
-                let (word, beat) = member.slot(worker).words();
+                let (word, heartbeat) = member.slot(worker).words();
                 let claim = match Claim::from_word(word) {
                     Ok(None) => continue,
                     Ok(Some(claim)) => claim,
@@ -134,9 +134,9 @@ impl<M: Member> Membership<M> {
                     }
                 };
                 let (seen, counts) = match claim.standing {
-                    Standing::Running => (beat, timing.grace),
-                    // It sleeps: its agent beats for it.
-                    Standing::Aside => (member.beat(), timing.grace),
+                    Standing::Running => (heartbeat, timing.grace),
+                    // It sleeps: its agent sends the heartbeat for it.
+                    Standing::Aside => (member.heartbeat(), timing.grace),
                     Standing::Released => (claim.since, timing.hold),
                 };
                 if seen.max(claim.since) > now + FUTURE {
@@ -176,10 +176,10 @@ impl<M: Member> Membership<M> {
                 verdict = urgent;
                 return;
             }
-            let bell = self.members[entry.member].bell(entry.worker);
+            let doorbell = self.members[entry.member].doorbell(entry.worker);
             match entry.claim.standing {
-                Standing::Running if urgent.is_some() && entry.claim.strict => bell.ring(),
-                Standing::Aside if urgent.is_none() => bell.ring_and_wake(),
+                Standing::Running if urgent.is_some() && entry.claim.strict => doorbell.ring(),
+                Standing::Aside if urgent.is_none() => doorbell.ring_and_wake(),
                 _ => {}
             }
         });
@@ -199,8 +199,8 @@ mod tests {
     struct Process {
         id: u64,
         slots: Vec<Slot>,
-        bells: Vec<Bell>,
-        beat: Nanoseconds,
+        doorbells: Vec<Doorbell>,
+        heartbeat: Nanoseconds,
         damaged: Cell<bool>,
     }
 
@@ -209,20 +209,26 @@ mod tests {
             Self {
                 id,
                 slots: (0..workers).map(|_| Slot::default()).collect(),
-                bells: (0..workers).map(|_| Bell::default()).collect(),
-                beat: NOW,
+                doorbells: (0..workers).map(|_| Doorbell::default()).collect(),
+                heartbeat: NOW,
                 damaged: Cell::new(false),
             }
         }
 
-        fn with(self, worker: usize, level: u8, standing: Standing, beat: Nanoseconds) -> Self {
-            let claim = claim(level, standing, beat);
-            self.slots[worker].show(Some(claim), beat);
+        fn with(
+            self,
+            worker: usize,
+            level: u8,
+            standing: Standing,
+            heartbeat: Nanoseconds,
+        ) -> Self {
+            let claim = claim(level, standing, heartbeat);
+            self.slots[worker].show(Some(claim), heartbeat);
             self
         }
 
         fn rings(&self) -> Vec<u32> {
-            self.bells.iter().map(Bell::glance).collect()
+            self.doorbells.iter().map(Doorbell::glance).collect()
         }
     }
 
@@ -241,11 +247,11 @@ mod tests {
         fn slot(&self, worker: usize) -> &Slot {
             &self.slots[worker]
         }
-        fn bell(&self, worker: usize) -> &Bell {
-            &self.bells[worker]
+        fn doorbell(&self, worker: usize) -> &Doorbell {
+            &self.doorbells[worker]
         }
-        fn beat(&self) -> Nanoseconds {
-            self.beat
+        fn heartbeat(&self) -> Nanoseconds {
+            self.heartbeat
         }
         fn found_damage(&self) {
             self.damaged.set(true);
@@ -334,10 +340,10 @@ mod tests {
             .with(1, 5, Running, NOW);
         let membership = Membership::new(vec![bulk, urgent]);
         assert_eq!(settle(&membership, Some(0), NOW + grace), Some(5));
-        membership.members[0].slots[0].beat(NOW + grace + 1);
+        membership.members[0].slots[0].record_heartbeat(NOW + grace + 1);
         assert_eq!(settle(&membership, Some(0), NOW + grace + 1), None);
         // One of its workers goes on.
-        membership.members[1].slots[1].beat(NOW + grace + 1);
+        membership.members[1].slots[1].record_heartbeat(NOW + grace + 1);
         assert_eq!(settle(&membership, Some(0), NOW + grace + 1), None);
     }
 
@@ -355,7 +361,7 @@ mod tests {
             membership.members[0]
                 .slots
                 .iter()
-                .for_each(|slot| slot.beat(now));
+                .for_each(|slot| slot.record_heartbeat(now));
             let verdicts = (0..3).map(|worker| settle(&membership, Some(worker), now));
             verdicts.flatten().collect::<Vec<_>>()
         };
@@ -369,12 +375,12 @@ mod tests {
         let mut other = Process::new(2, 2)
             .with(0, 7, Aside, NOW)
             .with(1, 7, Aside, NOW);
-        other.beat = NOW + 100 * grace;
-        let now = other.beat + grace;
+        other.heartbeat = NOW + 100 * grace;
+        let now = other.heartbeat + grace;
         let own = Process::new(1, 1).with(0, 50, Running, now);
         let mut membership = Membership::new(vec![own, other]);
         assert_eq!(settle(&membership, Some(0), now), Some(7));
-        membership.members[1].beat -= 1;
+        membership.members[1].heartbeat -= 1;
         assert_eq!(settle(&membership, Some(0), now), None);
     }
 
@@ -403,9 +409,9 @@ mod tests {
         #[test]
         fn any_page_leads_to_a_decision(words in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..20), near: bool) {
             let foreign = Process::new(2, words.len());
-            for (slot, &(word, beat)) in foreign.slots.iter().zip(&words) {
+            for (slot, &(word, heartbeat)) in foreign.slots.iter().zip(&words) {
                 slot.claim.store(if near { word & 0xffff | ((NOW / 1024) << 16) } else { word }, Ordering::Relaxed);
-                slot.beat.store(if near { NOW } else { beat }, Ordering::Relaxed);
+                slot.heartbeat.store(if near { NOW } else { heartbeat }, Ordering::Relaxed);
             }
             let own = Process::new(1, 1).with(0, 50, Running, NOW);
             let membership = Membership::new(vec![own, foreign]);

@@ -193,8 +193,8 @@ mod tests {
 
     #[test]
     fn another_size_and_other_writers_are_refused() {
-        let (_own, bells) = Mapping::<Words>::create("test", Writers::All).unwrap();
-        let opened = Mapping::<Words>::open(&bells, Writers::Owner);
+        let (_own, doorbells) = Mapping::<Words>::create("test", Writers::All).unwrap();
+        let opened = Mapping::<Words>::open(&doorbells, Writers::Owner);
         assert!(matches!(opened.err(), Some(Unsuitable::NotSealed)));
         let file = memfd_create("test", MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&file, 8192).unwrap();

@@ -1,12 +1,12 @@
 //! The layout of what a participant shows to its domain.
 //!
-//! Two pieces of memory: the [`Page`], which only its process can write, and the [`Bells`], which everybody of the domain may ring.
+//! Two pieces of memory: the [`Page`], which only its process can write, and the [`Doorbells`], which everybody of the domain may ring.
 //! Everything is atomic, because the other side may be killed, stopped or replaced by anything at any instruction; a reader checks
 //! each value when it uses it.
 
 use crate::admission_queue::Processors;
-use crate::bell::Bell;
 use crate::claim::Nanoseconds;
+use crate::doorbell::Doorbell;
 use crate::figures::Figures;
 use crate::membership::Slot;
 use crate::memory::Shareable;
@@ -37,7 +37,7 @@ pub(crate) struct Alone<T>(pub(crate) T);
 pub(crate) struct Page {
     head: Head,
     /// When the agent last showed that the process is alive.
-    pub(crate) beat: Alone<AtomicU64>,
+    pub(crate) heartbeat: Alone<AtomicU64>,
     /// One for each worker.
     pub(crate) slots: [Slot; WORKERS],
     /// The bitmaps of its executors.
@@ -169,8 +169,8 @@ impl Page {
     }
 
     /// The last sign of life of the process.
-    pub(crate) fn last_beat(&self) -> Nanoseconds {
-        self.beat.0.load(Ordering::Relaxed)
+    pub(crate) fn last_heartbeat(&self) -> Nanoseconds {
+        self.heartbeat.0.load(Ordering::Relaxed)
     }
 }
 
@@ -181,12 +181,12 @@ fn steers(letter: char) -> bool {
         || matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// A bell for each worker of a participant.
+/// A doorbell for each worker of a participant.
 #[repr(C, align(4096))]
-pub(crate) struct Bells(pub(crate) [Bell; WORKERS]);
+pub(crate) struct Doorbells(pub(crate) [Doorbell; WORKERS]);
 
 // SAFETY: atomics alone.
-unsafe impl Shareable for Bells {}
+unsafe impl Shareable for Doorbells {}
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,12 @@
 //! A participant through its memory: oneself, or somebody else.
 
 use crate::admission_queue::Processors;
-use crate::bell::Bell;
 use crate::claim::Nanoseconds;
+use crate::doorbell::Doorbell;
 use crate::greeting::Introduced;
 use crate::membership::{Member, Slot};
 use crate::memory::Mapping;
-use crate::page::{Bells, Identity, Page};
+use crate::page::{Doorbells, Identity, Page};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Peer {
     pub(crate) identity: Identity,
     page: Memory<Page>,
-    bells: Memory<Bells>,
+    doorbells: Memory<Doorbells>,
     /// Something in its page made no sense.
     damaged: AtomicBool,
     warned: AtomicBool,
@@ -38,11 +38,15 @@ impl<T: crate::memory::Shareable> Deref for Memory<T> {
 }
 
 impl Peer {
-    pub(crate) fn own(identity: Identity, page: &'static Page, bells: &'static Bells) -> Self {
+    pub(crate) fn own(
+        identity: Identity,
+        page: &'static Page,
+        doorbells: &'static Doorbells,
+    ) -> Self {
         Self {
             identity,
             page: Memory::Own(page),
-            bells: Memory::Own(bells),
+            doorbells: Memory::Own(doorbells),
             damaged: AtomicBool::new(false),
             warned: AtomicBool::new(false),
         }
@@ -63,7 +67,7 @@ impl From<Introduced> for Peer {
         Self {
             identity: introduced.identity,
             page: Memory::Theirs(introduced.page),
-            bells: Memory::Theirs(introduced.bells),
+            doorbells: Memory::Theirs(introduced.doorbells),
             damaged: AtomicBool::new(false),
             warned: AtomicBool::new(false),
         }
@@ -87,12 +91,12 @@ impl Member for Arc<Peer> {
         &self.page.slots[worker]
     }
 
-    fn bell(&self, worker: usize) -> &Bell {
-        &self.bells.0[worker]
+    fn doorbell(&self, worker: usize) -> &Doorbell {
+        &self.doorbells.0[worker]
     }
 
-    fn beat(&self) -> Nanoseconds {
-        self.page.last_beat()
+    fn heartbeat(&self) -> Nanoseconds {
+        self.page.last_heartbeat()
     }
 
     fn found_damage(&self) {

@@ -8,7 +8,7 @@
 use crate::agent::LINKS_OF_ONE;
 use crate::greeting::{self, Files};
 use crate::memory::{Mapping, Writers};
-use crate::page::{Bells, Identity, Page};
+use crate::page::{Doorbells, Identity, Page};
 use crate::place::{self, Name, Place};
 use crate::stranger_tests::{private_folder, until};
 use crate::throttle::{KNOCKS, PAUSE};
@@ -91,8 +91,8 @@ fn files() -> (Mapping<Page>, Files) {
         processors: [u64::MAX; 16],
         name: "scarce".into(),
     });
-    let (_, bells) = Mapping::<Bells>::create("bells", Writers::All).unwrap();
-    (own, Files { page, bells })
+    let (_, doorbells) = Mapping::<Doorbells>::create("doorbells", Writers::All).unwrap();
+    (own, Files { page, doorbells })
 }
 
 /// The turns of the agent in some time are at most two for each pause (one that notices its end,
@@ -249,10 +249,10 @@ fn one_process_does_not_take_all_connections() {
 }
 
 #[test]
-fn a_bell_that_is_rung_without_end_does_not_keep_a_worker_busy() {
+fn a_doorbell_rung_without_end_does_not_keep_a_worker_busy() {
     let root = private_folder();
     let (bulk, place) = join(root.path());
-    // What every process of the domain gets: the bells of another.
+    // What every process of the domain gets: the doorbells of another.
     let door = knock(&place);
     greeting::send(&door, None).unwrap();
     let mut introduced = None;
@@ -260,7 +260,7 @@ fn a_bell_that_is_rung_without_end_does_not_keep_a_worker_busy() {
         introduced = greeting::receive(&door, std::process::id()).ok().flatten();
         introduced.is_some()
     });
-    let bells = introduced.unwrap().bells;
+    let doorbells = introduced.unwrap().doorbells;
     let (urgent, _) = join(root.path());
     until("they meet", || bulk.others() == 1 && urgent.others() == 1);
 
@@ -293,7 +293,7 @@ fn a_bell_that_is_rung_without_end_does_not_keep_a_worker_busy() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                bells.0[0].ring_and_wake();
+                doorbells.0[0].ring_and_wake();
             }
         });
         assert_eq!(worker.step_aside(SCAN / 2), Back::Elapsed);

@@ -4,7 +4,7 @@ use crate::band::Bands;
 use crate::clock;
 use crate::domain::Mode;
 use crate::membership::{Membership, Timing};
-use crate::page::{Bells, Page, WORKERS};
+use crate::page::{Doorbells, Page, WORKERS};
 use crate::peer::Peer;
 use crate::quiet::Quiets;
 use arc_swap::ArcSwap;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// See the module's documentation.
 pub(crate) struct Shared {
     pub(crate) page: &'static Page,
-    pub(crate) bells: &'static Bells,
+    pub(crate) doorbells: &'static Doorbells,
     pub(crate) quiets: Quiets,
     pub(crate) mode: Mode,
     pub(crate) timing: Timing,
@@ -45,14 +45,14 @@ impl Shared {
     pub(crate) fn new(
         own: Peer,
         page: &'static Page,
-        bells: &'static Bells,
+        doorbells: &'static Doorbells,
         mode: Mode,
         timing: Timing,
         bands: Bands,
     ) -> io::Result<Self> {
         Ok(Self {
             page,
-            bells,
+            doorbells,
             quiets: Quiets::default(),
             mode,
             timing,
@@ -91,8 +91,8 @@ impl Shared {
     /// Every worker looks again at its next pick: who takes part has changed.
     pub(crate) fn ring_all(&self) {
         self.quiets.end();
-        for bell in &self.bells.0[..self.page.workers()] {
-            bell.ring_and_wake();
+        for doorbell in &self.doorbells.0[..self.page.workers()] {
+            doorbell.ring_and_wake();
         }
     }
 

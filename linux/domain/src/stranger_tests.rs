@@ -18,7 +18,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::greeting::{self, Files, MAGIC, Refusal};
 use crate::memory::{Mapping, Writers};
-use crate::page::{Bells, Page};
+use crate::page::{Doorbells, Page};
 use crate::place::{Name, Place};
 use crate::{Domain, Mix, Participant};
 
@@ -133,9 +133,9 @@ fn strangers_are_ignored_with_a_warning() {
     }
     // It greets well, but its page is none.
     let (_, page) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
-    let (_, bells) = Mapping::<Bells>::create("bells", Writers::All).unwrap();
+    let (_, doorbells) = Mapping::<Doorbells>::create("doorbells", Writers::All).unwrap();
     let socket = knock(&place);
-    greeting::send(&socket, Some(&Files { page, bells })).unwrap();
+    greeting::send(&socket, Some(&Files { page, doorbells })).unwrap();
     let warning = "its page does not begin as a page does";
     until(warning, || warnings(warning) == 1);
     assert_eq!(participant.others(), 0);

@@ -298,16 +298,18 @@ impl Process {
 
 impl WorkerState {
     fn read(page: &Page, worker: usize, now: Nanoseconds) -> Option<Self> {
-        let (word, beat) = page.slots[worker].words();
+        let (word, heartbeat) = page.slots[worker].words();
         let claim = Claim::from_word(word).ok()??;
         // The participants' own ticks are not known here.
         let grace = Timing::of_tick(Duration::from_millis(20)).grace;
         let is_silent = |seen: Nanoseconds| now.saturating_sub(seen) > grace;
         let activity = match claim.standing {
             Standing::Released => Activity::Idle,
-            Standing::Running if is_silent(beat) && is_silent(page.last_beat()) => Activity::Silent,
+            Standing::Running if is_silent(heartbeat) && is_silent(page.last_heartbeat()) => {
+                Activity::Silent
+            }
             Standing::Running => Activity::Runs,
-            Standing::Aside if is_silent(page.last_beat()) => Activity::Silent,
+            Standing::Aside if is_silent(page.last_heartbeat()) => Activity::Silent,
             Standing::Aside => Activity::Aside,
         };
         Some(Self {

@@ -2,10 +2,10 @@
 
 use crate::admission_queue::AdmissionQueue;
 use crate::agent;
-use crate::bell::Bell;
 use crate::claim::{Claim, Nanoseconds, Standing};
 use crate::clock;
 use crate::domain::{Mode, Participant};
+use crate::doorbell::Doorbell;
 use crate::linux::Slack;
 use crate::quiet::Quiet;
 use crate::shared::Shared;
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// One worker thread of an executor. It is a [`SystemView`]: give it to the executor's `run_under`.
 ///
 /// Asked before a pick it costs one load and one comparison as long as nobody else takes part; otherwise one load of the worker's
-/// *bell*, which is changed only when there is something to decide, and one of the executor's bitmap. When the bell was rung, or when the next pick
+/// *doorbell*, which is changed only when there is something to decide, and one of the executor's bitmap. When the doorbell was rung, or when the next pick
 /// is at another level than the last, the worker shows that to the others and decides anew: some hundred nanoseconds, more with many
 /// workers in the domain.
 pub struct Worker {
@@ -31,10 +31,10 @@ pub struct Worker {
     _guard: Arc<agent::Guard>,
     index: usize,
     published: &'static Published,
-    bell: &'static Bell,
+    doorbell: &'static Doorbell,
     /// Whether there is nothing to ask, because nobody else takes part.
     quiet: Quiet,
-    /// The bell's word at the last decision.
+    /// The doorbell's word at the last decision.
     heard: Cell<u32>,
     /// What the others see.
     claim: Cell<Option<Claim>>,
@@ -52,7 +52,7 @@ pub struct Worker {
 }
 
 /// Rings without a reason that a worker answers within a tick, while it is aside. Every process of
-/// the domain may ring its bell, as often as it likes.
+/// the domain may ring its doorbell, as often as it likes.
 pub(crate) const RINGS: u32 = 64;
 
 /// Counts the rings of a worker that is aside and stays so.
@@ -63,7 +63,7 @@ struct Rings {
 }
 
 impl Rings {
-    /// Counts one more; tests whether the bell is not to be listened to until the next tick.
+    /// Counts one more; tests whether the doorbell is not to be listened to until the next tick.
     fn are_too_many(&mut self, now: Nanoseconds, tick: Duration) -> bool {
         if u128::from(now.saturating_sub(self.since)) > tick.as_nanos() {
             *self = Self {
@@ -96,7 +96,7 @@ impl Worker {
         let index = shared.take_slot()?;
         shared.bands.enter(index);
         let worker = Box::pin(Self {
-            bell: &shared.bells.0[index],
+            doorbell: &shared.doorbells.0[index],
             quiet: Quiet::default(),
             shared,
             _guard: participant.guard.clone(),
@@ -156,7 +156,7 @@ impl Worker {
         loop {
             #[cfg(test)]
             self.shared.looks_aside.fetch_add(1, Ordering::Relaxed);
-            let heard = self.bell.listen();
+            let heard = self.doorbell.listen();
             if self.settle(now).is_none() {
                 self.take_seat(claim, now, heard);
                 return Back::Called;
@@ -173,7 +173,7 @@ impl Worker {
                 std::thread::sleep(left.min(tick));
             } else {
                 // No other process's call is relied upon for longer than that.
-                self.bell.sleep(heard, left.min(5 * tick));
+                self.doorbell.sleep(heard, left.min(5 * tick));
             }
             now = clock::now();
         }
@@ -211,7 +211,7 @@ impl Worker {
 
     #[inline(never)]
     fn ask(&self) -> Option<Priority> {
-        let rung = self.bell.glance();
+        let rung = self.doorbell.glance();
         let waiting = self.published.ready().union(self.published.arriving());
         let level = waiting.most_urgent()?;
         let claimed = self.claim.get().map(|claim| claim.level);
@@ -224,7 +224,7 @@ impl Worker {
     /// Shows what is picked next, and decides whether to step aside.
     #[cold]
     fn look(&self, level: Priority) -> Option<Priority> {
-        let heard = self.bell.listen();
+        let heard = self.doorbell.listen();
         let was_rung = heard != self.heard.replace(heard);
         let membership = self.shared.membership.load();
         if membership.is_alone() {
@@ -360,7 +360,7 @@ impl Wake for Caller {
         let (word, _) = shared.page.slots[self.index].words();
         if matches!(Claim::from_word(word), Ok(Some(claim)) if claim.standing == Standing::Aside) {
             shared.bands.raise_for_arrival();
-            shared.bells.0[self.index].ring_and_wake();
+            shared.doorbells.0[self.index].ring_and_wake();
         }
     }
 }

@@ -9,13 +9,13 @@ use std::time::Duration;
 /// See the module's documentation. On a cache line of its own, because its owner reads it before every poll.
 #[repr(C, align(64))]
 #[derive(Default)]
-pub(crate) struct Bell {
+pub(crate) struct Doorbell {
     word: AtomicU32,
     #[cfg(loom)]
     kernel: LoomFutex,
 }
 
-impl Bell {
+impl Doorbell {
     /// What the owner compares with later. Relaxed, and one load: for before every poll.
     #[inline]
     pub(crate) fn glance(&self) -> u32 {
