@@ -59,7 +59,7 @@ pub(crate) fn count(run: u32) -> Result<()> {
 fn instructions_of_a_yield(model: Model, kind: Kind) -> Result<f64> {
     let root = own_folder()?;
     let mut child = Command::new(this_program()?)
-        .args(["yields", "--model", model.name(), "--told", "bands"])
+        .args(["yields", "--model", model.name(), "--told", "classes"])
         .arg("--root")
         .arg(root.path())
         .args(["--rounds", "0", "--executor", kind.name()])

@@ -21,7 +21,7 @@ mod work;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
-use corank_domain::{Domain, Mix, Mode, Participant};
+use corank_domain::{ClassPolicy, Domain, Mode, Participant};
 use std::path::{Path, PathBuf};
 
 #[derive(Parser)]
@@ -116,8 +116,8 @@ impl Model {
 enum Told {
     /// Nothing
     Silent,
-    /// Their bands, as far as that can be undone
-    Bands,
+    /// Their scheduling classes, as far as that can be undone
+    Classes,
     /// Bulk processes: that they have nothing else
     Bulk,
     /// Urgent levels under SCHED_FIFO
@@ -128,7 +128,7 @@ impl Told {
     fn name(self) -> &'static str {
         match self {
             Self::Silent => "silent",
-            Self::Bands => "bands",
+            Self::Classes => "classes",
             Self::Bulk => "bulk",
             Self::RealTime => "real-time",
         }
@@ -143,14 +143,14 @@ impl Part {
             Model::Strict => Mode::Strict,
             _ => return Ok(None),
         };
-        let mix = match self.told {
-            Told::Silent => Mix::Silent,
-            Told::Bulk if is_bulk => Mix::Bulk,
-            Told::Bulk | Told::Bands => Mix::Bands,
-            Told::RealTime => Mix::RealTime,
+        let class_policy = match self.told {
+            Told::Silent => ClassPolicy::Silent,
+            Told::Bulk if is_bulk => ClassPolicy::Bulk,
+            Told::Bulk | Told::Classes => ClassPolicy::ByLevel,
+            Told::RealTime => ClassPolicy::RealTime,
         };
         let domain = Domain::named("experiment").root(&self.root).process(name);
-        Ok(Some(domain.mode(mode).mix(mix).join()?))
+        Ok(Some(domain.mode(mode).class_policy(class_policy).join()?))
     }
 
     /// Gives up what root may do, so that the measurement holds for everybody.

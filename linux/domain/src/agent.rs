@@ -339,7 +339,7 @@ impl Agent {
     fn tick(&mut self, now: Nanoseconds) {
         let membership = self.shared.membership.load_full();
         if membership.is_alone() {
-            self.shared.bands.tick(None);
+            self.shared.scheduling_classes.tick(None);
             return;
         }
         let own = &membership.members[0];
@@ -359,7 +359,7 @@ impl Agent {
                 most_urgent = Some(most_urgent.map_or(claim.level, |most| most.min(claim.level)));
             }
         }
-        shared.bands.tick(most_urgent);
+        shared.scheduling_classes.tick(most_urgent);
         if !shared.dozes.load(Ordering::Acquire) {
             membership.settle(None, &mut self.queue, now, &shared.timing);
             self.doze(busy);

@@ -2,13 +2,13 @@
 
 use crate::admission_queue::Processors;
 use crate::agent::{self, Agent};
-use crate::band::{Bands, Mix};
 use crate::greeting::Files;
 use crate::membership::Timing;
 use crate::memory::{Mapping, Writers};
 use crate::page::{Doorbells, EXECUTORS, Identity, Page, WORKERS};
 use crate::peer::Peer;
 use crate::place::{self, Name, Place};
+use crate::scheduling_class::{ClassPolicy, SchedulingClasses};
 use crate::shared::Shared;
 use crate::worker::Worker;
 use corank::Published;
@@ -60,7 +60,7 @@ pub struct Domain {
     process: Option<String>,
     mode: Mode,
     tick: Duration,
-    mix: Mix,
+    class_policy: ClassPolicy,
     pub(crate) root: Option<PathBuf>,
 }
 
@@ -72,7 +72,7 @@ impl Domain {
             process: None,
             mode: Mode::default(),
             tick: Duration::from_millis(4),
-            mix: Mix::default(),
+            class_policy: ClassPolicy::default(),
             root: None,
         }
     }
@@ -97,9 +97,9 @@ impl Domain {
         self
     }
 
-    /// What Linux is told of the levels that run; see [`Mix`].
-    pub fn mix(mut self, mix: Mix) -> Self {
-        self.mix = mix;
+    /// What Linux is told of the levels that run; see [`ClassPolicy`].
+    pub fn class_policy(mut self, class_policy: ClassPolicy) -> Self {
+        self.class_policy = class_policy;
         self
     }
 
@@ -134,7 +134,7 @@ impl Domain {
             name: self.process.unwrap_or_else(program),
         };
         page.introduce(&identity);
-        let bands = Bands::new(self.mix);
+        let scheduling_classes = SchedulingClasses::new(self.class_policy);
         let door = folders[0].listen(identity.id)?;
         // An executor refers to its bitmap as long as the program runs.
         let (page, doorbells) = (page.leak(), doorbells.leak());
@@ -148,7 +148,7 @@ impl Domain {
             doorbells,
             self.mode,
             Timing::of_tick(self.tick),
-            bands,
+            scheduling_classes,
         )?);
         let agent = Agent::new(shared.clone(), place, door, files);
         let guard = agent::start(agent)?;

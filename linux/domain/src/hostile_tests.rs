@@ -14,7 +14,7 @@ use crate::page::{Doorbells, Identity, Page};
 use crate::place::{Name, Place};
 use crate::scarcity_tests::alone;
 use crate::stranger_tests::{collect_warnings, until, warnings};
-use crate::{Mix, Worker};
+use crate::{ClassPolicy, Worker};
 use corank::{Config, Executor, Priority, Step, yield_now};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::os::fd::{AsFd, OwnedFd};
@@ -156,7 +156,9 @@ fn a_page_that_is_written_at_random_harms_nobody() {
         .tempdir()
         .unwrap();
     collect_warnings();
-    let domain = Domain::named("test").root(root.path()).mix(Mix::Silent);
+    let domain = Domain::named("test")
+        .root(root.path())
+        .class_policy(ClassPolicy::Silent);
     let participant = domain.tick(Duration::from_millis(1)).join().unwrap();
     let place = Place {
         name: Name::new("test").unwrap(),
@@ -256,7 +258,11 @@ fn whatever_is_said_at_the_door_others_still_meet() {
 }
 
 fn say_anything_at_the_door(root: &Path) {
-    let domain = || Domain::named("test").root(root).mix(Mix::Silent);
+    let domain = || {
+        Domain::named("test")
+            .root(root)
+            .class_policy(ClassPolicy::Silent)
+    };
     let participant = domain().join().unwrap();
     let place = Place {
         name: Name::new("test").unwrap(),

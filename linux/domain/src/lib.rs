@@ -8,8 +8,6 @@ mod admission_queue;
 #[cfg(not(loom))]
 mod agent;
 mod atomic;
-#[cfg(not(loom))]
-mod band;
 mod claim;
 #[cfg(not(loom))]
 mod clock;
@@ -41,6 +39,8 @@ mod quiet;
 #[cfg(all(test, not(loom)))]
 mod scarcity_tests;
 #[cfg(not(loom))]
+mod scheduling_class;
+#[cfg(not(loom))]
 mod shared;
 #[cfg(all(test, not(loom)))]
 mod stranger_tests;
@@ -52,9 +52,9 @@ mod watch;
 mod worker;
 
 #[cfg(not(loom))]
-pub use band::Mix;
-#[cfg(not(loom))]
 pub use domain::{Domain, JoinError, Mode, Participant, TooMany};
+#[cfg(not(loom))]
+pub use scheduling_class::ClassPolicy;
 #[cfg(not(loom))]
 pub use watch::{Activity, Coroutines, LevelState, Process, Watcher, WorkerState};
 #[cfg(not(loom))]

@@ -13,7 +13,7 @@ use crate::place::{self, Name, Place};
 use crate::stranger_tests::{private_folder, until};
 use crate::throttle::{KNOCKS, PAUSE};
 use crate::worker::RINGS;
-use crate::{Back, Domain, Mix, Participant};
+use crate::{Back, ClassPolicy, Domain, Participant};
 use corank::{Config, Executor, Priority, Step, yield_now};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
@@ -32,7 +32,9 @@ const ROOT: &str = "CORANK_TEST_ROOT";
 const SCAN: Duration = Duration::from_secs(1);
 
 fn join(root: &Path) -> (Participant, Place) {
-    let domain = Domain::named("scarce").root(root).mix(Mix::Silent);
+    let domain = Domain::named("scarce")
+        .root(root)
+        .class_policy(ClassPolicy::Silent);
     let place = Place {
         name: Name::new("scarce").unwrap(),
         root: Some(root.to_path_buf()),

@@ -1,12 +1,12 @@
 //! What a participant's workers and its agent have in common.
 
-use crate::band::Bands;
 use crate::clock;
 use crate::domain::Mode;
 use crate::membership::{Membership, Timing};
 use crate::page::{Doorbells, Page, WORKERS};
 use crate::peer::Peer;
 use crate::quiet::Quiets;
+use crate::scheduling_class::SchedulingClasses;
 use arc_swap::ArcSwap;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) quiets: Quiets,
     pub(crate) mode: Mode,
     pub(crate) timing: Timing,
-    pub(crate) bands: Bands,
+    pub(crate) scheduling_classes: SchedulingClasses,
     /// Everybody, oneself first. Replaced by the agent alone.
     pub(crate) membership: ArcSwap<Membership<Arc<Peer>>>,
     /// Which slots have a worker.
@@ -48,7 +48,7 @@ impl Shared {
         doorbells: &'static Doorbells,
         mode: Mode,
         timing: Timing,
-        bands: Bands,
+        scheduling_classes: SchedulingClasses,
     ) -> io::Result<Self> {
         Ok(Self {
             page,
@@ -56,7 +56,7 @@ impl Shared {
             quiets: Quiets::default(),
             mode,
             timing,
-            bands,
+            scheduling_classes,
             membership: ArcSwap::from_pointee(Membership::new(vec![Arc::new(own)])),
             taken: AtomicU64::new(0),
             called: [const { AtomicBool::new(false) }; WORKERS],

@@ -20,7 +20,7 @@ use crate::greeting::{self, Files, MAGIC, Refusal};
 use crate::memory::{Mapping, Writers};
 use crate::page::{Doorbells, Page};
 use crate::place::{Name, Place};
-use crate::{Domain, Mix, Participant};
+use crate::{ClassPolicy, Domain, Participant};
 
 /// Far beyond all bounds: whoever waits for that long waits for ever.
 const LONG: Duration = Duration::from_secs(60);
@@ -87,7 +87,9 @@ pub(crate) fn private_folder() -> tempfile::TempDir {
 /// A participant in a folder of its own.
 fn participant(root: &Path) -> (Participant, Place) {
     collect_warnings();
-    let domain = Domain::named("strangers").root(root).mix(Mix::Silent);
+    let domain = Domain::named("strangers")
+        .root(root)
+        .class_policy(ClassPolicy::Silent);
     let place = Place {
         name: Name::new("strangers").unwrap(),
         root: Some(root.to_path_buf()),

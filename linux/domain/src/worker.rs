@@ -94,7 +94,7 @@ impl Worker {
     ) -> Option<Pin<Box<Self>>> {
         let shared = participant.shared.clone();
         let index = shared.take_slot()?;
-        shared.bands.enter(index);
+        shared.scheduling_classes.enter(index);
         let worker = Box::pin(Self {
             doorbell: &shared.doorbells.0[index],
             quiet: Quiet::default(),
@@ -237,8 +237,8 @@ impl Worker {
         }
         let now = clock::now();
         let timing = &self.shared.timing;
-        let behind = self.shared.bands.raise(level);
-        self.mind_timers(self.shared.bands.is_urgent());
+        let behind = self.shared.scheduling_classes.raise(level);
+        self.mind_timers(self.shared.scheduling_classes.is_urgent());
         let mut claim = match self.claim.get() {
             Some(claim) if claim.level == level => Claim {
                 standing: Standing::Running,
@@ -328,7 +328,7 @@ impl Drop for Worker {
         self.shared.quiets.leave(self.index);
         self.idle();
         self.mind_timers(false);
-        self.shared.bands.leave(self.index);
+        self.shared.scheduling_classes.leave(self.index);
         self.shared.give_slot_back(self.index);
     }
 }
@@ -359,7 +359,7 @@ impl Wake for Caller {
         fence(Ordering::SeqCst);
         let (word, _) = shared.page.slots[self.index].words();
         if matches!(Claim::from_word(word), Ok(Some(claim)) if claim.standing == Standing::Aside) {
-            shared.bands.raise_for_arrival();
+            shared.scheduling_classes.raise_for_arrival();
             shared.doorbells.0[self.index].ring_and_wake();
         }
     }

@@ -3,7 +3,7 @@
 #![cfg(not(loom))]
 
 use corank::{Config, Executor, Priority, Published, Step, SystemView, yield_now};
-use corank_domain::{Activity, Back, Domain, JoinError, Mix, Mode, Participant, Worker};
+use corank_domain::{Activity, Back, ClassPolicy, Domain, JoinError, Mode, Participant, Worker};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::mpsc;
@@ -36,7 +36,9 @@ fn join_relaxed(root: &Path, tick: Duration) -> Participant {
 }
 
 fn domain(root: &Path) -> Domain {
-    Domain::named("test").root(root).mix(Mix::Silent)
+    Domain::named("test")
+        .root(root)
+        .class_policy(ClassPolicy::Silent)
 }
 
 fn until(what: &str, happened: impl Fn() -> bool) {
@@ -323,7 +325,7 @@ fn timers_of_urgent_workers_are_exact() {
     let side = Side::new(&one);
     assert_eq!(slack_at(&side, level(20)), OWN);
     assert_eq!(slack_at(&side, level(3)), 1);
-    // The band is left when it has been calm for two ticks.
+    // The class is left when it has been calm for two ticks.
     until("it is calm", || {
         slack_at(&side, level(20));
         slack_at(&side, level(21)) == OWN

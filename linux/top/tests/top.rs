@@ -1,7 +1,7 @@
 //! `corank top --json` beside a process that takes part.
 
 use corank::{Config, Executor, Priority, yield_now};
-use corank_domain::{Domain, Mix};
+use corank_domain::{ClassPolicy, Domain};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::{Value, json};
@@ -30,7 +30,9 @@ fn private_folder() -> tempfile::TempDir {
 #[test]
 fn json_tells_what_a_process_does() {
     let root = private_folder();
-    let domain = Domain::named("test").root(root.path()).mix(Mix::Silent);
+    let domain = Domain::named("test")
+        .root(root.path())
+        .class_policy(ClassPolicy::Silent);
     let participant = domain.process("counted").join().unwrap();
     let config = Config::new()
         .publish_to(participant.publish().unwrap())
@@ -63,7 +65,9 @@ fn json_tells_what_a_process_does() {
 #[test]
 fn a_terminal_shows_it_live() {
     let root = private_folder();
-    let domain = Domain::named("test").root(root.path()).mix(Mix::Silent);
+    let domain = Domain::named("test")
+        .root(root.path())
+        .class_policy(ClassPolicy::Silent);
     let participant = domain.process("drawn").join().unwrap();
     let executor = Executor::with(Config::new().publish_to(participant.publish().unwrap()));
     executor.spawn(Priority::LEAST_URGENT, yield_now()).unwrap();

@@ -405,7 +405,7 @@ fn privileged(context: &mut Context) -> Result<Outcome> {
         OPTIONAL,
         "--lib",
         "--",
-        "band::",
+        "scheduling_class::",
         "with_privileges::",
     ]);
     Ok(Outcome::of_cargo_test(&context.command(&command)?))

@@ -8,7 +8,7 @@
 mod steps;
 
 use corank::{Config, Executor, Priority, Published, Step, yield_now};
-use corank_domain::{Domain, Mix, Participant, Worker};
+use corank_domain::{ClassPolicy, Domain, Participant, Worker};
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,9 @@ const LONG: Duration = Duration::from_secs(60);
 const ROOT: &str = "CORANK_TEST_ROOT";
 
 fn join(root: &Path) -> Participant {
-    let domain = Domain::named("faults").root(root).mix(Mix::Silent);
+    let domain = Domain::named("faults")
+        .root(root)
+        .class_policy(ClassPolicy::Silent);
     domain.tick(Duration::from_millis(1)).join().unwrap()
 }
 
