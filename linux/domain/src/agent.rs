@@ -1,4 +1,4 @@
-//! The thread that keeps a participant in touch with its domain: it meets the others, notices when they end, and ticks.
+//! The thread that keeps a participant in touch with its domain: it discovers the others, notices when they end, and ticks.
 //!
 //! It waits for nobody: every operation on a socket returns at once, and a participant that says nothing costs a file descriptor.
 //! What other processes can make it do is bounded by time, in [`Throttle`].
@@ -6,10 +6,10 @@
 use crate::admission_queue::AdmissionQueue;
 use crate::claim::{Claim, Nanoseconds};
 use crate::clock;
-use crate::greeting::{self, Files, Refusal};
+use crate::handshake::{self, Files, Refusal};
 use crate::membership::{Member, Membership};
 use crate::peer::Peer;
-use crate::place::{self, Door, Place};
+use crate::rendezvous::{self, Door, Rendezvous};
 use crate::shared::Shared;
 use crate::throttle::{self, Throttle};
 use corank::Priority;
@@ -41,7 +41,7 @@ const DOZE: u32 = 16;
 pub(crate) struct Agent {
     shared: Arc<Shared>,
     own_id: u64,
-    place: Place,
+    rendezvous: Rendezvous,
     door: Door,
     files: Files,
     links: Vec<Link>,
@@ -115,12 +115,17 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 }
 
 impl Agent {
-    pub(crate) fn new(shared: Arc<Shared>, place: Place, door: Door, files: Files) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        rendezvous: Rendezvous,
+        door: Door,
+        files: Files,
+    ) -> Self {
         let own_id = shared.membership.load().members[0].id();
         Self {
             shared,
             own_id,
-            place,
+            rendezvous,
             door,
             files,
             links: Vec::new(),
@@ -206,7 +211,7 @@ impl Agent {
             let heard = happened.next() == Some(&true);
             match &link.stage {
                 Stage::Unknown { until } if !heard => now < *until,
-                Stage::Unknown { .. } => match link.meet() {
+                Stage::Unknown { .. } => match link.receive_handshake() {
                     Ok(participates) => {
                         changed |= participates;
                         true
@@ -217,7 +222,7 @@ impl Agent {
                         link.id != 0 && refusal.is_for_good()
                     }
                 },
-                // Nothing is said after the greeting: it has ended, or does what participants don't.
+                // Nothing is said after the handshake: it has ended, or does what participants don't.
                 stage if heard => {
                     changed |= matches!(stage, Stage::Participant(_));
                     false
@@ -250,9 +255,9 @@ impl Agent {
         self.throttle.pause(now);
     }
 
-    /// Greets at a new connection.
+    /// Starts the handshake on a new connection.
     fn link(&mut self, socket: OwnedFd, id: u64, until: Nanoseconds) {
-        let greeted = greeting::process_of(&socket).and_then(|process| {
+        let accepted = handshake::process_of(&socket).and_then(|process| {
             let of_process = |link: &&Link| link.process == process;
             let has_too_many = self.links.iter().filter(of_process).count() >= LINKS_OF_ONE;
             if has_too_many || self.links.len() >= LINKS {
@@ -260,13 +265,13 @@ impl Agent {
                     of_one: has_too_many,
                 });
             }
-            if id != 0 && place::process_of(id) != process {
+            if id != 0 && rendezvous::process_of(id) != process {
                 return Err(Refusal::Door(process));
             }
-            greeting::send(&socket, Some(&self.files)).map_err(Refusal::System)?;
+            handshake::send(&socket, Some(&self.files)).map_err(Refusal::System)?;
             Ok(process)
         });
-        match greeted {
+        match accepted {
             Ok(process) => self.links.push(Link {
                 socket,
                 process,
@@ -279,7 +284,7 @@ impl Agent {
 
     /// Connects to the participants that it does not know, to a bounded number at a time.
     fn scan(&mut self) {
-        let folders = match self.place.known_folders() {
+        let folders = match self.rendezvous.known_folders() {
             Ok(folders) => folders,
             Err(error) => return self.throttle.warn_of_shortage(error),
         };
@@ -294,7 +299,7 @@ impl Agent {
                     link.id == id
                         || matches!(&link.stage, Stage::Participant(peer) if peer.identity.id == id)
                 };
-                let of_process = |link: &&Link| link.process == place::process_of(id);
+                let of_process = |link: &&Link| link.process == rendezvous::process_of(id);
                 if id == self.own_id
                     || self.links.iter().any(known)
                     || self.links.iter().filter(of_process).count() >= LINKS_OF_ONE
@@ -307,7 +312,7 @@ impl Agent {
                 left -= 1;
                 self.scanned = id;
                 match folder.knock(id) {
-                    // It may be stopped: then it greets when it goes on.
+                    // It may be stopped: then it answers when it goes on.
                     Ok(Some(socket)) => self.link(socket, id, Nanoseconds::MAX),
                     Ok(None) => {}
                     // its backlog is full: next time.
@@ -395,9 +400,9 @@ impl Agent {
 }
 
 impl Link {
-    /// Takes in the greeting; true if it is a participant's.
-    fn meet(&mut self) -> Result<bool, Refusal> {
-        let introduced = greeting::receive(&self.socket, self.process);
+    /// Takes in the handshake; true if it is a participant's.
+    fn receive_handshake(&mut self) -> Result<bool, Refusal> {
+        let introduced = handshake::receive(&self.socket, self.process);
         let stage = match introduced {
             Ok(Some(introduced)) => Stage::Participant(Arc::new(Peer::from(introduced))),
             Ok(None) => Stage::Watcher,

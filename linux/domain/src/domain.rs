@@ -2,12 +2,12 @@
 
 use crate::admission_queue::Processors;
 use crate::agent::{self, Agent};
-use crate::greeting::Files;
+use crate::handshake::Files;
 use crate::membership::Timing;
 use crate::memory::{Mapping, Writers};
 use crate::page::{Doorbells, EXECUTORS, Identity, Page, WORKERS};
 use crate::peer::Peer;
-use crate::place::{self, Name, Place};
+use crate::rendezvous::{self, Name, Rendezvous};
 use crate::scheduling_class::{ClassPolicy, SchedulingClasses};
 use crate::shared::Shared;
 use crate::worker::Worker;
@@ -111,23 +111,23 @@ impl Domain {
     }
 
     /// Joins. Takes a thread, the *agent*, 16 KiB that stay mapped as long as the process lives, and five file descriptors, with two more
-    /// for each participant that meets this one. Waits for nobody, and needs no privileges.
+    /// for each participant that joins. Waits for nobody, and needs no privileges.
     ///
     /// # Errors
     /// A name that is none; no folder that belongs to this user alone; exhausted memory, threads or file descriptors. Then nothing is
     /// left behind, and the process can go on without the domain.
     pub fn join(self) -> Result<Participant, JoinError> {
         let name = Name::new(&self.name).ok_or_else(|| JoinError::Name(self.name.clone()))?;
-        let place = Place {
+        let rendezvous = Rendezvous {
             name,
             root: self.root,
         };
-        let folders = place.folders().map_err(JoinError::Folder)?;
+        let folders = rendezvous.folders().map_err(JoinError::Folder)?;
         let (page, page_file) = Mapping::<Page>::create("corank-page", Writers::Owner)?;
         let (doorbells, doorbells_file) =
             Mapping::<Doorbells>::create("corank-doorbells", Writers::All)?;
         let identity = Identity {
-            id: place::new_id()?,
+            id: rendezvous::new_id()?,
             process: std::process::id(),
             strict: self.mode == Mode::Strict,
             processors: own_processors()?,
@@ -150,7 +150,7 @@ impl Domain {
             Timing::of_tick(self.tick),
             scheduling_classes,
         )?);
-        let agent = Agent::new(shared.clone(), place, door, files);
+        let agent = Agent::new(shared.clone(), rendezvous, door, files);
         let guard = agent::start(agent)?;
         Ok(Participant {
             shared,
@@ -240,7 +240,7 @@ impl fmt::Debug for Participant {
 pub enum JoinError {
     /// The domain's name is not one.
     Name(String),
-    /// There is no folder where the participants of this user could meet.
+    /// There is no folder where the participants of this user could find each other.
     Folder(io::Error),
     /// The system refused memory, a thread or a file descriptor.
     System(io::Error),
@@ -261,7 +261,7 @@ impl fmt::Display for JoinError {
             ),
             Self::Folder(error) => write!(
                 f,
-                "no folder where the domain's processes could meet: {error}; \
+                "no folder where the domain's processes could find each other: {error}; \
                  set XDG_RUNTIME_DIR to a folder of this user's alone"
             ),
             Self::System(error) => write!(f, "the domain cannot be joined: {error}"),

@@ -1,4 +1,4 @@
-//! A participant that greets as it should and then writes anything anywhere in its page; and
+//! A participant whose handshake is valid, and which then writes anything anywhere in its page; and
 //! processes that say anything at the door.
 //!
 //! `CORANK_SECONDS=N` makes each go on for so long, `CORANK_SEED` repeats a run's random numbers:
@@ -8,10 +8,10 @@
 //! ```
 
 use crate::domain::Domain;
-use crate::greeting::{self, Files};
+use crate::handshake::{self, Files};
 use crate::memory::{Mapping, Shareable, Writers};
 use crate::page::{Doorbells, Identity, Page};
-use crate::place::{Name, Place};
+use crate::rendezvous::{Name, Rendezvous};
 use crate::scarcity_tests::alone;
 use crate::stranger_tests::{collect_warnings, until, warnings};
 use crate::{ClassPolicy, Worker};
@@ -38,13 +38,13 @@ struct Hostile {
 }
 
 impl Hostile {
-    fn join(place: &Place) -> Self {
+    fn join(rendezvous: &Rendezvous) -> Self {
         let (page, page_file) = Mapping::<Raw>::create("page", Writers::Owner).unwrap();
         let (_, doorbells) = Mapping::<Doorbells>::create("doorbells", Writers::All).unwrap();
         // What a page begins with is the same whoever writes it.
         let (good, _) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
         good.introduce(&Identity {
-            id: crate::place::new_id().unwrap(),
+            id: crate::rendezvous::new_id().unwrap(),
             process: std::process::id(),
             strict: true,
             processors: [u64::MAX; 16],
@@ -54,14 +54,14 @@ impl Hostile {
         for (at, word) in page.0.iter().enumerate() {
             word.store(read_word(&good, at), Ordering::Relaxed);
         }
-        let folder = &place.folders().unwrap()[0];
+        let folder = &rendezvous.folders().unwrap()[0];
         let door = folder.doors().unwrap()[0];
         let connection = folder.knock(door).unwrap().unwrap();
         let files = Files {
             page: page_file,
             doorbells,
         };
-        greeting::send(&connection, Some(&files)).unwrap();
+        handshake::send(&connection, Some(&files)).unwrap();
         Self {
             page,
             _connection: connection,
@@ -93,7 +93,7 @@ fn number(variable: &str) -> Option<u64> {
 
 /// As many rounds as are usual, or as fit into the time that is wanted; each has a seed of its own.
 fn rounds(usual: u64, mut round: impl FnMut(u64)) {
-    let seed = number("CORANK_SEED").unwrap_or_else(|| crate::place::lot().unwrap());
+    let seed = number("CORANK_SEED").unwrap_or_else(|| crate::rendezvous::lot().unwrap());
     println!("CORANK_SEED={seed}");
     let began = Instant::now();
     let wanted = number("CORANK_SECONDS").map(Duration::from_secs);
@@ -160,14 +160,17 @@ fn a_page_that_is_written_at_random_harms_nobody() {
         .root(root.path())
         .class_policy(ClassPolicy::Silent);
     let participant = domain.tick(Duration::from_millis(1)).join().unwrap();
-    let place = Place {
+    let rendezvous = Rendezvous {
         name: Name::new("test").unwrap(),
         root: Some(root.path().to_path_buf()),
     };
-    let hostile = Hostile::join(&place);
+    let hostile = Hostile::join(&rendezvous);
     let began = Instant::now();
     while participant.others() == 0 {
-        assert!(began.elapsed() < Duration::from_secs(60), "they don't meet");
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "they do not see each other"
+        );
         std::thread::yield_now();
     }
     let published = participant.publish().unwrap();
@@ -189,7 +192,7 @@ fn a_page_that_is_written_at_random_harms_nobody() {
     }
 }
 
-/// A descriptor of any kind, which may be fit for a greeting.
+/// A descriptor of any kind, which may be fit for a handshake.
 fn any_file(lots: &mut Lots) -> OwnedFd {
     match lots.next() % 6 {
         0 => Mapping::<Page>::create("page", Writers::Owner).unwrap().1,
@@ -209,7 +212,7 @@ fn any_file(lots: &mut Lots) -> OwnedFd {
 fn good_page() -> (Mapping<Page>, Files) {
     let (own, page) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
     own.introduce(&Identity {
-        id: crate::place::new_id().unwrap(),
+        id: crate::rendezvous::new_id().unwrap(),
         process: std::process::id(),
         strict: true,
         processors: [u64::MAX; 16],
@@ -219,19 +222,19 @@ fn good_page() -> (Mapping<Page>, Files) {
     (own, Files { page, doorbells })
 }
 
-/// One message: any bytes, or a greeting with something wrong, with any number of descriptors.
+/// One message: any bytes, or a handshake with something wrong, with any number of descriptors.
 fn say_anything(socket: &OwnedFd, lots: &mut Lots) {
     let mut bytes = vec![0; lots.next() as usize % 40];
     for byte in &mut bytes {
         *byte = lots.next() as u8;
     }
     if !lots.next().is_multiple_of(4) {
-        let greeting = [
-            &greeting::MAGIC[..],
+        let handshake = [
+            &handshake::MAGIC[..],
             &crate::page::VERSION.to_le_bytes(),
             &[(lots.next() % 3) as u8, 0, 0, 0],
         ];
-        bytes = greeting.concat();
+        bytes = handshake.concat();
         if lots.next().is_multiple_of(4) {
             let at = lots.next() as usize % bytes.len();
             bytes[at] ^= 1 << (lots.next() % 8);
@@ -251,9 +254,9 @@ fn say_anything(socket: &OwnedFd, lots: &mut Lots) {
 }
 
 #[test]
-fn whatever_is_said_at_the_door_others_still_meet() {
+fn others_find_each_other_whatever_is_said_at_the_door() {
     // Other tests count warnings.
-    let test = "hostile_tests::whatever_is_said_at_the_door_others_still_meet";
+    let test = "hostile_tests::others_find_each_other_whatever_is_said_at_the_door";
     alone(test, say_anything_at_the_door);
 }
 
@@ -264,11 +267,11 @@ fn say_anything_at_the_door(root: &Path) {
             .class_policy(ClassPolicy::Silent)
     };
     let participant = domain().join().unwrap();
-    let place = Place {
+    let rendezvous = Rendezvous {
         name: Name::new("test").unwrap(),
         root: Some(root.to_path_buf()),
     };
-    let folder = place.folders().unwrap().remove(0);
+    let folder = rendezvous.folders().unwrap().remove(0);
     let door = folder.doors().unwrap()[0];
     rounds(20, |seed| {
         let mut lots = Lots(seed | 1);
@@ -293,7 +296,7 @@ fn say_anything_at_the_door(root: &Path) {
             participant.others() == 0
         });
         let other = domain().join().unwrap();
-        until("they meet", || {
+        until("they see each other", || {
             participant.others() == 1 && other.others() == 1
         });
     });

@@ -19,7 +19,7 @@ mod doorbell;
 #[cfg(not(loom))]
 mod figures;
 #[cfg(not(loom))]
-mod greeting;
+mod handshake;
 #[cfg(all(test, not(loom)))]
 mod hostile_tests;
 #[cfg(not(loom))]
@@ -33,9 +33,9 @@ mod memory;
 mod page;
 #[cfg(not(loom))]
 mod peer;
-#[cfg(not(loom))]
-mod place;
 mod quiet;
+#[cfg(not(loom))]
+mod rendezvous;
 #[cfg(all(test, not(loom)))]
 mod scarcity_tests;
 #[cfg(not(loom))]

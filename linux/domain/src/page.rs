@@ -10,12 +10,12 @@ use crate::doorbell::Doorbell;
 use crate::figures::Figures;
 use crate::membership::Slot;
 use crate::memory::Shareable;
-use crate::place;
+use crate::rendezvous;
 use corank::Published;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Processes that speak different versions do not see each other, and say so. To be raised with every change of the layouts, of
-/// their meaning and of the greeting.
+/// their meaning and of the handshake.
 pub(crate) const VERSION: u32 = 2;
 /// The first word of a page.
 const MAGIC: u64 = u64::from_le_bytes(*b"CORANK\0P");
@@ -121,8 +121,8 @@ impl Page {
             other => return Err(Foreign::Process(other)),
         }
         let id = head.id.load(Ordering::Relaxed);
-        if place::process_of(id) != process {
-            return Err(Foreign::Process(place::process_of(id)));
+        if rendezvous::process_of(id) != process {
+            return Err(Foreign::Process(rendezvous::process_of(id)));
         }
         let name: Vec<u8> = (head.name.iter())
             .map(|byte| byte.load(Ordering::Relaxed))
@@ -152,7 +152,7 @@ impl Page {
         self.head.workers.fetch_max(count as u32, Ordering::AcqRel);
     }
 
-    /// The next executor's place; `None` if all are taken.
+    /// The next executor's cell; `None` if all are taken.
     pub(crate) fn next_executor(&self) -> Option<&Published> {
         let taken = (self.head.executors)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
@@ -165,7 +165,7 @@ impl Page {
     /// The executors that have ever published.
     pub(crate) fn published(&self) -> impl Iterator<Item = &Published> {
         let used = self.head.executors.load(Ordering::Acquire) as usize;
-        self.executors.iter().take(used).map(|place| &place.0)
+        self.executors.iter().take(used).map(|cell| &cell.0)
     }
 
     /// The last sign of life of the process.

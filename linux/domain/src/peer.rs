@@ -3,7 +3,7 @@
 use crate::admission_queue::Processors;
 use crate::claim::Nanoseconds;
 use crate::doorbell::Doorbell;
-use crate::greeting::Introduced;
+use crate::handshake::Introduced;
 use crate::membership::{Member, Slot};
 use crate::memory::Mapping;
 use crate::page::{Doorbells, Identity, Page};

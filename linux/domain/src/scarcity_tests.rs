@@ -6,10 +6,10 @@
 //! process of its own.
 
 use crate::agent::LINKS_OF_ONE;
-use crate::greeting::{self, Files};
+use crate::handshake::{self, Files};
 use crate::memory::{Mapping, Writers};
 use crate::page::{Doorbells, Identity, Page};
-use crate::place::{self, Name, Place};
+use crate::rendezvous::{self, Name, Rendezvous};
 use crate::stranger_tests::{private_folder, until};
 use crate::throttle::{KNOCKS, PAUSE};
 use crate::worker::RINGS;
@@ -25,21 +25,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The folder where the processes of a test meet; it tells the process that a test has started from
+/// The folder where the processes of a test find each other; it tells the process that a test has started from
 /// the test.
 const ROOT: &str = "CORANK_TEST_ROOT";
 /// How often the agent looks for others.
 const SCAN: Duration = Duration::from_secs(1);
 
-fn join(root: &Path) -> (Participant, Place) {
+fn join(root: &Path) -> (Participant, Rendezvous) {
     let domain = Domain::named("scarce")
         .root(root)
         .class_policy(ClassPolicy::Silent);
-    let place = Place {
+    let rendezvous = Rendezvous {
         name: Name::new("scarce").unwrap(),
         root: Some(root.to_path_buf()),
     };
-    (domain.tick(SCAN).join().unwrap(), place)
+    (domain.tick(SCAN).join().unwrap(), rendezvous)
 }
 
 /// Runs a test of this program, by its path, once more: as a process that finds its folder in the
@@ -77,8 +77,8 @@ fn take_all() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
 
-fn knock(place: &Place) -> OwnedFd {
-    let folder = &place.folders().unwrap()[0];
+fn knock(rendezvous: &Rendezvous) -> OwnedFd {
+    let folder = &rendezvous.folders().unwrap()[0];
     let door = folder.doors().unwrap()[0];
     folder.knock(door).unwrap().unwrap()
 }
@@ -87,7 +87,7 @@ fn knock(place: &Place) -> OwnedFd {
 fn files() -> (Mapping<Page>, Files) {
     let (own, page) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
     own.introduce(&Identity {
-        id: place::new_id().unwrap(),
+        id: rendezvous::new_id().unwrap(),
         process: std::process::id(),
         strict: true,
         processors: [u64::MAX; 16],
@@ -121,8 +121,8 @@ fn an_agent_without_descriptors_waits_between_attempts() {
     alone(
         "scarcity_tests::an_agent_without_descriptors_waits_between_attempts",
         |root| {
-            let (participant, place) = join(root);
-            let folder = place.folders().unwrap().remove(0);
+            let (participant, rendezvous) = join(root);
+            let folder = rendezvous.folders().unwrap().remove(0);
             let door = folder.doors().unwrap()[0];
             limit_descriptors(32);
             let mut taken = take_all();
@@ -144,7 +144,7 @@ fn an_agent_without_descriptors_waits_between_attempts() {
                 rustix::net::recv(&socket, &mut answer, flags).is_ok()
             });
             assert!(
-                greeting::receive(&socket, std::process::id())
+                handshake::receive(&socket, std::process::id())
                     .unwrap()
                     .is_some()
             );
@@ -153,9 +153,9 @@ fn an_agent_without_descriptors_waits_between_attempts() {
 }
 
 #[test]
-fn a_greeting_for_which_descriptors_are_missing_is_no_fault_of_the_sender() {
+fn a_handshake_without_free_descriptors_is_no_fault_of_the_sender() {
     alone(
-        "scarcity_tests::a_greeting_for_which_descriptors_are_missing_is_no_fault_of_the_sender",
+        "scarcity_tests::a_handshake_without_free_descriptors_is_no_fault_of_the_sender",
         |_| {
             let pair = || {
                 rustix::net::socketpair(
@@ -169,11 +169,11 @@ fn a_greeting_for_which_descriptors_are_missing_is_no_fault_of_the_sender() {
             let (_page, files) = files();
             for left in 0..3 {
                 let (a, b) = pair();
-                greeting::send(&a, Some(&files)).unwrap();
+                handshake::send(&a, Some(&files)).unwrap();
                 limit_descriptors(32);
                 let mut taken = take_all();
                 taken.truncate(taken.len() - left);
-                let received = greeting::receive(&b, std::process::id());
+                let received = handshake::receive(&b, std::process::id());
                 drop(taken);
                 match received {
                     Ok(introduced) => assert!(left == 2 && introduced.is_some()),
@@ -189,8 +189,8 @@ fn a_greeting_for_which_descriptors_are_missing_is_no_fault_of_the_sender() {
 #[test]
 fn connections_are_accepted_at_a_bounded_rate() {
     let root = private_folder();
-    let (_participant, place) = join(root.path());
-    let folder = place.folders().unwrap().remove(0);
+    let (_participant, rendezvous) = join(root.path());
+    let folder = rendezvous.folders().unwrap().remove(0);
     let door = folder.doors().unwrap()[0];
     let began = Instant::now();
     let mut connections = 0;
@@ -212,25 +212,25 @@ fn connections_are_accepted_at_a_bounded_rate() {
 fn one_process_does_not_take_all_connections() {
     if let Some(root) = std::env::var_os(ROOT) {
         let root = Path::new(&root);
-        let place = Place {
+        let rendezvous = Rendezvous {
             name: Name::new("scarce").unwrap(),
             root: Some(root.to_path_buf()),
         };
-        let greeted: Vec<_> = (0..4 * LINKS_OF_ONE)
+        let accepted: Vec<_> = (0..4 * LINKS_OF_ONE)
             .map(|_| {
-                let socket = knock(&place);
+                let socket = knock(&rendezvous);
                 let (page, files) = files();
                 // An error says that it was refused already.
-                let _ = greeting::send(&socket, Some(&files));
+                let _ = handshake::send(&socket, Some(&files));
                 (page, files, socket)
             })
             .collect();
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-        drop(greeted);
+        drop(accepted);
         return;
     }
     let root = private_folder();
-    let (participant, place) = join(root.path());
+    let (participant, rendezvous) = join(root.path());
     let test = "scarcity_tests::one_process_does_not_take_all_connections";
     let mut other = again(test, root.path())
         .stdin(Stdio::piped())
@@ -240,9 +240,9 @@ fn one_process_does_not_take_all_connections() {
         participant.others() >= LINKS_OF_ONE
     });
     // This process's connections come behind all of the other's.
-    let socket = knock(&place);
+    let socket = knock(&rendezvous);
     let (_page, files) = files();
-    greeting::send(&socket, Some(&files)).unwrap();
+    handshake::send(&socket, Some(&files)).unwrap();
     until("both processes are seen", || {
         participant.others() == LINKS_OF_ONE + 1
     });
@@ -253,18 +253,20 @@ fn one_process_does_not_take_all_connections() {
 #[test]
 fn a_doorbell_rung_without_end_does_not_keep_a_worker_busy() {
     let root = private_folder();
-    let (bulk, place) = join(root.path());
+    let (bulk, rendezvous) = join(root.path());
     // What every process of the domain gets: the doorbells of another.
-    let door = knock(&place);
-    greeting::send(&door, None).unwrap();
+    let door = knock(&rendezvous);
+    handshake::send(&door, None).unwrap();
     let mut introduced = None;
     until("it is answered", || {
-        introduced = greeting::receive(&door, std::process::id()).ok().flatten();
+        introduced = handshake::receive(&door, std::process::id()).ok().flatten();
         introduced.is_some()
     });
     let doorbells = introduced.unwrap().doorbells;
     let (urgent, _) = join(root.path());
-    until("they meet", || bulk.others() == 1 && urgent.others() == 1);
+    until("they see each other", || {
+        bulk.others() == 1 && urgent.others() == 1
+    });
 
     let worker_at = |participant: &Participant, priority| {
         let published = participant.publish().unwrap();

@@ -16,10 +16,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::greeting::{self, Files, MAGIC, Refusal};
+use crate::handshake::{self, Files, MAGIC, Refusal};
 use crate::memory::{Mapping, Writers};
 use crate::page::{Doorbells, Page};
-use crate::place::{Name, Place};
+use crate::rendezvous::{Name, Rendezvous};
 use crate::{ClassPolicy, Domain, Participant};
 
 /// Far beyond all bounds: whoever waits for that long waits for ever.
@@ -85,21 +85,21 @@ pub(crate) fn private_folder() -> tempfile::TempDir {
 }
 
 /// A participant in a folder of its own.
-fn participant(root: &Path) -> (Participant, Place) {
+fn participant(root: &Path) -> (Participant, Rendezvous) {
     collect_warnings();
     let domain = Domain::named("strangers")
         .root(root)
         .class_policy(ClassPolicy::Silent);
-    let place = Place {
+    let rendezvous = Rendezvous {
         name: Name::new("strangers").unwrap(),
         root: Some(root.to_path_buf()),
     };
-    (domain.join().unwrap(), place)
+    (domain.join().unwrap(), rendezvous)
 }
 
 /// A connection to the only participant.
-fn knock(place: &Place) -> OwnedFd {
-    let folder = &place.folders().unwrap()[0];
+fn knock(rendezvous: &Rendezvous) -> OwnedFd {
+    let folder = &rendezvous.folders().unwrap()[0];
     let door = folder.doors().unwrap()[0];
     folder.knock(door).unwrap().unwrap()
 }
@@ -107,9 +107,9 @@ fn knock(place: &Place) -> OwnedFd {
 #[test]
 fn strangers_are_ignored_with_a_warning() {
     let root = private_folder();
-    let (participant, place) = participant(root.path());
+    let (participant, rendezvous) = participant(root.path());
     let version = |version: u32| [&MAGIC[..], &version.to_le_bytes(), &[0; 4]].concat();
-    for (greeting, warning) in [
+    for (handshake, warning) in [
         (
             version(7_000_001),
             "it speaks version 7000001 of the domain's protocol",
@@ -121,23 +121,23 @@ fn strangers_are_ignored_with_a_warning() {
         ),
         (
             b"GET / HTTP/1.1".to_vec(),
-            "it does not greet as a participant does",
+            "its handshake is not that of a participant",
         ),
     ] {
-        let socket = knock(&place);
-        rustix::io::write(&socket, &greeting).unwrap();
+        let socket = knock(&rendezvous);
+        rustix::io::write(&socket, &handshake).unwrap();
         until(warning, || warnings(warning) == 1);
-        // What they were told says why on their side, if they speak an older version: it begins as every greeting does.
+        // What they were told says why on their side, if they speak an older version: it begins as every handshake does.
         let mut told = [0; 32];
         let (count, _) =
             rustix::net::recv(&socket, &mut told, rustix::net::RecvFlags::empty()).unwrap();
         assert_eq!(told[..count.min(8)], MAGIC);
     }
-    // It greets well, but its page is none.
+    // Its handshake is valid, but its page is not one.
     let (_, page) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
     let (_, doorbells) = Mapping::<Doorbells>::create("doorbells", Writers::All).unwrap();
-    let socket = knock(&place);
-    greeting::send(&socket, Some(&Files { page, doorbells })).unwrap();
+    let socket = knock(&rendezvous);
+    handshake::send(&socket, Some(&Files { page, doorbells })).unwrap();
     let warning = "its page does not begin as a page does";
     until(warning, || warnings(warning) == 1);
     assert_eq!(participant.others(), 0);
@@ -213,7 +213,7 @@ mod with_privileges {
         let mut child = child.unwrap();
         let (socket, _) = listener.accept().unwrap();
         assert!(matches!(
-            greeting::process_of(&socket),
+            handshake::process_of(&socket),
             Err(Refusal::User(OTHER))
         ));
         drop(child.stdin.take());

@@ -1,7 +1,7 @@
 //! What bounds the agent's work for others, however often they connect and whatever they send.
 
 use crate::claim::Nanoseconds;
-use crate::greeting::Refusal;
+use crate::handshake::Refusal;
 use std::io;
 use std::time::Duration;
 

@@ -5,10 +5,10 @@ use crate::claim::{Claim, Nanoseconds, Standing};
 use crate::clock;
 use crate::domain::{Domain, JoinError, Mode};
 use crate::figures::Figures;
-use crate::greeting::{self, Introduced};
+use crate::handshake::{self, Introduced};
 use crate::membership::Timing;
 use crate::page::Page;
-use crate::place::{self, Name, Place};
+use crate::rendezvous::{self, Name, Rendezvous};
 use corank::{Levels, Priority};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
@@ -27,7 +27,7 @@ use std::time::Duration;
 /// # Ok::<(), corank_domain::JoinError>(())
 /// ```
 pub struct Watcher {
-    place: Place,
+    rendezvous: Rendezvous,
     links: Vec<Link>,
 }
 
@@ -57,10 +57,10 @@ impl Domain {
     pub fn watch(self) -> Result<Watcher, JoinError> {
         let name = Name::new(&self.name).ok_or_else(|| JoinError::Name(self.name.clone()))?;
         let root = self.root;
-        let place = Place { name, root };
-        place.folders().map_err(JoinError::Folder)?;
+        let rendezvous = Rendezvous { name, root };
+        rendezvous.folders().map_err(JoinError::Folder)?;
         Ok(Watcher {
-            place,
+            rendezvous,
             links: Vec::new(),
         })
     }
@@ -104,9 +104,9 @@ impl Watcher {
 
     /// At the doors of all whom it does not know.
     fn knock(&mut self) {
-        for folder in self.place.known_folders().unwrap_or_default() {
+        for folder in self.rendezvous.known_folders().unwrap_or_default() {
             for door in folder.doors().unwrap_or_default() {
-                let of_process = |link: &&Link| link.process == place::process_of(door);
+                let of_process = |link: &&Link| link.process == rendezvous::process_of(door);
                 if self.links.iter().any(|link| link.door == door)
                     || self.links.iter().filter(of_process).count() >= LINKS_OF_ONE
                 {
@@ -115,10 +115,11 @@ impl Watcher {
                 let Ok(Some(socket)) = folder.knock(door) else {
                     continue;
                 };
-                let Ok(process) = greeting::process_of(&socket) else {
+                let Ok(process) = handshake::process_of(&socket) else {
                     continue;
                 };
-                if place::process_of(door) == process && greeting::send(&socket, None).is_ok() {
+                if rendezvous::process_of(door) == process && handshake::send(&socket, None).is_ok()
+                {
                     self.links.push(Link {
                         socket,
                         door,
@@ -149,11 +150,11 @@ impl Watcher {
             if !happened.next().unwrap_or(false) {
                 return true;
             }
-            // After the greeting nothing comes but the end.
+            // After the handshake nothing comes but the end.
             if !matches!(link.stage, Stage::Unknown) {
                 return false;
             }
-            link.stage = match greeting::receive(&link.socket, link.process) {
+            link.stage = match handshake::receive(&link.socket, link.process) {
                 Ok(Some(introduced)) => Stage::Participant(introduced),
                 Ok(None) => return false,
                 Err(refusal) if !refusal.is_for_good() => return false,
@@ -168,7 +169,7 @@ impl Watcher {
 impl fmt::Debug for Watcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watcher")
-            .field("domain", &self.place.name)
+            .field("domain", &self.rendezvous.name)
             .field("processes", &self.links.len())
             .finish_non_exhaustive()
     }

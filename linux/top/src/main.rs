@@ -31,7 +31,7 @@ struct Top {
     /// Which domain of this user
     #[arg(long, default_value = "default")]
     domain: String,
-    /// Where its processes meet, if not in this user's own folders
+    /// Where its processes find each other, if not in this user's own folders
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
     /// Print one JSON document per look, each in a line, instead of a screen

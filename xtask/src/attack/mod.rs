@@ -97,7 +97,7 @@ const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: DOMAIN,
-        about: "hostile members of a Linux priority domain: damaged pages, greetings and doorbells",
+        about: "hostile members of a Linux priority domain: damaged pages, handshakes and doorbells",
         run: domain::run,
     },
 ];

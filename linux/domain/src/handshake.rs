@@ -1,4 +1,4 @@
-//! What two participants say to each other when they meet: who they are, and by which file descriptors their memory is mapped.
+//! What two participants send each other first: who they are, and by which file descriptors their memory is mapped.
 
 use crate::memory::{Mapping, Unsuitable, Writers};
 use crate::page::{Doorbells, Foreign, Identity, Page, VERSION};
@@ -12,9 +12,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How every greeting begins, in all versions: this, and then the version in four bytes.
+/// Bytes that begin every handshake, in all versions: this, and then the version in four bytes.
 pub(crate) const MAGIC: [u8; 8] = *b"CORANK\0G";
-/// Bytes of a greeting of this version.
+/// Bytes of a handshake of this version.
 const LENGTH: usize = 16;
 /// Descriptors that a message is received with at most.
 const MOST_FILES: usize = 8;
@@ -28,13 +28,13 @@ pub(crate) enum Role {
     Watcher,
 }
 
-/// The memory that goes with a greeting.
+/// The memory that goes with a handshake.
 pub(crate) struct Files {
     pub(crate) page: OwnedFd,
     pub(crate) doorbells: OwnedFd,
 }
 
-/// Greets somebody; without files, as a watcher. Does not wait.
+/// Sends a handshake; without files, that of a watcher. Does not wait.
 pub(crate) fn send(socket: impl AsFd, files: Option<&Files>) -> io::Result<()> {
     let role: u32 = files.is_none().into();
     let mut words = [0; LENGTH];
@@ -54,7 +54,7 @@ pub(crate) fn send(socket: impl AsFd, files: Option<&Files>) -> io::Result<()> {
     Ok(())
 }
 
-/// Somebody who takes part, as its greeting introduced it.
+/// Somebody who takes part, as its handshake introduced it.
 pub(crate) struct Introduced {
     pub(crate) identity: Identity,
     pub(crate) page: Mapping<Page>,
@@ -70,7 +70,7 @@ pub(crate) enum Refusal {
     User(u32),
     /// It speaks another version.
     Version(u32),
-    /// What it said is no greeting.
+    /// What it said is no handshake.
     Nonsense,
     /// Its memory is not fit to be mapped.
     Memory(Unsuitable),
@@ -122,7 +122,7 @@ impl fmt::Display for Refusal {
                 "it speaks version {version} of the domain's protocol, and this process version {VERSION}: \
                  build both with the same corank-domain"
             ),
-            Self::Nonsense => f.write_str("it does not greet as a participant does"),
+            Self::Nonsense => f.write_str("its handshake is not that of a participant"),
             Self::Memory(unsuitable) => unsuitable.fmt(f),
             Self::Page(Foreign::NoPage) => f.write_str("its page does not begin as a page does"),
             Self::Page(Foreign::Process(process)) => {
@@ -150,7 +150,7 @@ pub(crate) fn process_of(socket: impl AsFd) -> Result<u32, Refusal> {
     Ok(peer.pid.as_raw_nonzero().get().unsigned_abs())
 }
 
-/// Takes in a greeting that has come. `None`: a watcher's. Does not wait.
+/// Takes in a handshake that has come. `None`: a watcher's. Does not wait.
 pub(crate) fn receive(socket: impl AsFd, process: u32) -> Result<Option<Introduced>, Refusal> {
     // One byte more than there should be, to notice.
     let mut words = [0; LENGTH + 1];

@@ -1,8 +1,8 @@
-//! Where the participants of a domain find each other: a folder that only their user can enter.
+//! The rendezvous directory, where the participants of a domain find each other: a folder that only their user can enter.
 //!
 //! In order: `/run/user/UID`, `$XDG_RUNTIME_DIR`, and else a folder `/dev/shm/corank-UID-LOT`. The last has a name that is drawn by lot,
 //! because `/dev/shm` belongs to all: another user may take any name beforehand, but cannot make a folder that belongs to us. A participant listens
-//! in the first that there is, and looks for others in all of them, so that two that began differently still meet.
+//! in the first that there is, and looks for others in all of them, so that two that began differently still find each other.
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
@@ -51,13 +51,13 @@ impl fmt::Display for Name {
 
 /// Where a domain is to be found.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Rendezvous {
     pub(crate) name: Name,
     /// Instead of the user's own folders.
     pub(crate) root: Option<PathBuf>,
 }
 
-impl Place {
+impl Rendezvous {
     /// The folder to listen in, and then all others where participants may be. Makes one in
     /// `/dev/shm` if there is none at all.
     pub(crate) fn folders(&self) -> io::Result<Vec<Folder>> {
@@ -275,8 +275,8 @@ mod tests {
             .unwrap()
     }
 
-    fn place(root: &Path) -> Place {
-        Place {
+    fn rendezvous(root: &Path) -> Rendezvous {
+        Rendezvous {
             name: Name::new("test").unwrap(),
             root: Some(root.to_path_buf()),
         }
@@ -295,9 +295,9 @@ mod tests {
     #[test]
     fn a_folder_that_others_can_enter_is_refused() {
         let root = private_folder();
-        assert_eq!(place(root.path()).folders().unwrap().len(), 1);
+        assert_eq!(rendezvous(root.path()).folders().unwrap().len(), 1);
         std::fs::set_permissions(root.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        let error = place(root.path()).folders().err().unwrap();
+        let error = rendezvous(root.path()).folders().err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }
 
@@ -306,7 +306,7 @@ mod tests {
         let root = private_folder();
         let elsewhere = private_folder();
         std::os::unix::fs::symlink(elsewhere.path(), root.path().join("corank")).unwrap();
-        assert!(place(root.path()).folders().is_err());
+        assert!(rendezvous(root.path()).folders().is_err());
     }
 
     #[test]
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn a_door_is_found_while_somebody_listens() {
         let root = private_folder();
-        let folder = &place(root.path()).folders().unwrap()[0];
+        let folder = &rendezvous(root.path()).folders().unwrap()[0];
         let door = folder.listen(7).unwrap();
         assert_eq!(folder.doors().unwrap(), [7]);
         assert!(folder.knock(7).unwrap().is_some());
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn a_door_left_behind_is_removed() {
         let root = private_folder();
-        let folder = &place(root.path()).folders().unwrap()[0];
+        let folder = &rendezvous(root.path()).folders().unwrap()[0];
         let mut door = folder.listen(7).unwrap();
         // As after `kill -9`: the socket is closed and the file stays.
         door.name = "kept".to_string();

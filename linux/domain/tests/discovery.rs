@@ -1,4 +1,4 @@
-//! Participants meet, see what the others claim, and leave. All in one process: pages and sockets are the same as between two.
+//! Participants find each other, see what the others claim, and leave. All in one process: pages and sockets are the same as between two.
 
 #![cfg(not(loom))]
 
@@ -111,7 +111,7 @@ fn all_meet_all_and_part() {
     let root = private_folder();
     let mut all: Vec<Participant> = (0..4).map(|_| join(root.path())).collect();
     for one in &all {
-        until("they meet", || one.others() == 3);
+        until("they see each other", || one.others() == 3);
     }
     drop(all.pop());
     for one in &all {
@@ -127,7 +127,9 @@ fn domains_are_apart() {
     let root = private_folder();
     let other = Domain::named("other").root(root.path()).join().unwrap();
     let (one, two) = (join(root.path()), join(root.path()));
-    until("two meet", || one.others() == 1 && two.others() == 1);
+    until("two see each other", || {
+        one.others() == 1 && two.others() == 1
+    });
     assert_eq!(other.others(), 0);
 }
 
@@ -144,7 +146,7 @@ fn a_bad_name_and_a_folder_of_all_are_refused() {
 fn a_participant_stays_as_long_as_a_worker() {
     let root = private_folder();
     let (one, two) = (join(root.path()), join(root.path()));
-    until("they meet", || one.others() == 1);
+    until("they see each other", || one.others() == 1);
     let side = Side::new(&two);
     drop(two);
     // Had it left, that would be noticed before somebody else comes and goes.
@@ -190,7 +192,9 @@ fn alone_nothing_is_elsewhere() {
 fn the_less_urgent_steps_aside_and_is_called_back() {
     let root = private_folder();
     let (one, two) = (join(root.path()), join(root.path()));
-    until("they meet", || one.others() == 1 && two.others() == 1);
+    until("they see each other", || {
+        one.others() == 1 && two.others() == 1
+    });
     let bulk = Side::new(&one);
     bulk.work(level(50));
     assert_eq!(bulk.executor.step_under(&*bulk.worker), Step::Ran);
@@ -215,7 +219,9 @@ fn who_was_alone_is_told_of_who_comes() {
     bulk.work(level(50));
     assert_eq!(bulk.elsewhere(), None);
     let two = join(root.path());
-    until("they meet", || one.others() == 1 && two.others() == 1);
+    until("they see each other", || {
+        one.others() == 1 && two.others() == 1
+    });
     let _urgent = busy(&two, level(3));
     until("it is told", || bulk.elsewhere() == Some(level(3)));
 }
@@ -224,7 +230,9 @@ fn who_was_alone_is_told_of_who_comes() {
 fn who_is_aside_sleeps_until_the_urgent_one_is_idle() {
     let root = private_folder();
     let (one, two) = (join(root.path()), join(root.path()));
-    until("they meet", || one.others() == 1 && two.others() == 1);
+    until("they see each other", || {
+        one.others() == 1 && two.others() == 1
+    });
     let (ready, is_ready) = mpsc::channel();
     let (slept, has_slept) = mpsc::channel();
     thread::scope(|scope| {
@@ -256,7 +264,9 @@ fn who_is_aside_sleeps_until_the_urgent_one_is_idle() {
 fn a_caller_ends_the_sleep_and_is_not_lost() {
     let root = private_folder();
     let (one, two) = (join(root.path()), join(root.path()));
-    until("they meet", || one.others() == 1 && two.others() == 1);
+    until("they see each other", || {
+        one.others() == 1 && two.others() == 1
+    });
     let _urgent = busy(&two, level(3));
     let bulk = Side::new(&one);
     bulk.work(level(50));
@@ -278,7 +288,9 @@ fn a_relaxed_worker_looks_at_its_tick() {
     let root = private_folder();
     let one = join_relaxed(root.path(), Duration::from_millis(4));
     let two = join(root.path());
-    until("they meet", || one.others() == 1 && two.others() == 1);
+    until("they see each other", || {
+        one.others() == 1 && two.others() == 1
+    });
     let bulk = Side::new(&one);
     bulk.work(level(50));
     bulk.elsewhere();
@@ -294,7 +306,9 @@ fn a_relaxed_worker_goes_on_until_its_tick() {
         let root = private_folder();
         let one = join_relaxed(root.path(), LONG_TICK);
         let two = join(root.path());
-        until("they meet", || one.others() == 1 && two.others() == 1);
+        until("they see each other", || {
+            one.others() == 1 && two.others() == 1
+        });
         let bulk = Side::new(&one);
         bulk.work(level(50));
         assert_eq!(bulk.elsewhere(), None);
@@ -313,7 +327,9 @@ fn timers_of_urgent_workers_are_exact() {
     let domain = Domain::named("test").root(root.path());
     let one = domain.tick(Duration::from_millis(1)).join().unwrap();
     let two = join(root.path());
-    until("they meet", || one.others() == 1 && two.others() == 1);
+    until("they see each other", || {
+        one.others() == 1 && two.others() == 1
+    });
     set_current_timer_slack(OWN.try_into().ok()).unwrap();
     let slack_at = |side: &Side, own: Priority| {
         let work = side.work(own);
@@ -343,7 +359,9 @@ fn timers_of_urgent_workers_are_exact() {
 fn inversions_are_counted_and_timed() {
     let root = private_folder();
     let (one, two) = (join(root.path()), join(root.path()));
-    until("they meet", || one.others() == 1 && two.others() == 1);
+    until("they see each other", || {
+        one.others() == 1 && two.others() == 1
+    });
     let mut watcher = (Domain::named("test").root(root.path())).watch().unwrap();
     let mut inversions = || {
         let mut seen = Vec::new();
@@ -381,7 +399,9 @@ fn a_watcher_sees_all_and_is_seen_by_none() {
     let named = domain(root.path());
     let one = named.clone().process("first").join().unwrap();
     let two = join(root.path());
-    until("they meet", || one.others() == 1 && two.others() == 1);
+    until("they see each other", || {
+        one.others() == 1 && two.others() == 1
+    });
     let mut watcher = named.watch().unwrap();
     let mut seen = Vec::new();
     until_some("both are seen", || {
