@@ -15,7 +15,7 @@
 //! workers stay as there is room for: otherwise the urgent one finds several equals on each processor when it comes, and Linux
 //! lets it wait for their slices.
 
-use crate::claim::{Claim, Nanoseconds, Standing};
+use crate::claim::{Claim, ClaimState, Nanoseconds};
 use corank::Priority;
 
 /// A worker in the queue.
@@ -102,7 +102,7 @@ impl AdmissionQueue {
     /// Whether one of these sleeps at this level for the sake of others.
     pub(crate) fn has_aside_at(&self, level: Priority) -> bool {
         (self.entries.iter())
-            .any(|entry| entry.claim.standing == Standing::Aside && entry.claim.level == level)
+            .any(|entry| entry.claim.state == ClaimState::Aside && entry.claim.level == level)
     }
 
     /// Since when the latest of the most urgent ones wants a processor, if they are strictly more urgent than `level`.
@@ -121,7 +121,7 @@ impl AdmissionQueue {
         for at in 0..self.entries.len() {
             let one = self.entries[at];
             let contended = self.entries.iter().any(|other| {
-                other.claim.standing == Standing::Running
+                other.claim.state == ClaimState::Running
                     && other.processor == one.processor
                     && other.claim.level.is_more_urgent_than(one.claim.level)
             });
@@ -153,7 +153,7 @@ impl AdmissionQueue {
                 self.more_urgent.clone_from(&self.ahead);
             }
             let own = entry.member;
-            let seats = overlap.between(own, own);
+            let room = overlap.between(own, own);
             let ahead = if entry.claim.behind {
                 &self.more_urgent
             } else {
@@ -162,7 +162,7 @@ impl AdmissionQueue {
             let taken: usize = (ahead.iter().enumerate())
                 .map(|(member, &ahead)| ahead.min(overlap.between(own, member)))
                 .sum();
-            let full = taken >= seats.max(1);
+            let full = taken >= room.max(1);
             let urgent = if full {
                 (self.urgent.iter().enumerate())
                     .filter(|&(member, _)| overlap.between(own, member) > 0)
@@ -183,14 +183,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn entry(member: usize, worker: usize, level: u8, standing: Standing, since: u64) -> Entry {
+    fn entry(member: usize, worker: usize, level: u8, state: ClaimState, since: u64) -> Entry {
         let level = Priority::new(level).unwrap();
         Entry {
             member,
             worker,
             claim: Claim {
                 level,
-                standing,
+                state,
                 strict: true,
                 behind: false,
                 since,
@@ -232,7 +232,7 @@ mod tests {
         aside
     }
 
-    use Standing::{Aside, Released, Running};
+    use ClaimState::{Aside, Released, Running};
 
     #[test]
     fn equals_are_left_to_linux() {
@@ -339,19 +339,19 @@ mod tests {
         #[test]
         fn the_decision_is_the_definition(them in proptest::collection::vec(any_entry(), 0..12), masks in proptest::array::uniform3(0u64..8)) {
             let entries: Vec<Entry> = (them.iter().enumerate())
-                .map(|(at, &(member, level, standing, since, processor, behind))| {
-                    let mut entry = entry(member, at, level, [Running, Aside, Released][standing], since);
+                .map(|(at, &(member, level, state, since, processor, behind))| {
+                    let mut entry = entry(member, at, level, [Running, Aside, Released][state], since);
                     entry.processor = processor;
                     entry.claim.behind = behind;
                     entry
                 })
                 .collect();
             let contended = |entry: &Entry| entry.processor.is_some() && entries.iter().any(|other| {
-                other.claim.standing == Running && other.processor == entry.processor && other.claim.level < entry.claim.level
+                other.claim.state == Running && other.processor == entry.processor && other.claim.level < entry.claim.level
             });
             let key = |entry: &Entry| (entry.claim.level, contended(entry), entry.claim.since, entry.member, entry.worker);
             let mut expected: Vec<&Entry> = entries.iter().filter(|one| {
-                let seats = masks[one.member].count_ones().max(1);
+                let room = masks[one.member].count_ones().max(1);
                 let ahead: u32 = (0..3).map(|member| {
                     let them = entries.iter().filter(|other| other.member == member && other.claim.wants() && if one.claim.behind {
                         other.claim.level < one.claim.level
@@ -363,7 +363,7 @@ mod tests {
                 let urgent = entries.iter().any(|other| {
                     masks[one.member] & masks[other.member] != 0 && other.claim.level < one.claim.level
                 });
-                one.claim.wants() && ahead >= seats && urgent
+                one.claim.wants() && ahead >= room && urgent
             }).collect();
             expected.sort_by_key(|entry| key(entry));
             let expected: Vec<(usize, usize)> = expected.iter().map(|entry| (entry.member, entry.worker)).collect();

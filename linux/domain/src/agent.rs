@@ -50,7 +50,7 @@ pub(crate) struct Agent {
     scan_at: Nanoseconds,
     /// The participant that the next scan begins behind.
     scanned: u64,
-    quiet_ticks: u32,
+    idle_ticks: u32,
     throttle: Throttle,
 }
 
@@ -132,7 +132,7 @@ impl Agent {
             queue: AdmissionQueue::default(),
             scan_at: 0,
             scanned: 0,
-            quiet_ticks: 0,
+            idle_ticks: 0,
             throttle: Throttle::default(),
         }
     }
@@ -366,7 +366,7 @@ impl Agent {
         }
         shared.scheduling_classes.tick(most_urgent);
         if !shared.dozes.load(Ordering::Acquire) {
-            membership.settle(None, &mut self.queue, now, &shared.timing);
+            membership.decide(None, &mut self.queue, now, &shared.timing);
             self.doze(busy);
         }
         for member in &membership.members {
@@ -381,11 +381,11 @@ impl Agent {
 
     /// Stops ticking when there has been nothing to do for a while.
     fn doze(&mut self, busy: bool) {
-        self.quiet_ticks = if busy { 0 } else { self.quiet_ticks + 1 };
-        if self.quiet_ticks < DOZE {
+        self.idle_ticks = if busy { 0 } else { self.idle_ticks + 1 };
+        if self.idle_ticks < DOZE {
             return;
         }
-        self.quiet_ticks = 0;
+        self.idle_ticks = 0;
         self.shared.dozes.store(true, Ordering::Release);
         // A worker shows its claim and then reads the flag; so either it sees the flag, or its claim is seen here.
         fence(Ordering::SeqCst);

@@ -5,7 +5,7 @@ use corank::Priority;
 /// Nanoseconds of `CLOCK_MONOTONIC`, which all processes of a machine share.
 pub(crate) type Nanoseconds = u64;
 
-/// How a worker stands towards the processors.
+/// The state of a claim.
 ///
 /// ```text
 ///            claim                  step aside
@@ -15,7 +15,7 @@ pub(crate) type Nanoseconds = u64;
 ///        Released ←────┘
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ClaimState {
     /// It has work and takes a processor for it.
     Running,
     /// It has work, and sleeps for the sake of others.
@@ -29,7 +29,7 @@ pub(crate) enum Standing {
 pub(crate) struct Claim {
     /// The most urgent level that it has work at.
     pub(crate) level: Priority,
-    pub(crate) standing: Standing,
+    pub(crate) state: ClaimState,
     /// Whether it looks at its doorbell before every poll: then it may be rung while it runs.
     pub(crate) strict: bool,
     /// Whether Linux puts it behind all others by itself: it is at nice 19.
@@ -46,7 +46,7 @@ pub(crate) const UNIT: Nanoseconds = 1 << 10;
 pub(crate) struct Damaged;
 
 const LEVEL: u64 = 0x3f;
-const STANDING: u32 = 8;
+const STATE: u32 = 8;
 const STRICT: u64 = 1 << 10;
 const BEHIND: u64 = 1 << 11;
 const TIME: u32 = 16;
@@ -56,14 +56,14 @@ const UNUSED: u64 = 0xf0c0;
 impl Claim {
     /// The word that says this. It is never 0, which is no claim.
     pub(crate) fn to_word(self) -> u64 {
-        let standing: u64 = match self.standing {
-            Standing::Running => 1,
-            Standing::Aside => 2,
-            Standing::Released => 3,
+        let state: u64 = match self.state {
+            ClaimState::Running => 1,
+            ClaimState::Aside => 2,
+            ClaimState::Released => 3,
         };
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
         u64::from(self.level.level())
-            | standing << STANDING
+            | state << STATE
             | flag(self.strict, STRICT)
             | flag(self.behind, BEHIND)
             | (self.since / UNIT) << TIME
@@ -74,10 +74,10 @@ impl Claim {
         if word == 0 {
             return Ok(None);
         }
-        let standing = match word >> STANDING & 3 {
-            1 => Standing::Running,
-            2 => Standing::Aside,
-            3 => Standing::Released,
+        let state = match word >> STATE & 3 {
+            1 => ClaimState::Running,
+            2 => ClaimState::Aside,
+            3 => ClaimState::Released,
             _ => return Err(Damaged),
         };
         if word & UNUSED != 0 {
@@ -85,7 +85,7 @@ impl Claim {
         }
         Ok(Some(Self {
             level: Priority::new((word & LEVEL) as u8).ok_or(Damaged)?,
-            standing,
+            state,
             strict: word & STRICT != 0,
             behind: word & BEHIND != 0,
             since: (word >> TIME) * UNIT,
@@ -94,7 +94,7 @@ impl Claim {
 
     /// Whether it wants a processor now.
     pub(crate) fn wants(self) -> bool {
-        self.standing != Standing::Released
+        self.state != ClaimState::Released
     }
 }
 
@@ -105,9 +105,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_claim_survives_its_word(level in 0u8..64, standing in 0..3, strict: bool, behind: bool, time in 0u64..1 << 48) {
-            let standing = [Standing::Running, Standing::Aside, Standing::Released][standing as usize];
-            let claim = Claim { level: Priority::new(level).unwrap(), standing, strict, behind, since: time * UNIT };
+        fn every_claim_survives_its_word(level in 0u8..64, state in 0..3, strict: bool, behind: bool, time in 0u64..1 << 48) {
+            let state = [ClaimState::Running, ClaimState::Aside, ClaimState::Released][state as usize];
+            let claim = Claim { level: Priority::new(level).unwrap(), state, strict, behind, since: time * UNIT };
             prop_assert_ne!(claim.to_word(), 0);
             prop_assert_eq!(Claim::from_word(claim.to_word()), Ok(Some(claim)));
         }
@@ -124,7 +124,7 @@ mod tests {
     fn unused_bits_are_damage() {
         let word = Claim {
             level: Priority::DEFAULT,
-            standing: Standing::Running,
+            state: ClaimState::Running,
             strict: true,
             behind: true,
             since: 0,

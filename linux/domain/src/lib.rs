@@ -7,6 +7,7 @@
 mod admission_queue;
 #[cfg(not(loom))]
 mod agent;
+mod alone_flag;
 mod atomic;
 mod claim;
 #[cfg(not(loom))]
@@ -33,7 +34,6 @@ mod memory;
 mod page;
 #[cfg(not(loom))]
 mod peer;
-mod quiet;
 #[cfg(not(loom))]
 mod rendezvous;
 #[cfg(all(test, not(loom)))]

@@ -9,14 +9,14 @@
 //! | no fence in `Slot::show` | both |
 //! | the doorbell read after the decision; the sleeper rung but not woken | `who_steps_aside_is_called_when_the_urgent_one_goes` |
 //! | nobody rung at a claim | `of_an_urgent_claim_the_other_learns_in_any_case` |
-//! | no fence in `Quiet::keep_while`, or in `Quiet::end` | `nobody_comes_unnoticed` |
+//! | no fence in `AloneFlag::set_while`, or in `AloneFlag::clear` | `nobody_comes_unnoticed` |
 
 use crate::admission_queue::{AdmissionQueue, Processors};
+use crate::alone_flag::AloneFlag;
 use crate::atomic::{AtomicU32, Ordering};
-use crate::claim::{Claim, Nanoseconds, Standing};
+use crate::claim::{Claim, ClaimState, Nanoseconds};
 use crate::doorbell::Doorbell;
 use crate::membership::{Member, Membership, Slot, Timing};
-use crate::quiet::Quiet;
 use corank::Priority;
 use loom::sync::Arc;
 use std::time::Duration;
@@ -73,13 +73,13 @@ fn timing() -> Timing {
     }
 }
 
-fn claim(level: u8, standing: Standing) -> Option<Claim> {
+fn claim(level: u8, state: ClaimState) -> Option<Claim> {
     Some(Claim {
         level: Priority::new(level).unwrap(),
-        standing,
+        state,
         strict: true,
         behind: false,
-        since: if standing == Standing::Released {
+        since: if state == ClaimState::Released {
             0
         } else {
             NOW
@@ -87,26 +87,26 @@ fn claim(level: u8, standing: Standing) -> Option<Claim> {
     })
 }
 
-fn settle(membership: &Membership<Arc<Process>>) -> bool {
-    (membership.settle(Some(0), &mut AdmissionQueue::default(), NOW, &timing())).is_some()
+fn decide(membership: &Membership<Arc<Process>>) -> bool {
+    (membership.decide(Some(0), &mut AdmissionQueue::default(), NOW, &timing())).is_some()
 }
 
 #[test]
 fn who_steps_aside_is_called_when_the_urgent_one_goes() {
     loom::model(|| {
         let (urgent, bulk) = (Process::new(1), Process::new(2));
-        urgent.slot.show(claim(1, Standing::Running), NOW);
+        urgent.slot.show(claim(1, ClaimState::Running), NOW);
         let membership = Membership::new(vec![bulk.clone(), urgent.clone()]);
         let other = loom::thread::spawn(move || {
             let membership = Membership::new(vec![urgent.clone(), bulk]);
-            urgent.slot.show(claim(1, Standing::Released), NOW);
-            settle(&membership);
+            urgent.slot.show(claim(1, ClaimState::Released), NOW);
+            decide(&membership);
         });
         let own = &membership.members[0];
-        own.slot.show(claim(50, Standing::Aside), NOW);
+        own.slot.show(claim(50, ClaimState::Aside), NOW);
         loop {
             let heard = own.doorbell.listen();
-            if !settle(&membership) {
+            if !decide(&membership) {
                 break;
             }
             own.doorbell.sleep(heard, Duration::MAX);
@@ -122,13 +122,13 @@ fn of_an_urgent_claim_the_other_learns_in_any_case() {
         let membership = Membership::new(vec![bulk.clone(), urgent.clone()]);
         let other = loom::thread::spawn(move || {
             let membership = Membership::new(vec![urgent.clone(), bulk]);
-            urgent.slot.show(claim(1, Standing::Running), NOW);
-            assert!(!settle(&membership), "nothing is more urgent");
+            urgent.slot.show(claim(1, ClaimState::Running), NOW);
+            assert!(!decide(&membership), "nothing is more urgent");
         });
         let own = &membership.members[0];
-        own.slot.show(claim(50, Standing::Running), NOW);
+        own.slot.show(claim(50, ClaimState::Running), NOW);
         let heard = own.doorbell.listen();
-        let aside = settle(&membership);
+        let aside = decide(&membership);
         other.join().unwrap();
         // Either it has seen the claim, or it is rung before its next poll.
         assert!(aside || own.doorbell.listen() != heard);
@@ -138,17 +138,17 @@ fn of_an_urgent_claim_the_other_learns_in_any_case() {
 #[test]
 fn nobody_comes_unnoticed() {
     loom::model(|| {
-        let (quiet, others) = (Arc::new(Quiet::default()), Arc::new(AtomicU32::new(0)));
+        let (alone_flag, others) = (Arc::new(AloneFlag::default()), Arc::new(AtomicU32::new(0)));
         let agent = loom::thread::spawn({
-            let (quiet, others) = (quiet.clone(), others.clone());
+            let (alone_flag, others) = (alone_flag.clone(), others.clone());
             move || {
                 others.store(1, Ordering::Relaxed);
-                quiet.end();
+                alone_flag.clear();
             }
         });
-        quiet.keep_while(|| others.load(Ordering::Relaxed) == 0);
+        alone_flag.set_while(|| others.load(Ordering::Relaxed) == 0);
         agent.join().unwrap();
         // Somebody has come: the worker asks.
-        assert!(!quiet.is_kept());
+        assert!(!alone_flag.is_set());
     });
 }

@@ -5,7 +5,7 @@
 
 use crate::admission_queue::{AdmissionQueue, Entry, Overlap, Processors};
 use crate::atomic::{AtomicU64, Ordering, fence};
-use crate::claim::{Claim, Nanoseconds, Standing};
+use crate::claim::{Claim, ClaimState, Nanoseconds};
 use crate::doorbell::Doorbell;
 use corank::Priority;
 use std::time::Duration;
@@ -133,11 +133,11 @@ impl<M: Member> Membership<M> {
                         continue;
                     }
                 };
-                let (seen, counts) = match claim.standing {
-                    Standing::Running => (heartbeat, timing.grace),
+                let (seen, counts) = match claim.state {
+                    ClaimState::Running => (heartbeat, timing.grace),
                     // It sleeps: its agent sends the heartbeat for it.
-                    Standing::Aside => (member.heartbeat(), timing.grace),
-                    Standing::Released => (claim.since, timing.hold),
+                    ClaimState::Aside => (member.heartbeat(), timing.grace),
+                    ClaimState::Released => (claim.since, timing.hold),
                 };
                 if seen.max(claim.since) > now + FUTURE {
                     member.found_damage();
@@ -156,7 +156,7 @@ impl<M: Member> Membership<M> {
 
     /// Decides anew, rings whoever is concerned, and says for whose sake the worker `own` has to step aside, if it has to.
     /// `None`: the caller is no worker.
-    pub(crate) fn settle(
+    pub(crate) fn decide(
         &self,
         own: Option<usize>,
         queue: &mut AdmissionQueue,
@@ -167,23 +167,23 @@ impl<M: Member> Membership<M> {
         self.ring(own, queue)
     }
 
-    /// The second half of [`settle`](Self::settle).
+    /// The second half of [`decide`](Self::decide).
     pub(crate) fn ring(&self, own: Option<usize>, queue: &mut AdmissionQueue) -> Option<Priority> {
-        let mut verdict = None;
+        let mut decision = None;
         let rank = |member: usize| self.members[member].id();
         queue.decide(&self.overlap, rank, |entry, urgent| {
             if entry.member == 0 && Some(entry.worker) == own {
-                verdict = urgent;
+                decision = urgent;
                 return;
             }
             let doorbell = self.members[entry.member].doorbell(entry.worker);
-            match entry.claim.standing {
-                Standing::Running if urgent.is_some() && entry.claim.strict => doorbell.ring(),
-                Standing::Aside if urgent.is_none() => doorbell.ring_and_wake(),
+            match entry.claim.state {
+                ClaimState::Running if urgent.is_some() && entry.claim.strict => doorbell.ring(),
+                ClaimState::Aside if urgent.is_none() => doorbell.ring_and_wake(),
                 _ => {}
             }
         });
-        verdict
+        decision
     }
 }
 
@@ -215,14 +215,8 @@ mod tests {
             }
         }
 
-        fn with(
-            self,
-            worker: usize,
-            level: u8,
-            standing: Standing,
-            heartbeat: Nanoseconds,
-        ) -> Self {
-            let claim = claim(level, standing, heartbeat);
+        fn with(self, worker: usize, level: u8, state: ClaimState, heartbeat: Nanoseconds) -> Self {
+            let claim = claim(level, state, heartbeat);
             self.slots[worker].show(Some(claim), heartbeat);
             self
         }
@@ -258,27 +252,27 @@ mod tests {
         }
     }
 
-    fn claim(level: u8, standing: Standing, since: Nanoseconds) -> Claim {
+    fn claim(level: u8, state: ClaimState, since: Nanoseconds) -> Claim {
         Claim {
             level: Priority::new(level).unwrap(),
-            standing,
+            state,
             strict: true,
             behind: false,
             since,
         }
     }
 
-    fn settle(
+    fn decide(
         membership: &Membership<Process>,
         own: Option<usize>,
         now: Nanoseconds,
     ) -> Option<u8> {
         let timing = Timing::of_tick(TICK);
-        let verdict = membership.settle(own, &mut AdmissionQueue::default(), now, &timing);
-        verdict.map(Priority::level)
+        let decision = membership.decide(own, &mut AdmissionQueue::default(), now, &timing);
+        decision.map(Priority::level)
     }
 
-    use Standing::{Aside, Released, Running};
+    use ClaimState::{Aside, Released, Running};
 
     #[test]
     fn an_urgent_claim_rings_the_least_urgent_worker_alone() {
@@ -287,7 +281,7 @@ mod tests {
             .with(1, 50, Running, NOW);
         let urgent = Process::new(2, 1).with(0, 5, Running, NOW);
         let membership = Membership::new(vec![urgent, bulk]);
-        assert_eq!(settle(&membership, Some(0), NOW), None);
+        assert_eq!(decide(&membership, Some(0), NOW), None);
         assert_eq!(membership.members[1].rings(), [0, 1, 0]);
         assert_eq!(membership.members[0].rings(), [0]);
     }
@@ -305,11 +299,11 @@ mod tests {
         }
         let urgent = Process::new(2, 1).with(0, 5, Running, NOW);
         let mut membership = Membership::new(vec![urgent, bulk]);
-        settle(&membership, Some(0), NOW);
+        decide(&membership, Some(0), NOW);
         assert_eq!(membership.members[1].rings(), [0, 0]);
         // At its tick one of the two steps aside.
         membership.members.swap(0, 1);
-        let aside = [0, 1].map(|worker| settle(&membership, Some(worker), NOW));
+        let aside = [0, 1].map(|worker| decide(&membership, Some(worker), NOW));
         assert!(
             matches!(aside, [None, Some(5)] | [Some(5), None]),
             "{aside:?}"
@@ -324,7 +318,7 @@ mod tests {
             .with(2, 50, Aside, NOW - 4000);
         let urgent = Process::new(2, 1).with(0, 5, Released, NOW);
         let membership = Membership::new(vec![urgent, bulk]);
-        settle(&membership, Some(0), NOW);
+        decide(&membership, Some(0), NOW);
         // The running one is the last in the queue, and there is room for two: it is told to make room.
         assert_eq!(membership.members[1].rings(), [1, 1, 1]);
     }
@@ -339,12 +333,12 @@ mod tests {
             .with(0, 5, Running, NOW)
             .with(1, 5, Running, NOW);
         let membership = Membership::new(vec![bulk, urgent]);
-        assert_eq!(settle(&membership, Some(0), NOW + grace), Some(5));
+        assert_eq!(decide(&membership, Some(0), NOW + grace), Some(5));
         membership.members[0].slots[0].record_heartbeat(NOW + grace + 1);
-        assert_eq!(settle(&membership, Some(0), NOW + grace + 1), None);
+        assert_eq!(decide(&membership, Some(0), NOW + grace + 1), None);
         // One of its workers goes on.
         membership.members[1].slots[1].record_heartbeat(NOW + grace + 1);
-        assert_eq!(settle(&membership, Some(0), NOW + grace + 1), None);
+        assert_eq!(decide(&membership, Some(0), NOW + grace + 1), None);
     }
 
     /// Beside something urgent as many run as there are processors, so that it finds one when it comes back; for the hold, and not a nanosecond more.
@@ -362,8 +356,8 @@ mod tests {
                 .slots
                 .iter()
                 .for_each(|slot| slot.record_heartbeat(now));
-            let verdicts = (0..3).map(|worker| settle(&membership, Some(worker), now));
-            verdicts.flatten().collect::<Vec<_>>()
+            let decisions = (0..3).map(|worker| decide(&membership, Some(worker), now));
+            decisions.flatten().collect::<Vec<_>>()
         };
         assert_eq!(aside(NOW + hold), [5]);
         assert_eq!(aside(NOW + hold + 1), []);
@@ -379,16 +373,16 @@ mod tests {
         let now = other.heartbeat + grace;
         let own = Process::new(1, 1).with(0, 50, Running, now);
         let mut membership = Membership::new(vec![own, other]);
-        assert_eq!(settle(&membership, Some(0), now), Some(7));
+        assert_eq!(decide(&membership, Some(0), now), Some(7));
         membership.members[1].heartbeat -= 1;
-        assert_eq!(settle(&membership, Some(0), now), None);
+        assert_eq!(decide(&membership, Some(0), now), None);
     }
 
     #[test]
     fn a_time_that_has_not_come_is_damage() {
         let other = Process::new(2, 1).with(0, 1, Running, NOW + 2 * FUTURE);
         let membership = Membership::new(vec![Process::new(1, 1), other]);
-        settle(&membership, None, NOW);
+        decide(&membership, None, NOW);
         assert!(membership.members[1].damaged.get());
         assert!(!membership.members[0].damaged.get());
     }
@@ -396,10 +390,10 @@ mod tests {
     #[test]
     fn a_claim_that_makes_no_sense_is_damage() {
         let other = Process::new(2, 1).with(0, 1, Running, NOW);
-        // It has a level, but stands nowhere.
+        // It has a level, but no state.
         other.slots[0].claim.store(1, Ordering::Relaxed);
         let membership = Membership::new(vec![Process::new(1, 1), other]);
-        settle(&membership, None, NOW);
+        decide(&membership, None, NOW);
         assert!(membership.members[1].damaged.get());
         assert!(!membership.members[0].damaged.get());
     }
@@ -415,7 +409,7 @@ mod tests {
             }
             let own = Process::new(1, 1).with(0, 50, Running, NOW);
             let membership = Membership::new(vec![own, foreign]);
-            if let Some(level) = settle(&membership, Some(0), NOW) {
+            if let Some(level) = decide(&membership, Some(0), NOW) {
                 prop_assert!(level < 50);
             }
         }

@@ -1,11 +1,11 @@
 //! What a participant's workers and its agent have in common.
 
+use crate::alone_flag::AloneFlags;
 use crate::clock;
 use crate::domain::Mode;
 use crate::membership::{Membership, Timing};
 use crate::page::{Doorbells, Page, WORKERS};
 use crate::peer::Peer;
-use crate::quiet::Quiets;
 use crate::scheduling_class::SchedulingClasses;
 use arc_swap::ArcSwap;
 use rustix::event::{EventfdFlags, eventfd};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Shared {
     pub(crate) page: &'static Page,
     pub(crate) doorbells: &'static Doorbells,
-    pub(crate) quiets: Quiets,
+    pub(crate) alone_flags: AloneFlags,
     pub(crate) mode: Mode,
     pub(crate) timing: Timing,
     pub(crate) scheduling_classes: SchedulingClasses,
@@ -53,7 +53,7 @@ impl Shared {
         Ok(Self {
             page,
             doorbells,
-            quiets: Quiets::default(),
+            alone_flags: AloneFlags::default(),
             mode,
             timing,
             scheduling_classes,
@@ -90,7 +90,7 @@ impl Shared {
 
     /// Every worker looks again at its next pick: who takes part has changed.
     pub(crate) fn ring_all(&self) {
-        self.quiets.end();
+        self.alone_flags.clear();
         for doorbell in &self.doorbells.0[..self.page.workers()] {
             doorbell.ring_and_wake();
         }

@@ -1,7 +1,7 @@
 //! Watching a domain without taking part in it: for `corank top` and the like.
 
 use crate::agent::LINKS_OF_ONE;
-use crate::claim::{Claim, Nanoseconds, Standing};
+use crate::claim::{Claim, ClaimState, Nanoseconds};
 use crate::clock;
 use crate::domain::{Domain, JoinError, Mode};
 use crate::figures::Figures;
@@ -304,14 +304,14 @@ impl WorkerState {
         // The participants' own ticks are not known here.
         let grace = Timing::of_tick(Duration::from_millis(20)).grace;
         let is_silent = |seen: Nanoseconds| now.saturating_sub(seen) > grace;
-        let activity = match claim.standing {
-            Standing::Released => Activity::Idle,
-            Standing::Running if is_silent(heartbeat) && is_silent(page.last_heartbeat()) => {
+        let activity = match claim.state {
+            ClaimState::Released => Activity::Idle,
+            ClaimState::Running if is_silent(heartbeat) && is_silent(page.last_heartbeat()) => {
                 Activity::Silent
             }
-            Standing::Running => Activity::Runs,
-            Standing::Aside if is_silent(page.last_heartbeat()) => Activity::Silent,
-            Standing::Aside => Activity::Aside,
+            ClaimState::Running => Activity::Runs,
+            ClaimState::Aside if is_silent(page.last_heartbeat()) => Activity::Silent,
+            ClaimState::Aside => Activity::Aside,
         };
         Some(Self {
             level: claim.level,

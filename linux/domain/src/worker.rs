@@ -2,12 +2,12 @@
 
 use crate::admission_queue::AdmissionQueue;
 use crate::agent;
-use crate::claim::{Claim, Nanoseconds, Standing};
+use crate::alone_flag::AloneFlag;
+use crate::claim::{Claim, ClaimState, Nanoseconds};
 use crate::clock;
 use crate::domain::{Mode, Participant};
 use crate::doorbell::Doorbell;
 use crate::linux::Slack;
-use crate::quiet::Quiet;
 use crate::shared::Shared;
 use corank::{Priority, Published, SystemView};
 use std::cell::{Cell, RefCell};
@@ -33,21 +33,21 @@ pub struct Worker {
     published: &'static Published,
     doorbell: &'static Doorbell,
     /// Whether there is nothing to ask, because nobody else takes part.
-    quiet: Quiet,
+    alone_flag: AloneFlag,
     /// The doorbell's word at the last decision.
     heard: Cell<u32>,
     /// What the others see.
     claim: Cell<Option<Claim>>,
     /// The last decision: for whose sake this worker has to step aside.
-    verdict: Cell<Option<Priority>>,
+    decision: Cell<Option<Priority>>,
     /// Since when it runs without having been aside.
-    seated: Cell<Nanoseconds>,
+    running_since: Cell<Nanoseconds>,
     queue: RefCell<AdmissionQueue>,
     /// That of the thread's timers, while they are exact instead.
     slack: Cell<Option<Slack>>,
     /// It belongs to a thread: Linux is told what that thread runs.
     _thread: PhantomData<*const ()>,
-    /// The agent knows where `quiet` is.
+    /// The agent knows where `alone_flag` is.
     _pinned: PhantomPinned,
 }
 
@@ -97,22 +97,22 @@ impl Worker {
         shared.scheduling_classes.enter(index);
         let worker = Box::pin(Self {
             doorbell: &shared.doorbells.0[index],
-            quiet: Quiet::default(),
+            alone_flag: AloneFlag::default(),
             shared,
             _guard: participant.guard.clone(),
             index,
             published,
             heard: Cell::new(0),
             claim: Cell::new(None),
-            verdict: Cell::new(None),
-            seated: Cell::new(0),
+            decision: Cell::new(None),
+            running_since: Cell::new(0),
             queue: RefCell::default(),
             slack: Cell::new(None),
             _thread: PhantomData,
             _pinned: PhantomPinned,
         });
         // SAFETY: it is pinned, so it stays in its place until it is dropped; then it leaves.
-        unsafe { worker.shared.quiets.enter(index, &worker.quiet) };
+        unsafe { worker.shared.alone_flags.enter(index, &worker.alone_flag) };
         Some(worker)
     }
 
@@ -121,16 +121,16 @@ impl Worker {
     pub fn idle(&self) {
         if let Some(claim) = self.claim.take() {
             let now = clock::now();
-            self.verdict.set(None);
+            self.decision.set(None);
             self.show(
                 Claim {
-                    standing: Standing::Released,
+                    state: ClaimState::Released,
                     since: now,
                     ..claim
                 },
                 now,
             );
-            self.settle(now);
+            self.decide(now);
         }
     }
 
@@ -143,11 +143,11 @@ impl Worker {
         let Some(claim) = self.claim.get() else {
             return Back::Called;
         };
-        if claim.standing == Standing::Running {
+        if claim.state == ClaimState::Running {
             self.note_inversion(claim.level, began);
         }
         let claim = Claim {
-            standing: Standing::Aside,
+            state: ClaimState::Aside,
             ..claim
         };
         self.show(claim, began);
@@ -157,8 +157,8 @@ impl Worker {
             #[cfg(test)]
             self.shared.looks_aside.fetch_add(1, Ordering::Relaxed);
             let heard = self.doorbell.listen();
-            if self.settle(now).is_none() {
-                self.take_seat(claim, now, heard);
+            if self.decide(now).is_none() {
+                self.resume(claim, now, heard);
                 return Back::Called;
             }
             if self.shared.called[self.index].swap(false, Ordering::Acquire) {
@@ -190,17 +190,17 @@ impl Worker {
     }
 
     /// There is a processor for it.
-    fn take_seat(&self, claim: Claim, now: Nanoseconds, heard: u32) {
+    fn resume(&self, claim: Claim, now: Nanoseconds, heard: u32) {
         self.show(
             Claim {
-                standing: Standing::Running,
+                state: ClaimState::Running,
                 ..claim
             },
             now,
         );
-        self.seated.set(now);
+        self.running_since.set(now);
         self.heard.set(heard);
-        self.verdict.set(None);
+        self.decision.set(None);
     }
 
     /// It looks for events and will ask again.
@@ -216,7 +216,7 @@ impl Worker {
         let level = waiting.most_urgent()?;
         let claimed = self.claim.get().map(|claim| claim.level);
         if rung == self.heard.get() && claimed == Some(level) {
-            return self.verdict.get();
+            return self.decision.get();
         }
         self.look(level)
     }
@@ -228,8 +228,8 @@ impl Worker {
         let was_rung = heard != self.heard.replace(heard);
         let membership = self.shared.membership.load();
         if membership.is_alone() {
-            (self.quiet).keep_while(|| self.shared.membership.load().is_alone());
-            self.verdict.set(None);
+            (self.alone_flag).set_while(|| self.shared.membership.load().is_alone());
+            self.decision.set(None);
             if self.claim.take().is_some() {
                 self.shared.page.slots[self.index].show(None, clock::now());
             }
@@ -241,15 +241,15 @@ impl Worker {
         self.mind_timers(self.shared.scheduling_classes.is_urgent());
         let mut claim = match self.claim.get() {
             Some(claim) if claim.level == level => Claim {
-                standing: Standing::Running,
+                state: ClaimState::Running,
                 behind,
                 ..claim
             },
             _ => {
-                self.seated.set(now);
+                self.running_since.set(now);
                 Claim {
                     level,
-                    standing: Standing::Running,
+                    state: ClaimState::Running,
                     strict: self.shared.mode == Mode::Strict,
                     behind,
                     since: now,
@@ -260,24 +260,25 @@ impl Worker {
         self.shared.rouse_agent();
         let mut queue = self.queue.borrow_mut();
         membership.survey(&mut queue, now, timing);
-        if now.saturating_sub(self.seated.get()) > timing.slice && queue.has_aside_at(level) {
+        if now.saturating_sub(self.running_since.get()) > timing.slice && queue.has_aside_at(level)
+        {
             // Its turn is over: it stands behind its equals from now on.
             claim.since = now;
-            self.seated.set(now);
+            self.running_since.set(now);
             self.show(claim, now);
             membership.survey(&mut queue, now, timing);
         }
-        let verdict = membership.ring(Some(self.index), &mut queue);
+        let decision = membership.ring(Some(self.index), &mut queue);
         // Relaxed: between two ticks it stays whatever comes.
         if was_rung || self.shared.mode == Mode::Strict {
-            self.verdict.set(verdict);
+            self.decision.set(decision);
         }
-        self.verdict.get()
+        self.decision.get()
     }
 
     fn show(&self, claim: Claim, now: Nanoseconds) {
         self.claim
-            .set((claim.standing != Standing::Released).then_some(claim));
+            .set((claim.state != ClaimState::Released).then_some(claim));
         let slot = &self.shared.page.slots[self.index];
         slot.runs_on(rustix::thread::sched_getcpu());
         slot.show(Some(claim), now);
@@ -292,13 +293,13 @@ impl Worker {
         }
     }
 
-    fn settle(&self, now: Nanoseconds) -> Option<Priority> {
+    fn decide(&self, now: Nanoseconds) -> Option<Priority> {
         let membership = self.shared.membership.load();
         if membership.is_alone() {
             return None;
         }
         let queue = &mut self.queue.borrow_mut();
-        membership.settle(Some(self.index), queue, now, &self.shared.timing)
+        membership.decide(Some(self.index), queue, now, &self.shared.timing)
     }
 
     /// How long what it steps aside for has been waiting for that.
@@ -316,7 +317,7 @@ impl Worker {
 impl SystemView for Worker {
     #[inline]
     fn most_urgent_elsewhere(&self) -> Option<Priority> {
-        if self.quiet.is_kept() {
+        if self.alone_flag.is_set() {
             return None;
         }
         self.ask()
@@ -325,7 +326,7 @@ impl SystemView for Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.shared.quiets.leave(self.index);
+        self.shared.alone_flags.leave(self.index);
         self.idle();
         self.mind_timers(false);
         self.shared.scheduling_classes.leave(self.index);
@@ -337,7 +338,7 @@ impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker")
             .field("claim", &self.claim)
-            .field("verdict", &self.verdict)
+            .field("decision", &self.decision)
             .finish_non_exhaustive()
     }
 }
@@ -358,7 +359,7 @@ impl Wake for Caller {
         // The worker shows that it is aside, and then looks whether it was called: so one of the two sees the other.
         fence(Ordering::SeqCst);
         let (word, _) = shared.page.slots[self.index].words();
-        if matches!(Claim::from_word(word), Ok(Some(claim)) if claim.standing == Standing::Aside) {
+        if matches!(Claim::from_word(word), Ok(Some(claim)) if claim.state == ClaimState::Aside) {
             shared.scheduling_classes.raise_for_arrival();
             shared.doorbells.0[self.index].ring_and_wake();
         }
