@@ -165,8 +165,3 @@ pub use stats::Stats;
 #[cfg(not(feature = "image-client"))]
 pub use storage::{Pool, PoolInUse};
 pub use waker::Remote;
-
-/// The first program of the README, as a test.
-#[cfg(all(doctest, feature = "std"))]
-#[doc = include_str!("../../README.md")]
-struct Readme;

@@ -60,7 +60,12 @@ pub fn report() -> Report {
     )
 }
 
-/// Tests the examples of docs/guide.md. They are tested here because the published crates do not contain that file.
+/// Tests the example of the repository's README. It is tested here because the published crates do not contain that file.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+/// Tests the examples of docs/guide.md, for the same reason here.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide.md")]
 struct Guide;

@@ -10,6 +10,7 @@ mod edge;
 mod gateway;
 mod http;
 mod image;
+mod language;
 mod layers;
 mod layout;
 mod machine;

@@ -4,8 +4,8 @@ use super::outcome::Outcome;
 use super::privileges::{Privileges, withhold};
 use super::quick::Change;
 use super::{
-    Context, attack, command, cpp, edge, gateway, http, image, layers, layout, machine, miri,
-    model, net, outside, publish, storage,
+    Context, attack, command, cpp, edge, gateway, http, image, language, layers, layout, machine,
+    miri, model, net, outside, publish, storage,
 };
 use crate::process;
 use crate::repository;
@@ -98,6 +98,14 @@ pub(super) const STAGES: &[Stage] = &[
         reads: EVERYTHING,
         limit: minutes(1),
         run: layers::check,
+    },
+    Stage {
+        name: "language",
+        about: "terms that were retired (docs/retired-terms.txt) are not used again",
+        home: Home::Path(language::TERMS),
+        reads: EVERYTHING,
+        limit: minutes(1),
+        run: language::check,
     },
     Stage {
         name: "lint",
