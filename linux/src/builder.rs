@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use corank::{Config, Policy};
 
-use crate::overseer::{Blocked, Complaints};
 use crate::runtime::Runtime;
 use crate::time;
+use crate::watchdog::{Blocked, BlockedReport};
 
 /// How a runtime is set up.
 ///
@@ -32,7 +32,7 @@ pub struct Builder {
     policy: Policy,
     capacity: usize,
     name: String,
-    complaints: Option<Complaints>,
+    blocked_report: Option<BlockedReport>,
     #[cfg(feature = "domain")]
     domain: Option<corank_domain::Domain>,
 }
@@ -45,7 +45,7 @@ impl Builder {
             policy: Policy::Strict,
             capacity: usize::MAX,
             name: "corank".to_string(),
-            complaints: None,
+            blocked_report: None,
             #[cfg(feature = "domain")]
             domain: None,
         }
@@ -88,7 +88,7 @@ impl Builder {
     }
 
     /// Tells of each worker that is held up inside one poll for `after` or longer, and again whenever the time has doubled; a few
-    /// milliseconds late ([`OVERSIGHT`](crate::OVERSIGHT)). `tell` runs on a thread of its own, so it may block, but meanwhile nobody else is told of.
+    /// milliseconds late ([`WATCHDOG_TICK`](crate::WATCHDOG_TICK)). `tell` runs on a thread of its own, so it may block, but meanwhile nobody else is told of.
     /// With the feature `tracing`, `trace::blocked` makes an event of it.
     ///
     /// ```
@@ -105,12 +105,12 @@ impl Builder {
         tell: impl Fn(&Blocked) + Send + Sync + 'static,
     ) -> Self {
         let tell = Arc::new(tell);
-        self.complaints = Some(Complaints { after, tell });
+        self.blocked_report = Some(BlockedReport { after, tell });
         self
     }
 
-    pub(crate) fn complaints(&self) -> Option<Complaints> {
-        self.complaints.clone()
+    pub(crate) fn blocked_report(&self) -> Option<BlockedReport> {
+        self.blocked_report.clone()
     }
 
     /// Shares priorities with the other processes of a domain: when there are more busy workers than processors, whoever has the most

@@ -3,7 +3,7 @@
 //! Of those who are idle one *watches*: it sleeps in the kernel until there is an event, or until the next timer is due. The others
 //! sleep on their threads. Nobody needs to watch while a busy worker is *nimble*: its polls have been so short that it will look by itself
 //! before a watcher could have come to anything. Whoever ends one of the two and leaves nobody else to it hands on to one who sleeps; for a nimble
-//! worker whose poll doesn't end after all the [overseer](crate::overseer) does. So nobody is idle for long while nobody looks.
+//! worker whose poll doesn't end after all the [watchdog](crate::watchdog) does. So nobody is idle for long while nobody looks.
 //!
 //! ```text
 //!           prepare                    wake                take
@@ -34,7 +34,7 @@ pub(crate) struct Place {
     state: AtomicU8,
     /// Whether [`Watch`] counts it as nimble. Set by the worker alone, after it was counted; cleared by whoever then counts it out.
     nimble: AtomicBool,
-    /// Polls that it has begun so far, for the overseer.
+    /// Polls that it has begun so far, for the watchdog.
     polls: AtomicU64,
     thread: Thread,
 }

@@ -33,7 +33,7 @@
 //!   ready. So while a coroutine is ready, each worker begins no poll of a less urgent one; at worst it ends the one that it is in.
 //! - **I/O.** A busy worker asks the kernel for events after at most [`POLLS_PER_LOOK`] polls, fewer if they are long: after each, if it
 //!   takes [`TIME_PER_LOOK`] or more. Several share that. A worker that is idle is told at once, unless a busy one with short polls looks for
-//!   it; should that one be held up in a poll, the idle one is told within two ticks of the overseer ([`OVERSIGHT`]). A worker that has stepped aside for
+//!   it; should that one be held up in a poll, the idle one is told within two ticks of the watchdog ([`WATCHDOG_TICK`]). A worker that has stepped aside for
 //!   another process of its domain looks each millisecond. A coroutine whose I/O is always ready lets others run after [`OPERATIONS_IN_A_ROW`].
 //! - **Blocked workers.** A worker that is held up inside one poll is named, with the coroutine, the time and what waits, to whoever asks
 //!   with [`Builder::on_blocked`].
@@ -73,7 +73,6 @@ pub mod hyper;
 mod idle;
 pub mod net;
 mod outside;
-mod overseer;
 pub mod pipe;
 pub mod process;
 mod reactor;
@@ -87,6 +86,7 @@ pub mod time;
 pub mod tower;
 #[cfg(feature = "tracing")]
 pub mod trace;
+mod watchdog;
 mod worker;
 
 /// What coroutines of a runtime share; any of their workers may poll who uses it. Made by `new_in` for [`Here`](sync::Shared::here), the
@@ -109,8 +109,8 @@ pub use corank::{
 pub use corank_domain as domain;
 #[cfg(feature = "macros")]
 pub use corank_linux_macros::{main, test};
-pub use overseer::{Blocked, OVERSIGHT};
 pub use runtime::{Entered, Handle, JoinHandle, Runtime, Unfinished, spawn};
+pub use watchdog::{Blocked, WATCHDOG_TICK};
 pub use worker::{POLLS_PER_LOOK, TIME_PER_LOOK, TIME_PER_LOOK_WATCHED};
 
 /// The programs of the README, as tests.

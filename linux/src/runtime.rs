@@ -18,8 +18,8 @@ use corank::{
 
 use crate::builder::Builder;
 use crate::idle::{Call, Doze, Place, Watch};
-use crate::overseer;
 use crate::reactor::Reactor;
+use crate::watchdog;
 use crate::worker;
 
 /// How long it takes to notice that the last coroutine was cancelled by a thread that is no worker.
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     pub(crate) watch: Watch,
     /// Every worker's, in the order in which they began.
     posts: Mutex<Vec<Post>>,
-    /// Where the overseer sleeps, if there is one.
+    /// Where the watchdog sleeps, if there is one.
     pub(crate) doze: OnceLock<Doze>,
     /// Workers leave when their poll has ended.
     pub(crate) stopping: AtomicBool,
@@ -217,14 +217,14 @@ impl Runtime {
                 })?;
             runtime.threads.push(Some(thread));
         }
-        let complaints = builder.complaints();
-        if workers > 1 || complaints.is_some() {
+        let blocked_report = builder.blocked_report();
+        if workers > 1 || blocked_report.is_some() {
             let ends = Ends(workers, ends);
             let thread = thread::Builder::new()
-                .name(format!("{}-overseer", builder.thread_name()))
+                .name(format!("{}-watchdog", builder.thread_name()))
                 .spawn(move || {
                     let _ends = ends;
-                    overseer::oversee(&shared, complaints.as_ref());
+                    watchdog::run(&shared, blocked_report.as_ref());
                 })?;
             runtime.threads.push(Some(thread));
         }

@@ -18,8 +18,8 @@ use pin_project_lite::pin_project;
 use tracing::instrument::{Instrument, Instrumented};
 use tracing::{Level, Span, debug_span, event, field};
 
-use crate::overseer::Blocked;
 use crate::runtime::{Handle, JoinHandle};
+use crate::watchdog::Blocked;
 
 /// As [`spawn`](crate::spawn), with a name for the coroutine's span.
 ///

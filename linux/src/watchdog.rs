@@ -1,4 +1,4 @@
-//! Watches over the workers' polls: a poll that doesn't end is noticed and named, and what its worker would have looked after is handed on.
+//! The watchdog of the workers: reports a poll that does not end, and wakes a successor for the events that its worker would have looked for.
 //!
 //! A thread of its own, because the workers may all be inside polls. It ticks while any worker is busy, a few microseconds each, and sleeps
 //! while none is. A runtime with one worker and nobody to tell has none.
@@ -18,9 +18,9 @@ use crate::{time, worker};
 
 /// While any worker is busy, what its polls keep it from is looked for so often: an idle worker goes to watch for events within twice
 /// this time, should the busy one that was to look for them be held up.
-pub const OVERSIGHT: Duration = Duration::from_millis(2);
+pub const WATCHDOG_TICK: Duration = Duration::from_millis(2);
 /// After so many ticks in which every worker was idle, nothing ticks until one is busy again: who is idle for a moment costs no call.
-const QUIET_TICKS: u32 = 25;
+const IDLE_TICKS: u32 = 25;
 
 /// A worker that is held up inside one poll; see [`Builder::on_blocked`](crate::Builder::on_blocked).
 #[derive(Clone, Debug)]
@@ -57,16 +57,16 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// Whom to tell of workers that are held up, and after what time.
+/// What is called for a blocked worker, and after what time.
 #[derive(Clone)]
-pub(crate) struct Complaints {
+pub(crate) struct BlockedReport {
     pub(crate) after: Duration,
     pub(crate) tell: Arc<dyn Fn(&Blocked) + Send + Sync>,
 }
 
-impl fmt::Debug for Complaints {
+impl fmt::Debug for BlockedReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Complaints")
+        f.debug_struct("BlockedReport")
             .field("after", &self.after)
             .finish_non_exhaustive()
     }
@@ -82,24 +82,26 @@ struct Seen {
     tell_after: u64,
 }
 
-/// Watches until the runtime stops.
-pub(crate) fn oversee(shared: &Shared, complaints: Option<&Complaints>) {
+/// Watches the workers until the runtime stops.
+pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
     let doze = shared.doze.get_or_init(Doze::here);
-    let first = complaints.map_or(u64::MAX, |complaints| worker::nanoseconds(complaints.after));
+    let first = blocked_report.map_or(u64::MAX, |blocked_report| {
+        worker::nanoseconds(blocked_report.after)
+    });
     // Each worker's, by its place in the list, which only grows.
     let mut seen: Vec<Seen> = Vec::new();
     let mut posts: Vec<Post> = Vec::new();
-    let mut quiet = 0;
+    let mut idle = 0;
     while !shared.stopping.load(Ordering::Acquire) {
-        if quiet < QUIET_TICKS {
-            thread::park_timeout(OVERSIGHT);
+        if idle < IDLE_TICKS {
+            thread::park_timeout(WATCHDOG_TICK);
         } else {
-            quiet = 0;
+            idle = 0;
             doze.sleep(|| !shared.stopping.load(Ordering::Acquire) && all_rest(&shared.posts()));
         }
         let now = time::clock();
         posts.clone_from(&shared.posts());
-        quiet = if all_rest(&posts) { quiet + 1 } else { 0 };
+        idle = if all_rest(&posts) { idle + 1 } else { 0 };
         for (number, post) in posts.iter().enumerate() {
             let polls = post.place.polls();
             let begin = Seen {
@@ -114,13 +116,13 @@ pub(crate) fn oversee(shared: &Shared, complaints: Option<&Complaints>) {
                     shared.watch.end_nimble(&post.place, || shared.hand_on());
                     let lasted = now - seen.since;
                     if lasted >= seen.tell_after
-                        && let Some(complaints) = complaints
+                        && let Some(blocked_report) = blocked_report
                         && let Some(blocked) = name(shared, post, polls, lasted)
                     {
                         // Once more when it has lasted twice as long.
                         seen.tell_after = lasted.saturating_mul(2);
                         // Whose code it is, is not known: the hook for panics has told of one.
-                        let _ = catch_unwind(AssertUnwindSafe(|| (complaints.tell)(&blocked)));
+                        let _ = catch_unwind(AssertUnwindSafe(|| (blocked_report.tell)(&blocked)));
                     }
                 }
             }

@@ -71,7 +71,7 @@ pub(crate) const fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// What the worker knows of others; it is asked before each poll, and notes that for the overseer.
+/// What the worker knows of others; it is asked before each poll, and notes that for the watchdog.
 struct Noting<'a, V> {
     view: &'a V,
     place: &'a Place,

@@ -36,7 +36,7 @@ async fn blocks(told: mpsc::Receiver<Blocked>, times: usize) -> Vec<Blocked> {
         .collect()
 }
 
-/// One worker, so that nobody but the overseer could tell: which worker, which coroutine, how long, and what waits.
+/// One worker, so that nobody but the watchdog could tell: which worker, which coroutine, how long, and what waits.
 #[test]
 fn a_blocked_worker_is_named() {
     let (hook, told) = listener();

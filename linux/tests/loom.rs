@@ -175,7 +175,7 @@ fn a_call_ends_every_sleep() {
     two_workers(Home::stop, 0);
 }
 
-/// While a busy worker is nimble, the other one sleeps and doesn't watch. When the busy one is held up, whoever oversees it says so, and
+/// While a busy worker is nimble, the other one sleeps and doesn't watch. When the busy one is held up, the watchdog says so, and
 /// the other one takes the event.
 #[test]
 fn a_nimble_worker_that_is_held_up_is_replaced() {
@@ -197,7 +197,7 @@ fn a_nimble_worker_that_is_held_up_is_replaced() {
     });
 }
 
-/// Workers that are nimble, or one of two, and an overseer that takes that back from one of them at any moment: the event is taken,
+/// Workers that are nimble, or one of two, and a watchdog that takes that back from one of them at any moment: the event is taken,
 /// and all leave.
 #[test]
 fn nimble_workers_take_the_event() {
@@ -228,7 +228,7 @@ fn an_awake_worker_ends_the_doze() {
         let watch = Watch::new();
         let called = place.clone();
         let doze = Arc::new(Mutex::new(None));
-        let overseer = {
+        let watchdog = {
             let (place, doze) = (place.clone(), doze.clone());
             thread::spawn(move || {
                 let own = Arc::new(Doze::here());
@@ -241,7 +241,7 @@ fn an_awake_worker_ends_the_doze() {
         if let Some(doze) = doze {
             doze.note_awake();
         }
-        overseer.join().unwrap();
+        watchdog.join().unwrap();
     });
 }
 
