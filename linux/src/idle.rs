@@ -1,8 +1,8 @@
 //! Where workers are while they have nothing to do, how they are called, and who looks after events meanwhile.
 //!
 //! Of those who are idle one *watches*: it sleeps in the kernel until there is an event, or until the next timer is due. The others
-//! sleep on their threads. Nobody needs to watch while a busy worker is *nimble*: its polls have been so short that it will look by itself
-//! before a watcher could have come to anything. Whoever ends one of the two and leaves nobody else to it hands on to one who sleeps; for a nimble
+//! sleep on their threads. Nobody needs to watch while a busy worker is *short-polling*: its polls have been so short that it will look by itself
+//! before a watcher could have come to anything. Whoever ends one of the two and leaves nobody else to it hands on to one who sleeps; for a short-polling
 //! worker whose poll doesn't end after all the [watchdog](crate::watchdog) does. So nobody is idle for long while nobody looks.
 //!
 //! ```text
@@ -32,8 +32,8 @@ const NOTIFIED: u8 = 3;
 /// One worker's place.
 pub(crate) struct Place {
     state: AtomicU8,
-    /// Whether [`Watch`] counts it as nimble. Set by the worker alone, after it was counted; cleared by whoever then counts it out.
-    nimble: AtomicBool,
+    /// Whether [`Watch`] counts it as short-polling. Set by the worker alone, after it was counted; cleared by whoever then counts it out.
+    short_polling: AtomicBool,
     /// Polls that it has begun so far, for the watchdog.
     polls: AtomicU64,
     thread: Thread,
@@ -54,7 +54,7 @@ impl Place {
     pub(crate) fn here() -> Self {
         Self {
             state: AtomicU8::new(AWAKE),
-            nimble: AtomicBool::new(false),
+            short_polling: AtomicBool::new(false),
             polls: AtomicU64::new(0),
             thread: thread::current(),
         }
@@ -124,7 +124,7 @@ impl Place {
     }
 }
 
-/// Whether events are looked after: by one who watches, or by busy workers that are nimble.
+/// Whether events are looked after: by one who watches, or by busy workers that are short-polling.
 ///
 /// Both who ends that and who goes to sleep change this word, and then look at the other's: whoever comes second sees what the first one
 /// did.
@@ -132,8 +132,8 @@ pub(crate) struct Watch(AtomicUsize);
 
 /// Somebody sleeps in the kernel, or is about to.
 const TAKEN: usize = 1;
-/// One nimble worker.
-const NIMBLE: usize = 2;
+/// One short-polling worker.
+const SHORT_POLLING: usize = 2;
 
 impl Watch {
     pub(crate) fn new() -> Self {
@@ -161,34 +161,34 @@ impl Watch {
         }
     }
 
-    /// The busy worker at `place` is nimble from now on. To be called by that worker.
-    pub(crate) fn begin_nimble(&self, place: &Place) {
-        if !place.nimble.load(Ordering::Relaxed) {
-            self.0.fetch_add(NIMBLE, Ordering::AcqRel);
-            place.nimble.store(true, Ordering::Release);
+    /// The busy worker at `place` is short-polling from now on. To be called by that worker.
+    pub(crate) fn begin_short_polling(&self, place: &Place) {
+        if !place.short_polling.load(Ordering::Relaxed) {
+            self.0.fetch_add(SHORT_POLLING, Ordering::AcqRel);
+            place.short_polling.store(true, Ordering::Release);
         }
     }
 
-    /// The worker at `place` is not nimble any more, if it was; calls `hand_on`, which [wakes one who sleeps](Place::wake_sleeper), if that leaves
+    /// The worker at `place` is not short-polling any more, if it was; calls `hand_on`, which [wakes one who sleeps](Place::wake_sleeper), if that leaves
     /// nobody who looks after events.
-    pub(crate) fn end_nimble(&self, place: &Place, hand_on: impl FnOnce()) {
-        if place.nimble.swap(false, Ordering::AcqRel) {
-            self.end(NIMBLE, hand_on);
+    pub(crate) fn end_short_polling(&self, place: &Place, hand_on: impl FnOnce()) {
+        if place.short_polling.swap(false, Ordering::AcqRel) {
+            self.end(SHORT_POLLING, hand_on);
         }
     }
 
     /// The worker at `place` has nothing to do: calls `watch`, which sleeps in the kernel, if nobody looks after events, and then `hand_on`,
-    /// which [wakes one who sleeps](Place::wake_sleeper), unless others look or this one will be `nimble`; else sleeps until it is called.
+    /// which [wakes one who sleeps](Place::wake_sleeper), unless others look or this one will be `short_polling`; else sleeps until it is called.
     /// Returns at once if it was called before.
     pub(crate) fn rest(
         &self,
         place: &Place,
-        nimble: bool,
+        short_polling: bool,
         watch: impl FnOnce(),
         hand_on: impl FnOnce(),
     ) {
         // It is going to watch itself, unless others do.
-        self.end_nimble(place, || ());
+        self.end_short_polling(place, || ());
         let watches = if self.take() {
             true
         } else if place.change(AWAKE, SLEEPS) {
@@ -204,8 +204,8 @@ impl Watch {
             watch();
         }
         // First the one, then the other: in between nobody goes to watch in vain.
-        if nimble {
-            self.begin_nimble(place);
+        if short_polling {
+            self.begin_short_polling(place);
         }
         if watches {
             self.end(TAKEN, hand_on);

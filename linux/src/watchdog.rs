@@ -113,7 +113,9 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
                 None => seen.push(begin),
                 Some(seen) if seen.polls != polls || post.place.is_resting() => *seen = begin,
                 Some(seen) => {
-                    shared.watch.end_nimble(&post.place, || shared.hand_on());
+                    shared
+                        .watch
+                        .end_short_polling(&post.place, || shared.hand_on());
                     let lasted = now - seen.since;
                     if lasted >= seen.tell_after
                         && let Some(blocked_report) = blocked_report

@@ -7,7 +7,7 @@
 //!
 //! Looking is shared. A worker whose batch ends within [`TIME_PER_LOOK`] of another's look leaves it at that. While an idle worker watches,
 //! the busy ones look only each [`TIME_PER_LOOK_WATCHED`]: an event calls the watcher anyway, and who takes it away meanwhile has
-//! called it in vain. They do look, because the machine may have no processor for the watcher. And while a busy worker is *nimble*, idle ones
+//! called it in vain. They do look, because the machine may have no processor for the watcher. And while a busy worker is *short-polling*, idle ones
 //! don't begin to watch: with short polls, as in most servers, each event would call one of them for a single poll, and that costs
 //! more than the poll.
 
@@ -32,8 +32,8 @@ pub const TIME_PER_LOOK: Duration = Duration::from_micros(25);
 /// While another worker is idle and watches, a busy one looks so often.
 pub const TIME_PER_LOOK_WATCHED: Duration = Duration::from_micros(250);
 
-/// A worker is nimble if its last batch took less: then it will look for events soon, and idle workers leave that to it.
-const NIMBLE: Duration = Duration::from_micros(100);
+/// A worker is short-polling if its last batch took less: then it will look for events soon, and idle workers leave that to it.
+const SHORT_POLLS: Duration = Duration::from_micros(100);
 
 /// How the executor calls a worker.
 struct Calls {
@@ -101,22 +101,22 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl Outside) {
     let mut findings = Findings::new();
     let mut batch = Batch(1);
     let mut my_look = 0;
-    let mut nimble = false;
+    let mut short_polling = false;
     while !shared.stopping.load(Ordering::Acquire) {
         let start = time::clock();
         let (step, polls) = worker.run_some(&noting, batch.0);
         shared.note_progress();
         let now = time::clock();
         if polls > 0 {
-            nimble = now - start < nanoseconds(NIMBLE);
+            short_polling = now - start < nanoseconds(SHORT_POLLS);
         }
         match step {
             Step::Ran => {
                 batch.adapt(polls, now - start);
-                if nimble {
-                    shared.watch.begin_nimble(place);
+                if short_polling {
+                    shared.watch.begin_short_polling(place);
                 } else {
-                    shared.watch.end_nimble(place, || shared.hand_on());
+                    shared.watch.end_short_polling(place, || shared.hand_on());
                 }
                 if is_look_due(shared, my_look, now) {
                     my_look = now;
@@ -129,7 +129,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl Outside) {
             }
             Step::Idle => {
                 view.idle();
-                rest(shared, place, nimble, &mut findings);
+                rest(shared, place, short_polling, &mut findings);
             }
         }
         take_in(&worker, &mut findings);
@@ -149,7 +149,7 @@ fn is_look_due(shared: &Shared, mine: u64, now: u64) -> bool {
 }
 
 /// Sleeps until there may be something to do.
-fn rest(shared: &Shared, place: &Place, nimble: bool, findings: &mut Findings) {
+fn rest(shared: &Shared, place: &Place, short_polling: bool, findings: &mut Findings) {
     let deadline = shared.executor.next_deadline();
     if shared.watch.is_taken()
         && let Some(deadline) = deadline
@@ -163,7 +163,7 @@ fn rest(shared: &Shared, place: &Place, nimble: bool, findings: &mut Findings) {
         let deadline = shared.executor.next_deadline();
         shared.reactor.watch(findings, deadline, time::clock);
     };
-    (shared.watch).rest(place, nimble, watch, || shared.hand_on());
+    (shared.watch).rest(place, short_polling, watch, || shared.hand_on());
     if let Some(doze) = shared.doze.get() {
         doze.note_awake();
     }

@@ -81,19 +81,19 @@ impl Home {
     }
 
     /// True if there was an event.
-    fn rest(&self, place: &Place, nimble: bool) -> bool {
+    fn rest(&self, place: &Place, short_polling: bool) -> bool {
         let mut event = false;
         let watch = || event = self.kernel.wait();
-        (self.watch).rest(place, nimble, watch, || self.hand_on());
+        (self.watch).rest(place, short_polling, watch, || self.hand_on());
         event
     }
 
-    /// Rests, and looks before the next rest if it is nimble.
-    fn serve(&self, nimble: bool) {
+    /// Rests, and looks before the next rest if it is short-polling.
+    fn serve(&self, short_polling: bool) {
         let place = Arc::new(Place::here());
         self.places.lock().unwrap().push(place.clone());
         while !self.stopping.load(Ordering::Acquire) {
-            if self.rest(&place, nimble) || nimble && self.kernel.look() {
+            if self.rest(&place, short_polling) || short_polling && self.kernel.look() {
                 // Whoever takes the event is the last: it tells the others to leave.
                 self.events.fetch_add(1, Ordering::Relaxed);
                 self.stop();
@@ -102,9 +102,9 @@ impl Home {
     }
 
     /// A thread that serves it.
-    fn start_worker(home: &Arc<Self>, nimble: bool) -> thread::JoinHandle<()> {
+    fn start_worker(home: &Arc<Self>, short_polling: bool) -> thread::JoinHandle<()> {
         let home = home.clone();
-        thread::spawn(move || home.serve(nimble))
+        thread::spawn(move || home.serve(short_polling))
     }
 
     fn stop(&self) {
@@ -175,42 +175,44 @@ fn a_call_ends_every_sleep() {
     two_workers(Home::stop, 0);
 }
 
-/// While a busy worker is nimble, the other one sleeps and doesn't watch. When the busy one is held up, the watchdog says so, and
+/// While a busy worker is short-polling, the other one sleeps and doesn't watch. When the busy one is held up, the watchdog says so, and
 /// the other one takes the event.
 #[test]
-fn a_nimble_worker_that_is_held_up_is_replaced() {
+fn a_short_polling_worker_that_is_held_up_is_replaced() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
         let home = Home::new();
-        let nimble = Arc::new(Place::here());
-        home.watch.begin_nimble(&nimble);
+        let short_polling = Arc::new(Place::here());
+        home.watch.begin_short_polling(&short_polling);
         let other = Home::start_worker(&home, false);
         let event = {
             let home = home.clone();
             thread::spawn(move || home.kernel.set(|pending| pending.event = true))
         };
-        home.watch.end_nimble(&nimble, || home.hand_on());
+        home.watch
+            .end_short_polling(&short_polling, || home.hand_on());
         event.join().unwrap();
         other.join().unwrap();
         assert_eq!(home.events.load(Ordering::Relaxed), 1);
     });
 }
 
-/// Workers that are nimble, or one of two, and a watchdog that takes that back from one of them at any moment: the event is taken,
+/// Workers that are short-polling, or one of two, and a watchdog that takes that back from one of them at any moment: the event is taken,
 /// and all leave.
 #[test]
-fn nimble_workers_take_the_event() {
-    for nimble in [[true, true], [true, false]] {
+fn short_polling_workers_take_the_event() {
+    for short_polling in [[true, true], [true, false]] {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(move || {
             let home = Home::new();
-            let workers = nimble.map(|nimble| Home::start_worker(&home, nimble));
+            let workers =
+                short_polling.map(|short_polling| Home::start_worker(&home, short_polling));
             home.kernel.set(|pending| pending.event = true);
             let first = home.places.lock().unwrap().first().cloned();
             if let Some(first) = first {
-                home.watch.end_nimble(&first, || home.hand_on());
+                home.watch.end_short_polling(&first, || home.hand_on());
             }
             for worker in workers {
                 worker.join().unwrap();
