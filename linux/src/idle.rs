@@ -1,9 +1,9 @@
-//! Where workers are while they have nothing to do, how they are called, and who looks after events meanwhile.
+//! How idle workers park and are called, and which worker looks for events meanwhile.
 //!
-//! Of those who are idle one *watches*: it sleeps in the kernel until there is an event, or until the next timer is due. The others
-//! sleep on their threads. Nobody needs to watch while a busy worker is *short-polling*: its polls have been so short that it will look by itself
-//! before a watcher could have come to anything. Whoever ends one of the two and leaves nobody else to it hands on to one who sleeps; for a short-polling
-//! worker whose poll doesn't end after all the [watchdog](crate::watchdog) does. So nobody is idle for long while nobody looks.
+//! One idle worker *watches*: it sleeps in the kernel until there is an event, or until the next timer is due. The other idle workers
+//! park. No worker needs to watch while a busy worker is *short-polling*: its polls have been so short that it looks for events before a
+//! watcher could have. A worker that stops watching or short-polling, and leaves no other that does, wakes a successor among those parked.
+//! If the poll of a short-polling worker does not end, the [watchdog](crate::watchdog) does that for it.
 //!
 //! ```text
 //!           prepare                    wake                take
@@ -29,8 +29,8 @@ const WATCHES: u8 = 2;
 /// Called, and not looked since.
 const NOTIFIED: u8 = 3;
 
-/// One worker's place.
-pub(crate) struct Place {
+/// Where one worker parks.
+pub(crate) struct Parker {
     state: AtomicU8,
     /// Whether [`Watch`] counts it as short-polling. Set by the worker alone, after it was counted; cleared by whoever then counts it out.
     short_polling: AtomicBool,
@@ -49,7 +49,7 @@ pub(crate) enum Call {
     Interrupt,
 }
 
-impl Place {
+impl Parker {
     /// For the worker of this thread.
     pub(crate) fn here() -> Self {
         Self {
@@ -154,63 +154,63 @@ impl Watch {
                 .is_ok()
     }
 
-    /// Ends what the word says of the caller; calls `hand_on` if that leaves nobody who looks after events.
-    fn end(&self, what: usize, hand_on: impl FnOnce()) {
+    /// Ends what the word says of the caller; calls `wake_successor` if that leaves nobody who looks after events.
+    fn end(&self, what: usize, wake_successor: impl FnOnce()) {
         if self.0.fetch_sub(what, Ordering::AcqRel) == what {
-            hand_on();
+            wake_successor();
         }
     }
 
-    /// The busy worker at `place` is short-polling from now on. To be called by that worker.
-    pub(crate) fn begin_short_polling(&self, place: &Place) {
-        if !place.short_polling.load(Ordering::Relaxed) {
+    /// The busy worker at `parker` is short-polling from now on. To be called by that worker.
+    pub(crate) fn begin_short_polling(&self, parker: &Parker) {
+        if !parker.short_polling.load(Ordering::Relaxed) {
             self.0.fetch_add(SHORT_POLLING, Ordering::AcqRel);
-            place.short_polling.store(true, Ordering::Release);
+            parker.short_polling.store(true, Ordering::Release);
         }
     }
 
-    /// The worker at `place` is not short-polling any more, if it was; calls `hand_on`, which [wakes one who sleeps](Place::wake_sleeper), if that leaves
+    /// The worker at `parker` is not short-polling any more, if it was; calls `wake_successor`, which [wakes one who sleeps](Parker::wake_sleeper), if that leaves
     /// nobody who looks after events.
-    pub(crate) fn end_short_polling(&self, place: &Place, hand_on: impl FnOnce()) {
-        if place.short_polling.swap(false, Ordering::AcqRel) {
-            self.end(SHORT_POLLING, hand_on);
+    pub(crate) fn end_short_polling(&self, parker: &Parker, wake_successor: impl FnOnce()) {
+        if parker.short_polling.swap(false, Ordering::AcqRel) {
+            self.end(SHORT_POLLING, wake_successor);
         }
     }
 
-    /// The worker at `place` has nothing to do: calls `watch`, which sleeps in the kernel, if nobody looks after events, and then `hand_on`,
-    /// which [wakes one who sleeps](Place::wake_sleeper), unless others look or this one will be `short_polling`; else sleeps until it is called.
+    /// The worker at `parker` has nothing to do: calls `watch`, which sleeps in the kernel, if nobody looks after events, and then `wake_successor`,
+    /// which [wakes one who sleeps](Parker::wake_sleeper), unless others look or this one will be `short_polling`; else sleeps until it is called.
     /// Returns at once if it was called before.
     pub(crate) fn rest(
         &self,
-        place: &Place,
+        parker: &Parker,
         short_polling: bool,
         watch: impl FnOnce(),
-        hand_on: impl FnOnce(),
+        wake_successor: impl FnOnce(),
     ) {
         // It is going to watch itself, unless others do.
-        self.end_short_polling(place, || ());
+        self.end_short_polling(parker, || ());
         let watches = if self.take() {
             true
-        } else if place.change(AWAKE, SLEEPS) {
+        } else if parker.change(AWAKE, SLEEPS) {
             // Whoever looked after events just now has perhaps not seen that this one sleeps.
             self.take() || {
-                place.sleep();
+                parker.sleep();
                 false
             }
         } else {
             false
         };
-        if watches && (place.change(AWAKE, WATCHES) || place.change(SLEEPS, WATCHES)) {
+        if watches && (parker.change(AWAKE, WATCHES) || parker.change(SLEEPS, WATCHES)) {
             watch();
         }
         // First the one, then the other: in between nobody goes to watch in vain.
         if short_polling {
-            self.begin_short_polling(place);
+            self.begin_short_polling(parker);
         }
         if watches {
-            self.end(TAKEN, hand_on);
+            self.end(TAKEN, wake_successor);
         }
-        place.take();
+        parker.take();
     }
 }
 

@@ -67,12 +67,12 @@ mod at;
 mod blocking;
 mod budget;
 mod builder;
+mod external_scheduler;
 pub mod fs;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod idle;
 pub mod net;
-mod outside;
 pub mod pipe;
 pub mod process;
 mod reactor;

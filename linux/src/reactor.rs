@@ -35,12 +35,12 @@ pub(crate) struct Reactor {
 }
 
 /// One worker's room for what a look brings.
-pub(crate) struct Findings {
+pub(crate) struct ReadyEvents {
     events: Vec<epoll::Event>,
     woken: Vec<Waker>,
 }
 
-impl Findings {
+impl ReadyEvents {
     pub(crate) fn new() -> Self {
         Self {
             events: Vec::with_capacity(EVENTS),
@@ -115,18 +115,23 @@ impl Reactor {
     }
 
     /// Takes in all events that there are, without waiting; it is `now`.
-    pub(crate) fn look(&self, findings: &mut Findings, now: u64) {
+    pub(crate) fn look(&self, ready_events: &mut ReadyEvents, now: u64) {
         self.last_look.store(now, Ordering::Relaxed);
         let none = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        self.wait(findings, Some(&none));
+        self.wait(ready_events, Some(&none));
     }
 
     /// Sleeps until there is an event, somebody [interrupts](Self::interrupt), or `limit` nanoseconds have passed by; and takes in all
     /// events that there are. `until` is when that limit is reached.
-    pub(crate) fn watch(&self, findings: &mut Findings, until: Option<u64>, now: fn() -> u64) {
+    pub(crate) fn watch(
+        &self,
+        ready_events: &mut ReadyEvents,
+        until: Option<u64>,
+        now: fn() -> u64,
+    ) {
         let limit = until.map(|until| {
             let nanoseconds = until.saturating_sub(now());
             Timespec {
@@ -134,10 +139,10 @@ impl Reactor {
                 tv_nsec: (nanoseconds % 1_000_000_000) as _,
             }
         });
-        self.wait(findings, limit.as_ref());
+        self.wait(ready_events, limit.as_ref());
         self.until.store(AWAKE, Ordering::SeqCst);
         let is_interrupt = |event: &epoll::Event| { event.data }.u64() == INTERRUPT;
-        if findings.events.iter().any(is_interrupt) {
+        if ready_events.events.iter().any(is_interrupt) {
             // Before somebody else watches.
             let _ = rustix::io::read(&self.interrupt, &mut [0_u8; 8]);
         }
@@ -156,7 +161,7 @@ impl Reactor {
         }
     }
 
-    fn wait(&self, findings: &mut Findings, limit: Option<&Timespec>) {
+    fn wait(&self, ready_events: &mut ReadyEvents, limit: Option<&Timespec>) {
         self.looks.fetch_add(1, Ordering::Relaxed);
         let mut limit = limit;
         let none = Timespec {
@@ -164,11 +169,11 @@ impl Reactor {
             tv_nsec: 0,
         };
         loop {
-            findings.events.clear();
+            ready_events.events.clear();
             // An error here is `EINTR`, which counts as a look that found nothing: the worker comes again.
-            let _ = epoll::wait(&self.epoll, spare_capacity(&mut findings.events), limit);
-            self.announce(findings);
-            if findings.events.len() < findings.events.capacity() {
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut ready_events.events), limit);
+            self.announce(ready_events);
+            if ready_events.events.len() < ready_events.events.capacity() {
                 break;
             }
             limit = Some(&none);
@@ -176,7 +181,7 @@ impl Reactor {
     }
 
     /// Tells the sources what has happened.
-    fn announce(&self, findings: &mut Findings) {
+    fn announce(&self, ready_events: &mut ReadyEvents) {
         let readable = EventFlags::IN
             | EventFlags::PRI
             | EventFlags::RDHUP
@@ -185,7 +190,7 @@ impl Reactor {
         let writable = EventFlags::OUT | EventFlags::HUP | EventFlags::ERR;
         let read_over = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         let write_over = EventFlags::HUP | EventFlags::ERR;
-        let Findings { events, woken } = findings;
+        let ReadyEvents { events, woken } = ready_events;
         for event in events {
             // Copied: the structure is packed.
             let (flags, token) = (event.flags, Token(event.data.u64()));

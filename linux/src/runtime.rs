@@ -17,7 +17,7 @@ use corank::{
 };
 
 use crate::builder::Builder;
-use crate::idle::{Call, Doze, Place, Watch};
+use crate::idle::{Call, Doze, Parker, Watch};
 use crate::reactor::Reactor;
 use crate::watchdog;
 use crate::worker;
@@ -33,8 +33,8 @@ pub type JoinHandle<T> = SharedHandle<T>;
 
 /// Where others find a worker.
 #[derive(Clone)]
-pub(crate) struct Post {
-    pub(crate) place: Arc<Place>,
+pub(crate) struct WorkerEntry {
+    pub(crate) parker: Arc<Parker>,
     pub(crate) worker: WorkerId,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) reactor: Arc<Reactor>,
     pub(crate) watch: Watch,
     /// Every worker's, in the order in which they began.
-    posts: Mutex<Vec<Post>>,
+    entries: Mutex<Vec<WorkerEntry>>,
     /// Where the watchdog sleeps, if there is one.
     pub(crate) doze: OnceLock<Doze>,
     /// Workers leave when their poll has ended.
@@ -55,18 +55,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn posts(&self) -> MutexGuard<'_, Vec<Post>> {
-        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn entries(&self) -> MutexGuard<'_, Vec<WorkerEntry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nobody looks after events any more: wakes a worker that sleeps, if there is one, to do so.
-    pub(crate) fn hand_on(&self) {
-        let _ = (self.posts().iter()).any(|post| post.place.wake_sleeper());
+    pub(crate) fn wake_successor(&self) {
+        let _ = (self.entries().iter()).any(|entry| entry.parker.wake_sleeper());
     }
 
     fn wake_all(&self) {
-        for post in self.posts().iter() {
-            if post.place.wake() == Call::Interrupt {
+        for entry in self.entries().iter() {
+            if entry.parker.wake() == Call::Interrupt {
                 self.reactor.interrupt();
             }
         }
@@ -184,7 +184,7 @@ impl Runtime {
             executor: SharedExecutor::with(config),
             reactor: Arc::new(Reactor::new()?),
             watch: Watch::new(),
-            posts: Mutex::default(),
+            entries: Mutex::default(),
             doze: OnceLock::new(),
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use corank::{CoroutineId, Priority};
 
-use crate::idle::{Doze, Place};
-use crate::runtime::{Post, Shared};
+use crate::idle::{Doze, Parker};
+use crate::runtime::{Shared, WorkerEntry};
 use crate::{time, worker};
 
 /// While any worker is busy, what its polls keep it from is looked for so often: an idle worker goes to watch for events within twice
@@ -88,22 +88,22 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
     let first = blocked_report.map_or(u64::MAX, |blocked_report| {
         worker::nanoseconds(blocked_report.after)
     });
-    // Each worker's, by its place in the list, which only grows.
+    // Each worker's, by its index in the list, which only grows.
     let mut seen: Vec<Seen> = Vec::new();
-    let mut posts: Vec<Post> = Vec::new();
+    let mut entries: Vec<WorkerEntry> = Vec::new();
     let mut idle = 0;
     while !shared.stopping.load(Ordering::Acquire) {
         if idle < IDLE_TICKS {
             thread::park_timeout(WATCHDOG_TICK);
         } else {
             idle = 0;
-            doze.sleep(|| !shared.stopping.load(Ordering::Acquire) && all_rest(&shared.posts()));
+            doze.sleep(|| !shared.stopping.load(Ordering::Acquire) && all_rest(&shared.entries()));
         }
         let now = time::clock();
-        posts.clone_from(&shared.posts());
-        idle = if all_rest(&posts) { idle + 1 } else { 0 };
-        for (number, post) in posts.iter().enumerate() {
-            let polls = post.place.polls();
+        entries.clone_from(&shared.entries());
+        idle = if all_rest(&entries) { idle + 1 } else { 0 };
+        for (number, entry) in entries.iter().enumerate() {
+            let polls = entry.parker.polls();
             let begin = Seen {
                 polls,
                 since: now,
@@ -111,15 +111,15 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
             };
             match seen.get_mut(number) {
                 None => seen.push(begin),
-                Some(seen) if seen.polls != polls || post.place.is_resting() => *seen = begin,
+                Some(seen) if seen.polls != polls || entry.parker.is_resting() => *seen = begin,
                 Some(seen) => {
                     shared
                         .watch
-                        .end_short_polling(&post.place, || shared.hand_on());
+                        .end_short_polling(&entry.parker, || shared.wake_successor());
                     let lasted = now - seen.since;
                     if lasted >= seen.tell_after
                         && let Some(blocked_report) = blocked_report
-                        && let Some(blocked) = name(shared, post, polls, lasted)
+                        && let Some(blocked) = name(shared, entry, polls, lasted)
                     {
                         // Once more when it has lasted twice as long.
                         seen.tell_after = lasted.saturating_mul(2);
@@ -132,14 +132,14 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
     }
 }
 
-fn all_rest(posts: &[Post]) -> bool {
-    posts.iter().all(|post| post.place.is_resting())
+fn all_rest(entries: &[WorkerEntry]) -> bool {
+    entries.iter().all(|entry| entry.parker.is_resting())
 }
 
 /// What holds the worker up; `None` if its poll has ended.
-fn name(shared: &Shared, post: &Post, polls: u64, lasted: u64) -> Option<Blocked> {
-    let place: &Place = &post.place;
-    let polling = shared.executor.polling(post.worker)?;
+fn name(shared: &Shared, entry: &WorkerEntry, polls: u64, lasted: u64) -> Option<Blocked> {
+    let parker: &Parker = &entry.parker;
+    let polling = shared.executor.polling(entry.worker)?;
     let published = shared.executor.published();
     let waiting = published.ready().union(published.arriving()).most_urgent();
     #[cfg(not(feature = "tracing"))]
@@ -147,8 +147,8 @@ fn name(shared: &Shared, post: &Post, polls: u64, lasted: u64) -> Option<Blocked
     #[cfg(feature = "tracing")]
     let future = crate::trace::name_within(polling.future);
     // Asked after the coroutine: a poll that has begun since would have been counted.
-    (place.polls() == polls).then(|| Blocked {
-        worker: place.name().to_string(),
+    (parker.polls() == polls).then(|| Blocked {
+        worker: parker.name().to_string(),
         coroutine: polling.id,
         priority: polling.priority,
         future,

@@ -3,7 +3,7 @@
 //! # When urgent I/O is noticed
 //! A busy worker looks for events after at most [`POLLS_PER_LOOK`] polls, and adapts that number so that a batch takes about
 //! [`TIME_PER_LOOK`]: where polls are long it looks after each. An idle worker that watches is told at once. Events are taken in all
-//! together, and then the most urgent coroutine is next, whatever its event's place was.
+//! together, and then the most urgent coroutine is next, wherever its event stood.
 //!
 //! Looking is shared. A worker whose batch ends within [`TIME_PER_LOOK`] of another's look leaves it at that. While an idle worker watches,
 //! the busy ones look only each [`TIME_PER_LOOK_WATCHED`]: an event calls the watcher anyway, and who takes it away meanwhile has
@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use corank::{Priority, Step, SystemView, Worker};
 
-use crate::idle::{Call, Place};
-use crate::outside::Outside;
-use crate::reactor::Findings;
-use crate::runtime::{Post, Shared};
+use crate::external_scheduler::ExternalScheduler;
+use crate::idle::{Call, Parker};
+use crate::reactor::ReadyEvents;
+use crate::runtime::{Shared, WorkerEntry};
 use crate::time;
 
 /// A busy worker looks for events after at most so many polls.
@@ -38,7 +38,7 @@ const SHORT_POLLS: Duration = Duration::from_micros(100);
 /// How the executor calls a worker.
 struct Calls {
     shared: Weak<Shared>,
-    place: Arc<Place>,
+    parker: Arc<Parker>,
 }
 
 impl Wake for Calls {
@@ -47,7 +47,7 @@ impl Wake for Calls {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.place.wake() == Call::Interrupt
+        if self.parker.wake() == Call::Interrupt
             && let Some(shared) = self.shared.upgrade()
         {
             shared.reactor.interrupt();
@@ -74,31 +74,31 @@ pub(crate) const fn nanoseconds(time: Duration) -> u64 {
 /// What the worker knows of others; it is asked before each poll, and notes that for the watchdog.
 struct Noting<'a, V> {
     view: &'a V,
-    place: &'a Place,
+    parker: &'a Parker,
 }
 
-impl<V: Outside> SystemView for Noting<'_, V> {
+impl<V: ExternalScheduler> SystemView for Noting<'_, V> {
     #[inline]
     fn most_urgent_elsewhere(&self) -> Option<Priority> {
-        self.place.note_poll();
+        self.parker.note_poll();
         self.view.most_urgent_elsewhere()
     }
 }
 
 /// Makes this thread a worker until the runtime stops.
-pub(crate) fn serve(shared: &Arc<Shared>, view: &impl Outside) {
-    let place = &Arc::new(Place::here());
+pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
+    let parker = &Arc::new(Parker::here());
     let calls = Arc::new(Calls {
         shared: Arc::downgrade(shared),
-        place: place.clone(),
+        parker: parker.clone(),
     });
     let worker = shared.executor.worker(Waker::from(calls));
-    shared.posts().push(Post {
-        place: place.clone(),
+    shared.entries().push(WorkerEntry {
+        parker: parker.clone(),
         worker: worker.id(),
     });
-    let noting = Noting { view, place };
-    let mut findings = Findings::new();
+    let noting = Noting { view, parker };
+    let mut ready_events = ReadyEvents::new();
     let mut batch = Batch(1);
     let mut my_look = 0;
     let mut short_polling = false;
@@ -114,25 +114,27 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl Outside) {
             Step::Ran => {
                 batch.adapt(polls, now - start);
                 if short_polling {
-                    shared.watch.begin_short_polling(place);
+                    shared.watch.begin_short_polling(parker);
                 } else {
-                    shared.watch.end_short_polling(place, || shared.hand_on());
+                    shared
+                        .watch
+                        .end_short_polling(parker, || shared.wake_successor());
                 }
                 if is_look_due(shared, my_look, now) {
                     my_look = now;
-                    shared.reactor.look(&mut findings, now);
+                    shared.reactor.look(&mut ready_events, now);
                 }
             }
             Step::Elsewhere => {
                 view.step_aside();
-                shared.reactor.look(&mut findings, time::clock());
+                shared.reactor.look(&mut ready_events, time::clock());
             }
             Step::Idle => {
                 view.idle();
-                rest(shared, place, short_polling, &mut findings);
+                rest(shared, parker, short_polling, &mut ready_events);
             }
         }
-        take_in(&worker, &mut findings);
+        take_in(&worker, &mut ready_events);
     }
 }
 
@@ -149,7 +151,7 @@ fn is_look_due(shared: &Shared, mine: u64, now: u64) -> bool {
 }
 
 /// Sleeps until there may be something to do.
-fn rest(shared: &Shared, place: &Place, short_polling: bool, findings: &mut Findings) {
+fn rest(shared: &Shared, parker: &Parker, short_polling: bool, ready_events: &mut ReadyEvents) {
     let deadline = shared.executor.next_deadline();
     if shared.watch.is_taken()
         && let Some(deadline) = deadline
@@ -161,18 +163,18 @@ fn rest(shared: &Shared, place: &Place, short_polling: bool, findings: &mut Find
         shared.reactor.announce_watch(deadline);
         // A timer that was set before the announcement is found here; one that is set after it interrupts.
         let deadline = shared.executor.next_deadline();
-        shared.reactor.watch(findings, deadline, time::clock);
+        shared.reactor.watch(ready_events, deadline, time::clock);
     };
-    (shared.watch).rest(place, short_polling, watch, || shared.hand_on());
+    (shared.watch).rest(parker, short_polling, watch, || shared.wake_successor());
     if let Some(doze) = shared.doze.get() {
         doze.note_awake();
     }
 }
 
 /// Wakes those who waited for what has happened.
-fn take_in(worker: &Worker<'_>, findings: &mut Findings) {
-    if findings.is_empty() {
+fn take_in(worker: &Worker<'_>, ready_events: &mut ReadyEvents) {
+    if ready_events.is_empty() {
         return;
     }
-    worker.within(|| findings.wake_all());
+    worker.within(|| ready_events.wake_all());
 }

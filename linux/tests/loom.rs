@@ -14,7 +14,7 @@ mod readiness;
 use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use idle::{Call, Doze, Place, Watch};
+use idle::{Call, Doze, Parker, Watch};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -58,7 +58,7 @@ impl Kernel {
 /// Two workers, as the runtime has them: their places, and what they look for.
 struct Home {
     watch: Watch,
-    places: Mutex<Vec<Arc<Place>>>,
+    parkers: Mutex<Vec<Arc<Parker>>>,
     kernel: Kernel,
     events: AtomicUsize,
     stopping: AtomicBool,
@@ -68,32 +68,32 @@ impl Home {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             watch: Watch::new(),
-            places: Mutex::new(Vec::new()),
+            parkers: Mutex::new(Vec::new()),
             kernel: Kernel::default(),
             events: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
         })
     }
 
-    fn hand_on(&self) {
-        let places = self.places.lock().unwrap();
-        let _ = places.iter().any(|place| place.wake_sleeper());
+    fn wake_successor(&self) {
+        let parkers = self.parkers.lock().unwrap();
+        let _ = parkers.iter().any(|parker| parker.wake_sleeper());
     }
 
     /// True if there was an event.
-    fn rest(&self, place: &Place, short_polling: bool) -> bool {
+    fn rest(&self, parker: &Parker, short_polling: bool) -> bool {
         let mut event = false;
         let watch = || event = self.kernel.wait();
-        (self.watch).rest(place, short_polling, watch, || self.hand_on());
+        (self.watch).rest(parker, short_polling, watch, || self.wake_successor());
         event
     }
 
     /// Rests, and looks before the next rest if it is short-polling.
     fn serve(&self, short_polling: bool) {
-        let place = Arc::new(Place::here());
-        self.places.lock().unwrap().push(place.clone());
+        let parker = Arc::new(Parker::here());
+        self.parkers.lock().unwrap().push(parker.clone());
         while !self.stopping.load(Ordering::Acquire) {
-            if self.rest(&place, short_polling) || short_polling && self.kernel.look() {
+            if self.rest(&parker, short_polling) || short_polling && self.kernel.look() {
                 // Whoever takes the event is the last: it tells the others to leave.
                 self.events.fetch_add(1, Ordering::Relaxed);
                 self.stop();
@@ -109,8 +109,8 @@ impl Home {
 
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        for place in self.places.lock().unwrap().iter() {
-            if place.wake() == Call::Interrupt {
+        for parker in self.parkers.lock().unwrap().iter() {
+            if parker.wake() == Call::Interrupt {
                 self.kernel.set(|pending| pending.interrupted = true);
             }
         }
@@ -150,7 +150,7 @@ fn an_event_is_taken_and_all_leave() {
 fn somebody_watches_while_another_is_busy() {
     explore(|| {
         let home = Home::new();
-        let called = Arc::new(Place::here());
+        let called = Arc::new(Parker::here());
         home.places.lock().unwrap().push(called.clone());
         let other = Home::start_worker(&home, false);
         let caller = {
@@ -169,7 +169,7 @@ fn somebody_watches_while_another_is_busy() {
     });
 }
 
-/// Workers that are told to leave while they go to sleep, or one of them hands on to the other.
+/// Workers that are told to leave while they go to sleep, or one of them wakes the other as its successor.
 #[test]
 fn a_call_ends_every_sleep() {
     two_workers(Home::stop, 0);
@@ -183,7 +183,7 @@ fn a_short_polling_worker_that_is_held_up_is_replaced() {
     model.preemption_bound = Some(3);
     model.check(|| {
         let home = Home::new();
-        let short_polling = Arc::new(Place::here());
+        let short_polling = Arc::new(Parker::here());
         home.watch.begin_short_polling(&short_polling);
         let other = Home::start_worker(&home, false);
         let event = {
@@ -191,7 +191,7 @@ fn a_short_polling_worker_that_is_held_up_is_replaced() {
             thread::spawn(move || home.kernel.set(|pending| pending.event = true))
         };
         home.watch
-            .end_short_polling(&short_polling, || home.hand_on());
+            .end_short_polling(&short_polling, || home.wake_successor());
         event.join().unwrap();
         other.join().unwrap();
         assert_eq!(home.events.load(Ordering::Relaxed), 1);
@@ -212,7 +212,8 @@ fn short_polling_workers_take_the_event() {
             home.kernel.set(|pending| pending.event = true);
             let first = home.places.lock().unwrap().first().cloned();
             if let Some(first) = first {
-                home.watch.end_short_polling(&first, || home.hand_on());
+                home.watch
+                    .end_short_polling(&first, || home.wake_successor());
             }
             for worker in workers {
                 worker.join().unwrap();
@@ -226,19 +227,19 @@ fn short_polling_workers_take_the_event() {
 #[test]
 fn an_awake_worker_ends_the_doze() {
     loom::model(|| {
-        let place = Arc::new(Place::here());
+        let parker = Arc::new(Parker::here());
         let watch = Watch::new();
-        let called = place.clone();
+        let called = parker.clone();
         let doze = Arc::new(Mutex::new(None));
         let watchdog = {
-            let (place, doze) = (place.clone(), doze.clone());
+            let (parker, doze) = (parker.clone(), doze.clone());
             thread::spawn(move || {
                 let own = Arc::new(Doze::here());
                 *doze.lock().unwrap() = Some(own.clone());
-                own.sleep(|| place.is_resting());
+                own.sleep(|| parker.is_resting());
             })
         };
-        watch.rest(&place, false, || drop(called.wake()), || ());
+        watch.rest(&parker, false, || drop(called.wake()), || ());
         let doze = doze.lock().unwrap().clone();
         if let Some(doze) = doze {
             doze.note_awake();

@@ -3,7 +3,7 @@
 use corank::{Relaxed, SystemView};
 
 /// Who else needs the worker's processor, and where it says what it does with it.
-pub(crate) trait Outside: SystemView {
+pub(crate) trait ExternalScheduler: SystemView {
     /// Something more urgent waits elsewhere ([`Step::Elsewhere`](corank::Step::Elsewhere)): sleeps until it has a processor, but not so long that events of this process
     /// are noticed late.
     fn step_aside(&self);
@@ -13,14 +13,14 @@ pub(crate) trait Outside: SystemView {
 }
 
 /// Nobody else counts.
-impl Outside for Relaxed {
+impl ExternalScheduler for Relaxed {
     fn step_aside(&self) {}
 
     fn idle(&self) {}
 }
 
 #[cfg(feature = "domain")]
-impl Outside for corank_domain::Worker {
+impl ExternalScheduler for corank_domain::Worker {
     fn step_aside(&self) {
         /// While a worker is aside, it looks for events so often.
         const LIMIT: std::time::Duration = std::time::Duration::from_millis(1);
