@@ -78,7 +78,7 @@ impl Parker {
     }
 
     /// Whether the worker has nothing to do, or had nothing a moment ago.
-    pub(crate) fn is_resting(&self) -> bool {
+    pub(crate) fn is_parked(&self) -> bool {
         matches!(self.state.load(Ordering::Acquire), SLEEPS | WATCHES)
     }
 
@@ -180,7 +180,7 @@ impl Watch {
     /// The worker at `parker` has nothing to do: calls `watch`, which sleeps in the kernel, if nobody looks after events, and then `wake_successor`,
     /// which [wakes one who sleeps](Parker::wake_sleeper), unless others look or this one will be `short_polling`; else sleeps until it is called.
     /// Returns at once if it was called before.
-    pub(crate) fn rest(
+    pub(crate) fn park(
         &self,
         parker: &Parker,
         short_polling: bool,
@@ -214,38 +214,38 @@ impl Watch {
     }
 }
 
-/// Where someone sleeps who has nothing to do while all workers rest.
-pub(crate) struct Doze {
-    dozes: AtomicBool,
+/// Where someone sleeps who has nothing to do while all workers are parked.
+pub(crate) struct Pause {
+    paused: AtomicBool,
     thread: Thread,
 }
 
-impl Doze {
+impl Pause {
     /// For the caller's thread.
     pub(crate) fn here() -> Self {
         Self {
-            dozes: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
             thread: thread::current(),
         }
     }
 
-    /// By that thread: sleeps until a worker is awake. Returns at once unless `all_rest`.
-    pub(crate) fn sleep(&self, all_rest: impl FnOnce() -> bool) {
-        self.dozes.store(true, Ordering::Relaxed);
-        // Either a worker that comes out of its rest sees that somebody dozes, or it is seen here not to rest.
+    /// By that thread: sleeps until a worker is awake. Returns at once unless `all_parked`.
+    pub(crate) fn sleep(&self, all_parked: impl FnOnce() -> bool) {
+        self.paused.store(true, Ordering::Relaxed);
+        // Either a worker that was parked sees that a thread pauses, or it is seen here not to be parked.
         fence(Ordering::SeqCst);
-        if all_rest() {
-            while self.dozes.load(Ordering::Acquire) {
+        if all_parked() {
+            while self.paused.load(Ordering::Acquire) {
                 thread::park();
             }
         }
-        self.dozes.store(false, Ordering::Relaxed);
+        self.paused.store(false, Ordering::Relaxed);
     }
 
-    /// By a worker that has come out of its rest, or whoever ended that for good: ends the sleep.
+    /// By a worker that was parked, or whoever ended that for good: ends the sleep.
     pub(crate) fn note_awake(&self) {
         fence(Ordering::SeqCst);
-        if self.dozes.load(Ordering::Relaxed) && self.dozes.swap(false, Ordering::AcqRel) {
+        if self.paused.load(Ordering::Relaxed) && self.paused.swap(false, Ordering::AcqRel) {
             self.thread.unpark();
         }
     }

@@ -17,7 +17,7 @@ use corank::{
 };
 
 use crate::builder::Builder;
-use crate::idle::{Call, Doze, Parker, Watch};
+use crate::idle::{Call, Parker, Pause, Watch};
 use crate::reactor::Reactor;
 use crate::watchdog;
 use crate::worker;
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     /// Every worker's, in the order in which they began.
     entries: Mutex<Vec<WorkerEntry>>,
     /// Where the watchdog sleeps, if there is one.
-    pub(crate) doze: OnceLock<Doze>,
+    pub(crate) pause: OnceLock<Pause>,
     /// Workers leave when their poll has ended.
     pub(crate) stopping: AtomicBool,
     /// Somebody waits until there is no coroutine any more.
@@ -70,8 +70,8 @@ impl Shared {
                 self.reactor.interrupt();
             }
         }
-        if let Some(doze) = self.doze.get() {
-            doze.note_awake();
+        if let Some(pause) = self.pause.get() {
+            pause.note_awake();
         }
     }
 
@@ -185,7 +185,7 @@ impl Runtime {
             reactor: Arc::new(Reactor::new()?),
             watch: Watch::new(),
             entries: Mutex::default(),
-            doze: OnceLock::new(),
+            pause: OnceLock::new(),
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drained: (Mutex::new(()), Condvar::new()),

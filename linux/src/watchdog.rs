@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use corank::{CoroutineId, Priority};
 
-use crate::idle::{Doze, Parker};
+use crate::idle::{Parker, Pause};
 use crate::runtime::{Shared, WorkerEntry};
 use crate::{time, worker};
 
@@ -84,7 +84,7 @@ struct Seen {
 
 /// Watches the workers until the runtime stops.
 pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
-    let doze = shared.doze.get_or_init(Doze::here);
+    let pause = shared.pause.get_or_init(Pause::here);
     let first = blocked_report.map_or(u64::MAX, |blocked_report| {
         worker::nanoseconds(blocked_report.after)
     });
@@ -97,11 +97,13 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
             thread::park_timeout(WATCHDOG_TICK);
         } else {
             idle = 0;
-            doze.sleep(|| !shared.stopping.load(Ordering::Acquire) && all_rest(&shared.entries()));
+            pause.sleep(|| {
+                !shared.stopping.load(Ordering::Acquire) && all_parked(&shared.entries())
+            });
         }
         let now = time::clock();
         entries.clone_from(&shared.entries());
-        idle = if all_rest(&entries) { idle + 1 } else { 0 };
+        idle = if all_parked(&entries) { idle + 1 } else { 0 };
         for (number, entry) in entries.iter().enumerate() {
             let polls = entry.parker.polls();
             let begin = Seen {
@@ -111,7 +113,7 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
             };
             match seen.get_mut(number) {
                 None => seen.push(begin),
-                Some(seen) if seen.polls != polls || entry.parker.is_resting() => *seen = begin,
+                Some(seen) if seen.polls != polls || entry.parker.is_parked() => *seen = begin,
                 Some(seen) => {
                     shared
                         .watch
@@ -132,8 +134,8 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
     }
 }
 
-fn all_rest(entries: &[WorkerEntry]) -> bool {
-    entries.iter().all(|entry| entry.parker.is_resting())
+fn all_parked(entries: &[WorkerEntry]) -> bool {
+    entries.iter().all(|entry| entry.parker.is_parked())
 }
 
 /// What holds the worker up; `None` if its poll has ended.

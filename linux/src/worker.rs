@@ -131,7 +131,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
             }
             Step::Idle => {
                 view.idle();
-                rest(shared, parker, short_polling, &mut ready_events);
+                park(shared, parker, short_polling, &mut ready_events);
             }
         }
         take_in(&worker, &mut ready_events);
@@ -151,7 +151,7 @@ fn is_look_due(shared: &Shared, mine: u64, now: u64) -> bool {
 }
 
 /// Sleeps until there may be something to do.
-fn rest(shared: &Shared, parker: &Parker, short_polling: bool, ready_events: &mut ReadyEvents) {
+fn park(shared: &Shared, parker: &Parker, short_polling: bool, ready_events: &mut ReadyEvents) {
     let deadline = shared.executor.next_deadline();
     if shared.watch.is_taken()
         && let Some(deadline) = deadline
@@ -165,9 +165,9 @@ fn rest(shared: &Shared, parker: &Parker, short_polling: bool, ready_events: &mu
         let deadline = shared.executor.next_deadline();
         shared.reactor.watch(ready_events, deadline, time::clock);
     };
-    (shared.watch).rest(parker, short_polling, watch, || shared.wake_successor());
-    if let Some(doze) = shared.doze.get() {
-        doze.note_awake();
+    (shared.watch).park(parker, short_polling, watch, || shared.wake_successor());
+    if let Some(pause) = shared.pause.get() {
+        pause.note_awake();
     }
 }
 

@@ -14,7 +14,7 @@ mod readiness;
 use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use idle::{Call, Doze, Parker, Watch};
+use idle::{Call, Parker, Pause, Watch};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -55,7 +55,7 @@ impl Kernel {
     }
 }
 
-/// Two workers, as the runtime has them: their places, and what they look for.
+/// Two workers, as the runtime has them: their parkers, and what they look for.
 struct Home {
     watch: Watch,
     parkers: Mutex<Vec<Arc<Parker>>>,
@@ -81,19 +81,19 @@ impl Home {
     }
 
     /// True if there was an event.
-    fn rest(&self, parker: &Parker, short_polling: bool) -> bool {
+    fn park(&self, parker: &Parker, short_polling: bool) -> bool {
         let mut event = false;
         let watch = || event = self.kernel.wait();
-        (self.watch).rest(parker, short_polling, watch, || self.wake_successor());
+        (self.watch).park(parker, short_polling, watch, || self.wake_successor());
         event
     }
 
-    /// Rests, and looks before the next rest if it is short-polling.
+    /// Parks, and looks before it parks again if it is short-polling.
     fn serve(&self, short_polling: bool) {
         let parker = Arc::new(Parker::here());
         self.parkers.lock().unwrap().push(parker.clone());
         while !self.stopping.load(Ordering::Acquire) {
-            if self.rest(&parker, short_polling) || short_polling && self.kernel.look() {
+            if self.park(&parker, short_polling) || short_polling && self.kernel.look() {
                 // Whoever takes the event is the last: it tells the others to leave.
                 self.events.fetch_add(1, Ordering::Relaxed);
                 self.stop();
@@ -151,7 +151,7 @@ fn somebody_watches_while_another_is_busy() {
     explore(|| {
         let home = Home::new();
         let called = Arc::new(Parker::here());
-        home.places.lock().unwrap().push(called.clone());
+        home.parkers.lock().unwrap().push(called.clone());
         let other = Home::start_worker(&home, false);
         let caller = {
             let (home, called) = (home.clone(), called.clone());
@@ -161,7 +161,7 @@ fn somebody_watches_while_another_is_busy() {
                 }
             })
         };
-        home.rest(&called, false);
+        home.park(&called, false);
         caller.join().unwrap();
         home.kernel.set(|pending| pending.event = true);
         other.join().unwrap();
@@ -210,7 +210,7 @@ fn short_polling_workers_take_the_event() {
             let workers =
                 short_polling.map(|short_polling| Home::start_worker(&home, short_polling));
             home.kernel.set(|pending| pending.event = true);
-            let first = home.places.lock().unwrap().first().cloned();
+            let first = home.parkers.lock().unwrap().first().cloned();
             if let Some(first) = first {
                 home.watch
                     .end_short_polling(&first, || home.wake_successor());
@@ -223,26 +223,26 @@ fn short_polling_workers_take_the_event() {
     }
 }
 
-/// Whoever dozes while a worker rests is awake when that one is.
+/// A pausing thread is awake when a worker is.
 #[test]
 fn an_awake_worker_ends_the_doze() {
     loom::model(|| {
         let parker = Arc::new(Parker::here());
         let watch = Watch::new();
         let called = parker.clone();
-        let doze = Arc::new(Mutex::new(None));
+        let pause = Arc::new(Mutex::new(None));
         let watchdog = {
-            let (parker, doze) = (parker.clone(), doze.clone());
+            let (parker, pause) = (parker.clone(), pause.clone());
             thread::spawn(move || {
-                let own = Arc::new(Doze::here());
-                *doze.lock().unwrap() = Some(own.clone());
-                own.sleep(|| parker.is_resting());
+                let own = Arc::new(Pause::here());
+                *pause.lock().unwrap() = Some(own.clone());
+                own.sleep(|| parker.is_parked());
             })
         };
-        watch.rest(&parker, false, || drop(called.wake()), || ());
-        let doze = doze.lock().unwrap().clone();
-        if let Some(doze) = doze {
-            doze.note_awake();
+        watch.park(&parker, false, || drop(called.wake()), || ());
+        let pause = pause.lock().unwrap().clone();
+        if let Some(pause) = pause {
+            pause.note_awake();
         }
         watchdog.join().unwrap();
     });
