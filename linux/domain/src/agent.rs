@@ -35,7 +35,7 @@ pub(crate) const LINKS_OF_ONE: usize = 16;
 /// Connections that one scan makes. The next scan goes on where this one ended.
 const KNOCKS_OF_SCAN: usize = 64;
 /// After so many ticks without anything to do it ticks no more until a worker rouses it.
-const DOZE: u32 = 16;
+const PAUSE_AFTER: u32 = 16;
 
 /// See the module's documentation.
 pub(crate) struct Agent {
@@ -160,7 +160,7 @@ impl Agent {
 
     /// Sleeps until something happens or the next tick is due, and takes in what has happened.
     fn wait(&mut self, now: Nanoseconds) {
-        let ticks = self.shared.others() > 0 && !self.shared.dozes.load(Ordering::Acquire);
+        let ticks = self.shared.others() > 0 && !self.shared.agent_paused.load(Ordering::Acquire);
         let mut limit = Duration::from_nanos(self.scan_at.saturating_sub(now));
         if ticks {
             limit = limit.min(self.shared.timing.tick);
@@ -365,9 +365,9 @@ impl Agent {
             }
         }
         shared.scheduling_classes.tick(most_urgent);
-        if !shared.dozes.load(Ordering::Acquire) {
+        if !shared.agent_paused.load(Ordering::Acquire) {
             membership.decide(None, &mut self.queue, now, &shared.timing);
-            self.doze(busy);
+            self.pause(busy);
         }
         for member in &membership.members {
             if member.warn_of_damage() {
@@ -380,13 +380,13 @@ impl Agent {
     }
 
     /// Stops ticking when there has been nothing to do for a while.
-    fn doze(&mut self, busy: bool) {
+    fn pause(&mut self, busy: bool) {
         self.idle_ticks = if busy { 0 } else { self.idle_ticks + 1 };
-        if self.idle_ticks < DOZE {
+        if self.idle_ticks < PAUSE_AFTER {
             return;
         }
         self.idle_ticks = 0;
-        self.shared.dozes.store(true, Ordering::Release);
+        self.shared.agent_paused.store(true, Ordering::Release);
         // A worker shows its claim and then reads the flag; so either it sees the flag, or its claim is seen here.
         fence(Ordering::SeqCst);
         let own = &self.shared.membership.load().members[0];
@@ -394,7 +394,7 @@ impl Agent {
             matches!(Claim::from_word(own.slot(worker).words().0), Ok(Some(claim)) if claim.wants())
         });
         if busy {
-            self.shared.dozes.store(false, Ordering::Release);
+            self.shared.agent_paused.store(false, Ordering::Release);
         }
     }
 }

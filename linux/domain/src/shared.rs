@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     /// Ends the agent's sleep.
     pub(crate) wakeup: OwnedFd,
     /// No worker has had anything to do for a while: the agent does not tick.
-    pub(crate) dozes: AtomicBool,
+    pub(crate) agent_paused: AtomicBool,
     pub(crate) stop: AtomicBool,
     /// How often the agent has looked at everything.
     #[cfg(test)]
@@ -61,7 +61,7 @@ impl Shared {
             taken: AtomicU64::new(0),
             called: [const { AtomicBool::new(false) }; WORKERS],
             wakeup: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            dozes: AtomicBool::new(true),
+            agent_paused: AtomicBool::new(true),
             stop: AtomicBool::new(false),
             #[cfg(test)]
             turns: AtomicU64::new(0),
@@ -98,7 +98,9 @@ impl Shared {
 
     /// There is something to do: the agent ticks from now on.
     pub(crate) fn rouse_agent(&self) {
-        if self.dozes.load(Ordering::Relaxed) && self.dozes.swap(false, Ordering::AcqRel) {
+        if self.agent_paused.load(Ordering::Relaxed)
+            && self.agent_paused.swap(false, Ordering::AcqRel)
+        {
             self.wake_agent();
         }
     }
