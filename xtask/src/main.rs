@@ -36,7 +36,7 @@ struct CommandLine {
 enum Command {
     /// Installs what is missing on this machine, and says what it does
     Setup,
-    /// The main job: boots the OS, runs the experiments at a quick setting, shows the results beside the papers' figures
+    /// The main job: boots the OS, runs the experiments at a quick setting, shows the results beside published figures
     Run,
     /// Every test of every home; the last line is `N passed, N failed`
     Test(test::Options),

@@ -7,7 +7,7 @@ use corank_report::document::Document;
 use corank_report::{page, verdict};
 use std::process::ExitCode;
 
-/// Sets up, runs the operating system's experiments at a quick setting, shows the results beside the papers' figures, writes the report.
+/// Sets up, runs the operating system's experiments at a quick setting, shows the results beside published figures, writes the report.
 pub(crate) fn run() -> Result<ExitCode> {
     setup::run()?;
     let mut verdicts = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints an experiment's numbers, beside the papers' where these have some.
+/// Prints an experiment's numbers, beside published ones where there are some.
 fn show(document: &Document) -> Result<()> {
     for table in page::tables(document)? {
         println!("\n{}", table.to_text());

@@ -285,5 +285,5 @@ pub const GLOBAL_STRICT: usize = 1;
 
 /// A thread that waits sleeps in the kernel until what it waits for has happened.
 pub const WAIT_BLOCK: usize = 0;
-/// A thread that waits stays ready and asks again each time it gets the hart, as in rCore-Tutorial-v3, the system of both papers.
+/// A thread that waits stays ready and asks again each time it gets the hart, as in rCore-Tutorial-v3, the system of AsyncOS and COPS.
 pub const WAIT_YIELD: usize = 1;

@@ -5,7 +5,7 @@
 //! | `hello`, `hello-async` | the first program, plain and with coroutines |
 //! | `sh` | the shell |
 //! | `tools` | small programs for the shell under one roof: `ls`, `cat`, `cp`, `ps`, `top` and others |
-//! | `experiment-a`, `experiment-b` | the papers' experiments (AsyncOS, section 3): coroutines against threads |
+//! | `experiment-a`, `experiment-b` | the experiments of AsyncOS, section 3: coroutines against threads |
 //! | `usertests` | tests of the whole system from a program's point of view |
 //! | `rcore-…` | programs that use rCore-Tutorial-v3's interface alone, without this project's library |
 //!

@@ -222,7 +222,7 @@ pub fn exit(code: i32) -> ! {
     }
 }
 
-/// How this process's threads wait inside blocking calls: `yielding` for asking again and again, as the papers' threads do.
+/// How this process's threads wait inside blocking calls: `yielding` for asking again and again, as the threads of AsyncOS do (section 3).
 pub fn wait_by_yielding(yielding: bool) {
     let mode = if yielding {
         call::WAIT_YIELD

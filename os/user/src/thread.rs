@@ -157,7 +157,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// As [`join`](Self::join), but asks again and again and yields in between, as the papers' programs do.
+    /// As [`join`](Self::join), but asks again and again and yields in between, as the programs of AsyncOS do (section 3).
     ///
     /// # Errors
     /// It ended without a result.

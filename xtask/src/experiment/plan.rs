@@ -50,7 +50,7 @@ fn tasks(numbers: &[u32], parameter: (&str, &[&str]), processes: u32, runs: u32)
     Part {
         arguments,
         rows: points as u64 * u64::from(runs),
-        // The papers have one as well.
+        // AsyncOS does not say how many it has.
         harts: 1,
         counts: false,
     }
@@ -104,8 +104,8 @@ fn globals(quick: bool) -> Vec<Part> {
     parts
 }
 
-/// The parts of an experiment. In A and B the papers go from 200 tasks to 4000 in steps of 200; a quick run has the points that they
-/// print as numbers.
+/// The parts of an experiment. In A and B AsyncOS goes from 200 tasks to 4000 in steps of 200; a quick run has the points that it
+/// prints as numbers.
 pub(super) fn parts(name: Name, quick: bool) -> Vec<Part> {
     const SIZES: (&str, &[&str]) = ("bytes", &["1", "256", "4096"]);
     const IN_ORDER: (&str, &[&str]) = ("order", &["in-order"]);

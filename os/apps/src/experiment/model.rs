@@ -146,7 +146,7 @@ pub trait Waiting: 'static {
     type Signal: Signal;
 }
 
-/// By yielding, as in the papers: whatever they wait for, they ask again and again.
+/// By yielding, as in AsyncOS, section 3: whatever they wait for, they ask again and again.
 #[derive(Debug)]
 pub struct Yielding;
 
