@@ -1,4 +1,4 @@
-//! Makes a test of each example in the documentation of the guests, from their sources, as Cargo has them for this build. The examples are
+//! Makes a test of each example in the documentation of other crates, from their sources, as Cargo has them for this build. The examples are
 //! not changed, but for what rustdoc does with them; those of `futures` name their own `block_on`, instead of which ours is put.
 
 use std::fmt::Write;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The guests, and the crate that their examples are about.
-const GUESTS: [&str; 4] = [
+/// The crates whose examples become tests.
+const CRATES: [&str; 4] = [
     "async-broadcast",
     "async-channel",
     "async-lock",
@@ -28,13 +28,13 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=../../Cargo.lock");
     let mut tests = String::new();
-    for guest in GUESTS {
-        let folder = source(guest);
+    for tested in CRATES {
+        let folder = source(tested);
         let mut files = Vec::new();
         rust_files(&folder.join("src"), &mut files);
         files.sort();
         let before = tests.len();
-        writeln!(tests, "mod {} {{", guest.replace('-', "_")).expect("text");
+        writeln!(tests, "mod {} {{", tested.replace('-', "_")).expect("text");
         for file in files {
             let text = fs::read_to_string(&file).expect("a source file is text");
             let name = file.strip_prefix(folder.join("src")).expect("it is inside");
@@ -46,7 +46,7 @@ fn main() {
         let count = tests[before..].matches("#[test]").count();
         assert!(
             count >= 10,
-            "{guest} has {count} examples: has its documentation another form?"
+            "{tested} has {count} examples: has its documentation another form?"
         );
         tests.push_str("}\n");
     }

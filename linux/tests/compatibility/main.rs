@@ -1,4 +1,4 @@
-//! Guests: crates of others that know nothing of this runtime do here what their documentation shows, on two workers.
+//! Compatibility tests: crates that know nothing of this runtime do here what their documentation shows, on two workers.
 //!
 //! Each module uses one crate, after its published examples. Nothing is adapted to the runtime but what the examples leave to one: spawning,
 //! sleeping, sockets.

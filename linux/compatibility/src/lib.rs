@@ -15,7 +15,7 @@ pub mod future {
 
     /// One for all examples, which run beside each other.
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-        let runtime = Builder::new().workers(2).name("guests").build();
+        let runtime = Builder::new().workers(2).name("compatible").build();
         runtime.expect("threads for the examples")
     });
 
