@@ -28,7 +28,9 @@ std::vector<std::pair<int, int>> all_of(const Tree& tree) {
   return pairs;
 }
 
-std::vector<std::pair<int, int>> all_of(const std::map<int, int>& map) { return {map.begin(), map.end()}; }
+std::vector<std::pair<int, int>> all_of(const std::map<int, int>& map) {
+  return {map.begin(), map.end()};
+}
 
 }  // namespace
 
@@ -37,13 +39,17 @@ TEST(btree, is_like_a_map) {
   for (const int range : {10, 300, 100'000}) {
     small_tree tree;
     std::map<int, int> map;
-    change_both(tree, map, 20'000, chance, [&] { return static_cast<int>(chance() % static_cast<unsigned>(range)) - range / 2; });
+    change_both(tree, map, 20'000, chance, [&] {
+      return static_cast<int>(chance() % static_cast<unsigned>(range)) - range / 2;
+    });
     EXPECT_EQ(all_of(tree), all_of(map));
     for (int time = 0; time < 200; ++time) {
-      const int from = static_cast<int>(chance() % 1000) - 500, to = from + static_cast<int>(chance() % 100);
+      const int from = static_cast<int>(chance() % 1000) - 500,
+                to = from + static_cast<int>(chance() % 100);
       std::vector<std::pair<int, int>> found;
       tree.scan(from, to, [&](int key, int value) { found.emplace_back(key, value); });
-      EXPECT_EQ(found, (std::vector<std::pair<int, int>>(map.lower_bound(from), map.lower_bound(to))));
+      EXPECT_EQ(found,
+                (std::vector<std::pair<int, int>>(map.lower_bound(from), map.lower_bound(to))));
     }
   }
 }
@@ -58,7 +64,8 @@ void is_like_a_map_at_the_ends() {
   std::map<Key, int> map;
   const auto key = [&] {
     const auto step = static_cast<Key>(chance() % 100);
-    return static_cast<Key>(chance() % 2 == 0 ? std::numeric_limits<Key>::max() - step : std::numeric_limits<Key>::lowest() + step);
+    return static_cast<Key>(chance() % 2 == 0 ? std::numeric_limits<Key>::max() - step
+                                              : std::numeric_limits<Key>::lowest() + step);
   };
   change_both(tree, map, 10'000, chance, key);
   std::vector<Key> keys(1000);
@@ -104,9 +111,14 @@ TEST(btree, range_scans_take_turns) {
   }
   for (const size_t width : widths) {
     std::vector<std::vector<std::pair<int, int>>> found(ranges.size()), expected(ranges.size());
-    EXPECT_EQ(tree.multi_scan(ranges, [&](size_t at, int key, int value) { found[at].emplace_back(key, value); }, {.width = width}), ranges.size());
+    EXPECT_EQ(
+        tree.multi_scan(ranges,
+                        [&](size_t at, int key, int value) { found[at].emplace_back(key, value); },
+                        {.width = width}),
+        ranges.size());
     for (size_t at = 0; at < ranges.size(); ++at)
-      tree.scan(ranges[at].first, ranges[at].second, [&](int key, int value) { expected[at].emplace_back(key, value); });
+      tree.scan(ranges[at].first, ranges[at].second,
+                [&](int key, int value) { expected[at].emplace_back(key, value); });
     EXPECT_EQ(found, expected);
   }
 }
@@ -116,15 +128,21 @@ TEST(btree, a_fold_goes_through_all_in_order) {
     small_tree tree;
     for (int key = count; key > 0; --key) tree.insert(key, 2 * key);
     for (const size_t width : widths) {
-      // Not the same from right to left: the last key of each part, and how often a key was not above the one before.
+      // Not the same from right to left: the last key of each part, and how often a key was not
+      // above the one before.
       struct state {
         int last, wrong;
         long sum;
       };
       const state found = tree.fold(
           state{0, 0, 0},
-          [](state at, int key, int value) { return state{key, at.wrong + (key > at.last ? 0 : 1), at.sum + value}; },
-          [](state left, state right) { return state{right.last, left.wrong + right.wrong + (right.last >= left.last ? 0 : 1), left.sum + right.sum}; },
+          [](state at, int key, int value) {
+            return state{key, at.wrong + (key > at.last ? 0 : 1), at.sum + value};
+          },
+          [](state left, state right) {
+            return state{right.last, left.wrong + right.wrong + (right.last >= left.last ? 0 : 1),
+                         left.sum + right.sum};
+          },
           {.width = width});
       EXPECT_EQ(found.wrong, 0);
       EXPECT_EQ(found.sum, long{count} * (count + 1));
@@ -139,7 +157,11 @@ TEST(btree, a_fold_over_leaves_in_order_is_a_loop) {
     usual_tree tree;
     // 1000 leaves.
     tree.fill(pairs, [&](size_t leaf) { return in_order ? leaf : leaf * 377 % 1000; });
-    const auto count = [&] { return tree.fold(uint64_t{0}, [](uint64_t sum, uint64_t, uint64_t value) { return sum + value; }, std::plus<>{}, {.bytes = size_t{1} << 40}); };
+    const auto count = [&] {
+      return tree.fold(uint64_t{0},
+                       [](uint64_t sum, uint64_t, uint64_t value) { return sum + value; },
+                       std::plus<>{}, {.bytes = size_t{1} << 40});
+    };
     EXPECT_EQ(count(), pairs.size());
     // Who interleaves cuts the tree into parts.
     const size_t before = test::allocations;
@@ -152,10 +174,12 @@ TEST(btree, is_filled_in_any_order_of_memory) {
   std::mt19937 chance(5);
   for (const size_t count : {0, 1, 6, 7, 42, 43, 5000, 30'000}) {
     std::vector<std::pair<int, int>> pairs;
-    for (size_t at = 0; at < count; ++at) pairs.emplace_back(static_cast<int>(3 * at), static_cast<int>(at));
+    for (size_t at = 0; at < count; ++at)
+      pairs.emplace_back(static_cast<int>(3 * at), static_cast<int>(at));
     std::vector<size_t> places(count / small_tree::keys_per_leaf() + 1);
     std::iota(places.begin(), places.end(), size_t{0});
-    std::shuffle(places.begin(), places.end() - (count % small_tree::keys_per_leaf() == 0 ? 1 : 0), chance);
+    std::shuffle(places.begin(), places.end() - (count % small_tree::keys_per_leaf() == 0 ? 1 : 0),
+                 chance);
     small_tree tree;
     tree.fill(pairs, [&](size_t at) { return places[at]; });
     EXPECT_EQ(tree.size(), count);
@@ -202,14 +226,18 @@ TEST(btree, a_batch_that_is_stopped_has_looked_up_the_first_keys) {
   for (const size_t width : widths)
     for (const uint64_t last : {0u, 1u, 100u, 2999u}) {
       std::stop_source source;
-      auto keys = std::views::iota(uint64_t{0}, uint64_t{3000}) | std::views::transform([&](uint64_t key) {
-                    if (key == last) source.request_stop();
-                    return key;
-                  });
+      auto keys =
+          std::views::iota(uint64_t{0}, uint64_t{3000}) | std::views::transform([&](uint64_t key) {
+            if (key == last) source.request_stop();
+            return key;
+          });
       std::vector<const uint64_t*> found(3000);
-      const size_t count = tree.multi_get(keys, found.begin(), {.width = width, .stop = source.get_token()});
+      const size_t count =
+          tree.multi_get(keys, found.begin(), {.width = width, .stop = source.get_token()});
       EXPECT_GT(count, last);
-      for (uint64_t key = 0; key < 3000; ++key) ASSERT_EQ(found[key], key < count ? tree.find(key) : nullptr) << "width " << width << ", stopped at " << last;
+      for (uint64_t key = 0; key < 3000; ++key)
+        ASSERT_EQ(found[key], key < count ? tree.find(key) : nullptr)
+            << "width " << width << ", stopped at " << last;
     }
 }
 

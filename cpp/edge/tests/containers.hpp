@@ -12,9 +12,11 @@ namespace test {
 
 inline const std::vector<size_t> widths{corank::automatic, 1, 2, 7, 32};
 
-// Inserts, removes and looks up keys by chance, `key()` each, in a container and in one of the standard library's: both must say the same each time.
+// Inserts, removes and looks up keys by chance, `key()` each, in a container and in one of the
+// standard library's: both must say the same each time.
 template <class Container, class Standard, class Key>
-void change_both(Container& container, Standard& standard, int times, std::mt19937& chance, Key key) {
+void change_both(Container& container, Standard& standard, int times, std::mt19937& chance,
+                 Key key) {
   for (int time = 0; time < times; ++time) {
     const auto wanted = key();
     switch (chance() % 4) {

@@ -54,7 +54,9 @@ TEST(guide, containers_have_batches) {
   corank::btree<uint64_t, uint64_t> tree;
   tree.insert(2, 4);
   std::vector<const uint64_t*> squares = tree.multi_get(keys);
-  uint64_t all = tree.fold(uint64_t{0}, [](uint64_t sum, uint64_t, uint64_t value) { return sum + value; }, std::plus<>{});
+  uint64_t all = tree.fold(
+      uint64_t{0}, [](uint64_t sum, uint64_t, uint64_t value) { return sum + value; },
+      std::plus<>{});
 
   corank::hash_table<uint64_t, uint64_t> table;
   table.insert(3, 9);

@@ -39,7 +39,8 @@ TEST(hash_table, is_like_an_unordered_map) {
   for (const unsigned range : {10u, 300u, 100'000u}) {
     corank::hash_table<unsigned, int> table;
     std::unordered_map<unsigned, int> map;
-    change_both(table, map, 30'000, chance, [&] { return static_cast<unsigned>(chance() % range); });
+    change_both(table, map, 30'000, chance,
+                [&] { return static_cast<unsigned>(chance() % range); });
     std::vector<unsigned> keys(5000);
     for (unsigned& key : keys) key = chance() % (2 * range);
     std::vector<const int*> expected;
@@ -81,5 +82,7 @@ TEST(hash_table, an_empty_one_has_no_key) {
   EXPECT_EQ(table.find(1), nullptr);
   EXPECT_EQ(table.bytes(), 0u);
   const std::vector<int> keys{1, 2};
-  for (const size_t width : widths) EXPECT_EQ(table.multi_find(keys, {.width = width}), (std::vector<const int*>{nullptr, nullptr}));
+  for (const size_t width : widths)
+    EXPECT_EQ(table.multi_find(keys, {.width = width}),
+              (std::vector<const int*>{nullptr, nullptr}));
 }

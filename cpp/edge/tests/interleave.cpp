@@ -1,4 +1,5 @@
-// The interleaver: whatever the width, a run gives what a loop over the items would give; it takes turns, and allocates once.
+// The interleaver: whatever the width, a run gives what a loop over the items would give; it takes
+// turns, and allocates once.
 #include "allocations.hpp"
 
 #include <corank/interleave.hpp>
@@ -63,7 +64,9 @@ TEST(interleave, outputs_come_in_the_order_of_the_items) {
   for (const size_t width : widths)
     for (const int count : {0, 1, 2, 7, 8, 9, 100}) {
       // Later items wait for less, so that they end before earlier ones.
-      auto work = [](lane& here, int number) { return twice_after(here, number, (97 - number) % 5 + (number % 3 == 0 ? 0 : 1)); };
+      auto work = [](lane& here, int number) {
+        return twice_after(here, number, (97 - number) % 5 + (number % 3 == 0 ? 0 : 1));
+      };
       EXPECT_EQ(interleave(numbers(count), work, {.width = width}), doubled(count));
     }
 }
@@ -100,14 +103,17 @@ TEST(interleave, a_lane_whose_item_has_ended_begins_the_next_one_at_once) {
 
 TEST(interleave, writes_where_it_is_told) {
   std::vector<long> out(6, -1);
-  EXPECT_EQ(interleave(numbers(5), [](lane& here, int n) { return twice_after(here, n, n); }, out.begin(), {.width = 3}), 5u);
+  EXPECT_EQ(interleave(numbers(5), [](lane& here, int n) { return twice_after(here, n, n); },
+                       out.begin(), {.width = 3}),
+            5u);
   EXPECT_EQ(out, (std::vector<long>{0, 2, 4, 6, 8, -1}));
 }
 
 TEST(interleave, takes_items_of_any_range) {
   std::istringstream text("3 1 2");
   auto work = [](lane& here, int n) { return twice_after(here, n, n); };
-  EXPECT_EQ(interleave(std::views::istream<int>(text), work, {.width = 2}), (std::vector<int>{6, 2, 4}));
+  EXPECT_EQ(interleave(std::views::istream<int>(text), work, {.width = 2}),
+            (std::vector<int>{6, 2, 4}));
   EXPECT_EQ(interleave(std::list<int>{4, 5}, work, {.width = 2}), (std::vector<int>{8, 10}));
   EXPECT_EQ(interleave(std::views::iota(0, 4), work, {.width = 8}), doubled(4));
 }
@@ -137,7 +143,7 @@ struct object {
   int factor;
   strand<int> times(lane&, int n) const {
     co_await prefetch(this);
-    co_return factor * n;
+    co_return factor* n;
   }
 };
 
@@ -145,7 +151,9 @@ struct object {
 
 TEST(interleave, strands_may_be_member_functions_and_lambdas_with_captures) {
   const object two{2};
-  EXPECT_EQ(interleave(numbers(9), [&](lane& here, int n) { return two.times(here, n); }, {.width = 4}), doubled(9));
+  EXPECT_EQ(
+      interleave(numbers(9), [&](lane& here, int n) { return two.times(here, n); }, {.width = 4}),
+      doubled(9));
   int begun = 0;
   auto counts = [&begun](lane&, int n) -> strand<int> {
     ++begun;
@@ -161,7 +169,8 @@ TEST(interleave, allocates_once_whatever_the_number_of_items) {
     const std::vector<int> items = numbers(count);
     std::vector<int> out(items.size());
     const size_t before = test::allocations;
-    interleave(items, [](lane& here, int n) { return twice_after(here, n, 2); }, out.begin(), {.width = 8});
+    interleave(items, [](lane& here, int n) { return twice_after(here, n, 2); }, out.begin(),
+               {.width = 8});
     EXPECT_EQ(test::allocations - before, 1u);
   }
 }
@@ -183,7 +192,8 @@ strand<int> large(lane&, int n, bool wait) {
   co_return block[n % 1000] * n;
 }
 
-// A tree of calls, `depth` deep: each waits or not before, between and behind the calls that it makes.
+// A tree of calls, `depth` deep: each waits or not before, between and behind the calls that it
+// makes.
 strand<int> tree_of_calls(lane& here, unsigned shape, int depth) {
   int sum = 1;
   for (unsigned call = 0; call < shape % 3 && depth > 0; ++call) {
@@ -195,7 +205,8 @@ strand<int> tree_of_calls(lane& here, unsigned shape, int depth) {
 }
 int calls_in_tree(unsigned shape, int depth) {
   int sum = 1;
-  for (unsigned call = 0; call < shape % 3 && depth > 0; ++call) sum += calls_in_tree(shape * 2654435761u + call, depth - 1);
+  for (unsigned call = 0; call < shape % 3 && depth > 0; ++call)
+    sum += calls_in_tree(shape * 2654435761u + call, depth - 1);
   return sum;
 }
 
@@ -218,7 +229,13 @@ TEST(interleave, calls_go_on_where_they_waited) {
   for (const int item : items) expected.push_back(calls_in_tree(static_cast<unsigned>(item), 6));
   EXPECT_GT(*std::max_element(expected.begin(), expected.end()), 20);
   for (const size_t width : widths)
-    EXPECT_EQ(interleave(items, [](lane& here, int item) { return tree_of_calls(here, static_cast<unsigned>(item), 6); }, {.width = width}), expected) << width;
+    EXPECT_EQ(interleave(items,
+                         [](lane& here, int item) {
+                           return tree_of_calls(here, static_cast<unsigned>(item), 6);
+                         },
+                         {.width = width}),
+              expected)
+        << width;
 }
 
 TEST(interleave, frames_that_do_not_fit_are_allocated_once_a_lane) {
@@ -248,7 +265,8 @@ TEST(interleave, frames_may_be_given_back_in_any_order) {
 TEST(interleave, calls_that_never_wait_need_no_stack) {
   auto work = [](lane& here, int) -> strand<long> {
     long sum = 0;
-    for (int call = 0; call < 200'000; ++call) sum += co_await twice_after(here, call, call % 1000 == 0 ? 1 : 0);
+    for (int call = 0; call < 200'000; ++call)
+      sum += co_await twice_after(here, call, call % 1000 == 0 ? 1 : 0);
     co_return sum;
   };
   EXPECT_EQ(interleave(numbers(3), work, {.width = 2}), std::vector<long>(3, 199'999L * 200'000));
@@ -278,7 +296,8 @@ TEST(interleave, the_first_item_that_throws_decides) {
     std::vector<int> alive(20);
     // Item 9 throws at once, item 6 after a while: the loop would have thrown at 6.
     auto work = [&](lane&, int n) -> strand<int> {
-      const std::shared_ptr<void> counted(&alive, [&alive, n](void*) { --alive[static_cast<size_t>(n)]; });
+      const std::shared_ptr<void> counted(&alive,
+                                          [&alive, n](void*) { --alive[static_cast<size_t>(n)]; });
       ++alive[static_cast<size_t>(n)];
       if (n == 9) throw n;
       for (int time = 0; time < 12; ++time) co_await prefetch(&n);
@@ -292,12 +311,14 @@ TEST(interleave, the_first_item_that_throws_decides) {
       thrown = what;
     }
     EXPECT_EQ(thrown, 6);
-    for (int n = 0; n < 20; ++n) EXPECT_EQ(out[static_cast<size_t>(n)], n < 6 ? n : -1) << "width " << width;
+    for (int n = 0; n < 20; ++n)
+      EXPECT_EQ(out[static_cast<size_t>(n)], n < 6 ? n : -1) << "width " << width;
     EXPECT_EQ(alive, std::vector<int>(20));
   }
 }
 
-// Wherever a strand, or one that it calls, throws or stops: before its first wait, between two, or behind the last.
+// Wherever a strand, or one that it calls, throws or stops: before its first wait, between two, or
+// behind the last.
 TEST(interleave, any_step_may_throw_or_stop) {
   constexpr int items = 5, waits = 3;
   for (const bool throws : {true, false})
@@ -311,7 +332,8 @@ TEST(interleave, any_step_may_throw_or_stop) {
             here.stop();
           };
           const auto inner = [&](lane& here, int n) -> strand<int> {
-            const std::shared_ptr<void> counted(&alive, [](void* count) { --*static_cast<int*>(count); });
+            const std::shared_ptr<void> counted(&alive,
+                                                [](void* count) { --*static_cast<int*>(count); });
             ++alive;
             for (int wait = 0; wait < waits; ++wait) {
               act(here, n, waits + wait);
@@ -320,7 +342,8 @@ TEST(interleave, any_step_may_throw_or_stop) {
             co_return n;
           };
           const auto outer = [&](lane& here, int n) -> strand<int> {
-            const std::shared_ptr<void> counted(&alive, [](void* count) { --*static_cast<int*>(count); });
+            const std::shared_ptr<void> counted(&alive,
+                                                [](void* count) { --*static_cast<int*>(count); });
             ++alive;
             for (int wait = 0; wait < waits; ++wait) {
               act(here, n, wait);
@@ -333,14 +356,16 @@ TEST(interleave, any_step_may_throw_or_stop) {
           std::vector<int> out(items, -1);
           int thrown = -1;
           try {
-            EXPECT_EQ(interleave(numbers(items), outer, out.begin(), {.width = width}), static_cast<size_t>(which) + 1);
+            EXPECT_EQ(interleave(numbers(items), outer, out.begin(), {.width = width}),
+                      static_cast<size_t>(which) + 1);
           } catch (int what) {
             thrown = what;
           }
           EXPECT_EQ(thrown, throws ? which : -1);
           EXPECT_EQ(alive, 0);
           const int done = throws ? which : which + 1;
-          for (int n = 0; n < items; ++n) EXPECT_EQ(out[static_cast<size_t>(n)], n < done ? 2 * n : -1);
+          for (int n = 0; n < items; ++n)
+            EXPECT_EQ(out[static_cast<size_t>(n)], n < done ? 2 * n : -1);
         }
 }
 
@@ -396,7 +421,8 @@ TEST(interleave, a_stop_that_is_requested_completes_what_has_begun) {
       if (n == 5) source.request_stop();
       co_return 2 * n;
     };
-    const auto outputs = interleave(numbers(2000), work, {.width = width, .stop = source.get_token()});
+    const auto outputs =
+        interleave(numbers(2000), work, {.width = width, .stop = source.get_token()});
     EXPECT_EQ(outputs.size(), begun);
     EXPECT_EQ(outputs, doubled(static_cast<int>(begun)));
     EXPECT_LE(begun, 5 + std::min(width, corank::most_lanes));
@@ -407,7 +433,9 @@ TEST(interleave, a_strand_may_interleave) {
   auto outer = [](lane&, int n) -> strand<int> {
     co_await prefetch(&n);
     int sum = 0;
-    for (const int each : interleave(numbers(n), [](lane& here, int m) { return twice_after(here, m, 1); }, {.width = 3})) sum += each;
+    for (const int each : interleave(
+             numbers(n), [](lane& here, int m) { return twice_after(here, m, 1); }, {.width = 3}))
+      sum += each;
     co_await prefetch(&n);
     co_return sum;
   };
@@ -445,7 +473,9 @@ TEST(interleave, a_run_is_like_a_loop) {
       bool calls, throws, stops;
     };
     std::vector<plan> items(chance() % 40);
-    for (plan& each : items) each = {static_cast<int>(chance() % 6), chance() % 4 == 0, chance() % 50 == 0, chance() % 50 == 0};
+    for (plan& each : items)
+      each = {static_cast<int>(chance() % 6), chance() % 4 == 0, chance() % 50 == 0,
+              chance() % 50 == 0};
     auto work = [](lane& here, const plan& item) -> strand<int> {
       int sum = 0;
       for (int wait = 0; wait < item.waits; ++wait) {
@@ -466,18 +496,21 @@ TEST(interleave, a_run_is_like_a_loop) {
     }
     bool thrown = false;
     try {
-      EXPECT_EQ(interleave(items, work, out.begin(), {.width = 1 + chance() % 20}), expected.size());
+      EXPECT_EQ(interleave(items, work, out.begin(), {.width = 1 + chance() % 20}),
+                expected.size());
     } catch (int) {
       thrown = true;
     }
     EXPECT_EQ(thrown, throws);
-    EXPECT_EQ(std::vector<int>(out.begin(), out.begin() + static_cast<long>(expected.size())), expected);
+    EXPECT_EQ(std::vector<int>(out.begin(), out.begin() + static_cast<long>(expected.size())),
+              expected);
   }
 }
 
 TEST(automatic, small_data_stays_in_the_plain_form) {
   int strands = 0;
-  auto work = either{[&](lane& here, int n) { return ++strands, twice_after(here, n, 1); }, [](int n) { return 2 * n; }};
+  auto work = either{[&](lane& here, int n) { return ++strands, twice_after(here, n, 1); },
+                     [](int n) { return 2 * n; }};
   EXPECT_EQ(interleave(numbers(1000), work, {.bytes = 4000}), doubled(1000));
   EXPECT_EQ(strands, 0);
 }
@@ -485,8 +518,9 @@ TEST(automatic, small_data_stays_in_the_plain_form) {
 TEST(automatic, both_forms_give_the_same_and_each_item_is_done_once) {
   const int count = 20'000;
   std::vector<int> done(count);
-  auto work = either{[&](lane& here, int n) { return ++done[static_cast<size_t>(n)], twice_after(here, n, 1); },
-                     [&](int n) { return ++done[static_cast<size_t>(n)], 2 * n; }};
+  auto work = either{
+      [&](lane& here, int n) { return ++done[static_cast<size_t>(n)], twice_after(here, n, 1); },
+      [&](int n) { return ++done[static_cast<size_t>(n)], 2 * n; }};
   EXPECT_EQ(interleave(numbers(count), work), doubled(count));
   EXPECT_EQ(done, std::vector<int>(count, 1));
 }
@@ -509,7 +543,8 @@ TEST(automatic, either_form_may_stop) {
 }
 
 TEST(automatic, a_strand_alone_is_interleaved) {
-  EXPECT_EQ(interleave(numbers(100), [](lane& here, int n) { return twice_after(here, n, 1); }), doubled(100));
+  EXPECT_EQ(interleave(numbers(100), [](lane& here, int n) { return twice_after(here, n, 1); }),
+            doubled(100));
 }
 
 TEST(automatic, knows_the_machine) {

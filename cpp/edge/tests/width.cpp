@@ -1,4 +1,5 @@
-// The choice of a form and its trials, on a clock that the tests turn on: what a run loses by them is exact.
+// The choice of a form and its trials, on a clock that the tests turn on: what a run loses by them
+// is exact.
 #include <corank/interleave/width.hpp>
 
 #include <gtest/gtest.h>
@@ -15,12 +16,14 @@ using corank::detail::try_both;
 constexpr double bound = 1 / 0.97;
 constexpr size_t width = 48;
 
-// Items that take a time in each form. A stretch of interleaved ones costs something by itself, as lanes are made.
+// Items that take a time in each form. A stretch of interleaved ones costs something by itself, as
+// lanes are made.
 class simulated_run {
  public:
   using cost = std::function<double(size_t item)>;
 
-  simulated_run(size_t items, cost plain, cost interleaved) : items_(items), plain_(std::move(plain)), interleaved_(std::move(interleaved)) {}
+  simulated_run(size_t items, cost plain, cost interleaved)
+      : items_(items), plain_(std::move(plain)), interleaved_(std::move(interleaved)) {}
 
   [[nodiscard]] bool more() const { return done_ < items_; }
   [[nodiscard]] size_t count() const { return done_; }
@@ -69,11 +72,13 @@ simulated_run::cost always(double time) {
 TEST(width, never_loses_more_than_is_allowed) {
   for (const double item : {5.0, 40.0, 300.0, 2'500.0, 20'000.0, 150'000.0})
     for (const double length : {1.0, 1.1, 2.0, 5.0, 30.0, 300.0})
-      for (const double ratio : {0.05, 0.5, 0.88, 0.91, 1.0, 1.05, 1.3, 1.49, 1.6, 2.0, trial_worst}) {
+      for (const double ratio :
+           {0.05, 0.5, 0.88, 0.91, 1.0, 1.05, 1.3, 1.49, 1.6, 2.0, trial_worst}) {
         const auto items = static_cast<size_t>(length * shortest_with_trial / item);
         if (items == 0 || items > 500'000) continue;
         simulated_run run(items, always(item), always(ratio * item));
-        // Where there is no trial the size decides; data that fits into the last cache stays in the plain form.
+        // Where there is no trial the size decides; data that fits into the last cache stays in the
+        // plain form.
         EXPECT_LE(run.loss(false), bound) << item << " ns, " << length << " ms, " << ratio;
       }
 }
@@ -106,9 +111,12 @@ TEST(width, a_short_run_goes_by_its_size) {
 }
 
 TEST(width, a_disturbed_trial_is_made_good) {
-  // While something disturbs, for 50 µs anywhere in the first millisecond, items take ten times as long.
+  // While something disturbs, for 50 µs anywhere in the first millisecond, items take ten times as
+  // long.
   for (size_t from = 0; from < 3'000; from += 37) {
-    const auto disturbed = [from](double time) { return [=](size_t item) { return item >= from && item < from + 17 ? 10 * time : time; }; };
+    const auto disturbed = [from](double time) {
+      return [=](size_t item) { return item >= from && item < from + 17 ? 10 * time : time; };
+    };
     simulated_run slower(300'000, disturbed(300), disturbed(450));
     EXPECT_LE(slower.loss(), bound) << from;
     simulated_run faster(300'000, disturbed(300), disturbed(60));
@@ -120,7 +128,9 @@ TEST(width, follows_data_that_changes) {
   // In order at first, scattered behind, and the other way round.
   for (const bool begins_in_order : {true, false}) {
     const auto in_order = [=](size_t item) { return (item < 500'000) == begins_in_order; };
-    simulated_run run(1'000'000, [=](size_t item) { return in_order(item) ? 20.0 : 300.0; }, [=](size_t item) { return in_order(item) ? 40.0 : 40.0; });
+    simulated_run run(
+        1'000'000, [=](size_t item) { return in_order(item) ? 20.0 : 300.0; },
+        [=](size_t item) { return in_order(item) ? 40.0 : 40.0; });
     const double best = (20.0 + 40.0) / (20.0 + 300.0);
     EXPECT_LT(run.loss(), 1.25 * best) << begins_in_order;
   }
@@ -129,7 +139,12 @@ TEST(width, follows_data_that_changes) {
 TEST(width, rows_of_many_lines_need_fewer_strands) {
   using corank::detail::addresses_of;
   using corank::detail::enough_strands;
-  const corank::memory_profile memory{.first_cache = 0, .second_cache = 0, .last_cache = 0, .latency = 100, .parallel = 48, .interval = 2};
+  const corank::memory_profile memory{.first_cache = 0,
+                                      .second_cache = 0,
+                                      .last_cache = 0,
+                                      .latency = 100,
+                                      .parallel = 48,
+                                      .interval = 2};
   EXPECT_EQ(addresses_of(1), 1u);
   EXPECT_EQ(addresses_of(64), 1u);
   EXPECT_EQ(addresses_of(512), 2u);

@@ -1,11 +1,13 @@
 // Waiting: what a future is, and how futures compose.
 //
-// A future has `bool poll()` (is it ready? if not, the running coroutine is woken when it may be) and, once that was true, `take()`. Awaiting it polls;
-// while it isn't ready it stands in for the frame of the coroutine that awaits it: the scheduler resumes the future, which goes on to the coroutine
-// only when it is ready. So a wake that was meant for something else never ends a wait (rule W7), and costs the ready path nothing.
+// A future has `bool poll()` (is it ready? if not, the running coroutine is woken when it may be)
+// and, once that was true, `take()`. Awaiting it polls; while it isn't ready it stands in for the
+// frame of the coroutine that awaits it: the scheduler resumes the future, which goes on to the
+// coroutine only when it is ready. So a wake that was meant for something else never ends a wait
+// (rule W7), and costs the ready path nothing.
 //
-// A future may be moved until it is first polled. Destroying one ends the wait and gives back what had been handed to it (rule N3); that is all there
-// is to cancelling.
+// A future may be moved until it is first polled. Destroying one ends the wait and gives back what
+// had been handed to it (rule N3); that is all there is to cancelling.
 #pragma once
 
 #include "scheduler.hpp"
@@ -14,7 +16,8 @@ namespace corank {
 
 namespace detail {
 
-// Laid out like the beginning of a frame; `destroy` is never called through it, so the caller's frame takes its place.
+// Laid out like the beginning of a frame; `destroy` is never called through it, so the caller's
+// frame takes its place.
 struct stand_in {
   void (*resume)(stand_in*) = nullptr;
   void* caller = nullptr;
@@ -48,10 +51,13 @@ concept future_like = requires(F& f) {
   f.take();
 };
 
-// Lets the others of the same level run, and everything more urgent (rule W6): the coroutine goes to the tail of its level.
+// Lets the others of the same level run, and everything more urgent (rule W6): the coroutine goes
+// to the tail of its level.
 struct yield_now {
   constexpr bool await_ready() const noexcept { return false; }
-  [[gnu::always_inline]] void await_suspend(std::coroutine_handle<>) const noexcept { executor.remember_wake(); }
+  [[gnu::always_inline]] void await_suspend(std::coroutine_handle<>) const noexcept {
+    executor.remember_wake();
+  }
   constexpr void await_resume() const noexcept {}
 };
 
@@ -88,7 +94,8 @@ struct futures<F, Rest...> {
 
 }  // namespace detail
 
-// The first of several futures that is ready, as its place in the list; take() its value then. The others go on waiting until they are destroyed.
+// The first of several futures that is ready, as its place in the list; take() its value then. The
+// others go on waiting until they are destroyed.
 //
 //   auto byte = input.receive();
 //   auto stop = shutdown.wait();

@@ -1,7 +1,8 @@
 // The control block of a coroutine, and its identifier (contract C1 to C4, S1).
 //
-// The block lies in front of the coroutine's frame, in the place that the developer chose for both, and outlives the frame: what became of the
-// coroutine is known for as long as its handle exists, and the generation for as long as the place.
+// The block lies in front of the coroutine's frame, in the place that the developer chose for both,
+// and outlives the frame: what became of the coroutine is known for as long as its handle exists,
+// and the generation for as long as the place.
 //
 //   place:  | block | frame: resume, destroy, promise, parameters, locals |
 #pragma once
@@ -20,15 +21,15 @@ namespace detail {
 
 struct waiter;
 
-// The beginning of every frame, by the ABI that GCC and clang share. A future that waits stands in for the frame of the coroutine that awaits
-// it, by beginning in the same way: see await.hpp.
+// The beginning of every frame, by the ABI that GCC and clang share. A future that waits stands in
+// for the frame of the coroutine that awaits it, by beginning in the same way: see await.hpp.
 struct frame_head {
   void (*resume)(frame_head*) = nullptr;
   void (*destroy)(frame_head*) = nullptr;
 };
 
-// Where a block is in its life. Ready and running are one phase: the running coroutine stays at the head of its level's ring until its poll ends,
-// so that to yield is to turn the ring.
+// Where a block is in its life. Ready and running are one phase: the running coroutine stays at the
+// head of its level's ring until its poll ends, so that to yield is to turn the ring.
 //
 //            spawn          pick, yield           end of poll without a wake
 //   fresh ─────────► queued ────────────► queued ─────────────────────────► blocked
@@ -56,7 +57,8 @@ struct block {
   // The ring of its level, while queued.
   block* next;
   block* previous;
-  // What to resume: the innermost frame, or the future that stands in for it. For a call, the caller's frame.
+  // What to resume: the innermost frame, or the future that stands in for it. For a call, the
+  // caller's frame.
   void* leaf;
   uint8_t flags;
   // The effective level: the ring that it is in while queued.
@@ -70,7 +72,9 @@ struct block {
   bool lives() const { return has(alive); }
 
   // Masked, while the coroutine lives: a handler that wakes it changes the same byte.
-  void go(phase to) { poke(flags, static_cast<uint8_t>((flags & ~phase_mask) | static_cast<uint8_t>(to))); }
+  void go(phase to) {
+    poke(flags, static_cast<uint8_t>((flags & ~phase_mask) | static_cast<uint8_t>(to)));
+  }
   void add(mark what) { poke(flags, static_cast<uint8_t>(flags | what)); }
   void remove(mark what) { poke(flags, static_cast<uint8_t>(flags & ~what)); }
 
@@ -79,7 +83,8 @@ struct block {
 
   // Takes the place for a frame, which is returned, and a handle to it; null if it is taken.
 #if defined(__clang__)
-  // Part of the creation of every coroutine, which clang would expand at each call of the coroutine: this it may not duplicate.
+  // Part of the creation of every coroutine, which clang would expand at each call of the
+  // coroutine: this it may not duplicate.
   [[clang::noduplicate]]
 #else
   [[gnu::noinline]]
@@ -90,7 +95,8 @@ struct block {
     return frame();
   }
 
-  // The frame has gone, or the handle has: the place is free when both have (rule C5). Returns what is left.
+  // The frame has gone, or the handle has: the place is free when both have (rule C5). Returns what
+  // is left.
   [[gnu::noinline]] uint8_t give_up(mark what) {
     critical masked;
     uint8_t left = flags & static_cast<uint8_t>(~what);
@@ -103,12 +109,13 @@ struct block {
   }
 };
 
-static_assert(sizeof(void*) != 4 || sizeof(block) == 16, "a block is 16 bytes, so that the frame behind it is aligned to 8");
+static_assert(sizeof(void*) != 4 || sizeof(block) == 16,
+              "a block is 16 bytes, so that the frame behind it is aligned to 8");
 
 }  // namespace detail
 
-// Names a coroutine; stale from its exit on (rules C2, C3). Everything that takes one refuses a stale one, or does nothing. It may be copied to
-// anywhere, as long as the place outlives it.
+// Names a coroutine; stale from its exit on (rules C2, C3). Everything that takes one refuses a
+// stale one, or does nothing. It may be copied to anywhere, as long as the place outlives it.
 class coroutine_id {
  public:
   constexpr coroutine_id() = default;
@@ -116,7 +123,8 @@ class coroutine_id {
 
   // The coroutine, if it lives.
   [[nodiscard]] detail::block* find() const {
-    return block_ != nullptr && block_->generation == generation_ && block_->lives() ? block_ : nullptr;
+    return block_ != nullptr && block_->generation == generation_ && block_->lives() ? block_
+                                                                                     : nullptr;
   }
   friend constexpr bool operator==(coroutine_id, coroutine_id) = default;
 

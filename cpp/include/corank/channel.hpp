@@ -5,7 +5,8 @@
 
 namespace corank {
 
-// Messages come out in the order in which they were put in. try_send() and try_receive() may be called by an interrupt handler.
+// Messages come out in the order in which they were put in. try_send() and try_receive() may be
+// called by an interrupt handler.
 template <class T, size_t Capacity>
 class channel {
   static_assert(Capacity >= 1, "corank: a channel has room for at least one message");
@@ -13,7 +14,9 @@ class channel {
  public:
   constexpr channel() : room_(Capacity), there_(0) {}
   channel(const channel&) = delete;
-  ~channel() requires(detail::trivially_destroyed<T>) = default;
+  ~channel()
+    requires(detail::trivially_destroyed<T>)
+  = default;
   ~channel() {
     while (try_receive()) {
     }

@@ -1,8 +1,9 @@
 // What the compiler needs to know of coroutines.
 //
-// Where the target has <coroutine>, it is used. clang for bare-metal Arm finds none unless somebody lends it a standard library; for it
-// this file declares the few names of namespace std that [support.coroutine] requires. Both compilers lay a frame out in the same way:
-// two function pointers (resume, destroy), then the promise.
+// Where the target has <coroutine>, it is used. clang for bare-metal Arm finds none unless somebody
+// lends it a standard library; for it this file declares the few names of namespace std that
+// [support.coroutine] requires. Both compilers lay a frame out in the same way: two function
+// pointers (resume, destroy), then the promise.
 #pragma once
 
 #if __has_include(<coroutine>) && !defined(CORANK_OWN_COROUTINE)
@@ -52,12 +53,16 @@ struct coroutine_handle {
     return handle;
   }
   constexpr void* address() const noexcept { return frame_; }
-  constexpr operator coroutine_handle<>() const noexcept { return coroutine_handle<>::from_address(frame_); }
+  constexpr operator coroutine_handle<>() const noexcept {
+    return coroutine_handle<>::from_address(frame_);
+  }
   constexpr explicit operator bool() const noexcept { return frame_ != nullptr; }
   void resume() const { __builtin_coro_resume(frame_); }
   void destroy() const { __builtin_coro_destroy(frame_); }
   bool done() const noexcept { return __builtin_coro_done(frame_); }
-  Promise& promise() const { return *static_cast<Promise*>(__builtin_coro_promise(frame_, alignof(Promise), false)); }
+  Promise& promise() const {
+    return *static_cast<Promise*>(__builtin_coro_promise(frame_, alignof(Promise), false));
+  }
 
  private:
   void* frame_ = nullptr;

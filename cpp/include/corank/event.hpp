@@ -21,7 +21,8 @@ class event {
     bool poll() {
       critical masked;
       // Who waited when it was set goes through, even if it has been reset since.
-      const bool through = entry_.where == detail::standing::granted || (entry_.where == detail::standing::out && of_->set_);
+      const bool through = entry_.where == detail::standing::granted ||
+                           (entry_.where == detail::standing::out && of_->set_);
       if (through) {
         entry_.where = detail::standing::out;
       } else if (entry_.where == detail::standing::out) {

@@ -2,8 +2,9 @@
 //
 //   corank::slot<corank::exact("blink")> blink_slot;
 //
-// The number comes from the table of frames of a first build, which the CMake function corank_exact_slots() makes and reads in the same build step. There is no
-// number to copy, and none that can be forgotten: a change of the coroutine changes the slot with the next build.
+// The number comes from the table of frames of a first build, which the CMake function
+// corank_exact_slots() makes and reads in the same build step. There is no number to copy, and none
+// that can be forgotten: a change of the coroutine changes the slot with the next build.
 #pragma once
 
 #include <stddef.h>
@@ -22,7 +23,8 @@ inline constexpr known_frame known_frames[] = {
 #include "corank_frames.inc"
 };
 #elif !defined(CORANK_PROBE)
-#error "corank: no corank_frames.inc: call corank_exact_slots(target) in CMakeLists.txt, or run `cargo xtask frames --write corank_frames.inc` on a build with -DCORANK_PROBE"
+#error \
+    "corank: no corank_frames.inc: call corank_exact_slots(target) in CMakeLists.txt, or run `cargo xtask frames --write corank_frames.inc` on a build with -DCORANK_PROBE"
 #endif
 
 constexpr bool equal(const char* one, const char* other) {
@@ -36,7 +38,8 @@ inline void corank_exact_knows_no_coroutine_of_this_name() {}
 
 }  // namespace detail
 
-// The size of a coroutine's frame, by its name without namespaces (of two with one name: the larger). Several names: the largest, for a pool that serves them all.
+// The size of a coroutine's frame, by its name without namespaces (of two with one name: the
+// larger). Several names: the largest, for a pool that serves them all.
 template <class... Names>
 consteval size_t exact(Names... names) {
 #if defined(CORANK_PROBE)

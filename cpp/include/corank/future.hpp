@@ -1,4 +1,5 @@
-// A value that comes later, once: `promise` is the side that gives it, `future` the side that waits (the thesis, section 3.7).
+// A value that comes later, once: `promise` is the side that gives it, `future` the side that waits
+// (the thesis, section 3.7).
 #pragma once
 
 #include "await.hpp"
@@ -8,7 +9,8 @@ namespace corank {
 template <class T, class E>
 class future;
 
-// The shared state itself, wherever the developer puts it; there is no heap to share it on. It must outlive its future. An error is a value: set_error().
+// The shared state itself, wherever the developer puts it; there is no heap to share it on. It must
+// outlive its future. An error is a value: set_error().
 template <class T = void, class E = unit>
 class promise {
   using output = result<T, E>;
@@ -16,7 +18,9 @@ class promise {
  public:
   constexpr promise() : none_{} {}
   promise(const promise&) = delete;
-  ~promise() requires(detail::trivially_destroyed<output>) = default;
+  ~promise()
+    requires(detail::trivially_destroyed<output>)
+  = default;
   ~promise() { reset(); }
 
   // The side that waits: one at a time.

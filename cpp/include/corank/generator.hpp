@@ -10,13 +10,16 @@
 
 namespace corank {
 
-// It is no coroutine of the scheduler: it runs when asked for the next value, and can't await. Frames live where the first parameter says.
+// It is no coroutine of the scheduler: it runs when asked for the next value, and can't await.
+// Frames live where the first parameter says.
 template <class T>
 class [[nodiscard]] generator {
  public:
   struct promise_type : detail::promise_root {
     generator get_return_object() noexcept { return generator(this->mine()); }
-    static generator get_return_object_on_allocation_failure() noexcept { return generator(nullptr); }
+    static generator get_return_object_on_allocation_failure() noexcept {
+      return generator(nullptr);
+    }
     std::suspend_always final_suspend() const noexcept { return {}; }
     std::suspend_always yield_value(const T& value) noexcept {
       current = &value;
@@ -25,13 +28,15 @@ class [[nodiscard]] generator {
     void return_void() noexcept { current = nullptr; }
     template <class Awaited>
     void await_transform(Awaited&&) {
-      static_assert(detail::never<Awaited>, "corank: a generator can't await; make it a task with a channel");
+      static_assert(detail::never<Awaited>,
+                    "corank: a generator can't await; make it a task with a channel");
     }
 
     const T* current = nullptr;
   };
 
-  generator(generator&& other) noexcept : block_(detail::exchange<detail::block*>(other.block_, nullptr)) {}
+  generator(generator&& other) noexcept
+      : block_(detail::exchange<detail::block*>(other.block_, nullptr)) {}
   generator& operator=(generator&&) = delete;
   ~generator() {
     if (block_ != nullptr) detail::promise_root::drop(block_);

@@ -8,8 +8,8 @@ namespace corank {
 // There is no room for one more key.
 struct keys_full {};
 
-// Keys that somebody waits for, or that were signalled before anybody did: at most `Count` at a time. A look at each per operation. signal() may be called by
-// an interrupt handler.
+// Keys that somebody waits for, or that were signalled before anybody did: at most `Count` at a
+// time. A look at each per operation. signal() may be called by an interrupt handler.
 template <size_t Count>
 class keys {
   struct slot {
@@ -44,7 +44,8 @@ class keys {
   // Waits for a signal of `key`.
   [[nodiscard]] wait_future wait(uint64_t key) { return wait_future(*this, key); }
 
-  // Lets one that waits for `key` through, now or later. The error says that nobody waits and there is no room to remember the signal.
+  // Lets one that waits for `key` through, now or later. The error says that nobody waits and there
+  // is no room to remember the signal.
   result<void, keys_full> signal(uint64_t key) {
     critical masked;
     slot* const at = find(key, true);

@@ -1,4 +1,5 @@
-// The handful of type functions that the library needs, so that it depends on no standard library at all.
+// The handful of type functions that the library needs, so that it depends on no standard library
+// at all.
 #pragma once
 
 #include <stddef.h>
@@ -13,34 +14,67 @@ struct unit {
 
 namespace detail {
 
-template <class T> struct remove_reference { using type = T; };
-template <class T> struct remove_reference<T&> { using type = T; };
-template <class T> struct remove_reference<T&&> { using type = T; };
-template <class T> using remove_reference_t = typename remove_reference<T>::type;
+template <class T>
+struct remove_reference {
+  using type = T;
+};
+template <class T>
+struct remove_reference<T&> {
+  using type = T;
+};
+template <class T>
+struct remove_reference<T&&> {
+  using type = T;
+};
+template <class T>
+using remove_reference_t = typename remove_reference<T>::type;
 
-template <class T> struct remove_const { using type = T; };
-template <class T> struct remove_const<const T> { using type = T; };
-template <class T> using bare_t = typename remove_const<remove_reference_t<T>>::type;
+template <class T>
+struct remove_const {
+  using type = T;
+};
+template <class T>
+struct remove_const<const T> {
+  using type = T;
+};
+template <class T>
+using bare_t = typename remove_const<remove_reference_t<T>>::type;
 
-template <bool Choice, class Yes, class No> struct conditional { using type = Yes; };
-template <class Yes, class No> struct conditional<false, Yes, No> { using type = No; };
-template <bool Choice, class Yes, class No> using conditional_t = typename conditional<Choice, Yes, No>::type;
+template <bool Choice, class Yes, class No>
+struct conditional {
+  using type = Yes;
+};
+template <class Yes, class No>
+struct conditional<false, Yes, No> {
+  using type = No;
+};
+template <bool Choice, class Yes, class No>
+using conditional_t = typename conditional<Choice, Yes, No>::type;
 
-template <class T, class U> inline constexpr bool same = false;
-template <class T> inline constexpr bool same<T, T> = true;
-template <class T, class U> concept same_type = same<T, U>;
-template <class T> inline constexpr bool is_void = same<T, void>;
-template <class T> inline constexpr bool is_reference = !same<T, remove_reference_t<T>>;
-template <class...> inline constexpr bool never = false;
+template <class T, class U>
+inline constexpr bool same = false;
+template <class T>
+inline constexpr bool same<T, T> = true;
+template <class T, class U>
+concept same_type = same<T, U>;
+template <class T>
+inline constexpr bool is_void = same<T, void>;
+template <class T>
+inline constexpr bool is_reference = !same<T, remove_reference_t<T>>;
+template <class...>
+inline constexpr bool never = false;
 // Whether destroying one does nothing, so that a static one needs no destructor to be called.
 #if defined(__clang__)
-template <class T> inline constexpr bool trivially_destroyed = __is_trivially_destructible(T);
+template <class T>
+inline constexpr bool trivially_destroyed = __is_trivially_destructible(T);
 #else
-template <class T> inline constexpr bool trivially_destroyed = __has_trivial_destructor(T);
+template <class T>
+inline constexpr bool trivially_destroyed = __has_trivial_destructor(T);
 #endif
 
 // `unit` for `void`: what a function that returns nothing leaves behind.
-template <class T> using value_t = conditional_t<is_void<T>, unit, T>;
+template <class T>
+using value_t = conditional_t<is_void<T>, unit, T>;
 
 template <class T>
 [[gnu::always_inline]] constexpr remove_reference_t<T>&& move(T&& value) noexcept {
@@ -60,7 +94,8 @@ template <class T>
 }
 
 // A `T` in an operand that is not evaluated.
-template <class T> T& instance() noexcept;
+template <class T>
+T& instance() noexcept;
 
 // Chooses the placement form of `new` without <new>.
 struct at_place {};
@@ -68,7 +103,8 @@ struct at_place {};
 }  // namespace detail
 }  // namespace corank
 
-[[nodiscard, gnu::always_inline]] inline void* operator new(size_t, void* place, corank::detail::at_place) noexcept {
+[[nodiscard, gnu::always_inline]] inline void* operator new(size_t, void* place,
+                                                            corank::detail::at_place) noexcept {
   return place;
 }
 inline void operator delete(void*, void*, corank::detail::at_place) noexcept {}

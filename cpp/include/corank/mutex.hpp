@@ -6,8 +6,9 @@
 
 namespace corank {
 
-// Lets one coroutine at a time have the value. The lock may be held across an await. For coroutines and thread mode only: an interrupt handler can't wait.
-// O(1) while nobody waits; unlocking is O(waiting).
+// Lets one coroutine at a time have the value. The lock may be held across an await. For coroutines
+// and thread mode only: an interrupt handler can't wait. O(1) while nobody waits; unlocking is
+// O(waiting).
 template <class T = unit>
 class mutex;
 

@@ -1,28 +1,33 @@
-// Where a coroutine's frame lives. The developer says so for each coroutine, in its first parameter:
+// Where a coroutine's frame lives. The developer says so for each coroutine, in its first
+// parameter:
 //
 //   corank::slot<96> blink_slot;                                        a static slot, or storage of the caller's, wherever it is defined
 //   corank::task<> blink(corank::in<blink_slot>, pin led);              always there; call it as blink({}, led)
 //   corank::task<> serve(corank::slot<128>& place, request r);          where each call says
 //   corank::task<> reply(corank::pool<64, 8>& place, request r);        in a free slot of a pool
 //
-// Nothing is ever allocated. If the frame does not fit, the program does not build, whatever the optimisation, and the message names the coroutine.
-// A frame's size counts everything: the control block in front of it is not in `room`.
+// Nothing is ever allocated. If the frame does not fit, the program does not build, whatever the
+// optimisation, and the message names the coroutine. A frame's size counts everything: the control
+// block in front of it is not in `room`.
 #pragma once
 
 #include "scheduler.hpp"
 
 namespace corank {
 
-// Room for one frame of at most `Room` bytes. It has no destructor, so that a static one costs no code: whoever ends its life early (a slot that is a local
-// variable) lets the coroutine exit, or calls clear(), before.
+// Room for one frame of at most `Room` bytes. It has no destructor, so that a static one costs no
+// code: whoever ends its life early (a slot that is a local variable) lets the coroutine exit, or
+// calls clear(), before.
 template <size_t Room>
 struct slot {
-  static constexpr size_t room = (Room + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
+  static constexpr size_t room =
+      (Room + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
 
   // Room for a frame, behind a control block; null while a coroutine is there. From thread mode.
   [[gnu::always_inline]] void* take() {
 #if defined(__clang__)
-    // To this compiler, a function is either of the two: not to be expanded, or not to be duplicated; but a call may be the former.
+    // To this compiler, a function is either of the two: not to be expanded, or not to be
+    // duplicated; but a call may be the former.
     [[clang::noinline]]
 #endif
     return head_.occupy();
@@ -38,7 +43,8 @@ struct slot {
 
  private:
   alignas(max_align_t) detail::block head_{};
-  // In a union, so that it needs no first value: neither code for a local slot, nor flash for a static one.
+  // In a union, so that it needs no first value: neither code for a local slot, nor flash for a
+  // static one.
   union {
     unit none_{};
     alignas(max_align_t) unsigned char frame_[room];
@@ -88,21 +94,27 @@ concept place = requires(bare_t<P>& p) {
 };
 
 #if !defined(__clang__)
-// Called only where a frame does not fit, and defined nowhere: GCC refuses the call and says in which coroutine it is.
-[[gnu::error("corank: the frame of this coroutine does not fit into its slot: raise the slot's room, or see what its locals need")]]
+// Called only where a frame does not fit, and defined nowhere: GCC refuses the call and says in
+// which coroutine it is.
+[[gnu::error(
+    "corank: the frame of this coroutine does not fit into its slot: raise the slot's room, or see "
+    "what its locals need")]]
 void frame_does_not_fit_into_its_slot();
 #endif
 
-// One line of the table of frames: where in the code, which size, how much room. The section isn't loaded; `cargo xtask frames` reads it. And if the frame
-// does not fit, a reference to what nobody defines: the link fails, and the linker says in which coroutine.
+// One line of the table of frames: where in the code, which size, how much room. The section isn't
+// loaded; `cargo xtask frames` reads it. And if the frame does not fit, a reference to what nobody
+// defines: the link fails, and the linker says in which coroutine.
 //
-// The size must be a constant when the code is generated. GCC has it in `size` if it optimises; else 0 stands for it, and `cargo xtask frames` finds it in the debug
-// information. clang has it at any level, in a builtin that it resolves in the coroutine into which this is expanded.
+// The size must be a constant when the code is generated. GCC has it in `size` if it optimises;
+// else 0 stands for it, and `cargo xtask frames` finds it in the debug information. clang has it at
+// any level, in a builtin that it resolves in the coroutine into which this is expanded.
 template <size_t Room>
 #if defined(__clang__)
 [[gnu::nodebug]]  // the linker names the coroutine, then, and not this
 #endif
-[[gnu::always_inline]] inline void list_frame([[maybe_unused]] size_t size) {
+[[gnu::always_inline]] inline void
+list_frame([[maybe_unused]] size_t size) {
 #if defined(__clang__)
 #define CORANK_FRAME_SIZE __builtin_coro_size()
 #elif defined(__OPTIMIZE__)
@@ -136,13 +148,15 @@ template <class P>
   list_frame<P::room>(size);
 #endif
   void* frame = place.take();
-  // From here on a piece of memory of its own for the compiler, as an allocator's would be; else both compilers warn of a `delete` of a variable.
+  // From here on a piece of memory of its own for the compiler, as an allocator's would be; else
+  // both compilers warn of a `delete` of a variable.
   asm("" : "+r"(frame));
   return frame;
 }
 
 #if defined(__clang__)
-// How much room a coroutine with such parameters has; where none is a place, `operator new` says so.
+// How much room a coroutine with such parameters has; where none is a place, `operator new` says
+// so.
 template <class...>
 inline constexpr size_t room_among = 0;
 template <place P, class... Others>
@@ -152,11 +166,13 @@ template <class Object, place P, class... Others>
   requires(!place<Object>)
 inline constexpr size_t room_among<Object, P, Others...> = bare_t<P>::room;
 
-// clang may expand a coroutine's creation, `operator new` included, in whoever calls it, and then nobody could tell whose frame it is. What destroys the frame
-// stays a function with the coroutine's name; so that is where the frame is listed.
+// clang may expand a coroutine's creation, `operator new` included, in whoever calls it, and then
+// nobody could tell whose frame it is. What destroys the frame stays a function with the
+// coroutine's name; so that is where the frame is listed.
 template <class Promise, size_t Room>
 struct listed : Promise {
-  [[gnu::always_inline, gnu::nodebug]] static void operator delete(void* frame, size_t size) noexcept {
+  [[gnu::always_inline, gnu::nodebug]] static void operator delete(void* frame,
+                                                                   size_t size) noexcept {
     list_frame<Room>(size);
     Promise::operator delete(frame, size);
   }
@@ -171,7 +187,8 @@ namespace std {
 template <class Result, class... Arguments>
   requires requires { typename Result::promise_type::placed; }
 struct coroutine_traits<Result, Arguments...> {
-  using promise_type = corank::detail::listed<typename Result::promise_type, corank::detail::room_among<Arguments...>>;
+  using promise_type = corank::detail::listed<typename Result::promise_type,
+                                              corank::detail::room_among<Arguments...>>;
 };
 }  // namespace std
 #endif

@@ -10,8 +10,9 @@ struct strict {
   unsigned pick(const detail::rings& rings) { return rings.most_urgent(); }
 };
 
-// Every k-th pick is reserved for the levels in turn, so that none waits for ever (rules B2 to B6): a coroutine that is ready with q ahead of it
-// at its level is picked after at most k * 64 * (q + 1) picks.
+// Every k-th pick is reserved for the levels in turn, so that none waits for ever (rules B2 to B6):
+// a coroutine that is ready with q ahead of it at its level is picked after at most k * 64 * (q
+// + 1) picks.
 class bounded {
  public:
   explicit bounded(uint32_t every) : every_(every) {

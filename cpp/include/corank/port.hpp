@@ -1,4 +1,5 @@
-// What the library asks of the machine. A file of your own replaces the choice made here: -DCORANK_PORT='"my_port.hpp"'.
+// What the library asks of the machine. A file of your own replaces the choice made here:
+// -DCORANK_PORT='"my_port.hpp"'.
 //
 // A port defines, in namespace corank::port:
 //   saved mask()              keeps interrupt handlers out; what it returns says whether they were kept out before
@@ -21,8 +22,8 @@
 
 namespace corank {
 
-// Keeps interrupt handlers out for as long as it lives. Every use in the library is bounded: a few instructions, or one pass over those who
-// wait in one primitive.
+// Keeps interrupt handlers out for as long as it lives. Every use in the library is bounded: a few
+// instructions, or one pass over those who wait in one primitive.
 class critical {
  public:
   [[gnu::always_inline]] critical() : saved_(port::mask()) {}
@@ -36,8 +37,9 @@ class critical {
 
 namespace detail {
 
-// Reads and writes of what an interrupt handler changes as well: never torn, never invented by the compiler. Where threads wake, they are atomic; elsewhere
-// volatile says as much, and compiles to shorter code.
+// Reads and writes of what an interrupt handler changes as well: never torn, never invented by the
+// compiler. Where threads wake, they are atomic; elsewhere volatile says as much, and compiles to
+// shorter code.
 template <class T>
 [[gnu::always_inline]] inline T peek(const T& place) {
   if constexpr (port::parallel) {

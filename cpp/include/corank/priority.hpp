@@ -29,7 +29,9 @@ class priority {
   static const priority standard;
 
   [[nodiscard]] constexpr unsigned level() const { return level_; }
-  [[nodiscard]] constexpr bool is_more_urgent_than(priority other) const { return level_ < other.level_; }
+  [[nodiscard]] constexpr bool is_more_urgent_than(priority other) const {
+    return level_ < other.level_;
+  }
   friend constexpr bool operator==(priority, priority) = default;
 
  private:
@@ -54,7 +56,9 @@ class levels {
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
   [[nodiscard]] constexpr bool contains(unsigned level) const { return (bits_ >> level & 1) != 0; }
   // The lowest level in the set; the set must not be empty.
-  [[nodiscard]] constexpr unsigned most_urgent() const { return static_cast<unsigned>(__builtin_ctzll(bits_)); }
+  [[nodiscard]] constexpr unsigned most_urgent() const {
+    return static_cast<unsigned>(__builtin_ctzll(bits_));
+  }
   friend constexpr bool operator==(levels, levels) = default;
 
  private:

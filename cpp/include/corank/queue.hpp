@@ -23,7 +23,8 @@ struct entry {
   standing where = standing::out;
 };
 
-// A list through the entries. Everything here is to be called masked, where interrupt handlers may use the primitive.
+// A list through the entries. Everything here is to be called masked, where interrupt handlers may
+// use the primitive.
 class queue {
  public:
   bool empty() const { return first_ == nullptr; }
@@ -45,7 +46,8 @@ class queue {
     removed.where = standing::out;
   }
 
-  // Takes the most urgent by its level now, the first among equals (rule N1); null if nobody waits. O(entries).
+  // Takes the most urgent by its level now, the first among equals (rule N1); null if nobody waits.
+  // O(entries).
   entry* take_most_urgent() {
     entry* best = first_;
     for (entry* at = first_; at != nullptr; at = at->next)
@@ -72,7 +74,8 @@ class queue {
   entry* last_ = nullptr;
 };
 
-// A number of permits, handed over directly (rules N2, N5, N6): nobody waits while there is one. Usable from any context.
+// A number of permits, handed over directly (rules N2, N5, N6): nobody waits while there is one.
+// Usable from any context.
 class permits {
  public:
   constexpr explicit permits(uint32_t count) : free_(count) {}

@@ -11,16 +11,20 @@ template <class E>
 struct failure {
   E error;
 };
-template <class E> failure(E) -> failure<E>;
+template <class E>
+failure(E) -> failure<E>;
 
-// Either a `T` or an `E`. `T` may be `void`. Asking for the one that is not there ends the program (`port::fatal`).
+// Either a `T` or an `E`. `T` may be `void`. Asking for the one that is not there ends the program
+// (`port::fatal`).
 template <class T, class E>
 class [[nodiscard]] result {
  public:
   using value_type = detail::value_t<T>;
   using error_type = E;
 
-  constexpr result() requires detail::is_void<T> : value_{}, good_(true) {}
+  constexpr result()
+    requires detail::is_void<T>
+      : value_{}, good_(true) {}
   constexpr result(value_type value) : value_(detail::move(value)), good_(true) {}
   constexpr result(failure<E> failed) : error_(detail::move(failed.error)), good_(false) {}
 
@@ -33,7 +37,9 @@ class [[nodiscard]] result {
     }
     return *this;
   }
-  constexpr ~result() requires(detail::trivially_destroyed<value_type> && detail::trivially_destroyed<E>) = default;
+  constexpr ~result()
+    requires(detail::trivially_destroyed<value_type> && detail::trivially_destroyed<E>)
+  = default;
   constexpr ~result() { clear(); }
 
   [[nodiscard]] constexpr bool has_value() const { return good_; }
@@ -45,7 +51,9 @@ class [[nodiscard]] result {
   constexpr value_type& operator*() & { return value(); }
   constexpr value_type operator*() && { return detail::move(*this).value(); }
   constexpr value_type* operator->() { return &value(); }
-  constexpr value_type value_or(value_type other) && { return good_ ? detail::move(value_) : detail::move(other); }
+  constexpr value_type value_or(value_type other) && {
+    return good_ ? detail::move(value_) : detail::move(other);
+  }
 
   constexpr const E& error() const {
     if (good_) port::fatal("corank: result::error() of a result that is no error");

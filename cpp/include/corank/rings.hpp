@@ -1,6 +1,8 @@
-// The ready coroutines: one ring for each level, and one bit for each ring that is not empty (contract P3, O1 to O6).
+// The ready coroutines: one ring for each level, and one bit for each ring that is not empty
+// (contract P3, O1 to O6).
 //
-// A ring is doubly linked, so that a coroutine leaves from anywhere in constant time; its head is the one that became ready first.
+// A ring is doubly linked, so that a coroutine leaves from anywhere in constant time; its head is
+// the one that became ready first.
 #pragma once
 
 #include "block.hpp"
@@ -10,8 +12,9 @@ namespace corank::detail {
 
 class rings {
  public:
-  // What is noted of the present poll, a byte each, so that to note something is one store, which no interrupt handler can come between; and one comparison of them all
-  // says whether the poll's end is the common one.
+  // What is noted of the present poll, a byte each, so that to note something is one store, which
+  // no interrupt handler can come between; and one comparison of them all says whether the poll's
+  // end is the common one.
   union note {
     struct {
       uint8_t woken;    // by itself or by a handler (rule W3)
@@ -26,7 +29,8 @@ class rings {
   // The level that no ring has.
   static constexpr unsigned none = levels_count;
 
-  // The most urgent level with a ring, or `none`. The words have level 0 in their highest bit: one instruction less on Arm.
+  // The most urgent level with a ring, or `none`. The words have level 0 in their highest bit: one
+  // instruction less on Arm.
   [[gnu::always_inline]] unsigned most_urgent() const {
     unsigned first = 0;
     uint32_t word = peek(words_[0]);
@@ -59,8 +63,10 @@ class rings {
   // Where the head of a ring is kept.
   [[gnu::always_inline]] block** head_place(unsigned level) { return &heads_[level]; }
 
-  // Makes `*next` the head that is kept in `place`, and returns it: the head's successor, so that the head goes to the tail; or the head, and nothing changes. One
-  // store, so an interrupt handler may add to the ring at any moment: it comes before the old head or behind it, and never at the head, as the ring is not empty.
+  // Makes `*next` the head that is kept in `place`, and returns it: the head's successor, so that
+  // the head goes to the tail; or the head, and nothing changes. One store, so an interrupt handler
+  // may add to the ring at any moment: it comes before the old head or behind it, and never at the
+  // head, as the ring is not empty.
   [[gnu::always_inline]] static block* turn(block** place, block* const* next) {
     block* const head = peek(*next);
     poke(*place, head);

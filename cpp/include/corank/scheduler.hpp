@@ -1,4 +1,5 @@
-// The scheduler: one for the program, as there is one processor. It runs in thread mode; interrupt handlers wake and do nothing else.
+// The scheduler: one for the program, as there is one processor. It runs in thread mode; interrupt
+// handlers wake and do nothing else.
 //
 // Constant time, whatever the number of coroutines: spawn, pick, yield, block, wake, re-prioritise.
 #pragma once
@@ -25,7 +26,8 @@ class scheduler {
   // Polls the most urgent coroutine, until nothing is ready.
   [[gnu::noinline]] void run_until_idle() {
     for (unsigned level; (level = rings_.most_urgent()) != detail::rings::none;) {
-      // While nothing but yields happens, the most urgent level stays the same: the ring turns, from its head on.
+      // While nothing but yields happens, the most urgent level stays the same: the ring turns,
+      // from its head on.
       detail::block* block;
       detail::block** head = rings_.head_place(level);
       // One register: the compiler would keep two.
@@ -40,7 +42,8 @@ class scheduler {
     detail::poke<detail::block*>(current_, nullptr);
   }
 
-  // Polls for ever, and lets the processor sleep while nothing is ready. No wake is missed: see port::wait().
+  // Polls for ever, and lets the processor sleep while nothing is ready. No wake is missed: see
+  // port::wait().
   [[noreturn]] void run() {
     for (;;) {
       run_until_idle();
@@ -54,7 +57,8 @@ class scheduler {
     if (rings_.most_urgent() == detail::rings::none) port::wait();
   }
 
-  // Picks once, by a policy (rules B1 to B6), unless something more urgent waits elsewhere (rules G1 to G6).
+  // Picks once, by a policy (rules B1 to B6), unless something more urgent waits elsewhere (rules
+  // G1 to G6).
   template <class Policy, class View = relaxed>
   [[nodiscard]] step step_under(Policy& policy, const View& view = {}) {
     const unsigned level = rings_.most_urgent();
@@ -76,16 +80,23 @@ class scheduler {
   [[nodiscard]] levels ready() const {
     critical masked;
     const levels bits = rings_.bits();
-    // The running coroutine is in its ring, but not ready; once it is at its end it is no longer there.
-    if (current_ == nullptr || current_->where() != detail::phase::queued || !rings_.is_alone(current_->level)) return bits;
+    // The running coroutine is in its ring, but not ready; once it is at its end it is no longer
+    // there.
+    if (current_ == nullptr || current_->where() != detail::phase::queued ||
+        !rings_.is_alone(current_->level))
+      return bits;
     return levels(bits.bits() & ~(uint64_t{1} << current_->level));
   }
 
   // The effective level of the running coroutine (rule P4); `levels_count` between polls.
-  [[nodiscard]] unsigned running() const { return current_ == nullptr ? levels_count : current_->level; }
+  [[nodiscard]] unsigned running() const {
+    return current_ == nullptr ? levels_count : current_->level;
+  }
 
   // The running coroutine; a stale identifier outside a poll (rule C7).
-  [[nodiscard]] coroutine_id current() const { return current_ == nullptr ? coroutine_id() : coroutine_id(current_); }
+  [[nodiscard]] coroutine_id current() const {
+    return current_ == nullptr ? coroutine_id() : coroutine_id(current_);
+  }
 
   [[nodiscard]] corank::state state(coroutine_id id) const {
     detail::block* const block = id.find();
@@ -100,7 +111,8 @@ class scheduler {
     return priority::from(block == nullptr ? levels_count : block->level);
   }
 
-  // Makes a blocked coroutine ready; remembered if it runs (rules W1 to W5). From any context, interrupt handlers included. False if it has exited.
+  // Makes a blocked coroutine ready; remembered if it runs (rules W1 to W5). From any context,
+  // interrupt handlers included. False if it has exited.
   bool wake(coroutine_id id) {
     critical masked;
     detail::block* const block = id.find();
@@ -117,7 +129,8 @@ class scheduler {
     return true;
   }
 
-  // Destroys a coroutine's frame: at once, or when its poll ends if it runs (rules X1 to X4). False if it was too late.
+  // Destroys a coroutine's frame: at once, or when its poll ends if it runs (rules X1 to X4). False
+  // if it was too late.
   bool cancel(coroutine_id id) {
     detail::block* const block = id.find();
     return block != nullptr && cancel_living(block);
@@ -126,7 +139,8 @@ class scheduler {
   // How many coroutines live: spawned and not exited.
   [[nodiscard]] unsigned live() const { return live_; }
 
-  // At most so many may live; one more is refused by spawn (rule C6). Without it, their places are the limit.
+  // At most so many may live; one more is refused by spawn (rule C6). Without it, their places are
+  // the limit.
   void limit(unsigned coroutines) { beyond_limit_ = ~coroutines; }
 
   // ---- for the library's own parts ----
@@ -141,7 +155,8 @@ class scheduler {
     detail::poke(block->base, level);
     detail::poke(block->level, level);
     critical masked;
-    detail::poke(block->flags, static_cast<uint8_t>(static_cast<uint8_t>(detail::phase::queued) | detail::held | detail::framed));
+    detail::poke(block->flags, static_cast<uint8_t>(static_cast<uint8_t>(detail::phase::queued) |
+                                                    detail::held | detail::framed));
     rings_.push(block);
     port::poke();
     return true;
@@ -188,7 +203,8 @@ class scheduler {
       // Finishing counts, even after a cancel (rule X3).
       rings_.remove(block);
       rings_.notes.each.ends = done;
-      block->flags = static_cast<uint8_t>((block->flags & detail::held) | detail::framed | how | static_cast<uint8_t>(detail::phase::exited));
+      block->flags = static_cast<uint8_t>((block->flags & detail::held) | detail::framed | how |
+                                          static_cast<uint8_t>(detail::phase::exited));
     }
     --live_;
     if (detail::promise_of(block).waiters != nullptr) detail::end_waiters(block);
@@ -207,7 +223,9 @@ class scheduler {
 
   detail::block* running_block() const { return current_; }
 
-  static void destroy(detail::block* block) { std::coroutine_handle<>::from_address(block->frame()).destroy(); }
+  static void destroy(detail::block* block) {
+    std::coroutine_handle<>::from_address(block->frame()).destroy();
+  }
 
  private:
   // How the running coroutine goes on after its poll.
@@ -215,8 +233,9 @@ class scheduler {
   // The common end of a poll: it was woken, and nothing else has happened.
   static constexpr uint32_t yielded = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 1 : 1u << 24;
 
-  // One poll; true if it ended in the common way: by a yield, and no other level has become ready meanwhile. That look is also the moment at which the next
-  // pick is decided. Otherwise end_poll() is due.
+  // One poll; true if it ended in the common way: by a yield, and no other level has become ready
+  // meanwhile. That look is also the moment at which the next pick is decided. Otherwise end_poll()
+  // is due.
   [[gnu::always_inline]] bool resume(detail::block* block) {
     std::coroutine_handle<>::from_address(block->leaf).resume();
     return detail::peek(rings_.notes.all) == yielded && !port::parallel;
@@ -231,7 +250,8 @@ class scheduler {
     return take(head, next);
   }
 
-  // In this order: a handler that wakes the coroutine in between is heard by the poll that is about to begin.
+  // In this order: a handler that wakes the coroutine in between is heard by the poll that is about
+  // to begin.
   [[gnu::always_inline]] detail::block* take(detail::block** head, detail::block* const* next) {
     detail::block* const block = rings_.turn(head, next);
     detail::poke(current_, block);
@@ -247,7 +267,8 @@ class scheduler {
       how = rings_.notes.each.ends;
       if (how == goes_on) {
         rings_.remove(block);
-        // Once it is blocked and handlers may come, one may make it ready again: no look at it after that.
+        // Once it is blocked and handlers may come, one may make it ready again: no look at it
+        // after that.
         rings_.notes.each.woken != 0 ? rings_.push(block) : block->add(detail::waits);
       }
       rings_.notes.all = 0;
@@ -272,14 +293,17 @@ class scheduler {
     port::poke();
   }
 
-  // At the head of its ring while it runs. Null while the scheduler isn't in a loop; what ran last, between two polls of a loop.
+  // At the head of its ring while it runs. Null while the scheduler isn't in a loop; what ran last,
+  // between two polls of a loop.
   detail::block* current_ = nullptr;
-  // Drops the future of the coroutine that ran; set by whoever cancels it, so that a program without cancelling carries no code for it.
+  // Drops the future of the coroutine that ran; set by whoever cancels it, so that a program
+  // without cancelling carries no code for it.
   void (*drop_cancelled_)(scheduler&, detail::block*) = nullptr;
   // Where the leaf of what runs is kept; null for the running block's own.
   void** leaf_place_ = nullptr;
   unsigned live_ = 0;
-  // The complement of the limit: no limit is 0, so that the scheduler begins as zeros and takes no room in flash.
+  // The complement of the limit: no limit is 0, so that the scheduler begins as zeros and takes no
+  // room in flash.
   unsigned beyond_limit_ = 0;
   // Last: see rings.
   detail::rings rings_;
@@ -293,7 +317,9 @@ inline constinit scheduler executor;
 // See scheduler::wake.
 inline bool wake(coroutine_id id) { return executor.wake(id); }
 // See scheduler::reprioritize.
-inline bool reprioritize(coroutine_id id, priority level) { return executor.reprioritize(id, level); }
+inline bool reprioritize(coroutine_id id, priority level) {
+  return executor.reprioritize(id, level);
+}
 // See scheduler::cancel.
 inline bool cancel(coroutine_id id) { return executor.cancel(id); }
 

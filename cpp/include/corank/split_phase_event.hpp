@@ -1,4 +1,5 @@
-// An operation in two phases: a coroutine starts it, an interrupt handler completes it (the thesis, section 3.2.3).
+// An operation in two phases: a coroutine starts it, an interrupt handler completes it (the thesis,
+// section 3.2.3).
 #pragma once
 
 #include "await.hpp"
@@ -12,7 +13,8 @@ namespace corank {
 //   uint16_t volts = co_await converted.after([] { adc.start(); });   // coroutine
 //   converted.complete(adc.data());                                   // interrupt handler
 //
-// A completion that nobody waits for is dropped: the operation was cancelled meanwhile, by a timeout say.
+// A completion that nobody waits for is dropped: the operation was cancelled meanwhile, by a
+// timeout say.
 template <class T = void>
 class split_phase_event {
   using value = detail::value_t<T>;
@@ -77,7 +79,8 @@ class split_phase_event {
  private:
   void begin() {
     critical masked;
-    if (stage_ != stage::idle) port::fatal("corank: two coroutines wait for one split_phase_event: use a mutex around it");
+    if (stage_ != stage::idle)
+      port::fatal("corank: two coroutines wait for one split_phase_event: use a mutex around it");
     who_ = executor.current();
     stage_ = stage::started;
   }

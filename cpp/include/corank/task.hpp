@@ -47,24 +47,29 @@ struct promise_root : promise_base {
     return block::of_frame(std::coroutine_handle<Promise>::from_promise(promise).address());
   }
 
-  // The frame is in the place that the first parameter names; after `*this` in the case of a member function or a lambda.
+  // The frame is in the place that the first parameter names; after `*this` in the case of a member
+  // function or a lambda.
   template <place P, class... Others>
   [[gnu::always_inline]] static void* operator new(size_t size, P& where, Others&...) noexcept {
     return place_frame(size, where);
   }
   template <class Object, place P, class... Others>
     requires(!place<Object>)
-  [[gnu::always_inline]] static void* operator new(size_t size, Object&, P& where, Others&...) noexcept {
+  [[gnu::always_inline]] static void* operator new(size_t size, Object&, P& where,
+                                                   Others&...) noexcept {
     return place_frame(size, where);
   }
   template <class... Others>
   static void* operator new(size_t, Others&...) noexcept {
     static_assert(never<Others...>,
-                  "corank: a coroutine's first parameter says where its frame lives: corank::in<a_slot>, a corank::slot& or a corank::pool&");
+                  "corank: a coroutine's first parameter says where its frame lives: "
+                  "corank::in<a_slot>, a corank::slot& or a corank::pool&");
     return nullptr;
   }
-  // Everything in the frame has been destroyed, and its locks are given back: now those who wait for the coroutine are told (rules X6, X9). Here rather than in
-  // a destructor, so that it is the last thing that a frame does: the compiler can jump here, and every coroutine is free of a prologue for it.
+  // Everything in the frame has been destroyed, and its locks are given back: now those who wait
+  // for the coroutine are told (rules X6, X9). Here rather than in a destructor, so that it is the
+  // last thing that a frame does: the compiler can jump here, and every coroutine is free of a
+  // prologue for it.
   [[gnu::noinline]] static void operator delete(void* frame, size_t) noexcept {
     block* const head = block::of_frame(frame);
     if (promise_of(head).waiters != nullptr) end_waiters(head);
@@ -111,7 +116,10 @@ struct promise_root : promise_base {
 
   // The running coroutine goes on in `called`.
   [[gnu::noinline]] static std::coroutine_handle<> enter(block* called, void* caller) {
-    if (called == nullptr) port::fatal("corank: a coroutine was awaited whose slot is taken: await checked() where that can happen");
+    if (called == nullptr)
+      port::fatal(
+          "corank: a coroutine was awaited whose slot is taken: await checked() where that can "
+          "happen");
     called->leaf = caller;
     executor.set_leaf(called->frame());
     return std::coroutine_handle<>::from_address(called->frame());
@@ -127,8 +135,10 @@ struct promise_root : promise_base {
 // Storage for the output.
 template <class T>
 struct promise : promise_root {
-  static_assert(!is_reference<T>, "corank: a coroutine returns a value; return a pointer instead of a reference");
-  static_assert(alignof(T) <= 2 * sizeof(void*), "corank: an output needs no larger alignment than two pointers");
+  static_assert(!is_reference<T>,
+                "corank: a coroutine returns a value; return a pointer instead of a reference");
+  static_assert(alignof(T) <= 2 * sizeof(void*),
+                "corank: an output needs no larger alignment than two pointers");
 
   task<T> get_return_object() noexcept { return task<T>(in_front_of(*this)); }
   static task<T> get_return_object_on_allocation_failure() noexcept { return task<T>(nullptr); }
@@ -198,9 +208,12 @@ class [[nodiscard("a coroutine does nothing unless it is awaited or spawned")]] 
 
   // Awaiting the call gives its output. The program ends if there was no place for it.
   constexpr bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) { return promise_type::enter(block_, caller.address()); }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) {
+    return promise_type::enter(block_, caller.address());
+  }
   T await_resume() {
-    // enter() let no other one through. Said again, it saves a look at it where the task is destroyed, behind every call.
+    // enter() let no other one through. Said again, it saves a look at it where the task is
+    // destroyed, behind every call.
     if (block_ == nullptr) __builtin_unreachable();
     return detail::output_of<T>(block_);
   }
@@ -220,8 +233,12 @@ class [[nodiscard("a coroutine does nothing unless it is awaited or spawned")]] 
   detail::block* block_;
 };
 
-inline task<void> detail::promise<void>::get_return_object() noexcept { return task<void>(in_front_of(*this)); }
-inline task<void> detail::promise<void>::get_return_object_on_allocation_failure() noexcept { return task<void>(nullptr); }
+inline task<void> detail::promise<void>::get_return_object() noexcept {
+  return task<void>(in_front_of(*this));
+}
+inline task<void> detail::promise<void>::get_return_object_on_allocation_failure() noexcept {
+  return task<void>(nullptr);
+}
 
 namespace detail {
 
@@ -230,7 +247,9 @@ class checked_call {
  public:
   explicit checked_call(task<T> call) : call_(move(call)) {}
   bool await_ready() const { return !call_; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) { return call_.await_suspend(caller); }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) {
+    return call_.await_suspend(caller);
+  }
   result<T, spawn_error> await_resume() {
     if (!call_) return failure{spawn_error::no_place};
     if constexpr (is_void<T>) {
@@ -276,7 +295,8 @@ F as_future(F future) {
   return future;
 }
 
-// Waits until a coroutine has exited; while it waits, that one is at least as urgent as the one that waits (rules X5, I1).
+// Waits until a coroutine has exited; while it waits, that one is at least as urgent as the one
+// that waits (rules X5, I1).
 template <class T>
 class join : public awaitable<join<T>> {
  public:
@@ -288,7 +308,8 @@ class join : public awaitable<join<T>> {
   }
   result<T, join_error> take() {
     waiter_.end();
-    if (!of_->has(detail::finished)) return failure{of_->has(detail::panicked) ? join_error::panicked : join_error::cancelled};
+    if (!of_->has(detail::finished))
+      return failure{of_->has(detail::panicked) ? join_error::panicked : join_error::cancelled};
     if (of_->has(detail::taken)) port::fatal("corank: a coroutine's output was taken twice");
     of_->add(detail::taken);
     if constexpr (detail::is_void<T>) {
@@ -303,12 +324,14 @@ class join : public awaitable<join<T>> {
   detail::waiter waiter_;
 };
 
-// Owns the result of a coroutine. Await it to get the output; destroy it to let the coroutine go on alone.
+// Owns the result of a coroutine. Await it to get the output; destroy it to let the coroutine go on
+// alone.
 template <class T>
 class [[nodiscard("to destroy the handle is to detach: say so with detach()")]] join_handle {
  public:
   join_handle() = default;
-  join_handle(join_handle&& other) noexcept : block_(detail::exchange<detail::block*>(other.block_, nullptr)) {}
+  join_handle(join_handle&& other) noexcept
+      : block_(detail::exchange<detail::block*>(other.block_, nullptr)) {}
   join_handle& operator=(join_handle&& other) noexcept {
     if (this != &other) {
       detach();
@@ -327,7 +350,8 @@ class [[nodiscard("to destroy the handle is to detach: say so with detach()")]] 
 
   // The coroutine goes on; its result is thrown away (rule X7).
   void detach() {
-    if (block_ != nullptr) detail::promise_root::drop(detail::exchange<detail::block*>(block_, nullptr));
+    if (block_ != nullptr)
+      detail::promise_root::drop(detail::exchange<detail::block*>(block_, nullptr));
   }
 
   // A future of the result: `co_await handle.wait()`, or just `co_await handle`.
@@ -336,7 +360,8 @@ class [[nodiscard("to destroy the handle is to detach: say so with detach()")]] 
 
   // The result of one that has exited: for code that is no coroutine.
   result<T, join_error> take() const {
-    if (!has_exited()) port::fatal("corank: join_handle::take() of a coroutine that has not exited");
+    if (!has_exited())
+      port::fatal("corank: join_handle::take() of a coroutine that has not exited");
     return join<T>(block_).take();
   }
 
@@ -348,12 +373,15 @@ class [[nodiscard("to destroy the handle is to detach: say so with detach()")]] 
   detail::block* block_ = nullptr;
 };
 
-// Adds a coroutine (rules S2, C6). From a coroutine, or from thread mode outside; not from an interrupt handler.
+// Adds a coroutine (rules S2, C6). From a coroutine, or from thread mode outside; not from an
+// interrupt handler.
 template <class T>
-[[gnu::always_inline]] inline result<join_handle<T>, spawn_error> spawn(priority level, task<T> work) {
+[[gnu::always_inline]] inline result<join_handle<T>, spawn_error> spawn(priority level,
+                                                                        task<T> work) {
   detail::block* const block = work.block_;
   if (block == nullptr) return failure{spawn_error::no_place};
-  if (!executor.start(block, static_cast<uint8_t>(level.level()))) return failure{spawn_error::table_full};
+  if (!executor.start(block, static_cast<uint8_t>(level.level())))
+    return failure{spawn_error::table_full};
   work.block_ = nullptr;
   return join_handle<T>(block);
 }

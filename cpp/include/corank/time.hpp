@@ -1,7 +1,8 @@
 // Sleeping, and time limits (contract T1 to T8).
 //
-// Time is a number of ticks that never goes back; what a tick is, is the choice of whoever calls advance(). A sleeping future holds its own timer: sleeping needs no
-// memory, and any number of coroutines can sleep. Setting a timer is O(timers that are due before it); firing one is O(1).
+// Time is a number of ticks that never goes back; what a tick is, is the choice of whoever calls
+// advance(). A sleeping future holds its own timer: sleeping needs no memory, and any number of
+// coroutines can sleep. Setting a timer is O(timers that are due before it); firing one is O(1).
 #pragma once
 
 #include "await.hpp"
@@ -28,7 +29,8 @@ class timers {
   ticks now() const { return now_; }
   timer* first() const { return first_; }
 
-  // It is `now`: wakes everybody whose deadline is reached, in order of deadline and then of creation (rules T2, T3, T6).
+  // It is `now`: wakes everybody whose deadline is reached, in order of deadline and then of
+  // creation (rules T2, T3, T6).
   unsigned advance(ticks now) {
     if (now > now_) now_ = now;
     unsigned fired = 0;
@@ -73,14 +75,18 @@ inline constinit timers clockwork;
 
 namespace time {
 
-// It is `now`: fires what is due; returns how many timers. From thread mode. An earlier time than one that was told before counts as that one.
+// It is `now`: fires what is due; returns how many timers. From thread mode. An earlier time than
+// one that was told before counts as that one.
 inline unsigned advance(ticks now) { return detail::clockwork.advance(now); }
 // The latest time that advance() was told.
 [[nodiscard]] inline ticks now() { return detail::clockwork.now(); }
 // When the next timer is due; `never` if there is none.
 inline constexpr ticks never = ~ticks{0};
-[[nodiscard]] inline ticks next_deadline() { return detail::clockwork.first() == nullptr ? never : detail::clockwork.first()->deadline; }
-// `arm` is called, in thread mode, whenever a coroutine goes to sleep until earlier than all others: a home sets its hardware's timer there.
+[[nodiscard]] inline ticks next_deadline() {
+  return detail::clockwork.first() == nullptr ? never : detail::clockwork.first()->deadline;
+}
+// `arm` is called, in thread mode, whenever a coroutine goes to sleep until earlier than all
+// others: a home sets its hardware's timer there.
 inline void on_earlier_deadline(void (*arm)(ticks deadline)) { detail::clockwork.on_earlier(arm); }
 
 class sleep_future : public awaitable<sleep_future> {
@@ -111,20 +117,24 @@ class sleep_future : public awaitable<sleep_future> {
 };
 
 // Waits until `deadline`; not at all if it has been reached.
-[[nodiscard]] inline sleep_future sleep_until(ticks deadline) { return sleep_future(deadline, false); }
+[[nodiscard]] inline sleep_future sleep_until(ticks deadline) {
+  return sleep_future(deadline, false);
+}
 // Waits for `duration`, which runs from the first poll.
 [[nodiscard]] inline sleep_future sleep(ticks duration) { return sleep_future(duration, true); }
 
 // The time was over.
 struct elapsed {};
 
-// Gives a future up to `duration`, which runs from the first poll. The future is destroyed with this. If both happen between two polls, the output counts.
+// Gives a future up to `duration`, which runs from the first poll. The future is destroyed with
+// this. If both happen between two polls, the output counts.
 template <class F>
 class timeout_future : public awaitable<timeout_future<F>> {
   using output = decltype(detail::instance<F>().take());
 
  public:
-  timeout_future(ticks duration, F future) : future_(detail::move(future)), sleep_(duration, true) {}
+  timeout_future(ticks duration, F future)
+      : future_(detail::move(future)), sleep_(duration, true) {}
   bool poll() {
     in_time_ = future_.poll();
     return in_time_ || sleep_.poll();
@@ -158,7 +168,8 @@ class ticker {
     if (period == 0) port::fatal("corank: a ticker's period is not zero");
   }
 
-  // Waits for the next tick. The first is due one period after the first call; ticks that were missed come one by one, at once.
+  // Waits for the next tick. The first is due one period after the first call; ticks that were
+  // missed come one by one, at once.
   [[nodiscard]] sleep_future tick() {
     due_ = (due_ == 0 ? now() : due_) + period_;
     return sleep_until(due_);

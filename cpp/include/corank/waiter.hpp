@@ -1,9 +1,10 @@
 // Who waits for whom, and urgency on loan (contract I1 to I8).
 //
-// A `waiter` is part of a future that waits for another coroutine: for its exit, or for a lock that it holds. It knows the coroutine that waits
-// (the lender) and the one waited for (the borrower):
+// A `waiter` is part of a future that waits for another coroutine: for its exit, or for a lock that
+// it holds. It knows the coroutine that waits (the lender) and the one waited for (the borrower):
 //
-// - effective level of a coroutine = the most urgent of its base level and its lenders' effective levels;
+// - effective level of a coroutine = the most urgent of its base level and its lenders' effective
+//   levels;
 // - when that changes, the waiters in which it is the lender pass the change on.
 //
 // Each coroutine heads one list of all waiters that it takes part in, on either side. A change
@@ -20,13 +21,14 @@ struct promise_base {
   waiter* waiters = nullptr;
 };
 
-// Tells those who wait for a coroutine that it has exited. Set by whoever first waits in this way, so that a program without joins and mutexes carries none
-// of this file's code.
+// Tells those who wait for a coroutine that it has exited. Set by whoever first waits in this way,
+// so that a program without joins and mutexes carries none of this file's code.
 using ending_of_waiters = void (*)(block* exited);
 inline constinit ending_of_waiters end_waiters = nullptr;
 
 inline promise_base& promise_of(block* block) {
-  // The promise follows the frame's two pointers; every promise derives from promise_base first, and has no larger alignment than they.
+  // The promise follows the frame's two pointers; every promise derives from promise_base first,
+  // and has no larger alignment than they.
   return *reinterpret_cast<promise_base*>(static_cast<frame_head*>(block->frame()) + 1);
 }
 
@@ -40,7 +42,8 @@ struct waiter {
   void wait(block* lender, block* borrower);
   // Nobody waits any more: what was lent is given back. Does nothing the second time.
   void end();
-  // Lends to `borrower` instead of the one so far, which is returned. The caller refreshes the levels of both.
+  // Lends to `borrower` instead of the one so far, which is returned. The caller refreshes the
+  // levels of both.
   block* lend_to(block* borrower);
 
   block* lender() const { return lender_; }
@@ -97,7 +100,8 @@ inline block* waiter::take_borrower() {
 inline bool recompute_level(block* of) {
   unsigned level = of->base;
   for (waiter* at = promise_of(of).waiters; at != nullptr; at = at->in(of).next)
-    if (at->lender_ != of && at->lender_ != nullptr && at->lender_->level < level) level = at->lender_->level;
+    if (at->lender_ != of && at->lender_ != nullptr && at->lender_->level < level)
+      level = at->lender_->level;
   if (level == of->level) return false;
   set_level(of, level);
   return true;
@@ -125,11 +129,14 @@ inline void refresh_level(block* changed) {
   // ring, while the coroutine is on the path.
   static_assert(alignof(waiter) > 3);
   constexpr uintptr_t again = 1, at_root = 2;
-  const auto set_way_back = [](block* from, uintptr_t to) { way_back(from) = reinterpret_cast<waiter*>(to); };
+  const auto set_way_back = [](block* from, uintptr_t to) {
+    way_back(from) = reinterpret_cast<waiter*>(to);
+  };
   set_way_back(changed, at_root);
   for (;;) {
     for (; at != nullptr; at = at->in(changed).next) {
-      if (at->lender_ != changed || at->borrower_ == nullptr || !recompute_level(at->borrower_)) continue;
+      if (at->lender_ != changed || at->borrower_ == nullptr || !recompute_level(at->borrower_))
+        continue;
       block* const borrower = at->borrower_;
       const auto known = reinterpret_cast<uintptr_t>(way_back(borrower));
       if (known != 0) {
@@ -198,7 +205,8 @@ inline void end_all_waiters(block* exited) {
     if (ended.lender_ == exited) {
       ended.end();
     } else {
-      // The lender's part stays: who waits for a lock goes on waiting if the guard has outlived its coroutine.
+      // The lender's part stays: who waits for a lock goes on waiting if the guard has outlived its
+      // coroutine.
       ended.take_borrower();
       if (ended.lender_ != nullptr) wake(ended.lender_);
     }

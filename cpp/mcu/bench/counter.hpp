@@ -1,4 +1,5 @@
-// Counting instructions, and saying what was counted. Every model's firmware includes this, so that all are counted in the same way.
+// Counting instructions, and saying what was counted. Every model's firmware includes this, so that
+// all are counted in the same way.
 #pragma once
 
 #include "board/semihosting.hpp"
@@ -13,16 +14,21 @@ namespace bench {
 inline constexpr uint32_t rounds = 1000;
 inline constexpr uint32_t most_tasks = 64;
 
-// One row: instructions per switch, with two decimals. QEMU's -icount shift=0 gives each instruction a nanosecond, and SysTick counts at 168 MHz.
-inline void row(const char* model, uint32_t tasks, uint32_t levels, uint32_t first_level, uint32_t ticks) {
+// One row: instructions per switch, with two decimals. QEMU's -icount shift=0 gives each
+// instruction a nanosecond, and SysTick counts at 168 MHz.
+inline void row(const char* model, uint32_t tasks, uint32_t levels, uint32_t first_level,
+                uint32_t ticks) {
   const uint32_t switches = tasks * rounds;
   const uint64_t total = static_cast<uint64_t>(ticks) * 1000 * 100 / 168;
   const auto hundredths = static_cast<uint32_t>((total + switches / 2) / switches);
-  semihosting::print("@row {\"experiment\": \"mcu-switch\", \"model\": \"", model, "\", \"tasks\": ", tasks, ", \"levels\": ", levels);
+  semihosting::print("@row {\"experiment\": \"mcu-switch\", \"model\": \"", model,
+                     "\", \"tasks\": ", tasks, ", \"levels\": ", levels);
   if (first_level != 0) semihosting::print(", \"first-level\": ", first_level);
-  semihosting::print(", \"compiler\": \"" CORANK_TEXT(CORANK_BENCH_COMPILER) "\", \"opt\": \"" CORANK_TEXT(CORANK_BENCH_OPT) "\"",
-                     ", \"metric\": \"instructions\", \"unit\": \"instructions\", \"value\": ", hundredths / 100, ".", hundredths / 10 % 10, hundredths % 10,
-                     "}\n");
+  semihosting::print(
+      ", \"compiler\": \"" CORANK_TEXT(CORANK_BENCH_COMPILER) "\", \"opt\": \"" CORANK_TEXT(
+          CORANK_BENCH_OPT) "\"",
+      ", \"metric\": \"instructions\", \"unit\": \"instructions\", \"value\": ", hundredths / 100,
+      ".", hundredths / 10 % 10, hundredths % 10, "}\n");
 }
 
 // Ticks that `run` takes.

@@ -1,4 +1,5 @@
-// One feature of the library beside the least that a program with a coroutine has: what it adds is the difference to the firmware without it.
+// One feature of the library beside the least that a program with a coroutine has: what it adds is
+// the difference to the firmware without it.
 #include <corank/corank.hpp>
 
 namespace {

@@ -1,8 +1,10 @@
-// What the tasks of the size measurements do, as in the thesis, section 3.3.1: toggle a pin, yield, and so on for ever.
+// What the tasks of the size measurements do, as in the thesis, section 3.3.1: toggle a pin, yield,
+// and so on for ever.
 #pragma once
 
 #include <stdint.h>
 
-inline volatile uint32_t& pin = *reinterpret_cast<volatile uint32_t*>(0x40020014);  // GPIOA's output data
+inline volatile uint32_t& pin =
+    *reinterpret_cast<volatile uint32_t*>(0x40020014);  // GPIOA's output data
 
 [[gnu::noinline]] inline void toggle() { pin = pin ^ 1; }

@@ -1,4 +1,5 @@
-// Coroutines without a scheduler: what the language alone needs. Their frames are handed out one after the other.
+// Coroutines without a scheduler: what the language alone needs. Their frames are handed out one
+// after the other.
 #pragma once
 
 #include <stddef.h>
@@ -13,7 +14,9 @@ struct resumable {
   static inline uint32_t used;
 
   struct promise_type {
-    resumable get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    resumable get_return_object() {
+      return {std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
     std::suspend_always initial_suspend() noexcept { return {}; }
     std::suspend_always final_suspend() noexcept { return {}; }
     void return_void() {}

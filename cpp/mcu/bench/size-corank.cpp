@@ -1,4 +1,5 @@
-// CORANK_TASKS coroutines that switch for ever; with 0, the same without any. Each round has CORANK_CALLS calls of another coroutine.
+// CORANK_TASKS coroutines that switch for ever; with 0, the same without any. Each round has
+// CORANK_CALLS calls of another coroutine.
 #include <corank/task.hpp>
 
 #include "pin.hpp"
@@ -37,7 +38,8 @@ corank::task<> blink(corank::in<frames>) {
 }  // namespace
 
 int main() {
-  for (int each = 0; each < CORANK_TASKS; ++each) (void)spawn(corank::priority::standard, blink({}));
+  for (int each = 0; each < CORANK_TASKS; ++each)
+    (void)spawn(corank::priority::standard, blink({}));
   corank::executor.run_until_idle();
 }
 

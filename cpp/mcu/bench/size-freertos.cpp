@@ -7,7 +7,8 @@
 
 namespace {
 
-// The least that a task with the port's 17 (with floating point 50) saved registers and a call or two gets along with.
+// The least that a task with the port's 17 (with floating point 50) saved registers and a call or
+// two gets along with.
 constexpr uint32_t stack_words = 96;
 StaticTask_t blocks[CORANK_TASKS];
 StackType_t stacks[CORANK_TASKS][stack_words];
@@ -22,7 +23,8 @@ void blink(void*) {
 }  // namespace
 
 int main() {
-  for (int each = 0; each < CORANK_TASKS; ++each) xTaskCreateStatic(blink, "", stack_words, nullptr, 1, stacks[each], &blocks[each]);
+  for (int each = 0; each < CORANK_TASKS; ++each)
+    xTaskCreateStatic(blink, "", stack_words, nullptr, 1, stacks[each], &blocks[each]);
   vTaskStartScheduler();
 }
 

@@ -13,11 +13,13 @@ corank::task<> yields(corank::in<frames>, uint32_t rounds) {
 
 void measure(uint32_t tasks, uint32_t levels, uint32_t first_level) {
   for (uint32_t each = 0; each < tasks; ++each) {
-    auto handle = spawn(*corank::priority::from(first_level + each % levels), yields({}, bench::rounds));
+    auto handle =
+        spawn(*corank::priority::from(first_level + each % levels), yields({}, bench::rounds));
     if (!handle) return semihosting::exit(false);
     handle->detach();
   }
-  bench::row("corank", tasks, levels, first_level, bench::count([] { corank::executor.run_until_idle(); }));
+  bench::row("corank", tasks, levels, first_level,
+             bench::count([] { corank::executor.run_until_idle(); }));
   if (corank::executor.live() != 0 || frames.free() != bench::most_tasks) semihosting::exit(false);
 }
 

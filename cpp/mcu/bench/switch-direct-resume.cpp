@@ -1,4 +1,5 @@
-// Coroutines that are resumed one after the other, without a scheduler: what the language alone costs.
+// Coroutines that are resumed one after the other, without a scheduler: what the language alone
+// costs.
 #include "counter.hpp"
 #include "resumable.hpp"
 

@@ -22,8 +22,10 @@ void yields(void*) {
 void measure(uint32_t tasks, uint32_t levels) {
   left = tasks;
   for (uint32_t each = 0; each < tasks; ++each)
-    handles[each] = xTaskCreateStatic(yields, "", stack_words, nullptr, 1 + each % levels, stacks[each], &blocks[each]);
-  bench::row("freertos", tasks, levels, 0, bench::count([] { ulTaskNotifyTake(pdTRUE, portMAX_DELAY); }));
+    handles[each] = xTaskCreateStatic(yields, "", stack_words, nullptr, 1 + each % levels,
+                                      stacks[each], &blocks[each]);
+  bench::row("freertos", tasks, levels, 0,
+             bench::count([] { ulTaskNotifyTake(pdTRUE, portMAX_DELAY); }));
   for (uint32_t each = 0; each < tasks; ++each) vTaskDelete(handles[each]);
 }
 

@@ -15,7 +15,8 @@ void* __dso_handle = nullptr;
 int __aeabi_atexit(void*, void (*)(void*), void*) { return 0; }
 int __cxa_atexit(void (*)(void*), void*, void*) { return 0; }
 
-// clang without optimisation makes tables for unwinding, which refer to these. Neither they nor the tables are linked (sections.ld), but libgcc's would be looked for.
+// clang without optimisation makes tables for unwinding, which refer to these. Neither they nor the
+// tables are linked (sections.ld), but libgcc's would be looked for.
 void __aeabi_unwind_cpp_pr0() {}
 void __aeabi_unwind_cpp_pr1() {}
 
@@ -29,7 +30,8 @@ void default_handler() {
 void reset_handler() {
   // The floating-point unit, where the code is compiled for it.
 #if defined(__ARM_FP)
-  *reinterpret_cast<volatile uint32_t*>(0xE000ED88) = *reinterpret_cast<volatile uint32_t*>(0xE000ED88) | 0xFu << 20;
+  *reinterpret_cast<volatile uint32_t*>(0xE000ED88) =
+      *reinterpret_cast<volatile uint32_t*>(0xE000ED88) | 0xFu << 20;
 #endif
   // .bss follows .data: see sections.ld.
   uint32_t* to = _data_begin;
@@ -49,12 +51,27 @@ CORANK_HANDLER(pendsv_handler);
 CORANK_HANDLER(systick_handler);
 using handler = void (*)();
 [[gnu::section(".vectors"), gnu::used]] const handler vectors[] = {
-    reinterpret_cast<handler>(_stack_top), reset_handler, nmi_handler, hard_fault_handler, default_handler, default_handler, default_handler,
-    nullptr, nullptr, nullptr, nullptr, svc_handler, default_handler, nullptr, pendsv_handler, systick_handler,
+    reinterpret_cast<handler>(_stack_top),
+    reset_handler,
+    nmi_handler,
+    hard_fault_handler,
+    default_handler,
+    default_handler,
+    default_handler,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    svc_handler,
+    default_handler,
+    nullptr,
+    pendsv_handler,
+    systick_handler,
 };
 }
 
-// Behind the core's sixteen, those of the board's devices: irq0_handler and so on. A macro of the assembler, as the preprocessor does not count.
+// Behind the core's sixteen, those of the board's devices: irq0_handler and so on. A macro of the
+// assembler, as the preprocessor does not count.
 #define CORANK_TEXT_OF(x) #x
 #define CORANK_TEXT(x) CORANK_TEXT_OF(x)
 asm("\t.altmacro\n"

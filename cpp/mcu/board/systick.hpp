@@ -1,4 +1,5 @@
-// The timer of the core: a one-shot interrupt, and, under QEMU's -icount, a counter of instructions.
+// The timer of the core: a one-shot interrupt, and, under QEMU's -icount, a counter of
+// instructions.
 #pragma once
 
 #include <stdint.h>
@@ -22,13 +23,15 @@ inline void stop() {
   *reinterpret_cast<volatile uint32_t*>(0xE000ED04) = 1u << 25;
 }
 
-// Interrupts after so many ticks of the core's clock (at least 1), and every `then` ticks after that.
+// Interrupts after so many ticks of the core's clock (at least 1), and every `then` ticks after
+// that.
 inline void fire_after(uint32_t ticks, uint32_t then) {
   stop();
   at().reload = ticks;
   at().current = 0;
   at().control = enable | interrupt | core_clock;
-  // The counter takes its first value a tick later; what is written after that counts when it wraps.
+  // The counter takes its first value a tick later; what is written after that counts when it
+  // wraps.
   while (at().current == 0) {
   }
   at().reload = then;

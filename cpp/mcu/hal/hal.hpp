@@ -1,11 +1,13 @@
-// GPIO, timer, serial port, ADC and I2C, one coroutine-friendly operation each. Every operation is in two phases: start it, and its interrupt completes it (the thesis,
-// section 3.2.3). Each board's header has the devices that QEMU emulates there with their interrupts, under the same names:
+// GPIO, timer, serial port, ADC and I2C, one coroutine-friendly operation each. Every operation is
+// in two phases: start it, and its interrupt completes it (the thesis, section 3.2.3). Each board's
+// header has the devices that QEMU emulates there with their interrupts, under the same names:
 //
 //                 timer   serial port   GPIO   ADC   I2C
 //   lm3s6965        x          x          x     x     x     QEMU's lm3s6965evb, a Cortex-M3
 //   mps2-an386      x          x                            a Cortex-M4; its GPIO and ADC are not emulated, and its I2C is two wires without an interrupt
 //
-// netduinoplus2 (stm32f405), the Cortex-M4 board of the tests and benchmarks, has no GPIO and no I2C, and neither its ADC nor its serial port's sender interrupts.
+// netduinoplus2 (stm32f405), the Cortex-M4 board of the tests and benchmarks, has no GPIO and no
+// I2C, and neither its ADC nor its serial port's sender interrupts.
 #pragma once
 
 #if defined(CORANK_BOARD_lm3s6965)

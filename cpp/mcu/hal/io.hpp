@@ -14,7 +14,9 @@ class io {
   [[gnu::always_inline]] void operator=(uint32_t value) const { at() = value; }
 
  private:
-  [[gnu::always_inline]] volatile uint32_t& at() const { return *reinterpret_cast<volatile uint32_t*>(address_); }
+  [[gnu::always_inline]] volatile uint32_t& at() const {
+    return *reinterpret_cast<volatile uint32_t*>(address_);
+  }
 
   uint32_t address_;
 };

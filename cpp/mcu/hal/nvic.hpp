@@ -9,6 +9,8 @@ namespace hal {
 inline void enable(unsigned irq) { io(0xE000E100 + 4 * (irq / 32)) = 1u << (irq % 32); }
 
 // Whether a device has asked for its interrupt, and has not got it yet.
-[[nodiscard]] inline bool is_pending(unsigned irq) { return (io(0xE000E200 + 4 * (irq / 32)) >> (irq % 32) & 1) != 0; }
+[[nodiscard]] inline bool is_pending(unsigned irq) {
+  return (io(0xE000E200 + 4 * (irq / 32)) >> (irq % 32) & 1) != 0;
+}
 
 }  // namespace hal

@@ -22,7 +22,9 @@ corank::task<> measure(corank::in<main_slot>) {
     latency::woken();
     m.y = co_await hal::read_adc(sample::channel_y);
     latency::woken();
-    if (!co_await hal::read_i2c(bus, sample::accelerometer, sample::first_register, m.axes, sample::axes_bytes)) semihosting::exit(false);
+    if (!co_await hal::read_i2c(bus, sample::accelerometer, sample::first_register, m.axes,
+                                sample::axes_bytes))
+      semihosting::exit(false);
     char line[sample::line_bytes];
     sample::format(m, line);
     co_await hal::send(serial, line);

@@ -1,4 +1,5 @@
-// From an interrupt handler's first instruction to the first one of whoever waited for it. Only in the firmware that measures it.
+// From an interrupt handler's first instruction to the first one of whoever waited for it. Only in
+// the firmware that measures it.
 #pragma once
 
 #if defined(CORANK_LATENCY)

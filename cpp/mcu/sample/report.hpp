@@ -1,4 +1,5 @@
-// What all three versions of the sample application share: what they measure, and the line that they send.
+// What all three versions of the sample application share: what they measure, and the line that
+// they send.
 #pragma once
 
 #include <stdint.h>
@@ -7,7 +8,8 @@
 
 namespace sample {
 
-// The accelerometer's place is taken by the magnetometer of the same chip (LSM303DLHC), which QEMU emulates: same bus, same kind of registers.
+// The accelerometer's place is taken by the magnetometer of the same chip (LSM303DLHC), which QEMU
+// emulates: same bus, same kind of registers.
 inline constexpr uint8_t accelerometer = 0x1E, first_register = 0x03, axes_bytes = 6;
 inline constexpr uint32_t channel_x = 0, channel_y = 1, period = 20000, reports = 5;
 
@@ -19,7 +21,8 @@ struct measurement {
 // `x=513 y=516 a=0000,0000,0000` and a line's end.
 inline void format(const measurement& m, char* text) {
   const auto number = [&text](unsigned value) {
-    for (unsigned divisor = 1000; divisor > 0; divisor /= 10) *text++ = static_cast<char>('0' + value / divisor % 10);
+    for (unsigned divisor = 1000; divisor > 0; divisor /= 10)
+      *text++ = static_cast<char>('0' + value / divisor % 10);
   };
   const auto word = [&text](const char* name) {
     while (*name != 0) *text++ = *name++;
@@ -32,7 +35,8 @@ inline void format(const measurement& m, char* text) {
   for (int axis = 0; axis < 3; ++axis) {
     if (axis > 0) *text++ = ',';
     for (int nibble = 3; nibble >= 0; --nibble)
-      *text++ = "0123456789abcdef"[(m.axes[2 * axis] << 8 | m.axes[2 * axis + 1]) >> (4 * nibble) & 15];
+      *text++ =
+          "0123456789abcdef"[(m.axes[2 * axis] << 8 | m.axes[2 * axis + 1]) >> (4 * nibble) & 15];
   }
   word("\n");
   *text = 0;

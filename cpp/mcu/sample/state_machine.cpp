@@ -1,11 +1,20 @@
-// The sample application, as a hand-written state machine: each interrupt is an event, and what comes next depends on the state.
+// The sample application, as a hand-written state machine: each interrupt is an event, and what
+// comes next depends on the state.
 #include "hal/lm3s6965/registers.hpp"
 #include "latency.hpp"
 #include "report.hpp"
 
 namespace {
 
-enum class state : uint8_t { waiting_for_pin, waiting_for_tick, converting_x, converting_y, sending_register, receiving_axis, sending_line };
+enum class state : uint8_t {
+  waiting_for_pin,
+  waiting_for_tick,
+  converting_x,
+  converting_y,
+  sending_register,
+  receiving_axis,
+  sending_line
+};
 enum event : uint8_t { pin_low = 1, tick = 2, converted = 4, transferred = 8, sent = 16 };
 
 volatile uint8_t events;

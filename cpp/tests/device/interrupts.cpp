@@ -1,7 +1,10 @@
-// An interrupt at every instruction of wake, park, pop, yield and block in turn, and no wake is lost (rule W4).
+// An interrupt at every instruction of wake, park, pop, yield and block in turn, and no wake is
+// lost (rule W4).
 //
-// Each scene runs again and again; SysTick fires one tick later each time, until it comes after the scene's end. Under QEMU's -icount time is the number of
-// instructions, so it comes at each instruction at least once: `sweep` checks that from the program counters that the handler found on the stack.
+// Each scene runs again and again; SysTick fires one tick later each time, until it comes after the
+// scene's end. Under QEMU's -icount time is the number of instructions, so it comes at each
+// instruction at least once: `sweep` checks that from the program counters that the handler found
+// on the stack.
 #include "../unit/test.hpp"
 
 #include "board/systick.hpp"
@@ -16,7 +19,8 @@ namespace {
 void (*act)();
 volatile uint32_t fired;
 volatile uintptr_t interrupted;
-// The second time it fires although the scene should have gone on: somebody slept through the first.
+// The second time it fires although the scene should have gone on: somebody slept through the
+// first.
 constexpr uint32_t alarm = 20000;
 volatile bool slept_through;
 
@@ -45,26 +49,31 @@ constexpr uint32_t first_tick = 16;
 
 bool is_wide(uint16_t halfword) { return halfword >> 11 >= 0x1D; }
 
-// Whether what follows this instruction may be any other: a branch, or the beginning of a masked part, at whose end the interrupt is taken.
+// Whether what follows this instruction may be any other: a branch, or the beginning of a masked
+// part, at whose end the interrupt is taken.
 bool leads_elsewhere(const uint16_t* at) {
   const uint16_t first = at[0];
   if (is_wide(first)) {
     const bool branch_or_special = (first & 0xF800) == 0xF000 && (at[1] & 0x8000) != 0;
-    const bool loads_pc = ((first & 0xFE50) == 0xE810 && (at[1] & 0x8000) != 0) || ((first & 0xFF70) == 0xF850 && at[1] >> 12 == 15);
+    const bool loads_pc = ((first & 0xFE50) == 0xE810 && (at[1] & 0x8000) != 0) ||
+                          ((first & 0xFF70) == 0xF850 && at[1] >> 12 == 15);
     const bool table = (first & 0xFFF0) == 0xE8D0;
     return branch_or_special || loads_pc || table;
   }
-  const bool conditional = first >> 12 == 0xD, plain = first >> 11 == 0x1C, exchange = first >> 8 == 0x47;
-  const bool compare = (first & 0xF500) == 0xB100, pop = first >> 8 == 0xBD, masks = first == 0xB672, breakpoint = first >> 8 == 0xBE;
+  const bool conditional = first >> 12 == 0xD, plain = first >> 11 == 0x1C,
+             exchange = first >> 8 == 0x47;
+  const bool compare = (first & 0xF500) == 0xB100, pop = first >> 8 == 0xBD,
+             masks = first == 0xB672, breakpoint = first >> 8 == 0xBE;
   const bool it_block = first >> 8 == 0xBF, to_pc = (first & 0xFF87) == 0x4687;
-  return conditional || plain || exchange || compare || pop || masks || breakpoint || it_block || to_pc;
+  return conditional || plain || exchange || compare || pop || masks || breakpoint || it_block ||
+         to_pc;
 }
 
 struct sweep_result {
-  uint32_t places = 0;     // different program counters
-  uint32_t skipped = 0;    // an instruction at which no interrupt came
-  uint32_t lost = 0;       // scenes that did not end as they should
-  bool complete = false;   // the last interrupts came after the scene
+  uint32_t places = 0;    // different program counters
+  uint32_t skipped = 0;   // an instruction at which no interrupt came
+  uint32_t lost = 0;      // scenes that did not end as they should
+  bool complete = false;  // the last interrupts came after the scene
 };
 
 // `prepare` sets the scene, `scene` is interrupted, `check` says whether all is well afterwards.
@@ -91,7 +100,8 @@ sweep_result sweep(void (*handler)(), Prepare prepare, Scene scene, Check check)
     if (!late && here != previous) {
       ++result.places;
       const auto* const at = reinterpret_cast<const uint16_t*>(previous);
-      if (previous != 0 && !leads_elsewhere(at) && here != previous + (is_wide(at[0]) ? 4 : 2)) ++result.skipped;
+      if (previous != 0 && !leads_elsewhere(at) && here != previous + (is_wide(at[0]) ? 4 : 2))
+        ++result.skipped;
       previous = here;
     }
   }
@@ -99,16 +109,17 @@ sweep_result sweep(void (*handler)(), Prepare prepare, Scene scene, Check check)
   return result;
 }
 
-#define EXPECT_SWEPT(result)   \
-  do {                                  \
-    const sweep_result r = (result);    \
-    EXPECT_EQ(r.lost, 0u);              \
-    EXPECT_EQ(r.skipped, 0u);           \
-    EXPECT_TRUE(r.places >= 16); \
-    EXPECT_TRUE(r.complete);            \
+#define EXPECT_SWEPT(result)         \
+  do {                               \
+    const sweep_result r = (result); \
+    EXPECT_EQ(r.lost, 0u);           \
+    EXPECT_EQ(r.skipped, 0u);        \
+    EXPECT_TRUE(r.places >= 16);     \
+    EXPECT_TRUE(r.complete);         \
   } while (false)
 
-// Two coroutines that count how often they are woken. The handler wakes both; each must have been polled after the interrupt.
+// Two coroutines that count how often they are woken. The handler wakes both; each must have been
+// polled after the interrupt.
 volatile uint32_t wakes_seen[2];
 volatile uint32_t interrupts_seen[2];
 corank::coroutine_id sleepers[2];
@@ -147,14 +158,16 @@ void wake_both() {
 }
 void wake_first() { corank::wake(sleepers[0]); }
 
-// After everything has run: both have been polled since the interrupt, nobody more often than woken, and nothing is left.
+// After everything has run: both have been polled since the interrupt, nobody more often than
+// woken, and nothing is left.
 bool both_heard_it() {
   executor.run_until_idle();
   return interrupts_seen[0] >= 1 && interrupts_seen[1] >= 1 && executor.ready().empty();
 }
 bool first_heard_it() {
   executor.run_until_idle();
-  return interrupts_seen[0] >= 1 && wakes_seen[0] <= 2 && executor.ready().empty() && executor.state(sleepers[0]) == corank::state::blocked;
+  return interrupts_seen[0] >= 1 && wakes_seen[0] <= 2 && executor.ready().empty() &&
+         executor.state(sleepers[0]) == corank::state::blocked;
 }
 
 }  // namespace
@@ -192,14 +205,16 @@ TEST(interrupts, at_every_instruction_of_pop_and_block) {
       clear_counts();
       corank::wake(sleepers[1]);
     };
-    EXPECT_SWEPT(sweep(wake_both, less_urgent_ready, [] { executor.run_until_idle(); }, both_heard_it));
+    EXPECT_SWEPT(
+        sweep(wake_both, less_urgent_ready, [] { executor.run_until_idle(); }, both_heard_it));
   }
   EXPECT_ALL_FREE();
 }
 
 TEST(interrupts, at_every_instruction_of_park) {
   two_sleepers pair(priority{5}, priority{40});
-  // Nothing is ready; the interrupt comes before, in and after the decision to sleep. Without it the scene would sleep for ever: the alarm tells.
+  // Nothing is ready; the interrupt comes before, in and after the decision to sleep. Without it
+  // the scene would sleep for ever: the alarm tells.
   const auto until_woken = [] {
     for (;;) {
       executor.run_until_idle();
@@ -211,7 +226,8 @@ TEST(interrupts, at_every_instruction_of_park) {
     executor.run_until_idle();
     return interrupts_seen[0] == 1 && wakes_seen[0] == 1;
   };
-  // This scene ends with the interrupt, so none comes after its end: the sweep is over when sleep itself was interrupted many times.
+  // This scene ends with the interrupt, so none comes after its end: the sweep is over when sleep
+  // itself was interrupted many times.
   sweep_result result;
   uintptr_t previous = 0;
   act = wake_first;
@@ -227,7 +243,9 @@ TEST(interrupts, at_every_instruction_of_park) {
     if (interrupted != previous) {
       ++result.places;
       const auto* const at = reinterpret_cast<const uint16_t*>(previous);
-      if (previous != 0 && !leads_elsewhere(at) && interrupted != previous + (is_wide(at[0]) ? 4 : 2)) ++result.skipped;
+      if (previous != 0 && !leads_elsewhere(at) &&
+          interrupted != previous + (is_wide(at[0]) ? 4 : 2))
+        ++result.skipped;
     }
     previous = interrupted;
   }
@@ -280,7 +298,9 @@ corank::task<> takes_post(test::place) {
   received = received + 1;
 }
 corank::task<> takes_byte(test::place) { received = received + co_await bytes.receive(); }
-corank::task<> converts(test::place) { received = received + co_await conversion.after([] {}); }
+corank::task<> converts(test::place) {
+  received = received + co_await conversion.after([] {});
+}
 corank::task<> awaits_reply(test::place) { received = received + *co_await reply.get_future(); }
 corank::task<> hears_bell(test::place) {
   co_await bell;
@@ -305,7 +325,8 @@ void one_receiver(Make make, void (*handler)()) {
   const auto check = [] {
     executor.run_until_idle();
     if (!handle.has_exited()) {
-      // The interrupt came before there was anybody: only an operation that had not begun may miss it.
+      // The interrupt came before there was anybody: only an operation that had not begun may miss
+      // it.
       handle.cancel();
       handle.detach();
       return received == 0 && !conversion.is_started() && act != nullptr;
@@ -343,7 +364,8 @@ TEST(interrupts, at_every_instruction_of_a_split_phase_operation) {
   };
   const auto check = [] {
     executor.run_until_idle();
-    const bool good = completed ? received == 1 && handle.has_exited() : !handle.has_exited() && conversion.is_started();
+    const bool good = completed ? received == 1 && handle.has_exited()
+                                : !handle.has_exited() && conversion.is_started();
     handle.cancel();
     handle.detach();
     return good;

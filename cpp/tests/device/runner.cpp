@@ -1,4 +1,5 @@
-// Runs the tests on the target; one line per test, then `N passed, N failed`, and QEMU ends with 0 or 1.
+// Runs the tests on the target; one line per test, then `N passed, N failed`, and QEMU ends with 0
+// or 1.
 #include "../unit/test.hpp"
 
 #include "board/semihosting.hpp"
@@ -16,7 +17,10 @@ bool good;
 
 }  // namespace
 
-test::one::one(const char* suite_name, const char* test_name, void (*body)()) : suite(suite_name), name(test_name), run(body), next(first) { first = this; }
+test::one::one(const char* suite_name, const char* test_name, void (*body)())
+    : suite(suite_name), name(test_name), run(body), next(first) {
+  first = this;
+}
 
 void test::failed(const char* file, int line, const char* what) {
   if (good) semihosting::print("FAILED\n");
@@ -63,9 +67,14 @@ int main() {
   uint32_t skipped = 0;
   for (const replay::embedded_trace& each : traces) {
     const replay::report report = replay::run(each);
-    if (report.what == replay::outcome::failed) semihosting::print("trace ", each.name, " FAILED: line ", uint32_t{report.line}, ": ", report.message, "\n");
-    if (report.what == replay::outcome::skipped) semihosting::print("trace ", each.name, " skipped: ", report.message, "\n");
-    ++(report.what == replay::outcome::failed ? failed : report.what == replay::outcome::skipped ? skipped : passed);
+    if (report.what == replay::outcome::failed)
+      semihosting::print("trace ", each.name, " FAILED: line ", uint32_t{report.line}, ": ",
+                         report.message, "\n");
+    if (report.what == replay::outcome::skipped)
+      semihosting::print("trace ", each.name, " skipped: ", report.message, "\n");
+    ++(report.what == replay::outcome::failed    ? failed
+       : report.what == replay::outcome::skipped ? skipped
+                                                 : passed);
   }
   semihosting::print(skipped, " traces skipped\n");
 #endif

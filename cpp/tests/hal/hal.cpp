@@ -1,5 +1,6 @@
-// Every operation of the HAL is completed by its device's interrupt, and by nothing else: each test keeps interrupts out, sees the device ask for one, sees that the
-// coroutine still waits, and only then lets the interrupt through.
+// Every operation of the HAL is completed by its device's interrupt, and by nothing else: each test
+// keeps interrupts out, sees the device ask for one, sees that the coroutine still waits, and only
+// then lets the interrupt through.
 #include "hal/hal.hpp"
 
 #include "../unit/test.hpp"
@@ -10,8 +11,9 @@ using corank::spawn;
 
 namespace {
 
-// Runs `work` until it has ended; `interrupts` is how many of `irq` it must wait for, at least. False if the coroutine goes on without. If the device never asks
-// for its interrupt, neither does this end: whoever runs the tests has a limit.
+// Runs `work` until it has ended; `interrupts` is how many of `irq` it must wait for, at least.
+// False if the coroutine goes on without. If the device never asks for its interrupt, neither does
+// this end: whoever runs the tests has a limit.
 bool by_interrupts(corank::task<> work, unsigned irq, unsigned interrupts) {
   asm volatile("cpsid i" ::: "memory");
   auto handle = spawn(priority{5}, corank::detail::move(work));
@@ -50,7 +52,8 @@ constexpr char input[] = "ping";
 corank::task<> receives(test::place, bool& right) {
   hal::start_serial();
   right = true;
-  for (const char* expected = input; *expected != 0; ++expected) right = co_await hal::receive_byte() == *expected && right;
+  for (const char* expected = input; *expected != 0; ++expected)
+    right = co_await hal::receive_byte() == *expected && right;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// both: a coroutine's first parameter says where its frame lives: corank::in<a_slot>, a corank::slot& or a corank::pool&
+// both: a coroutine's first parameter says where its frame lives: corank::in<a_slot>,
 #include <corank/task.hpp>
 
 corank::slot<64 * sizeof(void*)> blink_slot;

@@ -3,9 +3,13 @@
 #include <corank/corank.hpp>
 
 #ifdef MUST_NOT_COMPILE
-struct alignas(64) wide { int x; };
+struct alignas(64) wide {
+  int x;
+};
 #else
-struct wide { int x; };
+struct wide {
+  int x;
+};
 #endif
 corank::slot<96 * sizeof(void*)> makes_slot;
 corank::task<wide> makes(corank::in<makes_slot>) { co_return wide{1}; }

@@ -47,8 +47,16 @@ class holdings {
     while (count_ > 0) drop(count_ - 1);
   }
 
-  bool add(size_t which, lock_guard lock) { return has_room() && (new (place(true, which), corank::detail::at_place{}) lock_guard(corank::detail::move(lock)), true); }
-  bool add(size_t which, permit one) { return has_room() && (new (place(false, which), corank::detail::at_place{}) permit(corank::detail::move(one)), true); }
+  bool add(size_t which, lock_guard lock) {
+    return has_room() && (new (place(true, which), corank::detail::at_place{})
+                              lock_guard(corank::detail::move(lock)),
+                          true);
+  }
+  bool add(size_t which, permit one) {
+    return has_room() &&
+           (new (place(false, which), corank::detail::at_place{}) permit(corank::detail::move(one)),
+            true);
+  }
 
   // Gives back the latest lock or permit of a mutex or semaphore; false if there is none.
   bool give_back(bool lock, size_t which) {

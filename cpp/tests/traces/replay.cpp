@@ -46,20 +46,29 @@ struct any_channel {
   bool make(uint64_t wanted) {
     capacity = wanted;
     switch (wanted) {
-      case 1: return one.make(), true;
-      case 2: return two.make(), true;
-      case 3: return three.make(), true;
-      case 4: return four.make(), true;
-      default: return false;
+      case 1:
+        return one.make(), true;
+      case 2:
+        return two.make(), true;
+      case 3:
+        return three.make(), true;
+      case 4:
+        return four.make(), true;
+      default:
+        return false;
     }
   }
   template <class Use>
   auto with(Use use) {
     switch (capacity) {
-      case 1: return use(*one);
-      case 2: return use(*two);
-      case 3: return use(*three);
-      default: return use(*four);
+      case 1:
+        return use(*one);
+      case 2:
+        return use(*two);
+      case 3:
+        return use(*three);
+      default:
+        return use(*four);
     }
   }
 };
@@ -147,7 +156,8 @@ fresh<scene> stage;
 // Awaits what is in a box, polled as the trace says.
 class scripted_wait : public corank::awaitable<scripted_wait> {
  public:
-  scripted_wait(scene& of, size_t me, boxed& what, const statement& line) : of_(&of), what_(&what), line_(&line), me_(me) {}
+  scripted_wait(scene& of, size_t me, boxed& what, const statement& line)
+      : of_(&of), what_(&what), line_(&line), me_(me) {}
 
   bool poll() {
     if (began_) {
@@ -158,12 +168,14 @@ class scripted_wait : public corank::awaitable<scripted_wait> {
         what_->clear();
         return true;
       }
-      if (!(again_[0] == "got") && !(again_[0] == "waits")) return of_->fail("the coroutine still waits: `got`, `waits` or `abandon` was expected");
+      if (!(again_[0] == "got") && !(again_[0] == "waits"))
+        return of_->fail("the coroutine still waits: `got`, `waits` or `abandon` was expected");
     }
     began_ = true;
     const bool ready = what_->poll();
     const bool should_wait = line_->last() == "waits";
-    if (ready == should_wait) return of_->fail(ready ? "it should wait, and does not" : "it should not wait, and does");
+    if (ready == should_wait)
+      return of_->fail(ready ? "it should wait, and does not" : "it should not wait, and does");
     if (!ready) of_->poll_ends();
     return ready;
   }
@@ -216,7 +228,8 @@ corank::task<> follow(corank::in<frames>, scene& of, size_t me) {
     }
 #endif
     if (verb == "unlock") {
-      of.check(held.give_back(true, of.mutexes_.find(line[1])), "the coroutine does not hold this lock");
+      of.check(held.give_back(true, of.mutexes_.find(line[1])),
+               "the coroutine does not hold this lock");
       continue;
     }
     if (verb == "release" && held.give_back(false, of.semaphores_.find(line[1]))) continue;
@@ -258,11 +271,16 @@ corank::task<> follow(corank::in<frames>, scene& of, size_t me) {
       continue;
     }
 
-    const bool locks = verb == "lock", acquires = verb == "acquire", receives = verb == "receive", joins = verb == "join";
+    const bool locks = verb == "lock", acquires = verb == "acquire", receives = verb == "receive",
+               joins = verb == "join";
     const statement* const said = co_await scripted_wait(of, me, what, line);
     if (said == nullptr) continue;
-    if (locks) of.check(held.add(index, what.as<corank::mutex<>::lock_future>().take()), "the coroutine holds too much");
-    if (acquires) of.check(held.add(index, what.as<corank::semaphore::acquire_future>().take()), "the coroutine holds too much");
+    if (locks)
+      of.check(held.add(index, what.as<corank::mutex<>::lock_future>().take()),
+               "the coroutine holds too much");
+    if (acquires)
+      of.check(held.add(index, what.as<corank::semaphore::acquire_future>().take()),
+               "the coroutine holds too much");
     if (receives) {
       const uint64_t message = of.channel_[index].with([&](auto& channel) {
         using channel_type = corank::detail::bare_t<decltype(channel)>;
@@ -270,7 +288,9 @@ corank::task<> follow(corank::in<frames>, scene& of, size_t me) {
       });
       of.check(message == said->last().number(), "another message was expected");
     }
-    if (joins) of.check(of.ends(what.as<corank::join<void>>().take(), said->last()), "another result was expected");
+    if (joins)
+      of.check(of.ends(what.as<corank::join<void>>().take(), said->last()),
+               "another result was expected");
   }
 }
 
@@ -285,8 +305,9 @@ report scene::run(const embedded_trace& trace) {
   corank::detail::clockwork = corank::detail::timers();
   keys_.make();
   statement line;
-  const bool begins = reader_.next(line) && line[0] == "corank-trace" && line[1] == "1" && reader_.next(line) && line[0] == "name" &&
-                      line[1] == trace.name && reader_.next(line) && line[0] == "rules";
+  const bool begins = reader_.next(line) && line[0] == "corank-trace" && line[1] == "1" &&
+                      reader_.next(line) && line[0] == "name" && line[1] == trace.name &&
+                      reader_.next(line) && line[0] == "rules";
   if (!begins) {
     fail("a trace begins with `corank-trace 1`, `name …` and `rules …`");
   } else {
@@ -330,7 +351,8 @@ bool scene::steps() {
         continue;
       }
       if (verb == "channel") {
-        if (!channel_[channels_.add(line[1])].make(line[2].number())) fail("no channel of this capacity here: add it to any_channel");
+        if (!channel_[channels_.add(line[1])].make(line[2].number()))
+          fail("no channel of this capacity here: add it to any_channel");
         continue;
       }
       in_settings = false;
@@ -347,23 +369,31 @@ bool scene::outside(const statement& line) {
     expected_ = run ? coroutine(line[1]) : not_found;
     if (failed()) return false;
     entered_ = poll_over_ = false;
-    const corank::step wanted = run ? corank::step::ran : verb == "idle" ? corank::step::idle : corank::step::elsewhere;
+    const corank::step wanted = run              ? corank::step::ran
+                                : verb == "idle" ? corank::step::idle
+                                                 : corank::step::elsewhere;
     const unsigned at = line.line;
-    const corank::step did =
-        is_bounded_ ? corank::executor.step_under(*bounded_, elsewhere_) : corank::executor.step_under(strict_, elsewhere_);
+    const corank::step did = is_bounded_ ? corank::executor.step_under(*bounded_, elsewhere_)
+                                         : corank::executor.step_under(strict_, elsewhere_);
     if (failed()) return false;
     if (did != wanted) {
       line_ = at;
-      return fail(did == corank::step::ran ? "a coroutine ran, and none was expected" : did == corank::step::idle ? "nothing is ready" : "it gave way");
+      return fail(did == corank::step::ran    ? "a coroutine ran, and none was expected"
+                  : did == corank::step::idle ? "nothing is ready"
+                                              : "it gave way");
     }
     if (run) ++report_.polls;
     return !run || check(poll_over_, "the poll has ended before the trace says so");
   }
   if (verb == "advance") return corank::time::advance(line[1].number()), true;
-  if (verb == "elsewhere") return elsewhere_.level = line[1] == "none" ? corank::levels_count : static_cast<unsigned>(line[1].number()), true;
+  if (verb == "elsewhere")
+    return elsewhere_.level =
+               line[1] == "none" ? corank::levels_count : static_cast<unsigned>(line[1].number()),
+           true;
   if (verb == "result") {
     const size_t of = coroutine(line[1]);
-    if (of == not_found || !check(has_handle_[of], "there is no handle of it any more")) return false;
+    if (of == not_found || !check(has_handle_[of], "there is no handle of it any more"))
+      return false;
     if (line[2] == "none") return check(!handles_[of].has_exited(), "it has exited");
     if (!check(handles_[of].has_exited(), "it has not exited")) return false;
     const bool as_wanted = ends(handles_[of].take(), line[2]);
@@ -382,25 +412,31 @@ bool scene::anywhere(const statement& line) {
     corank::event& event = *event_[events_.find(line[1])];
     return verb == "set" ? event.set() : event.reset(), true;
   }
-  if (verb == "signal-key") return check((*keys_).signal(line[1].number()).has_value(), "no room for this key");
+  if (verb == "signal-key")
+    return check((*keys_).signal(line[1].number()).has_value(), "no room for this key");
   if (verb == "release") return (*semaphore_[semaphores_.find(line[1])]).release(), true;
   if (verb == "bitmap") {
     uint64_t bits = 0;
-    for (size_t at = 1; at < line.count && line[at].is_number(); ++at) bits |= uint64_t{1} << line[at].number();
+    for (size_t at = 1; at < line.count && line[at].is_number(); ++at)
+      bits |= uint64_t{1} << line[at].number();
     return check(corank::executor.ready().bits() == bits, "the bitmap is another");
   }
   if (verb == "running") {
-    const unsigned level = line[1] == "none" ? corank::levels_count : static_cast<unsigned>(line[1].number());
-    return check(corank::executor.running() == level, "another level is published for the running coroutine");
+    const unsigned level =
+        line[1] == "none" ? corank::levels_count : static_cast<unsigned>(line[1].number());
+    return check(corank::executor.running() == level,
+                 "another level is published for the running coroutine");
   }
   const size_t of = coroutine(line[1]);
   if (of == not_found) return false;
   if (verb == "wake") return corank::wake(ids_[of]), true;
   if (verb == "reprioritize") {
     auto level = corank::priority::from(static_cast<unsigned>(line[2].number()));
-    return check((level && corank::reprioritize(ids_[of], *level)) != refused, "re-prioritise was expected to do otherwise");
+    return check((level && corank::reprioritize(ids_[of], *level)) != refused,
+                 "re-prioritise was expected to do otherwise");
   }
-  if (verb == "cancel") return check(corank::cancel(ids_[of]) != refused, "cancel was expected to do otherwise");
+  if (verb == "cancel")
+    return check(corank::cancel(ids_[of]) != refused, "cancel was expected to do otherwise");
   if (verb == "detach") {
     handles_[of].detach();
     has_handle_[of] = false;
@@ -418,15 +454,18 @@ bool scene::anywhere(const statement& line) {
     auto level = corank::executor.level(ids_[of]);
     return check(level && level->level() == line[2].number(), "another level was expected");
   }
-  if (verb == "polls") return check(polls_[of] == line[2].number(), "another number of polls was expected");
+  if (verb == "polls")
+    return check(polls_[of] == line[2].number(), "another number of polls was expected");
   return fail("this line is not understood");
 }
 
 bool scene::spawn(const statement& line) {
   const size_t me = coroutines_.add(line[1]);
   if (!check(me != not_found, "too many coroutines, or one name twice")) return false;
-  auto level = line[2].is_number() ? corank::priority::from(static_cast<unsigned>(line[2].number()))
-                                   : corank::result<corank::priority, corank::priority_out_of_range>(corank::priority::standard);
+  auto level = line[2].is_number()
+                   ? corank::priority::from(static_cast<unsigned>(line[2].number()))
+                   : corank::result<corank::priority, corank::priority_out_of_range>(
+                         corank::priority::standard);
   bool spawned = false;
   if (level) {
     if (auto handle = corank::spawn(*level, follow({}, *this, me))) {
@@ -440,7 +479,8 @@ bool scene::spawn(const statement& line) {
 
 bool scene::ends(corank::result<void, corank::join_error> result, const word& wanted) {
   if (result) return wanted == "ok";
-  return result.error() == corank::join_error::cancelled ? wanted == "cancelled" : wanted == "panicked";
+  return result.error() == corank::join_error::cancelled ? wanted == "cancelled"
+                                                         : wanted == "panicked";
 }
 
 // Nothing is left for the next trace.
@@ -451,7 +491,9 @@ void scene::end() {
     if (has_handle_[at]) handles_[at].detach();
   }
   corank::executor.limit(~0u);
-  if (so_far == outcome::passed) check(corank::executor.live() == 0 && frames.free() == most_coroutines, "a coroutine is left over");
+  if (so_far == outcome::passed)
+    check(corank::executor.live() == 0 && frames.free() == most_coroutines,
+          "a coroutine is left over");
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ struct word {
   }
   uint64_t number() const {
     uint64_t value = 0;
-    for (size_t at = 0; at < length; ++at) value = value * 10 + static_cast<uint64_t>(begin[at] - '0');
+    for (size_t at = 0; at < length; ++at)
+      value = value * 10 + static_cast<uint64_t>(begin[at] - '0');
     return value;
   }
 };
@@ -67,7 +68,8 @@ class reader {
         } else {
           const char* const begin = at_;
           while (*at_ != 0 && *at_ != '\n' && *at_ != ' ' && *at_ != '\t' && *at_ != '#') ++at_;
-          if (into.count < statement::most) into.words[into.count++] = word{begin, static_cast<size_t>(at_ - begin)};
+          if (into.count < statement::most)
+            into.words[into.count++] = word{begin, static_cast<size_t>(at_ - begin)};
         }
       }
       if (*at_ == '\n') ++at_;

@@ -22,7 +22,9 @@ corank::task<> calls_twice_at_once(place) {
 
 corank::split_phase_event<> operation;
 
-corank::task<> operates(place) { co_await operation.after([] {}); }
+corank::task<> operates(place) {
+  co_await operation.after([] {});
+}
 
 corank::result<int, char> error() { return corank::failure{'e'}; }
 
@@ -47,7 +49,8 @@ TEST(fatal_death, the_value_of_an_error_and_the_error_of_a_value) {
 }
 
 TEST(fatal_death, an_output_that_is_not_there) {
-  EXPECT_DEATH((void)spawn(priority{5}, inner({}))->take(), "take\\(\\) of a coroutine that has not exited");
+  EXPECT_DEATH((void)spawn(priority{5}, inner({}))->take(),
+               "take\\(\\) of a coroutine that has not exited");
   EXPECT_DEATH(({
                  auto handle = spawn(priority{5}, inner({}));
                  executor.run_until_idle();

@@ -13,7 +13,7 @@ corank::task<int> measure(place) {
 
 corank::task<> spawns(place) {
   if (auto handle = corank::spawn(corank::priority{5}, measure({}))) {
-    auto result = co_await *handle;      // result<int, join_error>; lends its urgency meanwhile
+    auto result = co_await *handle;  // result<int, join_error>; lends its urgency meanwhile
     test::log(result && *result == 42 ? 'y' : 'n');
   }
 }
@@ -30,7 +30,7 @@ corank::task<> converts(place) {
 
 void handler() {
   const uint16_t data = 7;
-  converted.complete(data);                                                // in the handler
+  converted.complete(data);  // in the handler
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Order, wakes, levels and cancelling: what the traces do not see, and the shortest form of what they do.
+// Order, wakes, levels and cancelling: what the traces do not see, and the shortest form of what
+// they do.
 #include "test.hpp"
 
 using corank::executor;
@@ -38,7 +39,8 @@ TEST(scheduling, urgent_first_and_fair_among_equals) {
 
 TEST(scheduling, levels_of_both_words) {
   static constexpr unsigned levels[] = {63, 31, 32, 0};
-  for (unsigned level : levels) spawn(*priority::from(level), twice({}, static_cast<char>('0' + level % 10)))->detach();
+  for (unsigned level : levels)
+    spawn(*priority::from(level), twice({}, static_cast<char>('0' + level % 10)))->detach();
   executor.run_until_idle();
   EXPECT_LOG("00112233");
   EXPECT_ALL_FREE();
@@ -132,7 +134,8 @@ corank::task<> remembers(place, int me) {
 }  // namespace
 
 TEST(scheduling, detached_ones_are_freed_when_they_end) {
-  // The seven of the test before wait for ever and nobody has their identifiers: a slot ends what lives in it.
+  // The seven of the test before wait for ever and nobody has their identifiers: a slot ends what
+  // lives in it.
   test::frames.clear();
   EXPECT_LOG("~~~~~~~");
   EXPECT_ALL_FREE();
@@ -183,7 +186,8 @@ namespace {
 // Says whether somebody is ready at its level, when the frame that has it is destroyed.
 struct looks_round {
   explicit looks_round(unsigned at) : level(at) {}
-  looks_round(looks_round&& other) noexcept : level(corank::detail::exchange(other.level, corank::levels_count)) {}
+  looks_round(looks_round&& other) noexcept
+      : level(corank::detail::exchange(other.level, corank::levels_count)) {}
   ~looks_round() {
     if (level < corank::levels_count) log(executor.ready().contains(level) ? 'y' : 'n');
   }

@@ -1,4 +1,5 @@
-// The tests' frame: GoogleTest on the host, and the few macros of it that the tests use on the target.
+// The tests' frame: GoogleTest on the host, and the few macros of it that the tests use on the
+// target.
 #pragma once
 
 #include <corank/corank.hpp>
@@ -22,19 +23,19 @@ int run_all();
 
 }  // namespace test
 
-#define TEST(suite, name)                                      \
-  static void suite##_##name();                                \
+#define TEST(suite, name)                                               \
+  static void suite##_##name();                                         \
   static test::one suite##_##name##_one(#suite, #name, suite##_##name); \
   static void suite##_##name()
-#define EXPECT_TRUE(...) \
-  do {                   \
+#define EXPECT_TRUE(...)                                                \
+  do {                                                                  \
     if (!(__VA_ARGS__)) test::failed(__FILE__, __LINE__, #__VA_ARGS__); \
   } while (false)
 #define EXPECT_FALSE(...) EXPECT_TRUE(!(__VA_ARGS__))
 #define EXPECT_EQ(a, b) EXPECT_TRUE((a) == (b))
 #define EXPECT_NE(a, b) EXPECT_TRUE((a) != (b))
-#define ASSERT_TRUE(...) \
-  do {                   \
+#define ASSERT_TRUE(...)                                                       \
+  do {                                                                         \
     if (!(__VA_ARGS__)) return test::failed(__FILE__, __LINE__, #__VA_ARGS__); \
   } while (false)
 #define EXPECT_LOG(text) EXPECT_TRUE(test::logged(text))
@@ -91,10 +92,10 @@ struct guard {
 };
 
 // Every test leaves the scheduler as it found it.
-#define EXPECT_ALL_FREE()                \
-  do {                                   \
-    EXPECT_EQ(corank::executor.live(), 0u); \
-    EXPECT_EQ(test::frames.free(), 8u);  \
+#define EXPECT_ALL_FREE()                          \
+  do {                                             \
+    EXPECT_EQ(corank::executor.live(), 0u);        \
+    EXPECT_EQ(test::frames.free(), 8u);            \
     EXPECT_TRUE(corank::executor.ready().empty()); \
   } while (false)
 

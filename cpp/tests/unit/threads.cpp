@@ -1,4 +1,5 @@
-// Wakes from other threads, which play the part of interrupt handlers on the host: each arrives, exactly once.
+// Wakes from other threads, which play the part of interrupt handlers on the host: each arrives,
+// exactly once.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -15,14 +15,16 @@ class trace : public testing::TestWithParam<replay::embedded_trace> {};
 
 TEST_P(trace, replays) {
   const replay::report report = replay::run(GetParam());
-  EXPECT_TRUE(report.what == replay::outcome::passed) << "spec/traces/" << GetParam().name << ".trace:" << report.line << ": " << report.message;
+  EXPECT_TRUE(report.what == replay::outcome::passed)
+      << "spec/traces/" << GetParam().name << ".trace:" << report.line << ": " << report.message;
 }
 
-INSTANTIATE_TEST_SUITE_P(spec, trace, testing::ValuesIn(traces), [](const testing::TestParamInfo<replay::embedded_trace>& of) {
-  std::string name = of.param.name;
-  for (char& each : name)
-    if (each == '-') each = '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(spec, trace, testing::ValuesIn(traces),
+                         [](const testing::TestParamInfo<replay::embedded_trace>& of) {
+                           std::string name = of.param.name;
+                           for (char& each : name)
+                             if (each == '-') each = '_';
+                           return name;
+                         });
 
 }  // namespace

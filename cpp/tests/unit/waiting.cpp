@@ -196,7 +196,8 @@ TEST(waiting, a_chain_of_waits_needs_no_stack) {
   chain.push_back(*spawn(priority{60}, never_ends(slots[2 * length])));
   for (size_t at = 0; at < length; ++at) {
     ends.push_back(*spawn(priority{61}, never_ends(slots[2 * at])));
-    chain.push_back(*spawn(priority{60}, waits_for_both(slots[2 * at + 1], ends.back(), chain.back())));
+    chain.push_back(
+        *spawn(priority{60}, waits_for_both(slots[2 * at + 1], ends.back(), chain.back())));
     executor.run_until_idle();
   }
   for (const unsigned level : {0u, 30u, 63u, 5u}) {

@@ -16,7 +16,8 @@ class energy_counters {
   // Why there are none; empty if there are.
   [[nodiscard]] std::string complaint() const { return complaint_; }
 
-  // Microjoules since the last call, of the whole processor and not of this program alone; none if there are no counters.
+  // Microjoules since the last call, of the whole processor and not of this program alone; none if
+  // there are no counters.
   std::optional<uint64_t> since_last();
 
  private:

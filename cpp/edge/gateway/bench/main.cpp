@@ -1,5 +1,7 @@
-// The experiment `gateway` (thesis, chapter 5): the measurements of S sensors, M of each with F bins, are judged one after the other and interleaved, in turn; between two runs
-// the caches are emptied. Prints one line for each run and metric, and says first whether the machine counts energy.
+// The experiment `gateway` (thesis, chapter 5): the measurements of S sensors, M of each with F
+// bins, are judged one after the other and interleaved, in turn; between two runs the caches are
+// emptied. Prints one line for each run and metric, and says first whether the machine counts
+// energy.
 #include "bearing.hpp"
 #include "classify.hpp"
 #include "energy.hpp"
@@ -46,12 +48,14 @@ struct freed {
   void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{64}); }
 };
 
-// The spectra of a point, as the gateway has them: each begins a line of the cache, with room for the rest of its datagram behind it. `scattered` is how slots are after a
-// while: whichever was free took the next datagram.
+// The spectra of a point, as the gateway has them: each begins a line of the cache, with room for
+// the rest of its datagram behind it. `scattered` is how slots are after a while: whichever was
+// free took the next datagram.
 class spectra {
  public:
   explicit spectra(const point& at) {
-    const size_t count = at.sensors * at.measurements, stride = (at.features * sizeof(int16_t) + 48 + 64) / 64 * 64;
+    const size_t count = at.sensors * at.measurements,
+                 stride = (at.features * sizeof(int16_t) + 48 + 64) / 64 * 64;
     memory_.reset(static_cast<std::byte*>(::operator new(count * stride, std::align_val_t{64})));
     std::vector<size_t> places(count);
     std::iota(places.begin(), places.end(), size_t{0});
@@ -77,7 +81,9 @@ sensor_table table_of(const point& at) {
   const auto most = static_cast<int32_t>(most_weight / at.features);
   for (size_t each = 0; each < at.sensors; ++each) {
     machines[each].sensor = static_cast<uint32_t>(each);
-    for (size_t bin = 0; bin < at.features; ++bin) machines[each].weights.push_back(static_cast<int16_t>(static_cast<int32_t>(values() % (2 * most + 1)) - most));
+    for (size_t bin = 0; bin < at.features; ++bin)
+      machines[each].weights.push_back(
+          static_cast<int16_t>(static_cast<int32_t>(values() % (2 * most + 1)) - most));
   }
   return sensor_table(std::move(machines));
 }
@@ -104,10 +110,13 @@ double nanoseconds(clockid_t of) {
 class experiment {
  public:
   explicit experiment(const options& chosen) : chosen_(chosen) {
-    std::printf("energy: %s\n", energy_.complaint().empty() ? "counted by the kernel for the whole processor" : energy_.complaint().c_str());
+    std::printf("energy: %s\n", energy_.complaint().empty()
+                                    ? "counted by the kernel for the whole processor"
+                                    : energy_.complaint().c_str());
     // A line for each model, as in the thesis.
     if (!chosen.gpio_chip.empty())
-      for (unsigned each = 0; each < 2; ++each) markers_[each] = std::make_unique<marker>(chosen.gpio_chip, chosen.gpio_line + each);
+      for (unsigned each = 0; each < 2; ++each)
+        markers_[each] = std::make_unique<marker>(chosen.gpio_chip, chosen.gpio_line + each);
   }
 
   void measure(const point& at) {
@@ -117,7 +126,8 @@ class experiment {
     classify(model::sequential, table, data.rows, expected.data());
     for (int run = 0; run < chosen_.runs; ++run)
       // Who is first changes, so that neither gains by what the other leaves behind.
-      for (const model by : run % 2 == 0 ? std::array{model::sequential, model::coroutine} : std::array{model::coroutine, model::sequential}) {
+      for (const model by : run % 2 == 0 ? std::array{model::sequential, model::coroutine}
+                                         : std::array{model::coroutine, model::sequential}) {
         std::fill(decided.begin(), decided.end(), uint8_t{2});
         empty_caches_();
         marker* const mark = markers_[by == model::coroutine].get();
@@ -125,13 +135,15 @@ class experiment {
         double time, cpu;
         {
           const marked while_judging(mark);
-          const double begin = nanoseconds(CLOCK_MONOTONIC), cpu_begin = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
+          const double begin = nanoseconds(CLOCK_MONOTONIC),
+                       cpu_begin = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
           classify(by, table, data.rows, decided.data());
           cpu = nanoseconds(CLOCK_THREAD_CPUTIME_ID) - cpu_begin;
           time = nanoseconds(CLOCK_MONOTONIC) - begin;
         }
         const std::optional<uint64_t> energy = energy_.since_last();
-        if (decided != expected) throw std::runtime_error(std::string(name_of(by)) + " decided otherwise than sequential");
+        if (decided != expected)
+          throw std::runtime_error(std::string(name_of(by)) + " decided otherwise than sequential");
         print(at, by, "time", "ns", time, run);
         print(at, by, "cpu-time", "ns", cpu, run);
         if (energy) print(at, by, "energy", "uJ", static_cast<double>(*energy), run);
@@ -151,7 +163,9 @@ class experiment {
     for (size_t at = 0; at < table.size(); ++at) {
       bearing on(table.sensor(at), unseen);
       for (size_t each = 0; each < 2 * each_kind; ++each) {
-        const damage kind = each % 2 == 0 ? damage::none : each % 4 == 1 ? damage::outer_race : damage::inner_race;
+        const damage kind = each % 2 == 0   ? damage::none
+                            : each % 4 == 1 ? damage::outer_race
+                                            : damage::inner_race;
         int16_t* const row = &bins[rows.size() * table.features()];
         on.measure(kind, samples);
         transforms.transform(samples, {row, table.features()});
@@ -170,15 +184,19 @@ class experiment {
       size_t right = 0;
       for (size_t at = 0; at < order.size(); ++at) right += decided[at] == truth[order[at]];
       const point at{table.size(), 2 * each_kind, table.features(), "scattered"};
-      print(at, by, "accuracy", "of 1", static_cast<double>(right) / static_cast<double>(rows.size()), 0);
+      print(at, by, "accuracy", "of 1",
+            static_cast<double>(right) / static_cast<double>(rows.size()), 0);
     }
   }
 
  private:
-  void print(const point& at, model by, const char* metric, const char* unit, double value, int run) const {
-    std::printf(R"(@row {"experiment":"gateway","model":"%s","metric":"%s","unit":"%s","value":%.6g,"run":%d,"sensors":%zu,"measurements":%zu,"features":%zu,"layout":"%s","compiler":"%s"})"
-                "\n",
-                std::string(name_of(by)).c_str(), metric, unit, value, run, at.sensors, at.measurements, at.features, at.layout.c_str(), chosen_.compiler.c_str());
+  void print(const point& at, model by, const char* metric, const char* unit, double value,
+             int run) const {
+    std::printf(
+        R"(@row {"experiment":"gateway","model":"%s","metric":"%s","unit":"%s","value":%.6g,"run":%d,"sensors":%zu,"measurements":%zu,"features":%zu,"layout":"%s","compiler":"%s"})"
+        "\n",
+        std::string(name_of(by)).c_str(), metric, unit, value, run, at.sensors, at.measurements,
+        at.features, at.layout.c_str(), chosen_.compiler.c_str());
   }
 
   const options& chosen_;
@@ -191,20 +209,29 @@ class experiment {
 
 int main(int count, char** arguments) {
   options chosen;
-  CLI::App program("Compares the gateway's models: S sensors, M measurements of each, F bins, rows in order and scattered.");
+  CLI::App program(
+      "Compares the gateway's models: S sensors, M measurements of each, F bins, rows in order and "
+      "scattered.");
   program.add_flag("--quick", chosen.quick, "fewer points, and 30 runs");
   program.add_option("--runs", chosen.runs, "runs of each model at each point");
-  program.add_option("--layout", chosen.layout, "only rows that lie so; without it both")->check(CLI::IsMember({"ordered", "scattered"}));
+  program.add_option("--layout", chosen.layout, "only rows that lie so; without it both")
+      ->check(CLI::IsMember({"ordered", "scattered"}));
   program.add_option("--compiler", chosen.compiler, "its name in the rows");
   program.add_option("--weights", chosen.weights, "trained weights, whose accuracy is measured");
-  program.add_option("--gpio-chip", chosen.gpio_chip, "markers for a meter outside: one line while the sequential model runs, the next one for the other");
+  program.add_option("--gpio-chip", chosen.gpio_chip,
+                     "markers for a meter outside: one line while the sequential model runs, the "
+                     "next one for the other");
   program.add_option("--gpio-line", chosen.gpio_line, "the first line of the two");
   CLI11_PARSE(program, count, arguments);
   if (chosen.quick && program.count("--runs") == 0) chosen.runs = 30;
   // All corners of the thesis's ranges (table 5.2), and what lies between.
-  const std::vector<size_t> sensors = chosen.quick ? std::vector<size_t>{10, 50} : std::vector<size_t>{10, 30, 50};
-  const std::vector<size_t> measurements = chosen.quick ? std::vector<size_t>{10, 100} : std::vector<size_t>{10, 50, 100};
-  const std::vector<size_t> features = chosen.quick ? std::vector<size_t>{128, 512, 2048} : std::vector<size_t>{128, 256, 512, 1024, 1536, 2048};
+  const std::vector<size_t> sensors =
+      chosen.quick ? std::vector<size_t>{10, 50} : std::vector<size_t>{10, 30, 50};
+  const std::vector<size_t> measurements =
+      chosen.quick ? std::vector<size_t>{10, 100} : std::vector<size_t>{10, 50, 100};
+  const std::vector<size_t> features = chosen.quick
+                                           ? std::vector<size_t>{128, 512, 2048}
+                                           : std::vector<size_t>{128, 256, 512, 1024, 1536, 2048};
   try {
     experiment runs(chosen);
     if (!chosen.weights.empty()) runs.accuracy();

@@ -6,7 +6,8 @@ addresses resolve(const std::string& text, int type, bool to_listen) {
   const size_t mark = text.rfind(':');
   if (mark == text.npos) throw std::runtime_error("`" + text + "` is no address; write HOST:PORT");
   std::string host = text.substr(0, mark);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
   addrinfo wanted{};
   wanted.ai_socktype = type;
   wanted.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
@@ -19,9 +20,12 @@ addresses resolve(const std::string& text, int type, bool to_listen) {
 std::string address_of(int socket) {
   sockaddr_storage bound{};
   socklen_t length = sizeof(bound);
-  checked(getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &length), "asking where a socket listens");
+  checked(getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &length),
+          "asking where a socket listens");
   char host[NI_MAXHOST], port[NI_MAXSERV];
-  if (getnameinfo(reinterpret_cast<sockaddr*>(&bound), length, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0) return "?";
+  if (getnameinfo(reinterpret_cast<sockaddr*>(&bound), length, host, sizeof(host), port,
+                  sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "?";
   const std::string text = host;
   return (bound.ss_family == AF_INET6 ? '[' + text + ']' : text) + ':' + port;
 }

@@ -33,7 +33,8 @@ descriptor first_that_works(const std::string& text, int type, bool to_listen, U
   const addresses all = resolve(text, type, to_listen);
   int error = 0;
   for (const addrinfo* each = all.get(); each != nullptr; each = each->ai_next) {
-    descriptor socket(::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol));
+    descriptor socket(
+        ::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol));
     if (socket.get() >= 0 && use(socket.get(), each) == 0) return socket;
     error = errno;
   }

@@ -1,12 +1,15 @@
-// A rolling bearing as an accelerometer on its housing feels it: sound, or with a fault in one of its races.
+// A rolling bearing as an accelerometer on its housing feels it: sound, or with a fault in one of
+// its races.
 //
-// A rolling element that passes a fault hits it, and the hit makes the housing ring. How often one passes follows from the geometry (the thesis's application, section
-// 5.3.1; the formulas are those of any textbook on vibration):
+// A rolling element that passes a fault hits it, and the hit makes the housing ring. How often one
+// passes follows from the geometry (the thesis's application, section 5.3.1; the formulas are those
+// of any textbook on vibration):
 //
 //   outer race (BPFO): n/2 · f · (1 − d/D)        inner race (BPFI): n/2 · f · (1 + d/D), and louder while the fault is in the load's zone, once a turn
 //
-// with n elements of diameter d on a circle of diameter D, and a shaft that turns f times a second. The elements slip, so the hits are not quite regular; the shaft's
-// speed varies from measurement to measurement; the shaft's own imbalance and noise are always there.
+// with n elements of diameter d on a circle of diameter D, and a shaft that turns f times a second.
+// The elements slip, so the hits are not quite regular; the shaft's speed varies from measurement
+// to measurement; the shaft's own imbalance and noise are always there.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +29,8 @@ inline constexpr double samples_per_second = 12800;
 // One machine; which one, follows from its number.
 class bearing {
  public:
-  // `number` chooses the geometry, `seed` what happens by chance. The same two numbers make the same signal.
+  // `number` chooses the geometry, `seed` what happens by chance. The same two numbers make the
+  // same signal.
   bearing(uint32_t number, uint64_t seed);
 
   // Hits a second, at the usual speed.

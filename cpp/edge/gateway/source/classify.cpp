@@ -9,14 +9,16 @@
 namespace gateway {
 namespace {
 
-// A strand asks for so many bins of a row at a time: as many lines as one prefetch asks for. What lies behind is in other pages, where no processor's prefetcher goes
-// by itself.
+// A strand asks for so many bins of a row at a time: as many lines as one prefetch asks for. What
+// lies behind is in other pages, where no processor's prefetcher goes by itself.
 constexpr size_t piece = corank::most_lines * corank::cache_line / sizeof(int16_t);
 
-// Enough to hide the latency of a row of 128 bins, the shortest of the thesis; more gain nothing, see docs/gateway.md.
+// Enough to hide the latency of a row of 128 bins, the shortest of the thesis; more gain nothing,
+// see docs/gateway.md.
 constexpr size_t width = 16;
 
-// Of fewer short rows strands gain nothing beside a loop that looks ahead: to fetch their code and frames into cold caches takes some microseconds.
+// Of fewer short rows strands gain nothing beside a loop that looks ahead: to fetch their code and
+// frames into cold caches takes some microseconds.
 constexpr size_t few = 1024;
 // The loop of the coroutine model looks so many rows ahead.
 constexpr size_t ahead = 8;
@@ -31,10 +33,12 @@ int32_t products(const int16_t* bins, const int16_t* weights, size_t count) {
 }
 
 bool damaged(const sensor_table& table, const measurement& one) {
-  return products(one.bins, table.weights(one.machine), table.features()) > table.threshold(one.machine);
+  return products(one.bins, table.weights(one.machine), table.features()) >
+         table.threshold(one.machine);
 }
 
-corank::strand<uint8_t> damaged_in_turn(corank::lane&, const sensor_table& table, const measurement& one) {
+corank::strand<uint8_t> damaged_in_turn(corank::lane&, const sensor_table& table,
+                                        const measurement& one) {
   const int16_t* const weights = table.weights(one.machine);
   int32_t sum = 0;
   for (size_t at = 0; at < table.features(); at += piece) {
@@ -45,14 +49,20 @@ corank::strand<uint8_t> damaged_in_turn(corank::lane&, const sensor_table& table
   co_return sum > table.threshold(one.machine);
 }
 
-void one_by_one(const sensor_table& table, std::span<const measurement> measurements, uint8_t* decided) {
-  for (size_t at = 0; at < measurements.size(); ++at) decided[at] = damaged(table, measurements[at]);
+void one_by_one(const sensor_table& table, std::span<const measurement> measurements,
+                uint8_t* decided) {
+  for (size_t at = 0; at < measurements.size(); ++at)
+    decided[at] = damaged(table, measurements[at]);
 }
 
-// One by one as well, from row `at` on, with a look ahead; returns behind the last row that it has judged. It asks for the weights of the next sensor, which nothing else tells
-// the processor. Where fewer than three of four rows begin close behind the one before it asks for the rows too, if they are few and short; if not, it leaves them to strands. For rows in order the
-// processor's own prefetcher is better than any code. A look at all addresses beforehand would be a pass over memory of its own.
-size_t looking_ahead(const sensor_table& table, std::span<const measurement> measurements, size_t at, uint8_t* decided) {
+// One by one as well, from row `at` on, with a look ahead; returns behind the last row that it has
+// judged. It asks for the weights of the next sensor, which nothing else tells the processor. Where
+// fewer than three of four rows begin close behind the one before it asks for the rows too, if they
+// are few and short; if not, it leaves them to strands. For rows in order the processor's own
+// prefetcher is better than any code. A look at all addresses beforehand would be a pass over
+// memory of its own.
+size_t looking_ahead(const sensor_table& table, std::span<const measurement> measurements,
+                     size_t at, uint8_t* decided) {
   constexpr int astray_at_most = 9;
   const size_t bytes = table.features() * sizeof(int16_t), size = measurements.size();
   const uintptr_t close = 2 * bytes + 2 * corank::cache_line;
@@ -64,12 +74,15 @@ size_t looking_ahead(const sensor_table& table, std::span<const measurement> mea
     if (scattered && strands) break;
     for (; seen < std::min(at + ahead, size); ++seen) {
       const measurement& later = measurements[seen];
-      if (later.machine != asked_for) corank::prefetch_now(table.weights(asked_for = later.machine), bytes);
+      if (later.machine != asked_for)
+        corank::prefetch_now(table.weights(asked_for = later.machine), bytes);
       if (scattered) corank::prefetch_now(later.bins, bytes);
     }
     const measurement& one = measurements[at];
     decided[at++] = damaged(table, one);
-    if (at < size && reinterpret_cast<uintptr_t>(measurements[at].bins) - reinterpret_cast<uintptr_t>(one.bins) > close) {
+    if (at<size&& reinterpret_cast<uintptr_t>(measurements[at].bins) -
+           reinterpret_cast<uintptr_t>(one.bins)>
+            close) {
       astray = std::min(astray + 3, astray_at_most + 3);
     } else if (astray > 0) {
       --astray;
@@ -79,8 +92,13 @@ size_t looking_ahead(const sensor_table& table, std::span<const measurement> mea
 }
 
 // Rows that lie anywhere.
-void judge_scattered(const sensor_table& table, std::span<const measurement> measurements, uint8_t* decided) {
-  corank::interleave(measurements, [&table](corank::lane& here, const measurement& one) { return damaged_in_turn(here, table, one); }, decided, {.width = width});
+void judge_scattered(const sensor_table& table, std::span<const measurement> measurements,
+                     uint8_t* decided) {
+  corank::interleave(measurements,
+                     [&table](corank::lane& here, const measurement& one) {
+                       return damaged_in_turn(here, table, one);
+                     },
+                     decided, {.width = width});
 }
 
 }  // namespace
@@ -88,12 +106,14 @@ void judge_scattered(const sensor_table& table, std::span<const measurement> mea
 model model_of_name(std::string_view name) {
   for (const model each : {model::sequential, model::coroutine})
     if (name == name_of(each)) return each;
-  throw std::runtime_error("the model must be `sequential` or `coroutine`, not `" + std::string(name) + "`");
+  throw std::runtime_error("the model must be `sequential` or `coroutine`, not `" +
+                           std::string(name) + "`");
 }
 
 std::string_view name_of(model of) { return of == model::sequential ? "sequential" : "coroutine"; }
 
-void classify(model by, const sensor_table& table, std::span<const measurement> measurements, uint8_t* decided) {
+void classify(model by, const sensor_table& table, std::span<const measurement> measurements,
+              uint8_t* decided) {
   if (by == model::sequential) return one_by_one(table, measurements, decided);
   for (size_t at = 0; at < measurements.size();) {
     at = looking_ahead(table, measurements, at, decided);

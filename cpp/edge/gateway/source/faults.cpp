@@ -7,7 +7,8 @@
 namespace gateway {
 namespace {
 
-constexpr std::string_view names[fault_kinds] = {"lost", "late", "duplicated", "truncated", "oversized", "forged"};
+constexpr std::string_view names[fault_kinds] = {"lost",      "late",      "duplicated",
+                                                 "truncated", "oversized", "forged"};
 
 }  // namespace
 
@@ -17,12 +18,17 @@ fault_rule fault_of_text(std::string_view text) {
   const size_t mark = text.find('=');
   for (size_t at = 0; at < fault_kinds && mark != text.npos; ++at) {
     uint32_t every = 0;
-    const auto [end, error] = std::from_chars(text.data() + mark + 1, text.data() + text.size(), every);
+    const auto [end, error] =
+        std::from_chars(text.data() + mark + 1, text.data() + text.size(), every);
     // A datagram that is held back must have a next one without a fault to be late for.
-    if (text.substr(0, mark) == names[at] && error == std::errc() && end == text.data() + text.size() && every >= 2) return {static_cast<fault>(at), every};
+    if (text.substr(0, mark) == names[at] && error == std::errc() &&
+        end == text.data() + text.size() && every >= 2)
+      return {static_cast<fault>(at), every};
   }
-  throw std::runtime_error("a fault is lost, late, duplicated, truncated, oversized or forged, `=`, and every how many datagrams, 2 or more: `lost=20`, not `" +
-                           std::string(text) + "`");
+  throw std::runtime_error(
+      "a fault is lost, late, duplicated, truncated, oversized or forged, `=`, and every how many "
+      "datagrams, 2 or more: `lost=20`, not `" +
+      std::string(text) + "`");
 }
 
 std::optional<fault> disturber::next_fault() const {

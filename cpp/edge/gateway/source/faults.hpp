@@ -44,7 +44,8 @@ class disturber {
  public:
   explicit disturber(std::vector<fault_rule> rules) : rules_(std::move(rules)) {}
 
-  // A datagram has one fault at most: that of the first rule that applies to its number, the n-th, 2n-th, … for `every` n.
+  // A datagram has one fault at most: that of the first rule that applies to its number, the n-th,
+  // 2n-th, … for `every` n.
   std::vector<bytes> send(const bytes& datagram);
   // What is still held back, and is not late any more: nothing overtakes it.
   std::vector<bytes> end();

@@ -10,9 +10,12 @@
 int main(int count, char** arguments) {
   std::string file;
   bool check = false;
-  CLI::App program("Receives the spectra of sensors, judges with a support vector machine for each whether its bearing is damaged, and reports one status per sensor.");
+  CLI::App program(
+      "Receives the spectra of sensors, judges with a support vector machine for each whether its "
+      "bearing is damaged, and reports one status per sensor.");
   program.add_option("--config,config", file, "the configuration, a file in TOML")->required();
-  program.add_flag("--check", check, "only say whether the configuration, its key and its weights are right");
+  program.add_flag("--check", check,
+                   "only say whether the configuration, its key and its weights are right");
   program.footer(
       "Entries of the configuration, with what holds without them:\n"
       "  listen = \"0.0.0.0:9477\"    where datagrams come in\n"
@@ -22,13 +25,15 @@ int main(int count, char** arguments) {
       "  window = 10                measurements of a sensor that are judged together\n"
       "  alarm_after = 1            so many damaged ones make the sensor's status\n"
       "  silent_after_ms = 5000     a sensor that is not heard for so long is silent\n"
-      "  session_ahead_ms = 600000  a sensor's session may be so far ahead of this machine's clock\n"
+      "  session_ahead_ms = 600000  a sensor's session may be so far ahead of this machine's "
+      "clock\n"
       "  model = \"coroutine\"        or \"sequential\"\n"
       "  output = \"-\"               JSON lines go to this file; \"\": nowhere\n"
       "  metrics = \"\"               HOST:PORT for Prometheus\n"
       "  [mqtt] host, port, topic, user, password_file, ca_file\n"
       "  [gpio] chip, line          high while windows are judged\n"
-      "SIGHUP, or a change of the configuration, the key or the weights, reloads all three, or none if one is wrong. SIGTERM ends the service.");
+      "SIGHUP, or a change of the configuration, the key or the weights, reloads all three, or "
+      "none if one is wrong. SIGTERM ends the service.");
   CLI11_PARSE(program, count, arguments);
 
   // Before any thread is there: they shall not get them either.
@@ -42,7 +47,8 @@ int main(int count, char** arguments) {
   try {
     gateway::configuration with = gateway::load(file);
     if (check) {
-      std::printf("%s: %zu sensors with %zu bins each\n", file.c_str(), with.table->size(), with.table->features());
+      std::printf("%s: %zu sensors with %zu bins each\n", file.c_str(), with.table->size(),
+                  with.table->features());
       return 0;
     }
     gateway::service(file, std::move(with)).run();

@@ -20,9 +20,11 @@ bool ends_within_line(const char* file) {
 line_output::line_output(const std::string& file) {
   if (file.empty()) return;
   if (file == "-") {
-    out_ = descriptor(checked(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), "writing to the standard output"));
+    out_ = descriptor(
+        checked(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), "writing to the standard output"));
   } else {
-    out_ = descriptor(checked(::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644), file.c_str()));
+    out_ = descriptor(checked(::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644),
+                              file.c_str()));
     torn_ = ends_within_line(file.c_str());
   }
 }
@@ -50,7 +52,9 @@ bool line_output::write(const std::string& line) {
 bool line_output::take_back(size_t bytes) {
   struct stat is{};
   const off_t end = ::lseek(out_.get(), 0, SEEK_CUR);
-  if (end < static_cast<off_t>(bytes) || ::fstat(out_.get(), &is) != 0 || !S_ISREG(is.st_mode) || is.st_size != end) return false;
+  if (end < static_cast<off_t>(bytes) || ::fstat(out_.get(), &is) != 0 || !S_ISREG(is.st_mode) ||
+      is.st_size != end)
+    return false;
   return ::ftruncate(out_.get(), end - static_cast<off_t>(bytes)) == 0;
 }
 

@@ -1,4 +1,5 @@
-// A pin of the machine that tells a meter outside when something begins and ends (thesis, section 5.3.6). Needs libgpiod 1.6, and the option CORANK_GATEWAY_GPIO of the build.
+// A pin of the machine that tells a meter outside when something begins and ends (thesis, section
+// 5.3.6). Needs libgpiod 1.6, and the option CORANK_GATEWAY_GPIO of the build.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,8 @@ namespace gateway {
 
 class marker {
  public:
-  // Throws std::runtime_error: there is no such chip or line, or the program was built without libgpiod.
+  // Throws std::runtime_error: there is no such chip or line, or the program was built without
+  // libgpiod.
   marker(const std::string& chip, unsigned line);
   ~marker();
   marker(const marker&) = delete;

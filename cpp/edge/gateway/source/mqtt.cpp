@@ -14,13 +14,15 @@ namespace {
 constexpr int at_least_once = 1, keep_alive_seconds = 30;
 
 void must(int result, const std::string& doing) {
-  if (result != MOSQ_ERR_SUCCESS) throw std::runtime_error("MQTT: " + doing + ": " + mosquitto_strerror(result));
+  if (result != MOSQ_ERR_SUCCESS)
+    throw std::runtime_error("MQTT: " + doing + ": " + mosquitto_strerror(result));
 }
 
 std::string first_line(const std::string& file) {
   std::ifstream in(file);
   std::string line;
-  if (!std::getline(in, line)) throw std::runtime_error(file + ": the password for MQTT can't be read");
+  if (!std::getline(in, line))
+    throw std::runtime_error(file + ": the password for MQTT can't be read");
   return line;
 }
 
@@ -43,17 +45,30 @@ mqtt_publisher::mqtt_publisher(const mqtt_settings& to) : to_(to), client_(nullp
 void mqtt_publisher::prepare() {
   const std::string state = to_.topic + "/state";
   must(mosquitto_pub_topic_check(state.c_str()), "`" + to_.topic + "` is no topic to publish to");
-  must(mosquitto_will_set(client_, state.c_str(), 7, "offline", at_least_once, true), "setting the last will");
+  must(mosquitto_will_set(client_, state.c_str(), 7, "offline", at_least_once, true),
+       "setting the last will");
   if (!to_.user.empty())
-    must(mosquitto_username_pw_set(client_, to_.user.c_str(), to_.password_file.empty() ? nullptr : first_line(to_.password_file).c_str()), "setting the user");
-  if (!to_.ca_file.empty()) must(mosquitto_tls_set(client_, to_.ca_file.c_str(), nullptr, nullptr, nullptr, nullptr), to_.ca_file);
+    must(mosquitto_username_pw_set(
+             client_, to_.user.c_str(),
+             to_.password_file.empty() ? nullptr : first_line(to_.password_file).c_str()),
+         "setting the user");
+  if (!to_.ca_file.empty())
+    must(mosquitto_tls_set(client_, to_.ca_file.c_str(), nullptr, nullptr, nullptr, nullptr),
+         to_.ca_file);
   must(mosquitto_threaded_set(client_, true), "publishing from another thread");
   mosquitto_connect_callback_set(client_, [](mosquitto*, void* self, int refused) {
-    if (refused == 0) static_cast<mqtt_publisher*>(self)->connected();
-    else std::fprintf(stderr, "corank-gateway: MQTT: the broker refuses the connection: %s\n", mosquitto_connack_string(refused));
+    if (refused == 0)
+      static_cast<mqtt_publisher*>(self)->connected();
+    else
+      std::fprintf(stderr, "corank-gateway: MQTT: the broker refuses the connection: %s\n",
+                   mosquitto_connack_string(refused));
   });
-  mosquitto_publish_callback_set(client_, [](mosquitto*, void* self, int) { static_cast<mqtt_publisher*>(self)->acknowledged(); });
-  mosquitto_log_callback_set(client_, [](mosquitto*, void* self, int, const char* line) { static_cast<mqtt_publisher*>(self)->note(line); });
+  mosquitto_publish_callback_set(client_, [](mosquitto*, void* self, int) {
+    static_cast<mqtt_publisher*>(self)->acknowledged();
+  });
+  mosquitto_log_callback_set(client_, [](mosquitto*, void* self, int, const char* line) {
+    static_cast<mqtt_publisher*>(self)->note(line);
+  });
   mosquitto_max_inflight_messages_set(client_, static_cast<unsigned>(most_unacknowledged));
 }
 
@@ -64,7 +79,8 @@ void mqtt_publisher::stay_connected() {
   std::unique_lock lock(mutex_);
   while (!stops_) {
     lock.unlock();
-    const bool tries = mosquitto_connect_async(client_, to_.host.c_str(), to_.port, keep_alive_seconds) == MOSQ_ERR_SUCCESS;
+    const bool tries = mosquitto_connect_async(client_, to_.host.c_str(), to_.port,
+                                               keep_alive_seconds) == MOSQ_ERR_SUCCESS;
     if (tries && stay_while_connected()) pause = first_pause;
     lock.lock();
     is_connected_ = false;
@@ -96,7 +112,9 @@ bool mqtt_publisher::stay_while_connected() {
 // Without what the broker has sent, which the library keeps. All topics are sent again once there
 // is a connection.
 void mqtt_publisher::begin_anew() {
-  std::fprintf(stderr, "corank-gateway: MQTT: the broker sends messages, and the gateway has subscribed to none; the connection is closed\n");
+  std::fprintf(stderr,
+               "corank-gateway: MQTT: the broker sends messages, and the gateway has subscribed to "
+               "none; the connection is closed\n");
   intrudes_ = false;
   unacknowledged_ = 0;
   mosquitto_reinitialise(client_, nullptr, true, this);
@@ -124,8 +142,10 @@ void mqtt_publisher::publish(const std::string& below, const std::string& messag
   const std::lock_guard lock(mutex_);
   const auto of = topics_.try_emplace(below).first;
   of->second.last = message;
-  if (of->second.waits) ++dropped_;
-  else wait_in_line(of);
+  if (of->second.waits)
+    ++dropped_;
+  else
+    wait_in_line(of);
   send_what_may_be_sent();
 }
 
@@ -140,9 +160,12 @@ void mqtt_publisher::send_what_may_be_sent() {
     line_.pop_front();
     of.waits = false;
     const int result =
-        mosquitto_publish(client_, nullptr, (to_.topic + "/" + below).c_str(), static_cast<int>(of.last.size()), of.last.data(), at_least_once, true);
-    if (result == MOSQ_ERR_SUCCESS) ++unacknowledged_;
-    else ++dropped_;
+        mosquitto_publish(client_, nullptr, (to_.topic + "/" + below).c_str(),
+                          static_cast<int>(of.last.size()), of.last.data(), at_least_once, true);
+    if (result == MOSQ_ERR_SUCCESS)
+      ++unacknowledged_;
+    else
+      ++dropped_;
   }
 }
 
@@ -169,7 +192,9 @@ void mqtt_publisher::acknowledged() {
 void mqtt_publisher::note(const char* line) {
   const std::string_view said = line;
   const size_t name = said.find(' '), verb = said.find(' ', name + 1);
-  if (name != said.npos && verb != said.npos && said.substr(verb + 1).starts_with("received PUBLISH ")) intrudes_ = true;
+  if (name != said.npos && verb != said.npos &&
+      said.substr(verb + 1).starts_with("received PUBLISH "))
+    intrudes_ = true;
 }
 
 mqtt_counts mqtt_publisher::counts() const {

@@ -1,4 +1,5 @@
-// Publishing by MQTT: each sensor's last status is a retained message of its own topic. `TOPIC/state` says `online`, or `offline` once the gateway is gone, however it went.
+// Publishing by MQTT: each sensor's last status is a retained message of its own topic.
+// `TOPIC/state` says `online`, or `offline` once the gateway is gone, however it went.
 #pragma once
 
 #include "settings.hpp"

@@ -16,14 +16,18 @@ void notify(const char* state) {
   const char* const name = std::getenv("NOTIFY_SOCKET");
   sockaddr_un to{};
   // A file, or a name of Linux's own that begins with a zero, written as `@`.
-  if (name == nullptr || (name[0] != '/' && name[0] != '@') || std::strlen(name) >= sizeof(to.sun_path)) return;
+  if (name == nullptr || (name[0] != '/' && name[0] != '@') ||
+      std::strlen(name) >= sizeof(to.sun_path))
+    return;
   to.sun_family = AF_UNIX;
   std::strcpy(to.sun_path, name);
   if (name[0] == '@') to.sun_path[0] = 0;
   const descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(name));
   // Whoever asked to be told and does not listen can't be helped.
-  [[maybe_unused]] const ssize_t sent = sendto(socket.get(), state, std::strlen(state), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&to), length);
+  [[maybe_unused]] const ssize_t sent =
+      sendto(socket.get(), state, std::strlen(state), MSG_NOSIGNAL,
+             reinterpret_cast<const sockaddr*>(&to), length);
 }
 
 }  // namespace gateway

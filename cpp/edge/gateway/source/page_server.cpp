@@ -21,21 +21,32 @@ constexpr milliseconds pause_after_shortage{100};
 
 std::string response(const char* status, std::string_view type, std::string_view body) {
   std::string made = "HTTP/1.1 ";
-  made.append(status).append("\r\nContent-Type: ").append(type).append("\r\nContent-Length: ").append(std::to_string(body.size())).append("\r\nConnection: close\r\n\r\n");
+  made.append(status)
+      .append("\r\nContent-Type: ")
+      .append(type)
+      .append("\r\nContent-Length: ")
+      .append(std::to_string(body.size()))
+      .append("\r\nConnection: close\r\n\r\n");
   return made.append(body);
 }
 
-std::string refusal(const char* status) { return response(status, "text/plain", std::string(status) + "\n"); }
+std::string refusal(const char* status) {
+  return response(status, "text/plain", std::string(status) + "\n");
+}
 
 int listen_at(int socket, const addrinfo* at) {
   const int on = 1;
-  if (fcntl(socket, F_SETFL, O_NONBLOCK) != 0 || setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 || ::bind(socket, at->ai_addr, at->ai_addrlen) != 0) return -1;
+  if (fcntl(socket, F_SETFL, O_NONBLOCK) != 0 ||
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+      ::bind(socket, at->ai_addr, at->ai_addrlen) != 0)
+    return -1;
   return ::listen(socket, SOMAXCONN);
 }
 
 }  // namespace
 
-page_server::page_server(const std::string& listen, std::string path, std::function<std::string()> page)
+page_server::page_server(const std::string& listen, std::string path,
+                         std::function<std::string()> page)
     : path_(std::move(path)),
       page_(std::move(page)),
       listener_(first_that_works(listen, SOCK_STREAM, true, listen_at)),
@@ -58,9 +69,12 @@ void page_server::serve() {
     const bool accepts = now >= accepts_from_;
     auto wake = accepts ? now + patience : accepts_from_;
     if (!clients_.empty()) wake = std::min(wake, clients_.front().until);
-    std::vector<pollfd> waits{{stop_.get(), POLLIN, 0}, {listener_.get(), static_cast<short>(accepts ? POLLIN : 0), 0}};
-    for (const client& each : clients_) waits.push_back({each.socket.get(), static_cast<short>(each.answers ? POLLOUT : POLLIN), 0});
-    const auto limit = std::chrono::ceil<milliseconds>(std::max(wake - now, steady_clock::duration::zero()));
+    std::vector<pollfd> waits{{stop_.get(), POLLIN, 0},
+                              {listener_.get(), static_cast<short>(accepts ? POLLIN : 0), 0}};
+    for (const client& each : clients_)
+      waits.push_back({each.socket.get(), static_cast<short>(each.answers ? POLLOUT : POLLIN), 0});
+    const auto limit =
+        std::chrono::ceil<milliseconds>(std::max(wake - now, steady_clock::duration::zero()));
     // It fails for lack of memory.
     if (poll(waits.data(), waits.size(), static_cast<int>(limit.count())) < 0) {
       std::this_thread::sleep_for(pause_after_shortage);
@@ -91,7 +105,11 @@ void page_server::accept_all() {
     // Else one connection came to nothing.
     if (socket < 0) continue;
     if (clients_.size() == most_clients) clients_.pop_front();
-    clients_.push_back({.socket = descriptor(socket), .until = steady_clock::now() + patience, .text = {}, .answers = false, .sent = 0});
+    clients_.push_back({.socket = descriptor(socket),
+                        .until = steady_clock::now() + patience,
+                        .text = {},
+                        .answers = false,
+                        .sent = 0});
   }
 }
 
@@ -99,13 +117,15 @@ void page_server::accept_all() {
 bool page_server::goes_on(client& with) const {
   if (!with.answers && !read(with)) return false;
   if (!with.answers) return true;
-  const ssize_t more = ::send(with.socket.get(), with.text.data() + with.sent, with.text.size() - with.sent, MSG_NOSIGNAL);
+  const ssize_t more = ::send(with.socket.get(), with.text.data() + with.sent,
+                              with.text.size() - with.sent, MSG_NOSIGNAL);
   if (more < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
   with.sent += static_cast<size_t>(more);
   if (with.sent < with.text.size()) return true;
   // What the client has sent beyond its request would make the kernel take the answer back.
   std::array<char, 4096> rest;
-  for (int count = 0; count < 16 && ::recv(with.socket.get(), rest.data(), rest.size(), 0) > 0; ++count) {
+  for (int count = 0; count < 16 && ::recv(with.socket.get(), rest.data(), rest.size(), 0) > 0;
+       ++count) {
   }
   return false;
 }
@@ -116,9 +136,12 @@ bool page_server::read(client& from) const {
   if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
   if (count == 0) return false;
   from.text.append(bytes.data(), static_cast<size_t>(count));
-  if (from.text.find("\r\n\r\n") != from.text.npos) from.text = answer(from.text);
-  else if (from.text.size() > longest_request) from.text = refusal("431 Request Header Fields Too Large");
-  else return true;
+  if (from.text.find("\r\n\r\n") != from.text.npos)
+    from.text = answer(from.text);
+  else if (from.text.size() > longest_request)
+    from.text = refusal("431 Request Header Fields Too Large");
+  else
+    return true;
   from.answers = true;
   return true;
 }
@@ -126,7 +149,8 @@ bool page_server::read(client& from) const {
 std::string page_server::answer(const std::string& request) const {
   const std::string line = request.substr(0, request.find("\r\n"));
   const size_t method = line.find(' '), target = line.find(' ', method + 1);
-  if (method == line.npos || target == line.npos || line.compare(target + 1, 7, "HTTP/1.") != 0) return refusal("400 Bad Request");
+  if (method == line.npos || target == line.npos || line.compare(target + 1, 7, "HTTP/1.") != 0)
+    return refusal("400 Bad Request");
   if (line.compare(0, method, "GET") != 0) return refusal("405 Method Not Allowed");
   const std::string path = line.substr(method + 1, target - method - 1);
   if (path.substr(0, path.find('?')) != path_) return refusal("404 Not Found");

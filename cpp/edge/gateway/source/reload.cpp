@@ -15,7 +15,8 @@ void watcher::watch(const std::vector<std::string>& files) {
   for (const std::filesystem::path file : files) {
     const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
     // The same folder gives the same number.
-    const int number = inotify_add_watch(inotify_.get(), folder.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO);
+    const int number =
+        inotify_add_watch(inotify_.get(), folder.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO);
     if (number >= 0) names_[number].insert(file.filename());
   }
 }
@@ -28,21 +29,26 @@ bool watcher::changed() {
       const auto* const event = reinterpret_cast<const inotify_event*>(at);
       const auto folder = names_.find(event->wd);
       // Events that were lost may have been ours.
-      found |= event->mask & IN_Q_OVERFLOW || (folder != names_.end() && event->len > 0 && folder->second.contains(event->name));
+      found |= event->mask & IN_Q_OVERFLOW ||
+               (folder != names_.end() && event->len > 0 && folder->second.contains(event->name));
       at += sizeof(inotify_event) + event->len;
     }
   return found;
 }
 
-loader::loader(std::string file) : file_(std::move(file)), done_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "waiting for a thread")) {}
+loader::loader(std::string file)
+    : file_(std::move(file)),
+      done_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "waiting for a thread")) {}
 
 loader::~loader() {
   if (thread_.joinable()) thread_.join();
 }
 
 void loader::request() {
-  if (busy_) again_ = true;
-  else start();
+  if (busy_)
+    again_ = true;
+  else
+    start();
 }
 
 void loader::start() {

@@ -13,11 +13,13 @@
 
 namespace gateway {
 
-// Files that are written to, or replaced by others: the folders that they are in are watched, since a replaced file is another one.
+// Files that are written to, or replaced by others: the folders that they are in are watched, since
+// a replaced file is another one.
 class watcher {
  public:
   watcher();
-  // From now on these and no others. Folders that can't be watched are left out: then a signal asks for the reload.
+  // From now on these and no others. Folders that can't be watched are left out: then a signal asks
+  // for the reload.
   void watch(const std::vector<std::string>& files);
 
   [[nodiscard]] int fd() const { return inotify_.get(); }
@@ -29,7 +31,8 @@ class watcher {
   std::map<int, std::set<std::string>> names_;
 };
 
-// Loads configurations on a thread of its own, one at a time, so that datagrams go on being received meanwhile.
+// Loads configurations on a thread of its own, one at a time, so that datagrams go on being
+// received meanwhile.
 class loader {
  public:
   // What came of it: the configuration, or why there is none.
@@ -40,7 +43,8 @@ class loader {
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
 
-  // If one is being loaded, its files may have been read before they changed: then it is loaded once more.
+  // If one is being loaded, its files may have been read before they changed: then it is loaded
+  // once more.
   void request();
   // Readable when there is an outcome to take.
   [[nodiscard]] int fd() const { return done_.get(); }

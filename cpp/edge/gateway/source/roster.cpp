@@ -8,7 +8,9 @@
 namespace gateway {
 
 std::string_view name_of(fate of) {
-  constexpr std::string_view names[fates] = {"accepted", "late", "stale", "ahead", "duplicated", "truncated", "oversized", "malformed", "unknown", "forged", "mismatched"};
+  constexpr std::string_view names[fates] = {"accepted",   "late",      "stale",     "ahead",
+                                             "duplicated", "truncated", "oversized", "malformed",
+                                             "unknown",    "forged",    "mismatched"};
   return names[static_cast<size_t>(of)];
 }
 
@@ -17,9 +19,11 @@ std::string_view name_of(condition of) {
   return names[static_cast<size_t>(of)];
 }
 
-roster::roster(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by, instant now)
+roster::roster(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by,
+               instant now)
     : table_(std::move(table)), rules_(by), slots_(table_->features()) {
-  for (size_t at = 0; at < table_->size(); ++at) sensors_.push_back(make_sensor(of_gateway, table_->sensor(at), now));
+  for (size_t at = 0; at < table_->size(); ++at)
+    sensors_.push_back(make_sensor(of_gateway, table_->sensor(at), now));
   due_.reserve(sensors_.size());
 }
 
@@ -30,15 +34,20 @@ roster::sensor roster::make_sensor(const key& of_gateway, uint32_t number, insta
   return made;
 }
 
-// What can be said without the sensor's history, cheapest first. The tag decides before anything that a datagram says is believed.
-fate roster::judge(std::span<const std::byte> datagram, size_t bytes, header& head, size_t& place) const {
+// What can be said without the sensor's history, cheapest first. The tag decides before anything
+// that a datagram says is believed.
+fate roster::judge(std::span<const std::byte> datagram, size_t bytes, header& head,
+                   size_t& place) const {
   switch (parse(datagram, head)) {
     case form::truncated:
       // All that fitted into the slot has come; it is only shorter than the sender's.
       return bytes > datagram.size() ? fate::oversized : fate::truncated;
-    case form::oversized: return fate::oversized;
-    case form::malformed: return fate::malformed;
-    case form::whole: break;
+    case form::oversized:
+      return fate::oversized;
+    case form::malformed:
+      return fate::malformed;
+    case form::whole:
+      break;
   }
   const auto found = table_->find(head.sensor);
   if (!found) return fate::unknown;
@@ -50,12 +59,18 @@ fate roster::judge(std::span<const std::byte> datagram, size_t bytes, header& he
 fate roster::place_in_session(sensor& of, const header& head, instant now, clock_time clock) const {
   const auto ahead = static_cast<uint64_t>(std::chrono::microseconds(rules_.session_ahead).count());
   const uint64_t latest = clock + std::min(ahead, std::numeric_limits<uint64_t>::max() - clock);
-  switch (of.numbers.see(head.session, head.sequence, latest, now - of.heard >= rules_.silent_after)) {
-    case arrival::in_order: return fate::accepted;
-    case arrival::late: return fate::late;
-    case arrival::duplicate: return fate::duplicated;
-    case arrival::ahead: return fate::ahead;
-    case arrival::stale: break;
+  switch (
+      of.numbers.see(head.session, head.sequence, latest, now - of.heard >= rules_.silent_after)) {
+    case arrival::in_order:
+      return fate::accepted;
+    case arrival::late:
+      return fate::late;
+    case arrival::duplicate:
+      return fate::duplicated;
+    case arrival::ahead:
+      return fate::ahead;
+    case arrival::stale:
+      break;
   }
   return fate::stale;
 }
@@ -89,7 +104,9 @@ std::vector<report> roster::evaluate() {
   for (const size_t place : due_) {
     sensor& of = sensors_[place];
     for (const size_t end = of.judged + rules_.window; of.judged < end; ++of.judged)
-      batch_.push_back({.bins = reinterpret_cast<const int16_t*>(of.window[of.judged] + header_bytes), .machine = place});
+      batch_.push_back(
+          {.bins = reinterpret_cast<const int16_t*>(of.window[of.judged] + header_bytes),
+           .machine = place});
   }
   decided_.resize(batch_.size());
   classify(rules_.by, *table_, batch_, decided_.data());
@@ -107,7 +124,8 @@ std::vector<report> roster::evaluate() {
     measurements_ += rules_.window;
     damaged_ += damaged;
   }
-  for (const size_t place : due_) discard(sensors_[place], std::exchange(sensors_[place].judged, 0));
+  for (const size_t place : due_)
+    discard(sensors_[place], std::exchange(sensors_[place].judged, 0));
   due_.clear();
   return reports;
 }
@@ -142,8 +160,10 @@ void roster::discard(sensor& of, size_t count) noexcept {
   of.window.erase(of.window.begin(), end);
 }
 
-void roster::reload(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by, instant now) {
-  const bool windows_stay = table->features() == table_->features() && by.window == rules_.window && due_.empty();
+void roster::reload(std::shared_ptr<const sensor_table> table, const key& of_gateway,
+                    const rules& by, instant now) {
+  const bool windows_stay =
+      table->features() == table_->features() && by.window == rules_.window && due_.empty();
   std::vector<sensor> sensors;
   std::vector<size_t> taken_from(table->size(), sensors_.size());
   for (size_t at = 0; at < table->size(); ++at) {

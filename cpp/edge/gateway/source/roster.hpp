@@ -1,4 +1,5 @@
-// The gateway without its sockets: takes datagrams, counts what is wrong with them, classifies windows of measurements, and notices who has fallen silent.
+// The gateway without its sockets: takes datagrams, counts what is wrong with them, classifies
+// windows of measurements, and notices who has fallen silent.
 //
 //   datagram ──accept──▶ window of its sensor ──full──▶ due ──evaluate──▶ report: sound or damaged
 //                 └────▶ counted, and thrown away                check_silence ──▶ report: silent
@@ -77,10 +78,12 @@ std::string_view name_of(condition of);
 struct report {
   uint32_t sensor = 0;
   condition status = condition::waiting;
-  // How many measurements were judged, and how many of them as damaged. Of a silent sensor: those that wait for the window's rest.
+  // How many measurements were judged, and how many of them as damaged. Of a silent sensor: those
+  // that wait for the window's rest.
   size_t measurements = 0;
   size_t damaged = 0;
-  // Of the last measurement that came, by the sensor's clock, in microseconds since 1970; 0: none did.
+  // Of the last measurement that came, by the sensor's clock, in microseconds since 1970; 0: none
+  // did.
   uint64_t time = 0;
   // Datagrams since the gateway's start.
   uint64_t received = 0;
@@ -106,7 +109,8 @@ struct totals {
 class roster {
  public:
   // From `now` on each sensor is waited for.
-  roster(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by, instant now);
+  roster(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by,
+         instant now);
   roster(const roster&) = delete;
   roster& operator=(const roster&) = delete;
 
@@ -115,19 +119,23 @@ class roster {
   [[nodiscard]] size_t room() const { return slots_.room(); }
   void give_back_slot(std::byte* slot) noexcept { slots_.give_back(slot); }
 
-  // Takes what has arrived in a slot, and the slot. `bytes` is how many the sender sent, which may be more than the slot has room for.
+  // Takes what has arrived in a slot, and the slot. `bytes` is how many the sender sent, which may
+  // be more than the slot has room for.
   fate accept(std::byte* slot, size_t bytes, instant now, clock_time clock);
 
-  // Judges all windows that are full, in one batch; one report each, in the order in which they became full.
+  // Judges all windows that are full, in one batch; one report each, in the order in which they
+  // became full.
   std::vector<report> evaluate();
   [[nodiscard]] bool due() const { return !due_.empty(); }
 
   // Reports each sensor that has fallen silent since the last call, once.
   std::vector<report> check_silence(instant now);
 
-  // Goes on with other weights, keys and rules. Sensors that stay keep their counts, and their windows unless these have another size now. Changes nothing if it throws.
-  // All slots that were taken must have been handed over or given back.
-  void reload(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by, instant now);
+  // Goes on with other weights, keys and rules. Sensors that stay keep their counts, and their
+  // windows unless these have another size now. Changes nothing if it throws. All slots that were
+  // taken must have been handed over or given back.
+  void reload(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by,
+              instant now);
 
   [[nodiscard]] totals count() const;
   [[nodiscard]] const sensor_table& table() const { return *table_; }

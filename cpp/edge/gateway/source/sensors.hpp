@@ -23,10 +23,12 @@ struct sensor_options {
   bool dataset = false;
 };
 
-// Sends until each sensor has sent `count` spectra, forever if that is 0; then prints what it did as JSON. Throws std::runtime_error.
+// Sends until each sensor has sent `count` spectra, forever if that is 0; then prints what it did
+// as JSON. Throws std::runtime_error.
 void send(const sensor_options& chosen);
 
-// Spectra for training and for tests, one a line: sensor, condition, bins. Throws std::runtime_error.
+// Spectra for training and for tests, one a line: sensor, condition, bins. Throws
+// std::runtime_error.
 void print_dataset(const sensor_options& chosen);
 
 }  // namespace gateway

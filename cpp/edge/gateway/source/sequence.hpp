@@ -12,14 +12,16 @@ enum class arrival : uint8_t {
   late,
   // Seen already.
   duplicate,
-  // Overtaken so long ago that nobody knows any more whether it was seen, or from before the first that was seen.
+  // Overtaken so long ago that nobody knows any more whether it was seen, or from before the first
+  // that was seen.
   stale,
   // Of a session that has not begun yet, by this machine's clock; or so far ahead in one that goes
   // on without a gap that it can't be right.
   ahead,
 };
 
-// The numbers of one session, with a memory of the last 64 (as the window against replays in RFC 4303, section 3.4.3). Constant time.
+// The numbers of one session, with a memory of the last 64 (as the window against replays in RFC
+// 4303, section 3.4.3). Constant time.
 class sequence_window {
  public:
   static constexpr uint32_t memory = 64;
@@ -48,7 +50,9 @@ class sequence_window {
   // Whether a number lies behind all that were seen.
   [[nodiscard]] bool is_next(uint32_t number) const { return !begun_ || number > last_; }
 
-  [[nodiscard]] bool is_far(uint32_t number) const { return begun_ && number > last_ && number - last_ > far; }
+  [[nodiscard]] bool is_far(uint32_t number) const {
+    return begun_ && number > last_ && number - last_ > far;
+  }
 
   // How many numbers between the first and the last are not seen, and will not be any more.
   [[nodiscard]] uint64_t lost() const { return lost_; }

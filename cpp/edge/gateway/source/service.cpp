@@ -21,11 +21,15 @@ instant now() { return std::chrono::steady_clock::now(); }
 
 clock_time time_of_day() {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<clock_time>(std::max<int64_t>(std::chrono::duration_cast<std::chrono::microseconds>(since).count(), 0));
+  return static_cast<clock_time>(
+      std::max<int64_t>(std::chrono::duration_cast<std::chrono::microseconds>(since).count(), 0));
 }
 
 json json_of(const report& of) {
-  json made{{"event", "status"}, {"sensor", of.sensor}, {"status", name_of(of.status)}, {"measurements", of.measurements}};
+  json made{{"event", "status"},
+            {"sensor", of.sensor},
+            {"status", name_of(of.status)},
+            {"measurements", of.measurements}};
   if (of.status != condition::silent) made["damaged"] = of.damaged;
   made["time"] = of.time;
   made["received"] = of.received;
@@ -37,7 +41,8 @@ json json_of(const report& of) {
 
 json json_of(const totals& of, uint64_t dropped) {
   json made;
-  for (size_t at = 0; at < fates; ++at) made[std::string(name_of(static_cast<fate>(at)))] = of.datagrams[at];
+  for (size_t at = 0; at < fates; ++at)
+    made[std::string(name_of(static_cast<fate>(at)))] = of.datagrams[at];
   made["lost"] = of.lost;
   made["missing"] = of.missing;
   made["dropped"] = dropped;
@@ -59,7 +64,8 @@ service::service(std::string file, configuration with)
       roster_(with_.table, with_.secret, with_.chosen.by, now()),
       socket_(with_.chosen.listen, with_.chosen.receive_buffer),
       signals_(blocked_signals()),
-      timer_(checked(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "making a timer")),
+      timer_(
+          checked(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "making a timer")),
       epoll_(checked(epoll_create1(EPOLL_CLOEXEC), "waiting for several things")),
       loader_(file_) {
   const settings& chosen = with_.chosen;
@@ -75,14 +81,18 @@ service::service(std::string file, configuration with)
   }
   if (socket_.buffer() < chosen.receive_buffer)
     std::fprintf(stderr,
-                 "corank-gateway: the kernel keeps only %zu of %zu bytes while the gateway is busy; give it CAP_NET_ADMIN, or type: sysctl net.core.rmem_max=%zu\n",
+                 "corank-gateway: the kernel keeps only %zu of %zu bytes while the gateway is "
+                 "busy; give it CAP_NET_ADMIN, or type: sysctl net.core.rmem_max=%zu\n",
                  socket_.buffer(), chosen.receive_buffer, chosen.receive_buffer);
 }
 
 service::~service() = default;
 
 void service::run() {
-  json started{{"event", "started"}, {"listen", socket_.address()}, {"sensors", with_.table->size()}, {"features", with_.table->features()}};
+  json started{{"event", "started"},
+               {"listen", socket_.address()},
+               {"sensors", with_.table->size()},
+               {"features", with_.table->features()}};
   if (metrics_) started["metrics_port"] = metrics_->port();
   say(started.dump());
   show_metrics();
@@ -97,7 +107,8 @@ void service::run() {
         receive();
       } else if (fd == timer_.get()) {
         uint64_t times;
-        if (::read(timer_.get(), &times, sizeof(times)) > 0) report_all(roster_.check_silence(now()));
+        if (::read(timer_.get(), &times, sizeof(times)) > 0)
+          report_all(roster_.check_silence(now()));
         show_metrics();
       } else if (fd == signals_.get()) {
         handle_signal();
@@ -123,7 +134,8 @@ void service::receive() {
     const instant when = now();
     const clock_time clock = time_of_day();
     for (size_t at = 0; at < came; ++at) roster_.accept(slots[at], sizes[at], when, clock);
-    for (size_t at = udp_receiver::at_a_time; at > came; --at) roster_.give_back_slot(slots[at - 1]);
+    for (size_t at = udp_receiver::at_a_time; at > came; --at)
+      roster_.give_back_slot(slots[at - 1]);
   }
   if (!roster_.due()) return;
   const instant begin = now();
@@ -147,8 +159,10 @@ void service::report_all(const std::vector<report>& reports) {
 void service::handle_signal() {
   signalfd_siginfo which;
   while (::read(signals_.get(), &which, sizeof(which)) == sizeof(which)) {
-    if (which.ssi_signo == SIGHUP) loader_.request();
-    else stops_ = true;
+    if (which.ssi_signo == SIGHUP)
+      loader_.request();
+    else
+      stops_ = true;
   }
 }
 
@@ -170,14 +184,19 @@ void service::handle_reload() {
   }
   // First, so that whoever hears of the reload finds it counted.
   show_metrics();
-  say(json{{"event", "reloaded"}, {"sensors", with_.table->size()}, {"features", with_.table->features()}}.dump());
+  say(json{{"event", "reloaded"},
+           {"sensors", with_.table->size()},
+           {"features", with_.table->features()}}
+          .dump());
 }
 
 void service::refuse(const std::string& why) {
   ++snapshot_.refused_reloads;
-  std::fprintf(stderr, "corank-gateway: nothing was reloaded, the old configuration stays: %s\n", why.c_str());
+  std::fprintf(stderr, "corank-gateway: nothing was reloaded, the old configuration stays: %s\n",
+               why.c_str());
   show_metrics();
-  say(json{{"event", "refused"}, {"why", why}}.dump(-1, ' ', false, json::error_handler_t::replace));
+  say(json{{"event", "refused"}, {"why", why}}.dump(-1, ' ', false,
+                                                    json::error_handler_t::replace));
 }
 
 // Opened anew with each reload, so that a log that was moved away is let go.
@@ -185,8 +204,10 @@ void service::use_output() { output_ = line_output(with_.chosen.output); }
 
 // Often enough that a silent sensor is reported after a tenth more than its time.
 void service::set_timer() {
-  const auto period = std::clamp(with_.chosen.by.silent_after / 10, std::chrono::milliseconds(1), std::chrono::milliseconds(1000));
-  const timespec each{.tv_sec = period.count() / 1000, .tv_nsec = period.count() % 1000 * 1'000'000};
+  const auto period = std::clamp(with_.chosen.by.silent_after / 10, std::chrono::milliseconds(1),
+                                 std::chrono::milliseconds(1000));
+  const timespec each{.tv_sec = period.count() / 1000,
+                      .tv_nsec = period.count() % 1000 * 1'000'000};
   const itimerspec wanted{.it_interval = each, .it_value = each};
   checked(timerfd_settime(timer_.get(), 0, &wanted, nullptr), "setting a timer");
 }
@@ -207,7 +228,8 @@ void service::show_metrics() {
 void service::stop() {
   notify("STOPPING=1");
   receive();
-  say(json{{"event", "stopped"}, {"datagrams", json_of(roster_.count(), socket_.dropped())}}.dump());
+  say(json{{"event", "stopped"}, {"datagrams", json_of(roster_.count(), socket_.dropped())}}
+          .dump());
 }
 
 }  // namespace gateway

@@ -4,7 +4,8 @@
 //              ▲          └──────▶ Prometheus
 //   SIGHUP, changed files ──▶ loader (another thread) ──▶ reload, or a message why not
 //
-// One thread waits for all of it, and is never kept waiting by any of it, except by an output that nobody reads.
+// One thread waits for all of it, and is never kept waiting by any of it, except by an output that
+// nobody reads.
 #pragma once
 
 #include "lines.hpp"
@@ -23,7 +24,8 @@ namespace gateway {
 
 class service {
  public:
-  // Opens everything. Throws std::runtime_error. SIGTERM, SIGINT and SIGHUP must be blocked in the calling thread, before it starts others.
+  // Opens everything. Throws std::runtime_error. SIGTERM, SIGINT and SIGHUP must be blocked in the
+  // calling thread, before it starts others.
   service(std::string file, configuration with);
   ~service();
 

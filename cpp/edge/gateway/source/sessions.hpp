@@ -32,7 +32,8 @@ class session_history {
   arrival see(uint64_t session, uint32_t number, uint64_t latest, bool is_silent) {
     for (size_t at = 0; at < count_; ++at)
       if (known_[at].session == session) return see_known(at, number, is_silent);
-    if (count_ > 0 && (session <= over_ || session < known_[current_].session)) return arrival::stale;
+    if (count_ > 0 && (session <= over_ || session < known_[current_].session))
+      return arrival::stale;
     if (session > latest) return arrival::ahead;
     if (count_ == remembered) forget_earliest();
     current_ = count_++;
@@ -43,10 +44,13 @@ class session_history {
   // As those of a `sequence_window`, of all sessions.
   [[nodiscard]] uint64_t lost() const {
     uint64_t sum = lost_before_;
-    for (size_t at = 0; at < count_; ++at) sum += known_[at].numbers.lost() + (at == current_ ? 0 : known_[at].numbers.missing());
+    for (size_t at = 0; at < count_; ++at)
+      sum += known_[at].numbers.lost() + (at == current_ ? 0 : known_[at].numbers.missing());
     return sum;
   }
-  [[nodiscard]] uint32_t missing() const { return count_ == 0 ? 0 : known_[current_].numbers.missing(); }
+  [[nodiscard]] uint32_t missing() const {
+    return count_ == 0 ? 0 : known_[current_].numbers.missing();
+  }
 
  private:
   struct one {
@@ -57,7 +61,9 @@ class session_history {
 
   arrival see_known(size_t at, uint32_t number, bool is_silent) {
     one& of = known_[at];
-    if (at == current_) return !is_silent && of.numbers.is_far(number) ? arrival::ahead : count(of.numbers.see(number));
+    if (at == current_)
+      return !is_silent && of.numbers.is_far(number) ? arrival::ahead
+                                                     : count(of.numbers.see(number));
     // Only what lies behind all that was seen shows that the session goes on.
     if (!is_silent || !of.numbers.is_next(number)) return arrival::stale;
     current_ = at;
@@ -68,7 +74,8 @@ class session_history {
   arrival count(arrival came) {
     one& of = known_[current_];
     if (came != arrival::in_order && came != arrival::late) return came;
-    if (of.accepted < sequence_window::memory && ++of.accepted == sequence_window::memory) end_earlier();
+    if (of.accepted < sequence_window::memory && ++of.accepted == sequence_window::memory)
+      end_earlier();
     return came;
   }
 

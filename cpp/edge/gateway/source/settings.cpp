@@ -15,15 +15,19 @@ namespace {
 // One table of the file. Each entry is taken once; what is left at the end is a mistake.
 class section {
  public:
-  section(toml::table entries, std::string name) : entries_(std::move(entries)), name_(std::move(name)) {}
+  section(toml::table entries, std::string name)
+      : entries_(std::move(entries)), name_(std::move(name)) {}
 
-  std::string text(const char* entry, std::string otherwise) { return take<std::string>(entry, std::move(otherwise), "a text"); }
+  std::string text(const char* entry, std::string otherwise) {
+    return take<std::string>(entry, std::move(otherwise), "a text");
+  }
 
   uint64_t number(const char* entry, uint64_t otherwise, uint64_t least, uint64_t most) {
     const std::string where = line_of(entry);
     const auto found = take<int64_t>(entry, static_cast<int64_t>(otherwise), "a whole number");
     if (std::cmp_less(found, least) || std::cmp_greater(found, most))
-      throw std::runtime_error(where + full(entry) + " must be from " + std::to_string(least) + " to " + std::to_string(most) + ", not " + std::to_string(found));
+      throw std::runtime_error(where + full(entry) + " must be from " + std::to_string(least) +
+                               " to " + std::to_string(most) + ", not " + std::to_string(found));
     return static_cast<uint64_t>(found);
   }
 
@@ -38,15 +42,19 @@ class section {
     uint16_t port = 0;
     const char* const end = found.data() + found.size();
     const char* const begin = mark == found.npos ? end : found.data() + mark + 1;
-    if (const auto read = std::from_chars(begin, end, port); begin == end || read.ec != std::errc() || read.ptr != end)
-      throw std::runtime_error(where + full(entry) + " must be HOST:PORT with a port from 0 to 65535, not `" + found + "`");
+    if (const auto read = std::from_chars(begin, end, port);
+        begin == end || read.ec != std::errc() || read.ptr != end)
+      throw std::runtime_error(where + full(entry) +
+                               " must be HOST:PORT with a port from 0 to 65535, not `" + found +
+                               "`");
     return found;
   }
 
   std::optional<section> part(const char* entry) {
     const toml::node* const found = entries_.get(entry);
     if (found == nullptr) return std::nullopt;
-    if (!found->is_table()) throw std::runtime_error(line_of(entry) + full(entry) + " must be a table: [" + entry + "]");
+    if (!found->is_table())
+      throw std::runtime_error(line_of(entry) + full(entry) + " must be a table: [" + entry + "]");
     section made(*found->as_table(), entry);
     entries_.erase(entry);
     return made;
@@ -54,7 +62,9 @@ class section {
 
   void end() const {
     for (const auto& [entry, value] : entries_)
-      throw std::runtime_error(line_of(value) + "there is no entry " + full(std::string(entry.str()).c_str()) + "; see `corank-gateway --help`");
+      throw std::runtime_error(line_of(value) + "there is no entry " +
+                               full(std::string(entry.str()).c_str()) +
+                               "; see `corank-gateway --help`");
   }
 
  private:
@@ -97,8 +107,11 @@ settings read_settings(section file) {
   read.by.by = model_of_name(file.text("model", std::string(name_of(read.by.by))));
   read.by.window = file.number("window", read.by.window, 1, 10000);
   read.by.alarm_after = file.number("alarm_after", read.by.alarm_after, 1, 10000);
-  read.by.silent_after = std::chrono::milliseconds(file.number("silent_after_ms", static_cast<uint64_t>(read.by.silent_after.count()), 10, 1'000'000'000));
-  read.by.session_ahead = std::chrono::milliseconds(file.number("session_ahead_ms", static_cast<uint64_t>(read.by.session_ahead.count()), 0, 4'000'000'000'000));
+  read.by.silent_after = std::chrono::milliseconds(file.number(
+      "silent_after_ms", static_cast<uint64_t>(read.by.silent_after.count()), 10, 1'000'000'000));
+  read.by.session_ahead = std::chrono::milliseconds(
+      file.number("session_ahead_ms", static_cast<uint64_t>(read.by.session_ahead.count()), 0,
+                  4'000'000'000'000));
   if (std::optional<section> mqtt = file.part("mqtt")) {
     mqtt_settings& to = read.mqtt.emplace();
     to.host = mqtt->text("host", to.host);
@@ -116,9 +129,14 @@ settings read_settings(section file) {
     gpio->end();
   }
   file.end();
-  if (read.key_file.empty()) throw std::runtime_error("`key_file` is missing: a file with the key that the sensors' keys are derived from");
-  if (read.weights.empty()) throw std::runtime_error("`weights` is missing: the file that the training wrote");
-  if (read.by.alarm_after > read.by.window) throw std::runtime_error("`alarm_after` is greater than `window`: no window could ever be damaged");
+  if (read.key_file.empty())
+    throw std::runtime_error(
+        "`key_file` is missing: a file with the key that the sensors' keys are derived from");
+  if (read.weights.empty())
+    throw std::runtime_error("`weights` is missing: the file that the training wrote");
+  if (read.by.alarm_after > read.by.window)
+    throw std::runtime_error(
+        "`alarm_after` is greater than `window`: no window could ever be damaged");
   return read;
 }
 
@@ -136,12 +154,14 @@ configuration load(const std::string& file) {
     if (!in) throw std::runtime_error("the configuration can't be read");
     made.chosen = read_settings(section(toml::parse(in, file), ""));
   } catch (const toml::parse_error& error) {
-    throw std::runtime_error(file + ":" + std::to_string(error.source().begin.line) + ": " + std::string(error.description()));
+    throw std::runtime_error(file + ":" + std::to_string(error.source().begin.line) + ": " +
+                             std::string(error.description()));
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(file + ": " + error.what());
   }
   settings& chosen = made.chosen;
-  for (std::string* const name : {&chosen.key_file, &chosen.weights, &chosen.output}) make_relative(*name, file);
+  for (std::string* const name : {&chosen.key_file, &chosen.weights, &chosen.output})
+    make_relative(*name, file);
   if (chosen.mqtt) {
     make_relative(chosen.mqtt->password_file, file);
     make_relative(chosen.mqtt->ca_file, file);
@@ -151,7 +171,9 @@ configuration load(const std::string& file) {
   return made;
 }
 
-std::vector<std::string> files_of(const std::string& file, const settings& chosen) { return {file, chosen.key_file, chosen.weights}; }
+std::vector<std::string> files_of(const std::string& file, const settings& chosen) {
+  return {file, chosen.key_file, chosen.weights};
+}
 
 std::string needs_restart(const settings& now, const settings& wanted) {
   if (now.listen != wanted.listen) return "listen";

@@ -1,4 +1,5 @@
-// What the service is told by its configuration file, in TOML; docs/gateway.md explains each entry, and example/gateway.toml has all of them.
+// What the service is told by its configuration file, in TOML; docs/gateway.md explains each entry,
+// and example/gateway.toml has all of them.
 #pragma once
 
 #include "roster.hpp"
@@ -37,7 +38,8 @@ struct settings {
   size_t receive_buffer = 16 << 20;
   std::string key_file;
   std::string weights;
-  // Where JSON lines go: a file, to whose end they are written; `-`: the standard output; empty: nowhere.
+  // Where JSON lines go: a file, to whose end they are written; `-`: the standard output; empty:
+  // nowhere.
   std::string output = "-";
   rules by;
   std::optional<mqtt_settings> mqtt;
@@ -53,8 +55,9 @@ struct configuration {
   std::shared_ptr<const sensor_table> table;
 };
 
-// Reads the settings, the key and the weights that they name. Names of files are relative to the configuration's folder. Throws std::runtime_error that says which file is
-// wrong, where, and what is right.
+// Reads the settings, the key and the weights that they name. Names of files are relative to the
+// configuration's folder. Throws std::runtime_error that says which file is wrong, where, and what
+// is right.
 configuration load(const std::string& file);
 
 // The files of which `load` makes a configuration.

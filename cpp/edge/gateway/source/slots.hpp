@@ -1,4 +1,5 @@
-// Where datagrams lie from their arrival to their classification: they are received into a slot, and stay there.
+// Where datagrams lie from their arrival to their classification: they are received into a slot,
+// and stay there.
 #pragma once
 
 #include "wire.hpp"
@@ -12,12 +13,15 @@
 
 namespace gateway {
 
-// Slots of one size, in slabs of many, handed out last in, first out. Grows when none is left, and keeps what it has.
+// Slots of one size, in slabs of many, handed out last in, first out. Grows when none is left, and
+// keeps what it has.
 class slots {
  public:
-  // A slot takes a datagram of so many features, and one byte more, by which a larger one is noticed. Its bins begin a line of the cache.
+  // A slot takes a datagram of so many features, and one byte more, by which a larger one is
+  // noticed. Its bins begin a line of the cache.
   explicit slots(size_t features)
-      : room_(datagram_bytes(features) + 1), stride_((line + room_ - header_bytes + line - 1) / line * line) {}
+      : room_(datagram_bytes(features) + 1),
+        stride_((line + room_ - header_bytes + line - 1) / line * line) {}
 
   [[nodiscard]] size_t room() const { return room_; }
 
@@ -40,9 +44,11 @@ class slots {
   };
 
   void grow() {
-    slabs_.emplace_back(static_cast<std::byte*>(::operator new(in_slab * stride_, std::align_val_t{line})));
+    slabs_.emplace_back(
+        static_cast<std::byte*>(::operator new(in_slab * stride_, std::align_val_t{line})));
     free_.reserve(slabs_.size() * in_slab);
-    for (size_t at = in_slab; at > 0; --at) free_.push_back(slabs_.back().get() + (at - 1) * stride_ + line - header_bytes);
+    for (size_t at = in_slab; at > 0; --at)
+      free_.push_back(slabs_.back().get() + (at - 1) * stride_ + line - header_bytes);
   }
 
   size_t room_, stride_;

@@ -13,10 +13,12 @@ namespace gateway {
 // One in a datagram's fixed point: 3 places before the point, with the sign, and 13 behind it.
 inline constexpr int fraction_bits = 13;
 
-// A bin's value: the logarithm to base 10 of the amplitude in g, 0.0001 g at least; so from -4 to less than 4.
+// A bin's value: the logarithm to base 10 of the amplitude in g, 0.0001 g at least; so from -4 to
+// less than 4.
 int16_t bin_of_amplitude(double amplitude);
 
-// The spectrum of 2 F samples in F bins: those of the frequencies from one to F over the samples' time. Uses KISS FFT.
+// The spectrum of 2 F samples in F bins: those of the frequencies from one to F over the samples'
+// time. Uses KISS FFT.
 class spectrum {
  public:
   explicit spectrum(size_t features);

@@ -1,4 +1,5 @@
-// What the gateway knows of its sensors before any datagram comes: a support vector machine for each, trained for its bearing.
+// What the gateway knows of its sensors before any datagram comes: a support vector machine for
+// each, trained for its bearing.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +13,28 @@
 
 namespace gateway {
 
-// One sensor's machine: a spectrum is that of a damaged bearing if the sum of its products with the weights is greater than the threshold (thesis, algorithm 1, line 12).
+// One sensor's machine: a spectrum is that of a damaged bearing if the sum of its products with the
+// weights is greater than the threshold (thesis, algorithm 1, line 12).
 struct machine {
   uint32_t sensor = 0;
   int32_t threshold = 0;
   std::vector<int16_t> weights;
 };
 
-// Sums of products are 32 bits wide. With weights whose absolute values add up to this at most, no spectrum makes one overflow; and which side of the plane a
-// spectrum is on does not depend on the weights' scale.
+// Sums of products are 32 bits wide. With weights whose absolute values add up to this at most, no
+// spectrum makes one overflow; and which side of the plane a spectrum is on does not depend on the
+// weights' scale.
 inline constexpr int32_t most_weight = 65535;
 
 // Never changes; a reload makes another one.
 class sensor_table {
  public:
-  // Throws std::runtime_error: no sensor, one twice, weights of different or impossible number, or too large.
+  // Throws std::runtime_error: no sensor, one twice, weights of different or impossible number, or
+  // too large.
   explicit sensor_table(std::vector<machine> machines);
 
-  // From a file of training/train.py: {"format": 1, "sensors": [{"sensor": 1, "threshold": -12, "weights": [3, …]}, …]}. Throws std::runtime_error with the file's name.
+  // From a file of training/train.py: {"format": 1, "sensors": [{"sensor": 1, "threshold": -12,
+  // "weights": [3, …]}, …]}. Throws std::runtime_error with the file's name.
   static sensor_table read(const std::string& file);
 
   [[nodiscard]] size_t size() const { return machines_.size(); }

@@ -17,7 +17,8 @@ class udp_sender {
   // Throws std::runtime_error.
   explicit udp_sender(const std::string& to);
 
-  // Waits while the socket is full. False: nobody listens there just now, or the datagram was refused; it is gone.
+  // Waits while the socket is full. False: nobody listens there just now, or the datagram was
+  // refused; it is gone.
   bool send(std::span<const std::byte> datagram) const;
 
  private:
@@ -29,7 +30,8 @@ class udp_receiver {
  public:
   static constexpr size_t at_a_time = 64;
 
-  // `buffer` is how many bytes the kernel should keep while nobody receives; it may grant less. Throws std::runtime_error.
+  // `buffer` is how many bytes the kernel should keep while nobody receives; it may grant less.
+  // Throws std::runtime_error.
   udp_receiver(const std::string& listen, size_t buffer);
 
   [[nodiscard]] int fd() const { return socket_.get(); }
@@ -38,10 +40,12 @@ class udp_receiver {
   // How many bytes the kernel does keep.
   [[nodiscard]] size_t buffer() const;
 
-  // Datagrams are put where `into` points, `room` bytes each at most; `sizes` says how long they were when they were sent. Returns how many came, 0 if none is there.
+  // Datagrams are put where `into` points, `room` bytes each at most; `sizes` says how long they
+  // were when they were sent. Returns how many came, 0 if none is there.
   size_t receive(std::span<std::byte* const> into, size_t room, std::span<size_t> sizes);
 
-  // How many datagrams the kernel has thrown away because its buffer was full, as far as those that came later have told.
+  // How many datagrams the kernel has thrown away because its buffer was full, as far as those that
+  // came later have told.
   [[nodiscard]] uint64_t dropped() const { return dropped_; }
 
  private:

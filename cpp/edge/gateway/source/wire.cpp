@@ -11,7 +11,8 @@
 namespace gateway {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the datagrams' numbers are little-endian, and are copied as they are");
+static_assert(std::endian::native == std::endian::little,
+              "the datagrams' numbers are little-endian, and are copied as they are");
 
 constexpr char magic[4] = {'C', 'R', 'K', 'S'};
 constexpr uint8_t version = 1, fixed_point_16 = 0;
@@ -28,17 +29,21 @@ void put(std::byte* bytes, size_t offset, Number number) {
   std::memcpy(bytes + offset, &number, sizeof(number));
 }
 
-const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
+const unsigned char* raw(const std::byte* bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes);
+}
 
 // libsodium chooses its code for this processor once; any number of calls, from any thread.
 void begin_sodium() {
   static const bool ready = sodium_init() >= 0;
-  if (!ready) throw std::runtime_error("libsodium can't be initialised: the system gives no random numbers");
+  if (!ready)
+    throw std::runtime_error("libsodium can't be initialised: the system gives no random numbers");
 }
 
 void make_tag(std::span<const std::byte> signed_part, const key& with, unsigned char* tag) {
   begin_sodium();
-  crypto_generichash(tag, tag_bytes, raw(signed_part.data()), signed_part.size(), with.data(), with.size());
+  crypto_generichash(tag, tag_bytes, raw(signed_part.data()), signed_part.size(), with.data(),
+                     with.size());
 }
 
 }  // namespace
@@ -46,10 +51,12 @@ void make_tag(std::span<const std::byte> signed_part, const key& with, unsigned 
 form parse(std::span<const std::byte> bytes, header& out) {
   if (bytes.size() < datagram_bytes(1)) return form::truncated;
   const auto features = number_at<uint16_t>(bytes, 6);
-  if (std::memcmp(bytes.data(), magic, sizeof(magic)) != 0 || number_at<uint8_t>(bytes, 4) != version || number_at<uint8_t>(bytes, 5) != fixed_point_16 || features == 0 ||
-      features > most_features)
+  if (std::memcmp(bytes.data(), magic, sizeof(magic)) != 0 ||
+      number_at<uint8_t>(bytes, 4) != version || number_at<uint8_t>(bytes, 5) != fixed_point_16 ||
+      features == 0 || features > most_features)
     return form::malformed;
-  if (bytes.size() != datagram_bytes(features)) return bytes.size() < datagram_bytes(features) ? form::truncated : form::oversized;
+  if (bytes.size() != datagram_bytes(features))
+    return bytes.size() < datagram_bytes(features) ? form::truncated : form::oversized;
   out = {.sensor = number_at<uint32_t>(bytes, 8),
          .sequence = number_at<uint32_t>(bytes, 12),
          .session = number_at<uint64_t>(bytes, 16),
@@ -78,7 +85,8 @@ void write(const header& of, std::span<const int16_t> bins, const key& of_sensor
 }
 
 void sign(std::span<std::byte> datagram, const key& of_sensor) {
-  make_tag(datagram.first(datagram.size() - tag_bytes), of_sensor, reinterpret_cast<unsigned char*>(datagram.last(tag_bytes).data()));
+  make_tag(datagram.first(datagram.size() - tag_bytes), of_sensor,
+           reinterpret_cast<unsigned char*>(datagram.last(tag_bytes).data()));
 }
 
 key key_of_sensor(const key& of_gateway, uint32_t sensor) {
@@ -92,11 +100,13 @@ key key_of_sensor(const key& of_gateway, uint32_t sensor) {
 key key_of_text(std::string_view text) {
   constexpr std::string_view blanks = " \t\r\n";
   const size_t first = text.find_first_not_of(blanks);
-  const std::string_view digits = first == text.npos ? "" : text.substr(first, text.find_last_not_of(blanks) + 1 - first);
+  const std::string_view digits =
+      first == text.npos ? "" : text.substr(first, text.find_last_not_of(blanks) + 1 - first);
   key found;
   size_t length = 0;
   const char* end = nullptr;
-  const bool read = sodium_hex2bin(found.data(), found.size(), digits.data(), digits.size(), nullptr, &length, &end) == 0;
+  const bool read = sodium_hex2bin(found.data(), found.size(), digits.data(), digits.size(),
+                                   nullptr, &length, &end) == 0;
   if (!read || length != found.size() || end != digits.data() + digits.size())
     throw std::runtime_error("a key is 64 hexadecimal digits; `openssl rand -hex 32` makes one");
   return found;
@@ -104,7 +114,9 @@ key key_of_text(std::string_view text) {
 
 key read_key(const std::string& file) {
   std::ifstream in(file);
-  if (!in) throw std::runtime_error(file + ": the key can't be read; `openssl rand -hex 32 > " + file + "` makes one");
+  if (!in)
+    throw std::runtime_error(file + ": the key can't be read; `openssl rand -hex 32 > " + file +
+                             "` makes one");
   try {
     return key_of_text(std::string(std::istreambuf_iterator<char>(in), {}));
   } catch (const std::runtime_error& error) {

@@ -1,4 +1,5 @@
-// The datagrams that sensors send: one spectrum each, with a tag that only the sensor and the gateway can make.
+// The datagrams that sensors send: one spectrum each, with a tag that only the sensor and the
+// gateway can make.
 //
 //   offset  bytes  little-endian
 //   0       4      "CRKS"
@@ -12,8 +13,9 @@
 //   32      2 F    the bins
 //   32+2F   16     tag: BLAKE2b of everything before it, keyed with the sensor's key
 //
-// The tag is libsodium's keyed `crypto_generichash`. A checksum would find damage, but not an attacker who sends "all is sound"; and a sensor's key is derived from the
-// gateway's (`crypto_kdf`), so a stolen sensor can speak for itself alone.
+// The tag is libsodium's keyed `crypto_generichash`. A checksum would find damage, but not an
+// attacker who sends "all is sound"; and a sensor's key is derived from the gateway's
+// (`crypto_kdf`), so a stolen sensor can speak for itself alone.
 #pragma once
 
 #include <array>
@@ -28,7 +30,9 @@ namespace gateway {
 inline constexpr size_t header_bytes = 32;
 inline constexpr size_t tag_bytes = 16;
 inline constexpr size_t most_features = 2048;
-inline constexpr size_t datagram_bytes(size_t features) { return header_bytes + features * sizeof(int16_t) + tag_bytes; }
+inline constexpr size_t datagram_bytes(size_t features) {
+  return header_bytes + features * sizeof(int16_t) + tag_bytes;
+}
 inline constexpr size_t largest_datagram = datagram_bytes(most_features);
 
 using key = std::array<unsigned char, 32>;
@@ -53,22 +57,26 @@ enum class form : uint8_t {
   malformed,
 };
 
-// Reads the header; `out` is valid if the form is `whole`. Reads nothing outside of `bytes`, whatever they are, and allocates nothing.
+// Reads the header; `out` is valid if the form is `whole`. Reads nothing outside of `bytes`,
+// whatever they are, and allocates nothing.
 form parse(std::span<const std::byte> bytes, header& out);
 
 // Whether a whole datagram's tag was made with this key. Takes the same time whatever the tag is.
 bool authentic(std::span<const std::byte> datagram, const key& of_sensor);
 
-// Writes a datagram and its tag, `datagram_bytes(bins.size())` bytes. `of.features` is not used: the bins are counted.
+// Writes a datagram and its tag, `datagram_bytes(bins.size())` bytes. `of.features` is not used:
+// the bins are counted.
 void write(const header& of, std::span<const int16_t> bins, const key& of_sensor, std::byte* out);
 
-// Makes the tag of a datagram anew, whatever is in it. Needs at least `header_bytes + tag_bytes` bytes.
+// Makes the tag of a datagram anew, whatever is in it. Needs at least `header_bytes + tag_bytes`
+// bytes.
 void sign(std::span<std::byte> datagram, const key& of_sensor);
 
 // The key of one sensor, from the gateway's.
 key key_of_sensor(const key& of_gateway, uint32_t sensor);
 
-// 64 hexadecimal digits, and nothing else but blanks and line ends around them. Throws std::runtime_error.
+// 64 hexadecimal digits, and nothing else but blanks and line ends around them. Throws
+// std::runtime_error.
 key key_of_text(std::string_view text);
 
 // As above, from a file; the error names it.

@@ -16,7 +16,8 @@ struct problem {
   problem(size_t sensors, size_t measurements, size_t features, bool scattered, uint64_t seed)
       : chance(seed), table(machines(sensors, features)), bins(sensors * measurements * features) {
     for (int16_t& each : bins) each = any();
-    for (size_t row = 0; row < sensors * measurements; ++row) rows.push_back({.bins = &bins[row * features], .machine = row / measurements});
+    for (size_t row = 0; row < sensors * measurements; ++row)
+      rows.push_back({.bins = &bins[row * features], .machine = row / measurements});
     if (scattered) std::shuffle(rows.begin(), rows.end(), chance);
   }
 
@@ -28,7 +29,8 @@ struct problem {
       made[at].sensor = static_cast<uint32_t>(at);
       made[at].threshold = static_cast<int32_t>(chance());
       const int32_t most = most_weight / static_cast<int32_t>(features);
-      for (size_t bin = 0; bin < features; ++bin) made[at].weights.push_back(static_cast<int16_t>(std::clamp<int32_t>(any(), -most, most)));
+      for (size_t bin = 0; bin < features; ++bin)
+        made[at].weights.push_back(static_cast<int16_t>(std::clamp<int32_t>(any(), -most, most)));
     }
     return made;
   }
@@ -38,7 +40,8 @@ struct problem {
     std::vector<uint8_t> decided;
     for (const measurement& each : rows) {
       int64_t sum = 0;
-      for (size_t bin = 0; bin < table.features(); ++bin) sum += int64_t{each.bins[bin]} * table.weights(each.machine)[bin];
+      for (size_t bin = 0; bin < table.features(); ++bin)
+        sum += int64_t{each.bins[bin]} * table.weights(each.machine)[bin];
       decided.push_back(sum > table.threshold(each.machine));
     }
     return decided;
@@ -64,8 +67,10 @@ TEST(Classify, ModelsDecideTheSame) {
       for (const bool scattered : {false, true}) {
         const problem of(3, measurements, features, scattered, features * measurements + scattered);
         const std::vector<uint8_t> expected = of.expected();
-        EXPECT_EQ(of.decided(model::sequential), expected) << features << " " << measurements << " " << scattered;
-        EXPECT_EQ(of.decided(model::coroutine), expected) << features << " " << measurements << " " << scattered;
+        EXPECT_EQ(of.decided(model::sequential), expected)
+            << features << " " << measurements << " " << scattered;
+        EXPECT_EQ(of.decided(model::coroutine), expected)
+            << features << " " << measurements << " " << scattered;
       }
 }
 
@@ -82,12 +87,14 @@ TEST(Classify, LargestSumsDoNotOverflow) {
   const int32_t sum = -32768 * 32767 * 2 - 32767;
   for (const int32_t threshold : {sum - 1, sum, sum + 1}) {
     const sensor_table table({{.sensor = 1, .threshold = threshold, .weights = weights}});
-    // From the last row to the first, so that they are not in order: few enough for the loop, for asking ahead in it, and for strands.
+    // From the last row to the first, so that they are not in order: few enough for the loop, for
+    // asking ahead in it, and for strands.
     for (const size_t count : {2, 40, 2000}) {
       std::vector<int16_t> bins;
       std::vector<measurement> rows;
       for (size_t row = 0; row < count; ++row) bins.insert(bins.end(), least.begin(), least.end());
-      for (size_t row = count; row > 0; --row) rows.push_back({.bins = &bins[3 * (row - 1)], .machine = 0});
+      for (size_t row = count; row > 0; --row)
+        rows.push_back({.bins = &bins[3 * (row - 1)], .machine = 0});
       for (const model by : {model::sequential, model::coroutine}) {
         std::vector<uint8_t> decided(count, 7);
         classify(by, table, rows, decided.data());
@@ -105,7 +112,8 @@ TEST(Classify, OrderMayChangeAnywhere) {
         problem of(1, count, 16, false, count + from + length);
         const auto begin = of.rows.begin() + static_cast<long>(from);
         std::shuffle(begin, begin + static_cast<long>(std::min(length, count - from)), of.chance);
-        EXPECT_EQ(of.decided(model::coroutine), of.expected()) << count << " " << from << " " << length;
+        EXPECT_EQ(of.decided(model::coroutine), of.expected())
+            << count << " " << from << " " << length;
       }
 }
 

@@ -1,4 +1,5 @@
-// Any bytes as datagrams. The first byte of an input says where datagrams end and which of them get a tag that fits, so that what lies behind the tag is reached as well.
+// Any bytes as datagrams. The first byte of an input says where datagrams end and which of them get
+// a tag that fits, so that what lies behind the tag is reached as well.
 #include "made.hpp"
 
 #include <cstdint>
@@ -15,7 +16,12 @@ void must(bool holds) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  roster of(test::table(3, 4), test::secret, {.by = model::coroutine, .window = 2, .alarm_after = 1, .silent_after = std::chrono::seconds(1)}, {});
+  roster of(test::table(3, 4), test::secret,
+            {.by = model::coroutine,
+             .window = 2,
+             .alarm_after = 1,
+             .silent_after = std::chrono::seconds(1)},
+            {});
   uint64_t given = 0, reported = 0;
   const uint8_t* const end = data + size;
   while (end - data >= 2) {
@@ -24,9 +30,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto* const from = reinterpret_cast<const std::byte*>(data + 2);
     std::vector<std::byte> bytes(from, from + length);
     header head;
-    if (with_tag && parse(bytes, head) == form::whole) sign(bytes, key_of_sensor(test::secret, head.sensor));
+    if (with_tag && parse(bytes, head) == form::whole)
+      sign(bytes, key_of_sensor(test::secret, head.sensor));
     const fate became = test::give(of, bytes, instant{} + std::chrono::milliseconds(given));
-    if (became == fate::accepted || became == fate::late) must(with_tag || authentic(bytes, key_of_sensor(test::secret, head.sensor)));
+    if (became == fate::accepted || became == fate::late)
+      must(with_tag || authentic(bytes, key_of_sensor(test::secret, head.sensor)));
     ++given;
     if (judge)
       for (const report& each : of.evaluate()) {

@@ -56,27 +56,45 @@ descriptor connect_to(int port) {
   const sockaddr_in address = local(port);
   const timeval patience{.tv_sec = test::patience.count(), .tv_usec = 0};
   setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return {};
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    return {};
   return socket;
 }
 
-void say(const descriptor& to, const std::string& text) { [[maybe_unused]] const ssize_t sent = send(to.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT); }
+void say(const descriptor& to, const std::string& text) {
+  [[maybe_unused]] const ssize_t sent =
+      send(to.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
 
-void pause_up_to(lots& chance, unsigned milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(chance() % milliseconds)); }
+void pause_up_to(lots& chance, unsigned milliseconds) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(chance() % milliseconds));
+}
 
 // One packet of MQTT, mostly.
 std::string any_packet(lots& chance) {
-  const auto acknowledgement = [](char kind, uint64_t number) { return std::string{kind, 2, static_cast<char>(number >> 8 & 0xff), static_cast<char>(number & 0xff)}; };
+  const auto acknowledgement = [](char kind, uint64_t number) {
+    return std::string{kind, 2, static_cast<char>(number >> 8 & 0xff),
+                       static_cast<char>(number & 0xff)};
+  };
   switch (chance() % 8) {
-    case 0: return any_bytes(chance, 300);
-    case 1: return std::string("\x20\x02\x00", 3) + static_cast<char>(chance() % 7);
-    case 2: return acknowledgement(0x50, chance() % 70);
+    case 0:
+      return any_bytes(chance, 300);
+    case 1:
+      return std::string("\x20\x02\x00", 3) + static_cast<char>(chance() % 7);
+    case 2:
+      return acknowledgement(0x50, chance() % 70);
     // A message, with a length that may be wrong.
-    case 3: return std::string{static_cast<char>(0x30 | chance() % 16), static_cast<char>(chance() % 40), 0, 1, 'a'} + any_bytes(chance, 30);
+    case 3:
+      return std::string{static_cast<char>(0x30 | chance() % 16), static_cast<char>(chance() % 40),
+                         0, 1, 'a'} +
+             any_bytes(chance, 30);
     // The greatest length that there is, and nothing behind it.
-    case 4: return one_in(chance, 50) ? "\x30\xff\xff\xff\x7f" : "";
-    case 5: return std::string("\xd0\x00", 2);
-    default: return acknowledgement(0x40, 1 + chance() % 70);
+    case 4:
+      return one_in(chance, 50) ? "\x30\xff\xff\xff\x7f" : "";
+    case 5:
+      return std::string("\xd0\x00", 2);
+    default:
+      return acknowledgement(0x40, 1 + chance() % 70);
   }
 }
 
@@ -84,7 +102,8 @@ void be_a_broker(const descriptor& listener, lots chance) {
   while (!ends) {
     pollfd waits{.fd = listener.get(), .events = POLLIN, .revents = 0};
     if (poll(&waits, 1, 100) <= 0) continue;
-    const descriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const descriptor connection(
+        accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!one_in(chance, 8)) say(connection, std::string("\x20\x02\x00\x00", 4));
     const bool reads = !one_in(chance, 4), acknowledges = one_in(chance, 2);
     uint64_t next = 1;
@@ -92,7 +111,8 @@ void be_a_broker(const descriptor& listener, lots chance) {
       char bytes[4096];
       if (reads && recv(connection.get(), bytes, sizeof(bytes), 0) == 0) break;
       if (acknowledges) {
-        say(connection, std::string{0x40, 2, static_cast<char>(next >> 8 & 0xff), static_cast<char>(next & 0xff)});
+        say(connection, std::string{0x40, 2, static_cast<char>(next >> 8 & 0xff),
+                                    static_cast<char>(next & 0xff)});
         ++next;
       }
       if (one_in(chance, 20)) say(connection, any_packet(chance));
@@ -108,10 +128,18 @@ void be_clients(int port, lots chance) {
     if (!open.empty()) {
       const size_t which = chance() % open.size();
       switch (chance() % 5) {
-        case 0: say(open[which], any_bytes(chance, 2000)); break;
-        case 1: say(open[which], "GET /metrics HTTP/1.1\r\n"); break;
-        case 2: say(open[which], "\r\n"); break;
-        case 3: say(open[which], "GET /metrics HTTP/1.1\r\n\r\n" + any_bytes(chance, 100)); break;
+        case 0:
+          say(open[which], any_bytes(chance, 2000));
+          break;
+        case 1:
+          say(open[which], "GET /metrics HTTP/1.1\r\n");
+          break;
+        case 2:
+          say(open[which], "\r\n");
+          break;
+        case 3:
+          say(open[which], "GET /metrics HTTP/1.1\r\n\r\n" + any_bytes(chance, 100));
+          break;
         default:
           std::swap(open[which], open.back());
           open.pop_back();
@@ -124,12 +152,15 @@ void be_clients(int port, lots chance) {
 void send_datagrams(const std::string& listen, lots chance) {
   const descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address = local(std::stoi(listen.substr(listen.rfind(':') + 1)));
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) std::abort();
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    std::abort();
   std::vector<std::vector<std::byte>> recorded;
   while (!ends) {
     const auto sensor = static_cast<uint32_t>(chance() % 52);
-    std::vector<std::byte> made = test::datagram(sensor, static_cast<uint32_t>(one_in(chance, 50) ? chance() : chance() % 1000), std::vector<int16_t>(256, static_cast<int16_t>(chance())),
-                                                 one_in(chance, 20) ? chance() : chance() % 5);
+    std::vector<std::byte> made = test::datagram(
+        sensor, static_cast<uint32_t>(one_in(chance, 50) ? chance() : chance() % 1000),
+        std::vector<int16_t>(256, static_cast<int16_t>(chance())),
+        one_in(chance, 20) ? chance() : chance() % 5);
     if (one_in(chance, 10)) {
       made[chance() % header_bytes] ^= static_cast<std::byte>(1 << chance() % 8);
       if (one_in(chance, 2)) sign(made, key_of_sensor(test::secret, sensor));
@@ -142,15 +173,23 @@ void send_datagrams(const std::string& listen, lots chance) {
   }
 }
 
-void change_files(const folder& files, const std::string& configuration, const std::string& weights, lots chance) {
+void change_files(const folder& files, const std::string& configuration, const std::string& weights,
+                  lots chance) {
   while (!ends) {
     std::string text = one_in(chance, 2) ? configuration : weights;
     const std::string name = text == configuration ? "gateway.toml" : "weights.json";
     switch (chance() % 4) {
-      case 0: text.resize(chance() % text.size()); break;
-      case 1: text[chance() % text.size()] = static_cast<char>(chance()); break;
-      case 2: text.insert(chance() % text.size(), any_bytes(chance, 20)); break;
-      default: break;
+      case 0:
+        text.resize(chance() % text.size());
+        break;
+      case 1:
+        text[chance() % text.size()] = static_cast<char>(chance());
+        break;
+      case 2:
+        text.insert(chance() % text.size(), any_bytes(chance, 20));
+        break;
+      default:
+        break;
     }
     files.replace(name, text);
     pause_up_to(chance, 300);
@@ -177,15 +216,18 @@ void check(const program& gateway, int metrics_port) {
   must(kilobytes > 0, "the gateway has ended: " + gateway.said());
   must(kilobytes < most_kilobytes, "the gateway has " + std::to_string(kilobytes) + " KiB");
   long descriptors = 0;
-  for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator(process + "/fd")) ++descriptors;
-  must(descriptors < most_descriptors, "the gateway has " + std::to_string(descriptors) + " descriptors");
+  for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator(process + "/fd"))
+    ++descriptors;
+  must(descriptors < most_descriptors,
+       "the gateway has " + std::to_string(descriptors) + " descriptors");
   // So many others connect that one may be turned out for them.
   for (int attempt = 0; attempt < 100; ++attempt) {
     const descriptor socket = connect_to(metrics_port);
     say(socket, "GET /metrics HTTP/1.1\r\n\r\n");
     std::string page;
     char bytes[4096];
-    for (ssize_t count; (count = recv(socket.get(), bytes, sizeof(bytes), 0)) > 0;) page.append(bytes, static_cast<size_t>(count));
+    for (ssize_t count; (count = recv(socket.get(), bytes, sizeof(bytes), 0)) > 0;)
+      page.append(bytes, static_cast<size_t>(count));
     if (page.find("corank_gateway_batch_seconds_count") != page.npos) return;
   }
   must(false, "a good client is not answered");
@@ -196,7 +238,8 @@ void check(const program& gateway, int metrics_port) {
 int main(int count, char** arguments) {
   const auto seconds = std::chrono::seconds(count > 1 ? std::stoul(arguments[1]) : 5);
   const uint64_t seed = count > 2 ? std::stoull(arguments[2]) : std::random_device()();
-  std::printf("gateway-hostile %lld %llu\n", static_cast<long long>(seconds.count()), static_cast<unsigned long long>(seed));
+  std::printf("gateway-hostile %lld %llu\n", static_cast<long long>(seconds.count()),
+              static_cast<unsigned long long>(seed));
   std::fflush(stdout);
   setenv("ASAN_OPTIONS", "quarantine_size_mb=16", 0);
   std::signal(SIGPIPE, SIG_IGN);
@@ -218,10 +261,13 @@ int main(int count, char** arguments) {
   checked(::listen(listener.get(), 8), "listening");
   checked(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), "listening");
   // The standard output has the first line alone: what follows goes to the file.
-  const std::string configuration = "listen = \"127.0.0.1:0\"\nkey_file = \"gateway.key\"\nweights = \"weights.json\"\nwindow = 2\nsilent_after_ms = 50\nmetrics = \"127.0.0.1:0\"\n[mqtt]\nport = " +
-                                    std::to_string(ntohs(address.sin_port)) + "\ntopic = \"corank/test\"\n";
+  const std::string configuration =
+      "listen = \"127.0.0.1:0\"\nkey_file = \"gateway.key\"\nweights = \"weights.json\"\nwindow = "
+      "2\nsilent_after_ms = 50\nmetrics = \"127.0.0.1:0\"\n[mqtt]\nport = " +
+      std::to_string(ntohs(address.sin_port)) + "\ntopic = \"corank/test\"\n";
   files.write("gateway.toml", configuration);
-  program gateway({CORANK_GATEWAY, "--config", files.file("gateway.toml")}, files.file("complaints"));
+  program gateway({CORANK_GATEWAY, "--config", files.file("gateway.toml")},
+                  files.file("complaints"));
   const json started = json::parse(gateway.line());
   std::atomic<uint64_t> lines = 0;
   bool ended_well = false;
@@ -254,6 +300,7 @@ int main(int count, char** arguments) {
   gateway.signal(SIGTERM);
   reader.join();
   const int code = gateway.wait();
-  must(ended_well && code == 0, "the gateway ended with " + std::to_string(code) + ": " + gateway.said());
+  must(ended_well && code == 0,
+       "the gateway ended with " + std::to_string(code) + ": " + gateway.said());
   std::printf("%llu lines\n", static_cast<unsigned long long>(lines.load()));
 }

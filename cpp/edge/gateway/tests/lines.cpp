@@ -88,9 +88,11 @@ TEST(Lines, AFullPipeTearsOneLineAtMost) {
   EXPECT_FALSE(out.write(line));
   std::string all;
   char bytes[4096];
-  for (ssize_t count; (count = read(reads.get(), bytes, sizeof(bytes))) > 0;) all.append(bytes, static_cast<size_t>(count));
+  for (ssize_t count; (count = read(reads.get(), bytes, sizeof(bytes))) > 0;)
+    all.append(bytes, static_cast<size_t>(count));
   EXPECT_TRUE(out.write("end"));
-  for (ssize_t count; (count = read(reads.get(), bytes, sizeof(bytes))) > 0;) all.append(bytes, static_cast<size_t>(count));
+  for (ssize_t count; (count = read(reads.get(), bytes, sizeof(bytes))) > 0;)
+    all.append(bytes, static_cast<size_t>(count));
   EXPECT_TRUE(all.ends_with("\nend\n"));
   EXPECT_EQ(all.compare(0, line.size() + 1, line + '\n'), 0);
   EXPECT_GT(whole, 0u);

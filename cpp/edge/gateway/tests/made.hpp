@@ -10,24 +10,34 @@
 
 namespace gateway::test {
 
-inline const key secret = key_of_text("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f");
+inline const key secret =
+    key_of_text("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f");
 
 // Sensors 1 to `sensors`: a spectrum whose bins add up to more than the sensor's number is damaged.
 inline std::shared_ptr<const sensor_table> table(size_t sensors, size_t features) {
   std::vector<machine> machines;
   for (uint32_t number = 1; number <= sensors; ++number)
-    machines.push_back({.sensor = number, .threshold = static_cast<int32_t>(number), .weights = std::vector<int16_t>(features, 1)});
+    machines.push_back({.sensor = number,
+                        .threshold = static_cast<int32_t>(number),
+                        .weights = std::vector<int16_t>(features, 1)});
   return std::make_shared<sensor_table>(machines);
 }
 
-inline std::vector<std::byte> datagram(uint32_t sensor, uint32_t sequence, std::vector<int16_t> bins, uint64_t session = 1) {
+inline std::vector<std::byte> datagram(uint32_t sensor, uint32_t sequence,
+                                       std::vector<int16_t> bins, uint64_t session = 1) {
   std::vector<std::byte> made(datagram_bytes(bins.size()));
-  write({.sensor = sensor, .sequence = sequence, .session = session, .time = 1000 + sequence, .features = 0}, bins, key_of_sensor(secret, sensor), made.data());
+  write({.sensor = sensor,
+         .sequence = sequence,
+         .session = session,
+         .time = 1000 + sequence,
+         .features = 0},
+        bins, key_of_sensor(secret, sensor), made.data());
   return made;
 }
 
 // Hands a datagram over as the receiver does: what does not fit into a slot is not there.
-inline fate give(roster& to, const std::vector<std::byte>& bytes, instant now = {}, clock_time clock = 1'000'000'000) {
+inline fate give(roster& to, const std::vector<std::byte>& bytes, instant now = {},
+                 clock_time clock = 1'000'000'000) {
   std::byte* const slot = to.take_slot();
   // An empty datagram has nothing to copy from.
   if (!bytes.empty()) std::memcpy(slot, bytes.data(), std::min(bytes.size(), to.room()));

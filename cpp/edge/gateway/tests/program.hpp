@@ -39,7 +39,9 @@ class folder {
     return file(name);
   }
   // As a careful editor does: nobody sees half a file.
-  void replace(const std::string& name, const std::string& text) const { std::filesystem::rename(write(name + ".new", text), file(name)); }
+  void replace(const std::string& name, const std::string& text) const {
+    std::filesystem::rename(write(name + ".new", text), file(name));
+  }
 
  private:
   std::filesystem::path path_;
@@ -48,7 +50,8 @@ class folder {
 // Its standard output is read line by line, its complaints go to a file. Ends with the test.
 class program {
  public:
-  program(const std::vector<std::string>& command, const std::string& complaints) : complaints_(complaints) {
+  program(const std::vector<std::string>& command, const std::string& complaints)
+      : complaints_(complaints) {
     int ends[2];
     checked(pipe2(ends, O_CLOEXEC), "making a pipe");
     out_ = descriptor(ends[0]);
@@ -56,7 +59,9 @@ class program {
     std::vector<char*> arguments;
     for (const std::string& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
     arguments.push_back(nullptr);
-    const int errors = checked(open(complaints.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), "opening a file");
+    const int errors =
+        checked(open(complaints.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
+                "opening a file");
     pid_ = checked(fork(), "starting a program");
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -96,7 +101,8 @@ class program {
         return found;
       }
       pollfd readable{.fd = out_.get(), .events = POLLIN, .revents = 0};
-      if (std::chrono::steady_clock::now() > end) throw std::runtime_error("a line that was waited for did not come; " + said());
+      if (std::chrono::steady_clock::now() > end)
+        throw std::runtime_error("a line that was waited for did not come; " + said());
       if (poll(&readable, 1, 100) <= 0) continue;
       char bytes[4096];
       const ssize_t count = read(out_.get(), bytes, sizeof(bytes));

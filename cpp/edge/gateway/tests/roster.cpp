@@ -17,7 +17,8 @@ using test::table;
 
 namespace {
 
-constexpr rules of_three{.by = model::coroutine, .window = 3, .alarm_after = 2, .silent_after = seconds(5)};
+constexpr rules of_three{
+    .by = model::coroutine, .window = 3, .alarm_after = 2, .silent_after = seconds(5)};
 const std::vector<int16_t> calm{0, 0}, loud{100, 100};
 
 }  // namespace
@@ -45,7 +46,8 @@ TEST(Roster, AWindowBecomesOneReport) {
 TEST(Roster, ReportsComeInTheOrderOfTheirWindows) {
   roster of(table(3, 2), secret, of_three, {});
   for (uint32_t number = 0; number < 3; ++number)
-    for (const uint32_t sensor : {3, 1, 2}) give(of, datagram(sensor, number, sensor == 1 ? loud : calm));
+    for (const uint32_t sensor : {3, 1, 2})
+      give(of, datagram(sensor, number, sensor == 1 ? loud : calm));
   const std::vector<report> reports = of.evaluate();
   ASSERT_EQ(reports.size(), 3u);
   EXPECT_EQ(reports[0].sensor, 3u);
@@ -59,7 +61,8 @@ TEST(Roster, ReportsComeInTheOrderOfTheirWindows) {
 // What is reported does not depend on how often it is asked for.
 TEST(Roster, SeveralWindowsOfASensorInABatch) {
   roster of(table(1, 2), secret, of_three, {});
-  for (uint32_t number = 0; number < 8; ++number) give(of, datagram(1, number, number >= 3 ? loud : calm));
+  for (uint32_t number = 0; number < 8; ++number)
+    give(of, datagram(1, number, number >= 3 ? loud : calm));
   std::vector<report> reports = of.evaluate();
   ASSERT_EQ(reports.size(), 2u);
   EXPECT_EQ(reports[0].damaged, 0u);
@@ -75,7 +78,8 @@ TEST(Roster, SeveralWindowsOfASensorInABatch) {
 TEST(Roster, WhatIsWrongWithADatagram) {
   roster of(table(2, 2), secret, of_three, {});
   std::vector<std::byte> whole = datagram(1, 0, calm);
-  std::vector<std::byte> shorter(whole.begin(), whole.end() - 1), longer = whole, huge = whole, other = whole, forged = whole;
+  std::vector<std::byte> shorter(whole.begin(), whole.end() - 1), longer = whole, huge = whole,
+                                                                  other = whole, forged = whole;
   longer.push_back({});
   huge.resize(60000);
   other[0] = {};
@@ -105,7 +109,9 @@ TEST(Roster, AnotherSensorsKeyIsNoKey) {
 }
 
 TEST(Roster, LateOnesCountAndStaleOnesDoNot) {
-  roster of(table(1, 2), secret, {.by = model::sequential, .window = 200, .alarm_after = 1, .silent_after = seconds(5)}, {});
+  roster of(table(1, 2), secret,
+            {.by = model::sequential, .window = 200, .alarm_after = 1, .silent_after = seconds(5)},
+            {});
   give(of, datagram(1, 0, calm));
   give(of, datagram(1, 2, calm));
   EXPECT_EQ(give(of, datagram(1, 1, calm)), fate::late);
@@ -141,8 +147,10 @@ TEST(Roster, OneDatagramOfAFarSessionDoesNotMuteItsSensor) {
   // A little ahead: it is given up after the silence that follows.
   EXPECT_EQ(give(of, datagram(1, 0, calm, clock + minute), begin, clock), fate::accepted);
   EXPECT_EQ(give(of, datagram(1, 2, calm, clock - minute), begin + seconds(4), clock), fate::stale);
-  EXPECT_EQ(give(of, datagram(1, 3, calm, clock - minute), begin + seconds(5), clock), fate::accepted);
-  EXPECT_EQ(give(of, datagram(1, 4, calm, clock - minute), begin + seconds(5), clock), fate::accepted);
+  EXPECT_EQ(give(of, datagram(1, 3, calm, clock - minute), begin + seconds(5), clock),
+            fate::accepted);
+  EXPECT_EQ(give(of, datagram(1, 4, calm, clock - minute), begin + seconds(5), clock),
+            fate::accepted);
   EXPECT_EQ(of.count().of(fate::ahead), 1u);
 }
 
@@ -195,8 +203,10 @@ TEST(Roster, AReloadKeepsWindowsAndCounts) {
   give(of, datagram(1, 2, loud));
   give(of, datagram(2, 0, loud));
   // Sensor 2 is gone, 3 is new, and what was loud is calm now.
-  of.reload(std::make_shared<sensor_table>(std::vector<machine>{{.sensor = 3, .threshold = 0, .weights = {1, 1}}, {.sensor = 1, .threshold = 10000, .weights = {1, 1}}}), secret,
-            of_three, {});
+  of.reload(std::make_shared<sensor_table>(
+                std::vector<machine>{{.sensor = 3, .threshold = 0, .weights = {1, 1}},
+                                     {.sensor = 1, .threshold = 10000, .weights = {1, 1}}}),
+            secret, of_three, {});
   EXPECT_EQ(give(of, datagram(2, 1, loud)), fate::unknown);
   EXPECT_EQ(give(of, datagram(1, 2, loud)), fate::duplicated);
   EXPECT_EQ(give(of, datagram(1, 3, loud)), fate::accepted);
@@ -230,20 +240,27 @@ TEST(Roster, AReloadWithAnotherKey) {
   EXPECT_EQ(give(of, datagram(1, 1, calm)), fate::forged);
 }
 
-// Whatever comes, each datagram has one fate, and the numbers add up; and both models report the same.
+// Whatever comes, each datagram has one fate, and the numbers add up; and both models report the
+// same.
 TEST(Roster, EverythingIsAccountedFor) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     std::mt19937_64 chance(seed);
-    roster one(table(4, 3), secret, {.by = model::sequential, .window = 5, .alarm_after = 1, .silent_after = seconds(1)}, {});
-    roster other(table(4, 3), secret, {.by = model::coroutine, .window = 5, .alarm_after = 1, .silent_after = seconds(1)}, {});
+    roster one(table(4, 3), secret,
+               {.by = model::sequential, .window = 5, .alarm_after = 1, .silent_after = seconds(1)},
+               {});
+    roster other(
+        table(4, 3), secret,
+        {.by = model::coroutine, .window = 5, .alarm_after = 1, .silent_after = seconds(1)}, {});
     uint64_t given = 0, reported = 0;
     uint32_t next[5]{};
     for (int step = 0; step < 2000; ++step) {
       const auto sensor = static_cast<uint32_t>(1 + chance() % 5);
       uint32_t& number = next[sensor - 1];
       number += chance() % 4 == 0 ? 2 : 1;
-      std::vector<std::byte> made = datagram(sensor, chance() % 5 == 0 ? number - std::min<uint32_t>(number, chance() % 90) : number,
-                                             {static_cast<int16_t>(chance() % 5), static_cast<int16_t>(chance() % 3), -1}, 1 + step / 700);
+      std::vector<std::byte> made = datagram(
+          sensor, chance() % 5 == 0 ? number - std::min<uint32_t>(number, chance() % 90) : number,
+          {static_cast<int16_t>(chance() % 5), static_cast<int16_t>(chance() % 3), -1},
+          1 + step / 700);
       if (chance() % 10 == 0) made[chance() % made.size()] ^= std::byte(1 << chance() % 8);
       if (chance() % 10 == 0) made.resize(chance() % (2 * made.size()));
       ASSERT_EQ(give(one, made), give(other, made));

@@ -10,7 +10,8 @@ using namespace gateway;
 
 TEST(Sequence, InOrder) {
   sequence_window window;
-  for (uint32_t number = 5; number < 500; ++number) EXPECT_EQ(window.see(number), arrival::in_order);
+  for (uint32_t number = 5; number < 500; ++number)
+    EXPECT_EQ(window.see(number), arrival::in_order);
   EXPECT_EQ(window.lost() + window.missing(), 0u);
 }
 
@@ -58,19 +59,26 @@ TEST(Sequence, AsAModelThatRemembersEverything) {
     for (int step = 0; step < 2000; ++step) {
       const uint32_t by = static_cast<uint32_t>(chance() % (chance() % 50 == 0 ? 300 : 5));
       const bool ahead = chance() % 3 != 0;
-      const uint32_t number = seen.empty() ? begin : ahead ? last + by : last - std::min(last, static_cast<uint32_t>(chance() % 80));
+      const uint32_t number = seen.empty() ? begin
+                              : ahead      ? last + by
+                                      : last - std::min(last, static_cast<uint32_t>(chance() % 80));
       arrival expected = arrival::in_order;
       if (!seen.empty() && number <= last) {
-        if (number < begin || last - number >= sequence_window::memory) expected = arrival::stale;
-        else expected = seen.contains(number) ? arrival::duplicate : arrival::late;
+        if (number < begin || last - number >= sequence_window::memory)
+          expected = arrival::stale;
+        else
+          expected = seen.contains(number) ? arrival::duplicate : arrival::late;
       }
       ASSERT_EQ(window.see(number), expected) << seed << " " << step;
       if (expected == arrival::in_order || expected == arrival::late) seen.insert(number);
       last = std::max(last, number);
       uint64_t missing = 0;
-      for (uint32_t each = last - std::min(last - begin, sequence_window::memory - 1); each < last; ++each) missing += !seen.contains(each);
+      for (uint32_t each = last - std::min(last - begin, sequence_window::memory - 1); each < last;
+           ++each)
+        missing += !seen.contains(each);
       ASSERT_EQ(window.missing(), missing) << seed << " " << step;
-      ASSERT_EQ(seen.size() + window.lost() + window.missing(), uint64_t{last} - begin + 1) << seed << " " << step;
+      ASSERT_EQ(seen.size() + window.lost() + window.missing(), uint64_t{last} - begin + 1)
+          << seed << " " << step;
     }
   }
 }

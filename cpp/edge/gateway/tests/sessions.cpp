@@ -62,7 +62,8 @@ TEST(Sessions, ANumberFarAheadCountsAfterASilenceAlone) {
 TEST(Sessions, OneThatHasGoneOnForLongIsBelievedForGood) {
   session_history of;
   of.see(10, 0, now, false);
-  for (uint32_t number = 0; number < sequence_window::memory; ++number) EXPECT_EQ(of.see(20, number, now, false), arrival::in_order);
+  for (uint32_t number = 0; number < sequence_window::memory; ++number)
+    EXPECT_EQ(of.see(20, number, now, false), arrival::in_order);
   EXPECT_EQ(of.see(10, 1, now, true), arrival::stale);
   EXPECT_EQ(of.lost() + of.missing(), 0u);
 }
@@ -76,8 +77,10 @@ TEST(Sessions, NoDatagramIsAcceptedTwice) {
     for (int step = 0; step < 3000; ++step) {
       const uint64_t session = chance() % 4 == 0 ? chance() % 40 : 10 * (step / 800) + chance() % 3;
       uint32_t& number = next[session];
-      const uint32_t sent = chance() % 3 == 0 ? static_cast<uint32_t>(chance() % (number + 3)) : ++number;
-      const arrival came = of.see(session, sent, 10 + static_cast<uint64_t>(step) / 100, chance() % 8 == 0);
+      const uint32_t sent =
+          chance() % 3 == 0 ? static_cast<uint32_t>(chance() % (number + 3)) : ++number;
+      const arrival came =
+          of.see(session, sent, 10 + static_cast<uint64_t>(step) / 100, chance() % 8 == 0);
       if (came != arrival::in_order && came != arrival::late) continue;
       ASSERT_TRUE(accepted.insert({session, sent}).second) << seed << " " << step;
     }

@@ -18,7 +18,9 @@ TEST(Spectrum, AVibrationIsInItsBinWithItsAmplitude) {
   for (const size_t bin : {5, 100, 250}) {
     std::vector<float> samples(2 * features);
     for (size_t at = 0; at < samples.size(); ++at)
-      samples[at] = static_cast<float>(0.1 * std::sin(2 * std::numbers::pi * static_cast<double>(bin * at) / static_cast<double>(samples.size())));
+      samples[at] =
+          static_cast<float>(0.1 * std::sin(2 * std::numbers::pi * static_cast<double>(bin * at) /
+                                            static_cast<double>(samples.size())));
     std::vector<int16_t> bins(features);
     transforms.transform(samples, bins);
     EXPECT_NEAR(bins[bin - 1], -1 * (1 << fraction_bits), 20) << bin;
@@ -48,11 +50,13 @@ TEST(Bearing, TheSameNumbersMakeTheSameSignal) {
   }
 }
 
-// What an analyst would look at: the spectrum of the signal's loudness has a line where the hits come from.
+// What an analyst would look at: the spectrum of the signal's loudness has a line where the hits
+// come from.
 TEST(Bearing, HitsComeAsOftenAsTheGeometrySays) {
   constexpr size_t features = 8192;
   for (uint32_t number = 1; number <= 5; ++number) {
-    EXPECT_GT(bearing(number, 1).hits(damage::inner_race), bearing(number, 1).hits(damage::outer_race));
+    EXPECT_GT(bearing(number, 1).hits(damage::inner_race),
+              bearing(number, 1).hits(damage::outer_race));
     EXPECT_EQ(bearing(number, 1).hits(damage::none), 0);
     bearing on(number, 1);
     std::vector<float> samples(2 * features);
@@ -63,17 +67,21 @@ TEST(Bearing, HitsComeAsOftenAsTheGeometrySays) {
     for (int time = 0; time < 8; ++time) {
       on.measure(damage::outer_race, samples);
       // The ringing alone: its differences over a few samples; then how loud it is.
-      for (size_t at = 0; at + 1 < samples.size(); ++at) samples[at] = std::abs(samples[at + 1] - samples[at]);
+      for (size_t at = 0; at + 1 < samples.size(); ++at)
+        samples[at] = std::abs(samples[at + 1] - samples[at]);
       double mean = 0;
       for (const float each : samples) mean += each;
-      for (float& each : samples) each -= static_cast<float>(mean / static_cast<double>(samples.size()));
+      for (float& each : samples)
+        each -= static_cast<float>(mean / static_cast<double>(samples.size()));
       transforms.transform(samples, bins);
       const double hertz_per_bin = samples_per_second / (2 * features);
       const double rate = on.hits(damage::outer_race);
       const auto loudest = [&](double low, double high) {
-        return *std::max_element(bins.begin() + static_cast<std::ptrdiff_t>(low / hertz_per_bin), bins.begin() + static_cast<std::ptrdiff_t>(high / hertz_per_bin));
+        return *std::max_element(bins.begin() + static_cast<std::ptrdiff_t>(low / hertz_per_bin),
+                                 bins.begin() + static_cast<std::ptrdiff_t>(high / hertz_per_bin));
       };
-      heard += loudest(0.94 * rate, 1.06 * rate) > loudest(1.2 * rate, 1.8 * rate) + (1 << fraction_bits) / 4;
+      heard += loudest(0.94 * rate, 1.06 * rate) >
+               loudest(1.2 * rate, 1.8 * rate) + (1 << fraction_bits) / 4;
     }
     EXPECT_GE(heard, 4) << number;
   }
@@ -82,7 +90,8 @@ TEST(Bearing, HitsComeAsOftenAsTheGeometrySays) {
 TEST(Faults, Text) {
   EXPECT_EQ(fault_of_text("lost=20").kind, fault::lost);
   EXPECT_EQ(fault_of_text("forged=2").every, 2u);
-  for (const char* wrong : {"", "lost", "lost=", "lost=1", "lost=0", "lost=-3", "lost=5x", "gone=5", "=5", "lost=99999999999"})
+  for (const char* wrong : {"", "lost", "lost=", "lost=1", "lost=0", "lost=-3", "lost=5x", "gone=5",
+                            "=5", "lost=99999999999"})
     EXPECT_THROW(fault_of_text(wrong), std::runtime_error) << wrong;
 }
 
@@ -91,7 +100,8 @@ TEST(Faults, TheReceiverCountsWhatTheSenderDid) {
   for (uint32_t mixture = 1; mixture < 64; ++mixture) {
     std::vector<fault_rule> rules;
     for (size_t kind = 0; kind < fault_kinds; ++kind)
-      if (mixture >> kind & 1) rules.push_back({static_cast<fault>(kind), static_cast<uint32_t>(3 + 2 * kind)});
+      if (mixture >> kind & 1)
+        rules.push_back({static_cast<fault>(kind), static_cast<uint32_t>(3 + 2 * kind)});
     disturber sender(rules);
     roster receiver(test::table(1, 8), test::secret, {}, {});
     uint64_t datagrams = 0;
@@ -101,18 +111,24 @@ TEST(Faults, TheReceiverCountsWhatTheSenderDid) {
       receiver.evaluate();
     };
     constexpr uint32_t count = 500;
-    for (uint32_t number = 0; number < count; ++number) give_all(sender.send(test::datagram(1, number, std::vector<int16_t>(8))));
+    for (uint32_t number = 0; number < count; ++number)
+      give_all(sender.send(test::datagram(1, number, std::vector<int16_t>(8))));
     give_all(sender.end());
     // Behind the last fault, so that the window has passed all.
-    for (uint32_t number = count; number < count + 2 * sequence_window::memory; ++number) give_all({test::datagram(1, number, std::vector<int16_t>(8))});
+    for (uint32_t number = count; number < count + 2 * sequence_window::memory; ++number)
+      give_all({test::datagram(1, number, std::vector<int16_t>(8))});
     const totals all = receiver.count();
     EXPECT_EQ(all.of(fate::late), sender.count(fault::late)) << mixture;
     EXPECT_EQ(all.of(fate::duplicated), sender.count(fault::duplicated)) << mixture;
     EXPECT_EQ(all.of(fate::truncated), sender.count(fault::truncated)) << mixture;
     EXPECT_EQ(all.of(fate::oversized), sender.count(fault::oversized)) << mixture;
     EXPECT_EQ(all.of(fate::forged), sender.count(fault::forged)) << mixture;
-    EXPECT_EQ(all.lost, sender.count(fault::lost) + sender.count(fault::truncated) + sender.count(fault::oversized)) << mixture;
-    EXPECT_EQ(all.of(fate::accepted) + all.of(fate::late) + all.lost, count + 2 * sequence_window::memory) << mixture;
+    EXPECT_EQ(all.lost, sender.count(fault::lost) + sender.count(fault::truncated) +
+                            sender.count(fault::oversized))
+        << mixture;
+    EXPECT_EQ(all.of(fate::accepted) + all.of(fate::late) + all.lost,
+              count + 2 * sequence_window::memory)
+        << mixture;
     uint64_t sum = 0;
     for (const uint64_t each : all.datagrams) sum += each;
     EXPECT_EQ(sum, datagrams) << mixture;

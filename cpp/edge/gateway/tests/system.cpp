@@ -1,4 +1,5 @@
-// The programs themselves, on this machine's own network: sensors that misbehave, files that change, a broker that comes late.
+// The programs themselves, on this machine's own network: sensors that misbehave, files that
+// change, a broker that comes late.
 #include "program.hpp"
 #include "table.hpp"
 
@@ -20,7 +21,8 @@ using nlohmann::json;
 
 namespace {
 
-const std::string gateway_program = CORANK_GATEWAY, sensor_program = CORANK_SENSOR, broker_program = "/usr/sbin/mosquitto";
+const std::string gateway_program = CORANK_GATEWAY, sensor_program = CORANK_SENSOR,
+                  broker_program = "/usr/sbin/mosquitto";
 
 std::string text_of(const std::string& file) {
   std::ifstream in(file);
@@ -39,12 +41,14 @@ sockaddr_in local(int port) {
 std::string http_get(int port, const std::string& path) {
   const descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   const sockaddr_in address = local(port);
-  checked(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), "connecting");
+  checked(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+          "connecting");
   const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
   checked(write(socket.get(), request.data(), request.size()), "asking");
   std::string answer;
   char bytes[4096];
-  for (ssize_t count; (count = read(socket.get(), bytes, sizeof(bytes))) > 0;) answer.append(bytes, static_cast<size_t>(count));
+  for (ssize_t count; (count = read(socket.get(), bytes, sizeof(bytes))) > 0;)
+    answer.append(bytes, static_cast<size_t>(count));
   return answer.substr(answer.find("\r\n\r\n") + 4);
 }
 
@@ -53,8 +57,10 @@ int free_port() {
   const descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in address = local(0);
   socklen_t length = sizeof(address);
-  checked(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length), "asking for a port");
-  checked(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length), "asking for a port");
+  checked(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length),
+          "asking for a port");
+  checked(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length),
+          "asking for a port");
   return ntohs(address.sin_port);
 }
 
@@ -68,13 +74,17 @@ class System : public testing::Test {
 
   // `entries` comes behind what every test wants.
   static std::string configuration(const std::string& entries) {
-    return "listen = \"127.0.0.1:0\"\nkey_file = \"gateway.key\"\nweights = \"weights.json\"\nsilent_after_ms = 600000\n" + entries;
+    return "listen = \"127.0.0.1:0\"\nkey_file = \"gateway.key\"\nweights = "
+           "\"weights.json\"\nsilent_after_ms = 600000\n" +
+           entries;
   }
 
   // Returns once the gateway is ready.
   void start(const std::string& entries) {
     files.write("gateway.toml", configuration(entries));
-    gateway.emplace(std::vector<std::string>{gateway_program, "--config", files.file("gateway.toml")}, files.file("complaints"));
+    gateway.emplace(
+        std::vector<std::string>{gateway_program, "--config", files.file("gateway.toml")},
+        files.file("complaints"));
     started = event("started");
   }
 
@@ -88,7 +98,8 @@ class System : public testing::Test {
 
   // Runs sensors to their end; what they say of themselves.
   json sense(std::vector<std::string> options) {
-    std::vector<std::string> command{sensor_program, "--to", started.at("listen"), "--key", files.file("gateway.key")};
+    std::vector<std::string> command{sensor_program, "--to", started.at("listen"), "--key",
+                                     files.file("gateway.key")};
     command.insert(command.end(), options.begin(), options.end());
     program sensors(command, files.file("sensors"));
     json summary = json::parse(sensors.line());
@@ -107,7 +118,9 @@ class System : public testing::Test {
   // The weights with other thresholds: then every spectrum is damaged, or none.
   std::string weights_that_find(bool all_damaged) {
     json document = json::parse(text_of(CORANK_WEIGHTS));
-    for (json& each : document["sensors"]) each["threshold"] = all_damaged ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();
+    for (json& each : document["sensors"])
+      each["threshold"] =
+          all_damaged ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();
     return document.dump();
   }
 
@@ -133,9 +146,11 @@ TEST_F(System, SoundAndDamagedBearingsAreToldApart) {
   start("alarm_after = 5\n");
   EXPECT_EQ(started.at("sensors"), 50);
   for (const std::string condition : {"sound", "outer", "inner"}) {
-    sense({"--sensors", "50", "--count", "10", "--rate", "500", "--condition", condition, "--seed", "4711"});
+    sense({"--sensors", "50", "--count", "10", "--rate", "500", "--condition", condition, "--seed",
+           "4711"});
     int right = 0;
-    for (int each = 0; each < 50; ++each) right += event("status").at("status") == (condition == "sound" ? "sound" : "damaged");
+    for (int each = 0; each < 50; ++each)
+      right += event("status").at("status") == (condition == "sound" ? "sound" : "damaged");
     EXPECT_GE(right, 49) << condition;
   }
   stop();
@@ -144,15 +159,22 @@ TEST_F(System, SoundAndDamagedBearingsAreToldApart) {
 TEST_F(System, EveryFaultIsCountedAndHarmless) {
   start("");
   // The last spectra have no fault: 157 is no multiple of any, and nothing is held back.
-  const json sensors = sense({"--sensors", "5", "--count", "157", "--rate", "2000", "--fault", "lost=7", "--fault", "late=5", "--fault", "duplicated=11", "--fault",
+  const json sensors = sense({"--sensors", "5", "--count", "157", "--rate", "2000", "--fault",
+                              "lost=7", "--fault", "late=5", "--fault", "duplicated=11", "--fault",
                               "truncated=13", "--fault", "oversized=17", "--fault", "forged=3"});
-  for (const char* kind : {"lost", "late", "duplicated", "truncated", "oversized", "forged"}) EXPECT_GT(sensors.at(kind), 0) << kind;
+  for (const char* kind : {"lost", "late", "duplicated", "truncated", "oversized", "forged"})
+    EXPECT_GT(sensors.at(kind), 0) << kind;
   const json counts = stop();
-  for (const char* kind : {"late", "duplicated", "truncated", "oversized", "forged"}) EXPECT_EQ(counts.at(kind), sensors.at(kind)) << kind;
+  for (const char* kind : {"late", "duplicated", "truncated", "oversized", "forged"})
+    EXPECT_EQ(counts.at(kind), sensors.at(kind)) << kind;
   const auto number = [](const json& of, const char* name) { return of.at(name).get<int>(); };
-  EXPECT_EQ(number(counts, "lost") + number(counts, "missing"), number(sensors, "lost") + number(sensors, "truncated") + number(sensors, "oversized"));
-  EXPECT_EQ(number(counts, "accepted") + number(counts, "late") + number(counts, "lost") + number(counts, "missing"), 5 * 157);
-  for (const char* none : {"stale", "malformed", "unknown", "mismatched", "dropped"}) EXPECT_EQ(counts.at(none), 0) << none;
+  EXPECT_EQ(number(counts, "lost") + number(counts, "missing"),
+            number(sensors, "lost") + number(sensors, "truncated") + number(sensors, "oversized"));
+  EXPECT_EQ(number(counts, "accepted") + number(counts, "late") + number(counts, "lost") +
+                number(counts, "missing"),
+            5 * 157);
+  for (const char* none : {"stale", "malformed", "unknown", "mismatched", "dropped"})
+    EXPECT_EQ(counts.at(none), 0) << none;
 }
 
 TEST_F(System, FiftySensorsAtTheirFullRateLoseNothing) {
@@ -171,7 +193,9 @@ TEST_F(System, SensorsOfAnotherKeyOrNumberAreNotHeard) {
   sense({"--first", "50", "--sensors", "2", "--count", "10", "--rate", "1000"});
   files.replace("other.key", std::string(64, '7'));
   std::filesystem::rename(files.file("other.key"), files.file("gateway.key.stolen"));
-  program stranger({sensor_program, "--to", started.at("listen"), "--key", files.file("gateway.key.stolen"), "--count", "10", "--rate", "1000"}, files.file("stranger"));
+  program stranger({sensor_program, "--to", started.at("listen"), "--key",
+                    files.file("gateway.key.stolen"), "--count", "10", "--rate", "1000"},
+                   files.file("stranger"));
   EXPECT_EQ(stranger.wait(), 0) << stranger.said();
   const json counts = stop();
   EXPECT_EQ(counts.at("accepted"), 10);
@@ -180,9 +204,11 @@ TEST_F(System, SensorsOfAnotherKeyOrNumberAreNotHeard) {
 }
 
 TEST_F(System, WhoFallsSilentIsReported) {
-  // Longer than sensors take between two spectra; they are sent without pause, so that a slow machine is no reason for silence before the last one.
+  // Longer than sensors take between two spectra; they are sent without pause, so that a slow
+  // machine is no reason for silence before the last one.
   start("window = 2\n");
-  files.replace("gateway.toml", configuration("window = 2\n").replace(configuration("").find("600000"), 6, "500"));
+  files.replace("gateway.toml",
+                configuration("window = 2\n").replace(configuration("").find("600000"), 6, "500"));
   event("reloaded");
   sense({"--sensors", "2", "--count", "3", "--rate", "1000"});
   std::map<int, json> silent;
@@ -217,7 +243,8 @@ TEST_F(System, WeightsAndRulesAreReloadedWholeOrNotAtAll) {
   EXPECT_NE(event("refused").at("why").get<std::string>().find("weights.json"), std::string::npos);
   EXPECT_EQ(next_status(), "sound");
   files.replace("gateway.toml", configuration("window = 0\n"));
-  EXPECT_NE(event("refused").at("why").get<std::string>().find("`window` must be from 1"), std::string::npos);
+  EXPECT_NE(event("refused").at("why").get<std::string>().find("`window` must be from 1"),
+            std::string::npos);
 
   // Right again, by a signal; what can't change while the gateway runs is refused.
   files.replace("weights.json", weights_that_find(true));
@@ -229,7 +256,8 @@ TEST_F(System, WeightsAndRulesAreReloadedWholeOrNotAtAll) {
   EXPECT_EQ(next_status(), "damaged");
   EXPECT_EQ(event("status").at("measurements"), 2);
   files.replace("gateway.toml", configuration("metrics = \"127.0.0.1:0\"\n"));
-  EXPECT_NE(event("refused").at("why").get<std::string>().find("`metrics` can't change"), std::string::npos);
+  EXPECT_NE(event("refused").at("why").get<std::string>().find("`metrics` can't change"),
+            std::string::npos);
   EXPECT_NE(gateway->said().find("the old configuration stays"), std::string::npos);
   stop();
 }
@@ -242,9 +270,13 @@ TEST_F(System, PrometheusIsAnswered) {
   gateway->signal(SIGHUP);
   event("reloaded");
   const std::string page = http_get(started.at("metrics_port"), "/metrics");
-  for (const char* line : {"corank_gateway_datagrams_total{fate=\"accepted\"} 30\n", "corank_gateway_datagrams_total{fate=\"duplicated\"} 6\n", "corank_gateway_measurements_total 30\n",
-                           "corank_gateway_lost_total 0\n", "corank_gateway_sensors{status=\"waiting\"} 47\n", "corank_gateway_reloads_total{result=\"done\"} 1\n",
-                           "# TYPE corank_gateway_batch_seconds histogram\n"})
+  for (const char* line :
+       {"corank_gateway_datagrams_total{fate=\"accepted\"} 30\n",
+        "corank_gateway_datagrams_total{fate=\"duplicated\"} 6\n",
+        "corank_gateway_measurements_total 30\n", "corank_gateway_lost_total 0\n",
+        "corank_gateway_sensors{status=\"waiting\"} 47\n",
+        "corank_gateway_reloads_total{result=\"done\"} 1\n",
+        "# TYPE corank_gateway_batch_seconds histogram\n"})
     EXPECT_NE(page.find(line), std::string::npos) << line << "\n" << page;
   stop();
 }
@@ -260,13 +292,16 @@ heard listen(int port, Enough enough) {
   heard messages;
   mosquitto_lib_init();
   mosquitto* const client = mosquitto_new(nullptr, true, &messages);
-  mosquitto_message_callback_set(client, [](mosquitto*, void* to, const mosquitto_message* message) {
-    (*static_cast<heard*>(to))[message->topic] = std::string(static_cast<const char*>(message->payload), static_cast<size_t>(message->payloadlen));
-  });
+  mosquitto_message_callback_set(
+      client, [](mosquitto*, void* to, const mosquitto_message* message) {
+        (*static_cast<heard*>(to))[message->topic] = std::string(
+            static_cast<const char*>(message->payload), static_cast<size_t>(message->payloadlen));
+      });
   EXPECT_EQ(mosquitto_connect(client, "127.0.0.1", port, 60), MOSQ_ERR_SUCCESS);
   EXPECT_EQ(mosquitto_subscribe(client, nullptr, "corank/test/#", 1), MOSQ_ERR_SUCCESS);
   const auto end = std::chrono::steady_clock::now() + test::patience;
-  while (!enough(messages) && std::chrono::steady_clock::now() < end && mosquitto_loop(client, 100, 1) == MOSQ_ERR_SUCCESS) {
+  while (!enough(messages) && std::chrono::steady_clock::now() < end &&
+         mosquitto_loop(client, 100, 1) == MOSQ_ERR_SUCCESS) {
   }
   EXPECT_TRUE(enough(messages)) << messages.size() << " topics were heard";
   mosquitto_destroy(client);
@@ -283,7 +318,8 @@ TEST_F(System, ABrokerHearsTheLastStatusOfEachSensor) {
   sense({"--sensors", "3", "--count", "10", "--rate", "1000"});
   for (int each = 0; each < 6; ++each) event("status");
 
-  files.write("broker.conf", "listener " + std::to_string(port) + " 127.0.0.1\nallow_anonymous true\npersistence false\n");
+  files.write("broker.conf", "listener " + std::to_string(port) +
+                                 " 127.0.0.1\nallow_anonymous true\npersistence false\n");
   const program broker({broker_program, "-c", files.file("broker.conf")}, files.file("broker"));
   while (text_of(files.file("broker")).find("running") == std::string::npos) usleep(10'000);
   const heard first = listen(port, [](const heard& all) { return all.size() == 4; });
@@ -299,12 +335,22 @@ TEST_F(System, ABrokerHearsTheLastStatusOfEachSensor) {
   // The broker says what the gateway can't any more.
   gateway->signal(SIGKILL);
   gateway->wait();
-  EXPECT_EQ(listen(port, [](const heard& all) { return all.contains("corank/test/state") && all.at("corank/test/state") == "offline"; }).size(), 5u);
+  EXPECT_EQ(listen(port,
+                   [](const heard& all) {
+                     return all.contains("corank/test/state") &&
+                            all.at("corank/test/state") == "offline";
+                   })
+                .size(),
+            5u);
 
   start("[mqtt]\nport = " + std::to_string(port) + "\ntopic = \"corank/test\"\n");
-  listen(port, [](const heard& all) { return all.contains("corank/test/state") && all.at("corank/test/state") == "online"; });
+  listen(port, [](const heard& all) {
+    return all.contains("corank/test/state") && all.at("corank/test/state") == "online";
+  });
   stop();
-  listen(port, [](const heard& all) { return all.contains("corank/test/state") && all.at("corank/test/state") == "offline"; });
+  listen(port, [](const heard& all) {
+    return all.contains("corank/test/state") && all.at("corank/test/state") == "offline";
+  });
 }
 
 // Clients that connect and say nothing, half a request, or everything but the end.
@@ -316,10 +362,12 @@ TEST_F(System, AStalledClientDelaysNoOther) {
   std::vector<descriptor> stalled;
   for (size_t each = 0; each < 200; ++each) {
     descriptor& socket = stalled.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    checked(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), "connecting");
+    checked(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+            "connecting");
     const size_t length = each % request.size();
     // It may have been closed in favour of a later one.
-    if (length > 0) [[maybe_unused]] const ssize_t sent = send(socket.get(), request.data(), length, MSG_NOSIGNAL);
+    if (length > 0) [[maybe_unused]]
+      const ssize_t sent = send(socket.get(), request.data(), length, MSG_NOSIGNAL);
     if (each % 20 != 0) continue;
     EXPECT_NE(http_get(port, "/metrics").find("corank_gateway_lost_total 0\n"), std::string::npos);
   }
@@ -335,8 +383,10 @@ TEST_F(System, WhatIsNoRequestForThePageIsRefused) {
   const int port = started.at("metrics_port");
   EXPECT_EQ(http_get(port, "/"), "404 Not Found\n");
   EXPECT_EQ(http_get(port, "/metrics and more"), "400 Bad Request\n");
-  EXPECT_EQ(http_get(port, "/metrics?" + std::string(20'000, 'x')), "431 Request Header Fields Too Large\n");
-  EXPECT_NE(http_get(port, "/metrics?a=b").find("corank_gateway_lost_total 0\n"), std::string::npos);
+  EXPECT_EQ(http_get(port, "/metrics?" + std::string(20'000, 'x')),
+            "431 Request Header Fields Too Large\n");
+  EXPECT_NE(http_get(port, "/metrics?a=b").find("corank_gateway_lost_total 0\n"),
+            std::string::npos);
   stop();
 }
 
@@ -370,7 +420,8 @@ int value_of(const std::string& page, const std::string& name) {
 TEST_F(System, ABrokerThatAcknowledgesNothingHasABoundedNumberOfMessages) {
   descriptor listener;
   const int port = listen_at_a_free_port(listener);
-  start("window = 1\nmetrics = \"127.0.0.1:0\"\n[mqtt]\nport = " + std::to_string(port) + "\ntopic = \"corank/test\"\n");
+  start("window = 1\nmetrics = \"127.0.0.1:0\"\n[mqtt]\nport = " + std::to_string(port) +
+        "\ntopic = \"corank/test\"\n");
   const descriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_NE(read_some(connection.get()), "");
   const unsigned char accepted[] = {0x20, 2, 0, 0};
@@ -382,7 +433,8 @@ TEST_F(System, ABrokerThatAcknowledgesNothingHasABoundedNumberOfMessages) {
   gateway->signal(SIGHUP);
   event("reloaded");
   const std::string page = http_get(started.at("metrics_port"), "/metrics");
-  const int unacknowledged = value_of(page, "corank_gateway_mqtt_unacknowledged"), waiting = value_of(page, "corank_gateway_mqtt_waiting"),
+  const int unacknowledged = value_of(page, "corank_gateway_mqtt_unacknowledged"),
+            waiting = value_of(page, "corank_gateway_mqtt_waiting"),
             dropped = value_of(page, "corank_gateway_mqtt_dropped_total");
   EXPECT_EQ(unacknowledged, 64) << page;
   EXPECT_LE(waiting, 51);
@@ -414,7 +466,8 @@ TEST_F(System, ABrokerThatSendsMessagesIsLeft) {
 // The output is whole lines, also after the disk was full for a while.
 TEST_F(System, AFullDiskLeavesNoHalfLine) {
   start("window = 1\nmetrics = \"127.0.0.1:0\"\n");
-  files.replace("gateway.toml", configuration("window = 1\nmetrics = \"127.0.0.1:0\"\noutput = \"lines\"\n"));
+  files.replace("gateway.toml",
+                configuration("window = 1\nmetrics = \"127.0.0.1:0\"\noutput = \"lines\"\n"));
   const auto written = [this] { return text_of(files.file("lines")); };
   const auto until = [](auto happened) {
     const auto end = std::chrono::steady_clock::now() + test::patience;
@@ -428,7 +481,9 @@ TEST_F(System, AFullDiskLeavesNoHalfLine) {
   prlimit(gateway->pid(), RLIMIT_FSIZE, nullptr, &before);
   const rlimit full{.rlim_cur = written().size() + 1000, .rlim_max = before.rlim_max};
   prlimit(gateway->pid(), RLIMIT_FSIZE, &full, nullptr);
-  const auto count = [this](const std::string& name) { return value_of(http_get(started.at("metrics_port"), "/metrics"), name); };
+  const auto count = [this](const std::string& name) {
+    return value_of(http_get(started.at("metrics_port"), "/metrics"), name);
+  };
   sense({"--sensors", "20", "--count", "1"});
   until([&] { return count("corank_gateway_measurements_total") == 20; });
   EXPECT_GT(count("corank_gateway_unwritten_total"), 0);
@@ -447,17 +502,22 @@ TEST_F(System, AFullDiskLeavesNoHalfLine) {
 }
 
 TEST_F(System, WhatIsWrongAtTheStartIsSaid) {
-  const auto says = [](const std::string& said, const std::string& part) { EXPECT_NE(said.find(part), std::string::npos) << said; };
+  const auto says = [](const std::string& said, const std::string& part) {
+    EXPECT_NE(said.find(part), std::string::npos) << said;
+  };
   says(complaint("listen = 5\n"), "`listen` must be a text");
   says(complaint("listen =\n"), "gateway.toml:1: ");
   says(complaint(""), "`key_file` is missing");
   says(complaint("key_file = \"gateway.key\"\n"), "`weights` is missing");
   says(complaint(configuration("window = 99999\n")), "line 5: `window` must be from 1 to 10000");
-  says(complaint(configuration("window = 9223372036854775807\n")), "line 5: `window` must be from 1 to 10000");
+  says(complaint(configuration("window = 9223372036854775807\n")),
+       "line 5: `window` must be from 1 to 10000");
   says(complaint(configuration("window = 18446744073709551615\n")), "gateway.toml:5: ");
   says(complaint(configuration("window = 2.0\n")), "line 5: `window` must be a whole number");
-  says(complaint(configuration("session_ahead_ms = -1\n")), "line 5: `session_ahead_ms` must be from 0");
-  says(complaint(configuration("metrics = \"127.0.0.1:70000\"\n")), "line 5: `metrics` must be HOST:PORT");
+  says(complaint(configuration("session_ahead_ms = -1\n")),
+       "line 5: `session_ahead_ms` must be from 0");
+  says(complaint(configuration("metrics = \"127.0.0.1:70000\"\n")),
+       "line 5: `metrics` must be HOST:PORT");
   says(complaint("listen = \"127.0.0.1:99999\"\n"), "line 1: `listen` must be HOST:PORT");
   says(complaint(configuration("windows = 3\n")), "line 5: there is no entry `windows`");
   says(complaint(configuration("window = 3\nalarm_after = 4\n")), "`alarm_after` is greater");

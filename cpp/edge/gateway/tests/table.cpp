@@ -32,15 +32,19 @@ class Table : public testing::Test {
     return "nothing";
   }
 
-  const std::string file = testing::TempDir() + "gateway-tests-table-" + std::to_string(getpid()) + ".json";
+  const std::string file =
+      testing::TempDir() + "gateway-tests-table-" + std::to_string(getpid()) + ".json";
 };
 
-bool says(const std::string& complaint, const std::string& part) { return complaint.find(part) != std::string::npos; }
+bool says(const std::string& complaint, const std::string& part) {
+  return complaint.find(part) != std::string::npos;
+}
 
 }  // namespace
 
 TEST_F(Table, IsRead) {
-  const sensor_table table = read(R"({"format": 1, "sensors": [{"sensor": 9, "threshold": -5, "weights": [1, -2]}, {"sensor": 4, "threshold": 7, "weights": [3, 4]}]})");
+  const sensor_table table = read(
+      R"({"format": 1, "sensors": [{"sensor": 9, "threshold": -5, "weights": [1, -2]}, {"sensor": 4, "threshold": 7, "weights": [3, 4]}]})");
   EXPECT_EQ(table.size(), 2u);
   EXPECT_EQ(table.features(), 2u);
   EXPECT_EQ(table.find(4), 1u);
@@ -51,7 +55,9 @@ TEST_F(Table, IsRead) {
 }
 
 TEST_F(Table, BadFilesAreRefused) {
-  const auto with = [](const std::string& machines) { return R"({"format": 1, "sensors": [)" + machines + "]}"; };
+  const auto with = [](const std::string& machines) {
+    return R"({"format": 1, "sensors": [)" + machines + "]}";
+  };
   const std::string good = R"({"sensor": 1, "threshold": 0, "weights": [1]})";
   EXPECT_TRUE(says(complaint(""), "parse error"));
   EXPECT_TRUE(says(complaint(with(good).substr(0, 40)), "parse error"));
@@ -60,19 +66,36 @@ TEST_F(Table, BadFilesAreRefused) {
   EXPECT_TRUE(says(complaint(R"({"format": 1})"), "sensors"));
   EXPECT_TRUE(says(complaint(with("")), "there are no sensors"));
   EXPECT_TRUE(says(complaint(with(good + "," + good)), "sensor 1 is there twice"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": []})")), "0 weights"));
-  EXPECT_TRUE(says(complaint(with(good + R"(,{"sensor": 2, "threshold": 0, "weights": [1, 2]})")), "all must have as many"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": -1, "threshold": 0, "weights": [1]})")), "sensors[0].sensor must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 3000000000, "weights": [1]})")), "sensors[0].threshold must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [40000]})")), "sensors[0].weights[0], a weight, must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [1.5]})")), "sensors[0].weights[0], a weight, must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [32767, 32767, -2]})")), "too large"));
+  EXPECT_TRUE(
+      says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": []})")), "0 weights"));
+  EXPECT_TRUE(says(complaint(with(good + R"(,{"sensor": 2, "threshold": 0, "weights": [1, 2]})")),
+                   "all must have as many"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": -1, "threshold": 0, "weights": [1]})")),
+                   "sensors[0].sensor must be"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 3000000000, "weights": [1]})")),
+                   "sensors[0].threshold must be"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [40000]})")),
+                   "sensors[0].weights[0], a weight, must be"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [1.5]})")),
+                   "sensors[0].weights[0], a weight, must be"));
+  EXPECT_TRUE(
+      says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [32767, 32767, -2]})")),
+           "too large"));
   // One that a conversion to a signed number makes -1.
-  EXPECT_TRUE(says(complaint(with(good + R"(,{"sensor": 2, "threshold": 0, "weights": [18446744073709551615]})")), "sensors[1].weights[0], a weight, must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 18446744073709551615, "weights": [1]})")), "sensors[0].threshold must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 18446744073709551615, "threshold": 0, "weights": [1]})")), "sensors[0].sensor must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [1e400]})")), "out_of_range"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": {"a": 1}})")), "sensors[0].weights must be a list"));
+  EXPECT_TRUE(
+      says(complaint(
+               with(good + R"(,{"sensor": 2, "threshold": 0, "weights": [18446744073709551615]})")),
+           "sensors[1].weights[0], a weight, must be"));
+  EXPECT_TRUE(
+      says(complaint(with(R"({"sensor": 1, "threshold": 18446744073709551615, "weights": [1]})")),
+           "sensors[0].threshold must be"));
+  EXPECT_TRUE(
+      says(complaint(with(R"({"sensor": 18446744073709551615, "threshold": 0, "weights": [1]})")),
+           "sensors[0].sensor must be"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [1e400]})")),
+                   "out_of_range"));
+  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": {"a": 1}})")),
+                   "sensors[0].weights must be a list"));
   EXPECT_NO_THROW(read(with(R"({"sensor": 1, "threshold": 0, "weights": [32767, 32767, -1]})")));
   std::remove(file.c_str());
   EXPECT_THROW(sensor_table::read(file), std::runtime_error);

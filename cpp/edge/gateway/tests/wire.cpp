@@ -21,7 +21,9 @@ form form_of(const bytes& of) {
 }
 
 // In memory of its own size, so that AddressSanitizer sees each byte too far.
-bytes first(const bytes& of, size_t count) { return {of.begin(), of.begin() + static_cast<std::ptrdiff_t>(count)}; }
+bytes first(const bytes& of, size_t count) {
+  return {of.begin(), of.begin() + static_cast<std::ptrdiff_t>(count)};
+}
 
 }  // namespace
 
@@ -42,7 +44,9 @@ TEST(Wire, WhatIsWrittenIsRead) {
 // The layout of the header in wire.hpp, byte by byte: sensors of other make rely on it.
 TEST(Wire, LayoutIsAsDocumented) {
   const bytes made = datagram(0x11121314, 0x21222324, {0x3132, -2}, 0x4142434445464748);
-  const unsigned char expected[] = {'C', 'R', 'K', 'S', 1, 0, 2, 0, 0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x48, 0x47, 0x46, 0x45, 0x44, 0x43, 0x42, 0x41};
+  const unsigned char expected[] = {'C',  'R',  'K',  'S',  1,    0,    2,    0,
+                                    0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21,
+                                    0x48, 0x47, 0x46, 0x45, 0x44, 0x43, 0x42, 0x41};
   EXPECT_EQ(std::memcmp(made.data(), expected, sizeof(expected)), 0);
   const unsigned char bins[] = {0x32, 0x31, 0xfe, 0xff};
   EXPECT_EQ(std::memcmp(made.data() + 32, bins, sizeof(bins)), 0);
@@ -51,7 +55,8 @@ TEST(Wire, LayoutIsAsDocumented) {
 
 TEST(Wire, EveryShorterOneIsTruncatedAndEveryLongerOneOversized) {
   bytes made = datagram(1, 0, std::vector<int16_t>(20, 5));
-  for (size_t size = 0; size < made.size(); ++size) EXPECT_EQ(form_of(first(made, size)), form::truncated) << size;
+  for (size_t size = 0; size < made.size(); ++size)
+    EXPECT_EQ(form_of(first(made, size)), form::truncated) << size;
   EXPECT_EQ(form_of(made), form::whole);
   for (int more = 0; more < 100; ++more) {
     made.push_back({});
@@ -87,7 +92,9 @@ TEST(Wire, OneBitChangedAnywhereIsFound) {
 TEST(Wire, KeysAreHexadecimal) {
   const std::string digits(64, 'a');
   EXPECT_EQ(key_of_text(digits), key_of_text("  " + digits + "\r\n"));
-  for (const std::string& wrong : {std::string(), std::string(" \n"), std::string(63, 'a'), std::string(62, 'a'), std::string(66, 'a'), digits.substr(1) + "g", digits + " b"})
+  for (const std::string& wrong :
+       {std::string(), std::string(" \n"), std::string(63, 'a'), std::string(62, 'a'),
+        std::string(66, 'a'), digits.substr(1) + "g", digits + " b"})
     EXPECT_THROW(key_of_text(wrong), std::runtime_error) << wrong;
   EXPECT_NE(key_of_sensor(secret, 1), key_of_sensor(secret, 2));
 }

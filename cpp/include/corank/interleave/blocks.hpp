@@ -1,4 +1,5 @@
-// Items in blocks: a strand works on several items, so that its beginning and its end cost little for each.
+// Items in blocks: a strand works on several items, so that its beginning and its end cost little
+// for each.
 #pragma once
 
 #include "../interleave.hpp"
@@ -8,18 +9,22 @@ namespace corank::detail {
 // A block is never larger.
 inline constexpr size_t most_in_block = 16;
 
-// The items that no strand has begun. Whoever has room for some takes the next ones, so that those under way are neighbours: what is read and written beside the memory
-// that they wait for, the keys and the outputs, then lies in order, and the processor's own prefetcher brings it.
+// The items that no strand has begun. Whoever has room for some takes the next ones, so that those
+// under way are neighbours: what is read and written beside the memory that they wait for, the keys
+// and the outputs, then lies in order, and the processor's own prefetcher brings it.
 class supply {
  public:
   // The first of `count` items.
-  [[gnu::always_inline]] size_t take(size_t count) noexcept { return std::exchange(next_, next_ + count); }
+  [[gnu::always_inline]] size_t take(size_t count) noexcept {
+    return std::exchange(next_, next_ + count);
+  }
 
  private:
   size_t next_ = 0;
 };
 
-// Both forms of the work on a block, and the plain one of several blocks that are neighbours: `stretch(first, blocks)`.
+// Both forms of the work on a block, and the plain one of several blocks that are neighbours:
+// `stretch(first, blocks)`.
 template <class Strand, class Plain, class Stretch>
 struct on_blocks {
   Strand strand;
@@ -31,10 +36,13 @@ on_blocks(Strand, Plain, Stretch) -> on_blocks<Strand, Plain, Stretch>;
 template <class Strand, class Plain, class Stretch>
 inline constexpr bool has_plain<on_blocks<Strand, Plain, Stretch>> = true;
 
-// Completes the items 0 to `count`: `in_turn(lane&, supply&, block)` is a strand<> that takes `block` items, no more and no less, and works on them; `plain(from, behind)`
-// works on the items in between as plain code. Returns how many were completed, less than all only if a stop was requested.
+// Completes the items 0 to `count`: `in_turn(lane&, supply&, block)` is a strand<> that takes
+// `block` items, no more and no less, and works on them; `plain(from, behind)` works on the items
+// in between as plain code. Returns how many were completed, less than all only if a stop was
+// requested.
 template <class InTurn, class Plain>
-size_t interleave_blocks(size_t count, InTurn in_turn, Plain plain, const interleave_options& options) {
+size_t interleave_blocks(size_t count, InTurn in_turn, Plain plain,
+                         const interleave_options& options) {
   if (stays_plain(options) && !options.stop.stop_possible()) return plain(0, count), count;
   // A short batch in small blocks, so that there is a strand for every lane.
   const size_t block = std::clamp(count / (2 * most_lanes), size_t{1}, most_in_block);
@@ -42,12 +50,14 @@ size_t interleave_blocks(size_t count, InTurn in_turn, Plain plain, const interl
   const auto size_of = [=](size_t at) { return std::min(block, count - at * block); };
   const auto strand_form = [&](lane& here, size_t at) { return in_turn(here, items, size_of(at)); };
   const auto stretch = [&](size_t at, size_t blocks) {
-    const size_t items_there = std::min(blocks * block, count - at * block), from = items.take(items_there);
+    const size_t items_there = std::min(blocks * block, count - at * block),
+                 from = items.take(items_there);
     plain(from, from + items_there);
   };
   const auto plain_form = [&](size_t at) { stretch(at, 1); };
   const size_t blocks = (count + block - 1) / block;
-  return std::min(count, block * interleave(std::views::iota(size_t{0}, blocks), on_blocks{strand_form, plain_form, stretch}, options));
+  return std::min(count, block * interleave(std::views::iota(size_t{0}, blocks),
+                                            on_blocks{strand_form, plain_form, stretch}, options));
 }
 
 }  // namespace corank::detail

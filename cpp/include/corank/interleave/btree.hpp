@@ -3,9 +3,11 @@
 //   corank::btree<uint64_t, uint64_t> tree;
 //   tree.insert(7, 49);
 //   std::vector<const uint64_t*> values = tree.multi_get(keys);       null where a key is not there
-//   long sum = tree.fold(0L, [](long sum, uint64_t, uint64_t value) { return sum + value; }, std::plus<>{});
+//   long sum = tree.fold(0L, [](long sum, uint64_t, uint64_t value) { return sum + value; },
+//   std::plus<>{});
 //
-// Keys and values are small and plain: nodes are copied as bytes. Not for several threads while one of them changes the tree.
+// Keys and values are small and plain: nodes are copied as bytes. Not for several threads while one
+// of them changes the tree.
 #pragma once
 
 #include "blocks.hpp"
@@ -25,10 +27,12 @@
 
 namespace corank {
 
-// `LeafBytes` and `InnerBytes` are sizes of nodes, whole cache lines. Larger leaves need fewer misses for a scan, and more lines for a lookup.
+// `LeafBytes` and `InnerBytes` are sizes of nodes, whole cache lines. Larger leaves need fewer
+// misses for a scan, and more lines for a lookup.
 template <class Key, class Value, size_t LeafBytes = 256, size_t InnerBytes = 256>
 class btree {
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>, "corank: a btree's nodes are copied as bytes");
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
+                "corank: a btree's nodes are copied as bytes");
 
   template <size_t Room>
   struct leaf_with {
@@ -42,9 +46,12 @@ class btree {
     detail::sorted_keys<Key, Room> keys;
     void* children[Room + 1];
   };
-  static constexpr size_t leaf_room = detail::most_that_fit<leaf_with, LeafBytes, LeafBytes / (sizeof(Key) + sizeof(Value))>();
-  static constexpr size_t inner_room = detail::most_that_fit<inner_with, InnerBytes, InnerBytes / (sizeof(Key) + sizeof(void*))>();
-  static_assert(leaf_room >= 2 && inner_room >= 3, "corank: a btree's nodes need room for some keys");
+  static constexpr size_t leaf_room =
+      detail::most_that_fit<leaf_with, LeafBytes, LeafBytes / (sizeof(Key) + sizeof(Value))>();
+  static constexpr size_t inner_room =
+      detail::most_that_fit<inner_with, InnerBytes, InnerBytes / (sizeof(Key) + sizeof(void*))>();
+  static_assert(leaf_room >= 2 && inner_room >= 3,
+                "corank: a btree's nodes need room for some keys");
   using leaf = leaf_with<leaf_room>;
   using inner = inner_with<inner_room>;
 
@@ -60,7 +67,8 @@ class btree {
   // How many keys fit into a leaf.
   static constexpr size_t keys_per_leaf() noexcept { return leaf_room; }
 
-  // Adds the key with this value, unless it is there: then nothing changes and the result is false. Throws std::bad_alloc, and then nothing has changed.
+  // Adds the key with this value, unless it is there: then nothing changes and the result is false.
+  // Throws std::bad_alloc, and then nothing has changed.
   bool insert(const Key& key, const Value& value) {
     path way;
     leaf* const in = descend(key, &way);
@@ -75,7 +83,8 @@ class btree {
     return true;
   }
 
-  // Removes the key; false: it was not there. Its place is free for keys nearby; nodes are not joined.
+  // Removes the key; false: it was not there. Its place is free for keys nearby; nodes are not
+  // joined.
   bool erase(const Key& key) {
     leaf* const in = descend(key, nullptr);
     const size_t at = in->keys.below(key);
@@ -86,8 +95,9 @@ class btree {
     return true;
   }
 
-  // Fills an empty tree with pairs that are sorted by key, each key once, in full nodes. `order(i)` says where the memory of the i-th leaf lies among all leaves:
-  // a permutation, as a tree has that has grown by chance.
+  // Fills an empty tree with pairs that are sorted by key, each key once, in full nodes. `order(i)`
+  // says where the memory of the i-th leaf lies among all leaves: a permutation, as a tree has that
+  // has grown by chance.
   template <class Order>
   void fill(std::span<const std::pair<Key, Value>> pairs, Order order) {
     const size_t count = (pairs.size() + leaf_room - 1) / leaf_room;
@@ -98,7 +108,8 @@ class btree {
     for (size_t at = 0; at < count; ++at) {
       leaf* const in = leaves_.at(all, order(at));
       *in = leaf{};
-      for (const auto& [key, value] : pairs.subspan(at * leaf_room, std::min(leaf_room, pairs.size() - at * leaf_room)))
+      for (const auto& [key, value] :
+           pairs.subspan(at * leaf_room, std::min(leaf_room, pairs.size() - at * leaf_room)))
         insert_at(in, in->keys.count(), key, value);
       if (last != nullptr) last->next = in;
       last = in;
@@ -113,7 +124,8 @@ class btree {
         if (level.size() - at - children == 1) --children;
         inner* const over = inners_.take(inner{});
         over->children[0] = level[at].second;
-        for (size_t child = 1; child < children; ++child) insert_child(over, over->keys.count(), level[at + child].first, level[at + child].second);
+        for (size_t child = 1; child < children; ++child)
+          insert_child(over, over->keys.count(), level[at + child].first, level[at + child].second);
         above.emplace_back(level[at].first, over);
         at += children;
       }
@@ -137,10 +149,13 @@ class btree {
     [[gnu::always_inline]] bool descend() {
       if (level_ == 0) return false;
       at_ = child_of(at_, key_);
-      // Told that a node begins with a line, the compiler knows how many lines there are. Of a leaf only what is searched: the value's line is asked for when it is known.
+      // Told that a node begins with a line, the compiler knows how many lines there are. Of a leaf
+      // only what is searched: the value's line is asked for when it is known.
       const void* const node = __builtin_assume_aligned(at_, cache_line);
-      if (--level_ == 0) prefetch_now(node, sizeof(leaf::keys));
-      else prefetch_now(node, InnerBytes);
+      if (--level_ == 0)
+        prefetch_now(node, sizeof(leaf::keys));
+      else
+        prefetch_now(node, InnerBytes);
       return true;
     }
     // At the leaf: the key's value, which is asked for; null if it is not there.
@@ -167,12 +182,13 @@ class btree {
     return {at, std::min(levels, height_), key};
   }
 
-  // At how many of the lowest levels a node may be in no near cache. The levels near the root that fit into half of the second cache are there after a few lookups:
-  // no use to give way for them.
+  // At how many of the lowest levels a node may be in no near cache. The levels near the root that
+  // fit into half of the second cache are there after a few lookups: no use to give way for them.
   [[nodiscard]] size_t cold_levels() const {
     const size_t warm = detail::second_cache() / 2;
     // Children of a node, as they are on the average.
-    const double children = 1 + static_cast<double>(leaves_.count()) / static_cast<double>(std::max(inners_.count(), size_t{1}));
+    const double children = 1 + static_cast<double>(leaves_.count()) /
+                                    static_cast<double>(std::max(inners_.count(), size_t{1}));
     size_t level = height_;
     for (double bytes = InnerBytes; level > 1; --level) {
       bytes *= children;
@@ -188,7 +204,8 @@ class btree {
     co_return at.value();
   }
 
-  // The values of many keys, in their order, null where a key is not there: written to out[0], out[1], … Returns how many, less than all only if a stop was requested.
+  // The values of many keys, in their order, null where a key is not there: written to out[0],
+  // out[1], … Returns how many, less than all only if a stop was requested.
   template <std::ranges::random_access_range Keys, std::random_access_iterator Output>
   size_t multi_get(Keys&& keys, Output out, interleave_options options = {}) const {
     const size_t levels = cold_levels();
@@ -196,15 +213,20 @@ class btree {
     options.at_once = together;
     const auto first = std::ranges::begin(keys);
     return detail::interleave_blocks(
-        static_cast<size_t>(std::ranges::distance(keys)), [&](lane& here, detail::supply& left, size_t block) { return get_in_turn(here, first, out, left, block, levels); },
+        static_cast<size_t>(std::ranges::distance(keys)),
+        [&](lane& here, detail::supply& left, size_t block) {
+          return get_in_turn(here, first, out, left, block, levels);
+        },
         // Copies: the compiler need not look at them again after each value that is written.
         [this, first, out](size_t from, size_t behind) {
-          for (auto [keys, to] = std::pair(first, out); from < behind; ++from) to[from] = find(keys[from]);
+          for (auto [keys, to] = std::pair(first, out); from < behind; ++from)
+            to[from] = find(keys[from]);
         },
         options);
   }
   template <std::ranges::random_access_range Keys>
-  [[nodiscard]] std::vector<const Value*> multi_get(Keys&& keys, const interleave_options& options = {}) const {
+  [[nodiscard]] std::vector<const Value*> multi_get(Keys&& keys,
+                                                    const interleave_options& options = {}) const {
     std::vector<const Value*> values(static_cast<size_t>(std::ranges::distance(keys)));
     values.resize(multi_get(keys, values.begin(), options));
     return values;
@@ -221,46 +243,60 @@ class btree {
       }
   }
 
-  // As scan, for many ranges, pairs of `from` and `to`: calls visit(i, key, value) for the i-th range. In order within a range; the ranges take turns.
+  // As scan, for many ranges, pairs of `from` and `to`: calls visit(i, key, value) for the i-th
+  // range. In order within a range; the ranges take turns.
   template <std::ranges::input_range Ranges, class Visit>
   size_t multi_scan(Ranges&& ranges, Visit visit, interleave_options options = {}) const {
     const size_t levels = cold_levels();
     if (options.bytes == 0) options.bytes = bytes();
-    const auto strand_form = [&](lane& here, const std::pair<Key, Key>& range) { return scan_in_turn(here, range, levels, visit); };
+    const auto strand_form = [&](lane& here, const std::pair<Key, Key>& range) {
+      return scan_in_turn(here, range, levels, visit);
+    };
     const auto plain_form = [&](lane& here, const std::pair<Key, Key>& range) {
       const size_t index = here.index();
-      scan(range.first, range.second, [&](const Key& key, const Value& value) { visit(index, key, value); });
+      scan(range.first, range.second,
+           [&](const Key& key, const Value& value) { visit(index, key, value); });
     };
     return interleave(ranges, either{strand_form, plain_form}, options);
   }
 
-  // What `step(state, key, value)` makes of all keys in order, beginning with `state`. The tree is cut into parts that take turns, each beginning with `state`, and
-  // `join(left, right)` puts two neighbours together: so `state` must change nothing, as 0 does in a sum.
+  // What `step(state, key, value)` makes of all keys in order, beginning with `state`. The tree is
+  // cut into parts that take turns, each beginning with `state`, and `join(left, right)` puts two
+  // neighbours together: so `state` must change nothing, as 0 does in a sum.
   template <class State, class Step, class Join>
-  [[nodiscard]] State fold(State state, Step step, Join join, interleave_options options = {}) const {
+  [[nodiscard]] State fold(State state, Step step, Join join,
+                           interleave_options options = {}) const {
     if (options.bytes == 0) options.bytes = bytes();
     options.at_once = detail::addresses_of(LeafBytes);
-    if (detail::stays_plain(options) || (options.width == automatic && scan_stays_plain(options.bytes))) return fold_part({first_leaf(root_, height_), nullptr}, state, step);
+    if (detail::stays_plain(options) ||
+        (options.width == automatic && scan_stays_plain(options.bytes)))
+      return fold_part({first_leaf(root_, height_), nullptr}, state, step);
     const auto plain = [&](const part& each) { return fold_part(each, state, step); };
     const std::vector<part> cut = parts();
-    either forms{[&](lane& here, const part& each) { return fold_in_turn(here, each, state, step); }, plain};
+    either forms{
+        [&](lane& here, const part& each) { return fold_in_turn(here, each, state, step); }, plain};
     State all = state;
     for (State& each : interleave(cut, forms, options)) all = join(std::move(all), std::move(each));
     return all;
   }
 
-  // A part of the leaves, from `first` up to `behind`, for those who write their own loop over them.
+  // A part of the leaves, from `first` up to `behind`, for those who write their own loop over
+  // them.
   struct part {
     const leaf* first;
     const leaf* behind;
   };
-  // What `step` makes of a part, beginning with `state`, in plain code. Not inlined, nor a copy for each constant: so it is as fast wherever it is called.
+  // What `step` makes of a part, beginning with `state`, in plain code. Not inlined, nor a copy for
+  // each constant: so it is as fast wherever it is called.
   template <class State, class Step>
   [[nodiscard]] CORANK_ONE_COPY static State fold_part(part leaves, State state, Step& step) {
-    for (const leaf* in = leaves.first; in != leaves.behind; in = in->next) state = fold_leaf(*in, std::move(state), step);
+    for (const leaf* in = leaves.first; in != leaves.behind; in = in->next)
+      state = fold_leaf(*in, std::move(state), step);
     return state;
   }
-  // The whole tree in parts: 1024 to 2047 of them if it has so many inner nodes. More would be short, and the end of each is a branch that no processor foresees; to find them would take longer.
+  // The whole tree in parts: 1024 to 2047 of them if it has so many inner nodes. More would be
+  // short, and the end of each is a branch that no processor foresees; to find them would take
+  // longer.
   [[nodiscard]] std::vector<part> parts() const {
     std::vector<const void*> level{root_};
     size_t height = height_;
@@ -283,11 +319,14 @@ class btree {
   }
   template <class State, class Step>
   [[gnu::always_inline]] static State fold_leaf(const leaf& in, State state, Step& step) {
-    // Of a full leaf the compiler knows the number of keys: then a scan's speed does not depend on whether the processor foresees the loop's end.
+    // Of a full leaf the compiler knows the number of keys: then a scan's speed does not depend on
+    // whether the processor foresees the loop's end.
     if (in.keys.count() == leaf_room) [[likely]] {
-      for (size_t at = 0; at < leaf_room; ++at) state = step(std::move(state), in.keys[at], in.values[at]);
+      for (size_t at = 0; at < leaf_room; ++at)
+        state = step(std::move(state), in.keys[at], in.values[at]);
     } else {
-      for (size_t at = 0; at < in.keys.count(); ++at) state = step(std::move(state), in.keys[at], in.values[at]);
+      for (size_t at = 0; at < in.keys.count(); ++at)
+        state = step(std::move(state), in.keys[at], in.values[at]);
     }
     return state;
   }
@@ -306,7 +345,8 @@ class btree {
   }
   // The pointer or null, without a branch.
   [[gnu::always_inline]] static const Value* if_there(const Value* value, bool there) {
-    return reinterpret_cast<const Value*>(reinterpret_cast<uintptr_t>(value) & (uintptr_t{0} - uintptr_t{there}));
+    return reinterpret_cast<const Value*>(reinterpret_cast<uintptr_t>(value) &
+                                          (uintptr_t{0} - uintptr_t{there}));
   }
   [[gnu::always_inline]] static const Value* value_in(const void* node, const Key& key) {
     const auto* const in = static_cast<const leaf*>(node);
@@ -314,17 +354,22 @@ class btree {
     return if_there(&in->values[at], in->keys.is_at(at, key));
   }
 
-  // Whether a scan of the whole tree is plain without a trial, and without being cut in parts, whose beginnings cost something.
+  // Whether a scan of the whole tree is plain without a trial, and without being cut in parts,
+  // whose beginnings cost something.
   [[nodiscard]] bool scan_stays_plain(size_t bytes) const {
-    // What a leaf takes at most that comes from the last cache, in nanoseconds: so long a scan may be too short for a trial.
+    // What a leaf takes at most that comes from the last cache, in nanoseconds: so long a scan may
+    // be too short for a trial.
     constexpr double longest = 60;
     const bool near = bytes <= detail::last_cache();
-    if (near && longest * static_cast<double>(leaves_.count()) < detail::shortest_with_trial) return true;
-    // All leaves in order but large ones come as fast as they are looked at, and the parts of a trial are long; large ones too, from the last cache.
+    if (near && longest * static_cast<double>(leaves_.count()) < detail::shortest_with_trial)
+      return true;
+    // All leaves in order but large ones come as fast as they are looked at, and the parts of a
+    // trial are long; large ones too, from the last cache.
     return (LeafBytes <= 4 * cache_line || near) && lies_in_order();
   }
 
-  // Whether most leaves lie close behind the one before, as far as a few of the lowest inner nodes tell: then the processor's own prefetcher brings them.
+  // Whether most leaves lie close behind the one before, as far as a few of the lowest inner nodes
+  // tell: then the processor's own prefetcher brings them.
   [[nodiscard]] bool lies_in_order() const {
     constexpr size_t places = 16;
     if (height_ == 0) return true;
@@ -340,7 +385,9 @@ class btree {
     size_t leaves = 0, close = 0;
     for (const inner* const in : at)
       for (size_t child = 1; child <= in->keys.count(); ++child, ++leaves)
-        close += reinterpret_cast<uintptr_t>(in->children[child]) - reinterpret_cast<uintptr_t>(in->children[child - 1]) <= 2 * LeafBytes;
+        close += reinterpret_cast<uintptr_t>(in->children[child]) -
+                     reinterpret_cast<uintptr_t>(in->children[child - 1]) <=
+                 2 * LeafBytes;
     return 4 * close >= 3 * leaves;
   }
 
@@ -381,10 +428,12 @@ class btree {
     in->keys.insert(at, key);
   }
 
-  // Cuts a full leaf in two, and the full nodes above it. What that needs is taken first, so that it happens as a whole or not at all.
+  // Cuts a full leaf in two, and the full nodes above it. What that needs is taken first, so that
+  // it happens as a whole or not at all.
   void split(leaf* full, size_t at, const Key& key, const Value& value, const path& way) {
     size_t new_inners = 0;
-    while (new_inners < height_ && way.over[new_inners + 1]->keys.count() == inner_room) ++new_inners;
+    while (new_inners < height_ && way.over[new_inners + 1]->keys.count() == inner_room)
+      ++new_inners;
     inners_.reserve(new_inners + (new_inners == height_ ? 1 : 0));
     leaf* const right = leaves_.take(leaf{});
     constexpr size_t left_count = leaf_room / 2;
@@ -419,7 +468,8 @@ class btree {
     const Key middle = over->keys[left_count];
     over->keys.move_to(right->keys, left_count + 1);
     over->keys.drop(left_count);
-    std::memcpy(right->children, over->children + left_count + 1, (right->keys.count() + 1) * sizeof(void*));
+    std::memcpy(right->children, over->children + left_count + 1,
+                (right->keys.count() + 1) * sizeof(void*));
     if (at > left_count) {
       insert_child(right, at - left_count - 1, key, child);
     } else {
@@ -428,10 +478,12 @@ class btree {
     add_above(level + 1, middle, right, way);
   }
 
-  // Some keys go down together: their searches don't wait for each other, and a switch serves them all.
+  // Some keys go down together: their searches don't wait for each other, and a switch serves them
+  // all.
   static constexpr size_t together = 8;
   template <class First, class Output>
-  strand<> get_in_turn(lane&, First keys, Output out, detail::supply& left, size_t count, size_t levels) const {
+  strand<> get_in_turn(lane&, First keys, Output out, detail::supply& left, size_t count,
+                       size_t levels) const {
     while (count > 0) {
       const size_t now = std::min(together, count), at = left.take(now);
       count -= now;

@@ -4,7 +4,8 @@
 //   table.insert(7, 49);
 //   std::vector<const uint64_t*> values = table.multi_find(keys);      null where a key is not there
 //
-// Open addressing with linear probing, at most 3/4 full; keys and values are small and plain. Not for several threads while one of them changes it.
+// Open addressing with linear probing, at most 3/4 full; keys and values are small and plain. Not
+// for several threads while one of them changes it.
 #pragma once
 
 #include "blocks.hpp"
@@ -29,7 +30,8 @@ struct mixed_hash {
 
 template <class Key, class Value, class Hash = mixed_hash>
 class hash_table {
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>, "corank: a hash_table's entries are copied as bytes");
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
+                "corank: a hash_table's entries are copied as bytes");
 
   struct entry {
     Key key;
@@ -57,7 +59,8 @@ class hash_table {
       if (old[at].used) entries_[place_of(old[at].key)] = old[at];
   }
 
-  // Adds the key with this value, unless it is there: then nothing changes and the result is false. Throws as reserve.
+  // Adds the key with this value, unless it is there: then nothing changes and the result is false.
+  // Throws as reserve.
   bool insert(const Key& key, const Value& value) {
     reserve(size_ + 1);
     entry& in = entries_[place_of(key)];
@@ -67,13 +70,15 @@ class hash_table {
     return true;
   }
 
-  // Removes the key; false: it was not there. Entries behind it move up, so that none is hidden behind a hole.
+  // Removes the key; false: it was not there. Entries behind it move up, so that none is hidden
+  // behind a hole.
   bool erase(const Key& key) {
     if (size_ == 0) return false;
     size_t hole = place_of(key);
     if (!entries_[hole].used) return false;
     for (size_t at = next(hole); entries_[at].used; at = next(at)) {
-      // How far the entry is from where it would like to be; it may go into the hole if that is no less far from there.
+      // How far the entry is from where it would like to be; it may go into the hole if that is no
+      // less far from there.
       const size_t wanted = Hash{}(entries_[at].key) & mask_;
       if (((at - wanted) & mask_) >= ((at - hole) & mask_)) {
         entries_[hole] = entries_[at];
@@ -88,33 +93,39 @@ class hash_table {
   // The value of the key, null if it is not there. Valid until the table changes.
   [[nodiscard]] const Value* find(const Key& key) const {
     if (size_ == 0) return nullptr;
-    return value_from(Hash{}(key) & mask_, key);
+    return value_from(Hash{}(key)&mask_, key);
   }
 
   // As find, for a run of one's own. Entries that are looked at are neighbours: it gives way once.
   strand<const Value*> find_in_turn(lane&, Key key) const {
     if (size_ == 0) co_return nullptr;
-    const size_t first = Hash{}(key) & mask_;
+    const size_t first = Hash{}(key)&mask_;
     co_await prefetch(&entries_[first], sizeof(entry));
     co_return value_from(first, key);
   }
 
-  // The values of many keys, in their order, null where a key is not there: written to out[0], out[1], … Returns how many, less than all only if a stop was requested.
+  // The values of many keys, in their order, null where a key is not there: written to out[0],
+  // out[1], … Returns how many, less than all only if a stop was requested.
   template <std::ranges::random_access_range Keys, std::random_access_iterator Output>
   size_t multi_find(Keys&& keys, Output out, interleave_options options = {}) const {
     if (options.bytes == 0) options.bytes = bytes();
     options.at_once = together;
     const auto first = std::ranges::begin(keys);
     return detail::interleave_blocks(
-        static_cast<size_t>(std::ranges::distance(keys)), [&](lane& here, detail::supply& left, size_t block) { return find_block_in_turn(here, first, out, left, block); },
+        static_cast<size_t>(std::ranges::distance(keys)),
+        [&](lane& here, detail::supply& left, size_t block) {
+          return find_block_in_turn(here, first, out, left, block);
+        },
         // Copies: the compiler need not look at them again after each value that is written.
         [this, first, out](size_t from, size_t behind) {
-          for (auto [keys, to] = std::pair(first, out); from < behind; ++from) to[from] = find(keys[from]);
+          for (auto [keys, to] = std::pair(first, out); from < behind; ++from)
+            to[from] = find(keys[from]);
         },
         options);
   }
   template <std::ranges::random_access_range Keys>
-  [[nodiscard]] std::vector<const Value*> multi_find(Keys&& keys, const interleave_options& options = {}) const {
+  [[nodiscard]] std::vector<const Value*> multi_find(Keys&& keys,
+                                                     const interleave_options& options = {}) const {
     std::vector<const Value*> values(static_cast<size_t>(std::ranges::distance(keys)));
     values.resize(multi_find(keys, values.begin(), options));
     return values;
@@ -124,7 +135,8 @@ class hash_table {
   // Some keys are looked for together, so that a switch serves them all.
   static constexpr size_t together = 8;
   template <class First, class Output>
-  strand<> find_block_in_turn(lane&, First keys, Output out, detail::supply& left, size_t count) const {
+  strand<> find_block_in_turn(lane&, First keys, Output out, detail::supply& left,
+                              size_t count) const {
     while (count > 0) {
       const size_t now = std::min(together, count), at = left.take(now);
       count -= now;
@@ -134,7 +146,8 @@ class hash_table {
         prefetch_now(entries_.get() + places[each], sizeof(entry));
       }
       co_await turn{};
-      for (size_t each = 0; each < now; ++each) out[at + each] = size_ != 0 ? value_from(places[each], keys[at + each]) : nullptr;
+      for (size_t each = 0; each < now; ++each)
+        out[at + each] = size_ != 0 ? value_from(places[each], keys[at + each]) : nullptr;
     }
   }
 
@@ -146,7 +159,7 @@ class hash_table {
     while (entries_[at].used && !(entries_[at].key == key)) at = next(at);
     return at;
   }
-  [[nodiscard]] size_t place_of(const Key& key) const { return place_from(Hash{}(key) & mask_, key); }
+  [[nodiscard]] size_t place_of(const Key& key) const { return place_from(Hash{}(key)&mask_, key); }
   [[nodiscard]] const Value* value_from(size_t first, const Key& key) const {
     const entry& in = entries_[place_from(first, key)];
     return in.used ? &in.value : nullptr;

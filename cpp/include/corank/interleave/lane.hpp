@@ -1,7 +1,8 @@
 // Lanes: where the frames of interleaved coroutines live.
 //
-// A run has one slab, allocated once, with a slot for each lane. A lane is a stack of frames: that of the item that it works on, and those of the calls
-// in it. A frame has a header that names its lane, so that a frame can be given back, and a coroutine can give way, without a search.
+// A run has one slab, allocated once, with a slot for each lane. A lane is a stack of frames: that
+// of the item that it works on, and those of the calls in it. A frame has a header that names its
+// lane, so that a frame can be given back, and a coroutine can give way, without a search.
 //
 //   slab:   | slot of lane 0          | slot of lane 1          | …
 //   slot:   | header | item's frame | header | frame of a call | free |
@@ -23,8 +24,9 @@ template <class Position, class End, class Work, class Output>
 class turns;
 }  // namespace detail
 
-// One of several lines of work that take turns on one thread. As a strand's first parameter it says where the frame lives; pass it on to the strands
-// that one calls. Made by `interleave`, and gone when that returns.
+// One of several lines of work that take turns on one thread. As a strand's first parameter it says
+// where the frame lives; pass it on to the strands that one calls. Made by `interleave`, and gone
+// when that returns.
 class alignas(cache_line) lane {
  public:
   lane() = default;
@@ -32,7 +34,8 @@ class alignas(cache_line) lane {
   lane& operator=(const lane&) = delete;
   ~lane();
 
-  // The item that runs here is the last one: those before it are completed, those behind it never begin, or are cancelled. For the loop's `break`.
+  // The item that runs here is the last one: those before it are completed, those behind it never
+  // begin, or are cancelled. For the loop's `break`.
   void stop() noexcept { last_ = true; }
 
   // The place of the item that runs here among the items, from 0.
@@ -68,7 +71,9 @@ class alignas(cache_line) lane {
     asm("" : "+r"(frame));
     return static_cast<header*>(frame) - 1;
   }
-  [[gnu::always_inline]] static lane* of_frame(void* frame) noexcept { return head_of(frame)->home; }
+  [[gnu::always_inline]] static lane* of_frame(void* frame) noexcept {
+    return head_of(frame)->home;
+  }
 
   [[gnu::always_inline]] void* take(size_t bytes) {
     if (rounded(bytes) > static_cast<size_t>(end_ - top_)) return take_elsewhere(bytes);
@@ -108,7 +113,8 @@ class alignas(cache_line) lane {
   bool begins_ = false;
   bool last_ = false;
 
-  // What is needed seldom comes behind the first line: where the slot begins, the slab, and the frames outside of the slot that wait to be used again.
+  // What is needed seldom comes behind the first line: where the slot begins, the slab, and the
+  // frames outside of the slot that wait to be used again.
   unsigned char* base_ = nullptr;
   detail::slab* slab_ = nullptr;
   spare* spare_ = nullptr;
@@ -118,7 +124,8 @@ namespace detail {
 
 // The memory of a run's frames. The first frame tells how large they are.
 struct slab {
-  // Room in a slot for calls that an item makes, in bytes; what needs more gets memory of its own, which its lane keeps.
+  // Room in a slot for calls that an item makes, in bytes; what needs more gets memory of its own,
+  // which its lane keeps.
   static constexpr size_t room_for_calls = 256;
 
   slab(lane* lanes, size_t width) : lanes_(lanes), width_(width) {
@@ -135,7 +142,8 @@ struct slab {
     size_t lines = (lane::rounded(bytes) + room_for_calls + cache_line - 1) / cache_line;
     // An odd number of lines, so that the frames' beginnings share no set of the cache.
     lines |= 1;
-    memory_ = static_cast<unsigned char*>(::operator new(lines * cache_line * width_, std::align_val_t{cache_line}));
+    memory_ = static_cast<unsigned char*>(
+        ::operator new(lines * cache_line * width_, std::align_val_t{cache_line}));
     for (size_t at = 0; at < width_; ++at) {
       lanes_[at].base_ = lanes_[at].top_ = memory_ + at * lines * cache_line;
       lanes_[at].end_ = lanes_[at].base_ + lines * cache_line;
@@ -152,8 +160,9 @@ struct slab {
 
 }  // namespace detail
 
-// The slab has not been allocated, or the slot is full. A frame outside of it is kept for the lane's next one of that kind, so that this allocates
-// as often as frames are alive at a time at most.
+// The slab has not been allocated, or the slot is full. A frame outside of it is kept for the
+// lane's next one of that kind, so that this allocates as often as frames are alive at a time at
+// most.
 [[gnu::noinline, gnu::cold]] inline void* lane::take_elsewhere(size_t bytes) {
   if (!slab_->allocated()) {
     slab_->allocate(bytes);
@@ -172,7 +181,8 @@ struct slab {
   return new (memory) header{this, room} + 1;
 }
 
-// A frame in the slot that is not the last one leaves a hole, until the item's own frame, the first one, is given back.
+// A frame in the slot that is not the last one leaves a hole, until the item's own frame, the first
+// one, is given back.
 [[gnu::noinline, gnu::cold]] inline void lane::give_back_elsewhere(header* head) noexcept {
   auto* const at = reinterpret_cast<unsigned char*>(head);
   if (at == base_) top_ = base_;

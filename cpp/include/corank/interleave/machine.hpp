@@ -19,7 +19,8 @@ struct memory_profile {
   size_t last_cache;
   // From asking for a line to having it, where it is in no cache.
   double latency;
-  // How many such loads at a time are worth while: with as many, a load takes at most 1.1 times what it takes with any other number.
+  // How many such loads at a time are worth while: with as many, a load takes at most 1.1 times
+  // what it takes with any other number.
   size_t parallel;
   // What a load takes then.
   double interval;
@@ -27,17 +28,20 @@ struct memory_profile {
 
 namespace detail {
 
-// The data cache at this level of the first core, in bytes, as Linux has it from the machine; a common size where it does not know. The C library's
-// answer is no use: for the last cache it counts what other cores have, and on AArch64 it is 0.
+// The data cache at this level of the first core, in bytes, as Linux has it from the machine; a
+// common size where it does not know. The C library's answer is no use: for the last cache it
+// counts what other cores have, and on AArch64 it is 0.
 inline size_t cache_size(int level) {
   for (int index = 0; index < 8; ++index) {
-    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
     int found = 0;
     std::string type;
     size_t kilobytes = 0;
     std::ifstream(folder + "level") >> found;
     std::ifstream(folder + "type") >> type;
-    if (found == level && type != "Instruction" && std::ifstream(folder + "size") >> kilobytes) return kilobytes << 10;
+    if (found == level && type != "Instruction" && std::ifstream(folder + "size") >> kilobytes)
+      return kilobytes << 10;
   }
   return level == 1 ? 32 << 10 : level == 2 ? 512 << 10 : 0;
 }
@@ -78,7 +82,8 @@ class circle {
   // Follows `chains` parts of the circle at a time, `steps` steps each.
   void follow(size_t chains, size_t steps) {
     uint32_t at[64];
-    for (size_t each = 0; each < chains; ++each) at[each] = static_cast<uint32_t>((each * 7919 + shift_) * 613 % count_);
+    for (size_t each = 0; each < chains; ++each)
+      at[each] = static_cast<uint32_t>((each * 7919 + shift_) * 613 % count_);
     shift_ += 64;
     for (size_t step = 0; step < steps; ++step)
       for (size_t each = 0; each < chains; ++each) at[each] = lines_[at[each]].next;
@@ -94,7 +99,8 @@ class circle {
   size_t shift_ = 0;
 };
 
-// Takes about a tenth of a second, and 64 MiB or four times the last cache for that time, but never more than 256 MiB.
+// Takes about a tenth of a second, and 64 MiB or four times the last cache for that time, but never
+// more than 256 MiB.
 inline memory_profile measure_memory() {
   memory_profile found{};
   found.first_cache = cache_size(1);
@@ -108,7 +114,8 @@ inline memory_profile measure_memory() {
     interval[at] = 1e9;
     const size_t steps = 16384 / widths[at];
     for (int time = 0; time < 3; ++time)
-      interval[at] = std::min(interval[at], nanoseconds([&] { lines.follow(widths[at], steps); }) / static_cast<double>(steps * widths[at]));
+      interval[at] = std::min(interval[at], nanoseconds([&] { lines.follow(widths[at], steps); }) /
+                                                static_cast<double>(steps * widths[at]));
   }
   found.latency = interval[0];
   const double best = *std::min_element(std::begin(interval), std::end(interval));

@@ -13,8 +13,10 @@ namespace corank::detail {
 // For how many keys, `Most` or less, a node has room in so many bytes.
 template <template <size_t> class Node, size_t Bytes, size_t Most>
 constexpr size_t most_that_fit() {
-  if constexpr (sizeof(Node<Most>) <= Bytes) return Most;
-  else return most_that_fit<Node, Bytes, Most - 1>();
+  if constexpr (sizeof(Node<Most>) <= Bytes)
+    return Most;
+  else
+    return most_that_fit<Node, Bytes, Most - 1>();
 }
 
 // `Bytes` each, whatever a node's own size. They live until all of them go.
@@ -50,7 +52,9 @@ class nodes {
   // The first of `count` neighbours without a content.
   Node* take_many(size_t count) { return reinterpret_cast<Node*>(allocate(count)); }
   // One of them.
-  static Node* at(Node* first, size_t index) { return reinterpret_cast<Node*>(reinterpret_cast<unsigned char*>(first) + index * Bytes); }
+  static Node* at(Node* first, size_t index) {
+    return reinterpret_cast<Node*>(reinterpret_cast<unsigned char*>(first) + index * Bytes);
+  }
 
   // How many have been taken.
   [[nodiscard]] size_t count() const noexcept { return total_ - left_; }
@@ -61,7 +65,8 @@ class nodes {
 
   unsigned char* allocate(size_t count) {
     pieces_.reserve(pieces_.size() + 1);
-    auto* const memory = static_cast<unsigned char*>(::operator new(count * Bytes, std::align_val_t{alignment}));
+    auto* const memory =
+        static_cast<unsigned char*>(::operator new(count * Bytes, std::align_val_t{alignment}));
     pieces_.push_back(memory);
     total_ += count;
     return memory;

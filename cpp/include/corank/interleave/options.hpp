@@ -24,8 +24,9 @@ struct interleave_options {
   std::stop_token stop = {};
 };
 
-// The same work in two forms: as a strand, and as plain code, to which `automatic` falls back where there is nothing to wait for. Both must do the same.
-// The plain form is called as `plain(item)`, or as `plain(lane&, item)` where it wants to call `lane::stop`.
+// The same work in two forms: as a strand, and as plain code, to which `automatic` falls back where
+// there is nothing to wait for. Both must do the same. The plain form is called as `plain(item)`,
+// or as `plain(lane&, item)` where it wants to call `lane::stop`.
 template <class Strand, class Plain>
 struct either {
   Strand strand;

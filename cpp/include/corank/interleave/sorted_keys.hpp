@@ -10,17 +10,21 @@
 
 namespace corank::detail {
 
-// Up to `Room` keys in order, copied as bytes. The count comes first, so that a search needs no line behind the keys.
+// Up to `Room` keys in order, copied as bytes. The count comes first, so that a search needs no
+// line behind the keys.
 template <class Key, size_t Room>
 class sorted_keys {
-  // Few whole numbers are compared with all of them: that takes no longer than a search by halves, each step of which waits for the one before, and for its line of memory.
+  // Few whole numbers are compared with all of them: that takes no longer than a search by halves,
+  // each step of which waits for the one before, and for its line of memory.
   static constexpr bool compares_all = std::numeric_limits<Key>::is_integer && Room <= 32;
 
  public:
   sorted_keys() { pad(); }
 
   [[nodiscard]] [[gnu::always_inline]] size_t count() const noexcept { return count_; }
-  [[nodiscard]] [[gnu::always_inline]] const Key& operator[](size_t at) const noexcept { return keys_[at]; }
+  [[nodiscard]] [[gnu::always_inline]] const Key& operator[](size_t at) const noexcept {
+    return keys_[at];
+  }
 
   // How many are below this one, or not above it.
   [[nodiscard]] [[gnu::always_inline]] size_t below(const Key& key) const {
@@ -29,7 +33,8 @@ class sorted_keys {
   [[nodiscard]] [[gnu::always_inline]] size_t not_above(const Key& key) const {
     return count_while([&key](const Key& each) { return !(key < each); });
   }
-  // Whether the key is the one at `at`, which is no more than the count. Without a branch: nobody can predict that either.
+  // Whether the key is the one at `at`, which is no more than the count. Without a branch: nobody
+  // can predict that either.
   [[nodiscard]] [[gnu::always_inline]] bool is_at(size_t at, const Key& key) const {
     const Key& there = keys_[at < Room ? at : Room - 1];
     return static_cast<unsigned>(at < count_) & static_cast<unsigned>(!(key < there));
@@ -83,7 +88,8 @@ class sorted_keys {
 
   // Where all are compared, what is behind the last one is above every key, or equal to it.
   void pad() {
-    if constexpr (compares_all) std::fill(keys_ + count_, keys_ + Room, std::numeric_limits<Key>::max());
+    if constexpr (compares_all)
+      std::fill(keys_ + count_, keys_ + Room, std::numeric_limits<Key>::max());
   }
 
   uint32_t count_ = 0;

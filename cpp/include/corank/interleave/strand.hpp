@@ -9,8 +9,9 @@
 //     co_return at->value(wanted);
 //   }
 //
-// The first parameter says where the frame lives, as with every coroutine of this library. A strand that awaits another one makes a call: the caller goes on with its
-// output when it has ended, and its exceptions go to the caller.
+// The first parameter says where the frame lives, as with every coroutine of this library. A strand
+// that awaits another one makes a call: the caller goes on with its output when it has ended, and
+// its exceptions go to the caller.
 #pragma once
 
 #include "lane.hpp"
@@ -51,7 +52,8 @@ class outcome {
   // The output, or throws what the strand threw.
   [[gnu::always_inline]] T take() {
 #if defined(__cpp_exceptions)
-    if (failed()) [[unlikely]] std::rethrow_exception(error());
+    if (failed()) [[unlikely]]
+      std::rethrow_exception(error());
 #endif
     if constexpr (!is_void<T>) return std::move(value_);
   }
@@ -89,16 +91,22 @@ struct strand_root {
   }
   template <class... Others>
   static void* operator new(size_t, Others&...) noexcept {
-    static_assert(never<Others...>, "corank: a strand's first parameter says where its frame lives: corank::lane&");
+    static_assert(never<Others...>,
+                  "corank: a strand's first parameter says where its frame lives: corank::lane&");
     return nullptr;
   }
-  [[gnu::always_inline]] static void operator delete(void* frame, size_t bytes) noexcept { lane::give_back(frame, bytes); }
+  [[gnu::always_inline]] static void operator delete(void* frame, size_t bytes) noexcept {
+    lane::give_back(frame, bytes);
+  }
 
   // Nothing to note: the lane knows its innermost frame, which changes with calls only.
   [[gnu::always_inline]] static void give_way(void*) noexcept {}
 
-  // From now on the lane of `mine`, a frame, goes on in this one: in that of a call, or of whom a call has returned to.
-  [[gnu::always_inline]] static void go_on_in(void* frame, void* mine) noexcept { lane::of_frame(mine)->leaf_ = frame; }
+  // From now on the lane of `mine`, a frame, goes on in this one: in that of a call, or of whom a
+  // call has returned to.
+  [[gnu::always_inline]] static void go_on_in(void* frame, void* mine) noexcept {
+    lane::of_frame(mine)->leaf_ = frame;
+  }
 
   // An item's strand begins at once, a call when it is awaited.
   struct first_suspend {
@@ -150,7 +158,8 @@ struct strand_promise_base : strand_root {
 
 template <class T>
 struct strand_promise : strand_promise_base<T> {
-  static_assert(!is_reference<T>, "corank: a strand returns a value; return a pointer instead of a reference");
+  static_assert(!is_reference<T>,
+                "corank: a strand returns a value; return a pointer instead of a reference");
 
   inline strand<T> get_return_object() noexcept;
   template <class U = T>
@@ -167,7 +176,8 @@ struct strand_promise<void> : strand_promise_base<void> {
 
 }  // namespace detail
 
-// A coroutine that waits for memory in turn with others. Give one to `interleave`, or await it in another one: it begins there.
+// A coroutine that waits for memory in turn with others. Give one to `interleave`, or await it in
+// another one: it begins there.
 template <class T>
 class [[nodiscard("a strand does nothing unless it is awaited or interleaved")]] strand {
  public:

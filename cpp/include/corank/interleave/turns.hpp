@@ -26,7 +26,9 @@ auto& strand_form(Work& work) {
 }
 
 template <class Work, class Item>
-using output_of_work = typename decltype(strand_form(std::declval<std::remove_reference_t<Work>&>())(std::declval<lane&>(), std::declval<Item>()))::value_type;
+using output_of_work =
+    typename decltype(strand_form(std::declval<std::remove_reference_t<Work>&>())(
+        std::declval<lane&>(), std::declval<Item>()))::value_type;
 
 // The lanes of a stretch of items, and all that they need.
 template <class Value>
@@ -37,7 +39,8 @@ struct crew {
   // Cancels what has not ended.
   ~crew() { ring_below(0); }
 
-  // Cancels the items from `limit` on and makes a ring of the others; returns its last lane, null if there is none.
+  // Cancels the items from `limit` on and makes a ring of the others; returns its last lane, null
+  // if there is none.
   lane* ring_below(size_t limit) noexcept {
     lane* last = nullptr;
     for (lane* each = at; each != at + width; ++each) {
@@ -76,7 +79,11 @@ class turns {
   static constexpr bool has_plain_form = has_plain<std::remove_const_t<Work>>;
 
   turns(Position position, End end, Work& work, Output& output, const std::stop_token& stop)
-      : position_(std::move(position)), end_(std::move(end)), work_(work), output_(output), stop_(stop) {}
+      : position_(std::move(position)),
+        end_(std::move(end)),
+        work_(work),
+        output_(output),
+        stop_(stop) {}
 
   // How many items have been completed, between two stretches.
   [[nodiscard]] size_t count() const noexcept { return begun_ < limit_ ? begun_ : limit_; }
@@ -88,8 +95,10 @@ class turns {
 
   // How many items have not begun; as many as a number can say if the range does not know.
   [[nodiscard]] size_t left() const {
-    if constexpr (std::sized_sentinel_for<End, Position>) return static_cast<size_t>(end_ - position_);
-    else return none;
+    if constexpr (std::sized_sentinel_for<End, Position>)
+      return static_cast<size_t>(end_ - position_);
+    else
+      return none;
   }
 
   // Completes items until `count` are, or there are no more: `width` at a time.
@@ -105,8 +114,10 @@ class turns {
         if (now->item_ == nullptr) break;
       }
       finish(*now);
-      if (begin_next(*now, count)) last = now;
-      else last = limit_ == none ? lanes.without_next(last) : lanes.ring_below(limit_);
+      if (begin_next(*now, count))
+        last = now;
+      else
+        last = limit_ == none ? lanes.without_next(last) : lanes.ring_below(limit_);
     }
 #if defined(__cpp_exceptions)
     if (error_) std::rethrow_exception(std::move(error_));
@@ -165,7 +176,8 @@ class turns {
     return false;
   }
 
-  // Hands over the output of the item that has ended in this lane. What comes behind the last item, or behind one that has failed, is out.
+  // Hands over the output of the item that has ended in this lane. What comes behind the last item,
+  // or behind one that has failed, is out.
   [[gnu::always_inline]] void finish(lane& in) {
     auto& ended = *static_cast<outcome<value>*>(in.outcome_);
     if (ended.failed()) [[unlikely]] {
@@ -196,7 +208,8 @@ class turns {
 
 // See interleave.hpp.
 template <class Items, class Work, class Output>
-size_t interleave_into(Items& items, Work& work, Output& output, const interleave_options& options) {
+size_t interleave_into(Items& items, Work& work, Output& output,
+                       const interleave_options& options) {
   turns run(std::ranges::begin(items), std::ranges::end(items), work, output, options.stop);
   const size_t all = ~size_t{0};
   if (options.width != automatic) {

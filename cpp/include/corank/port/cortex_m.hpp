@@ -14,10 +14,12 @@ inline constexpr bool parallel = false;
   return before;
 }
 
-[[gnu::always_inline]] inline void restore(saved before) { asm volatile("msr primask, %0" ::"r"(before) : "memory"); }
+[[gnu::always_inline]] inline void restore(saved before) {
+  asm volatile("msr primask, %0" ::"r"(before) : "memory");
+}
 
-// wfi ends when an interrupt is pending, even a masked one; so there is no window in which its wake could be missed. The handler runs when the
-// mask is restored.
+// wfi ends when an interrupt is pending, even a masked one; so there is no window in which its wake
+// could be missed. The handler runs when the mask is restored.
 [[gnu::always_inline]] inline void wait() { asm volatile("dsb\n\twfi" ::: "memory"); }
 
 [[gnu::always_inline]] inline void poke() {}

@@ -1,4 +1,5 @@
-// All five devices of the LM3S6965: see ../hal.hpp. Where an operation can be done at once it is, and nobody waits (the thesis, section 3.3.4).
+// All five devices of the LM3S6965: see ../hal.hpp. Where an operation can be done at once it is,
+// and nobody waits (the thesis, section 3.3.4).
 #pragma once
 
 #include "../serial.hpp"
@@ -46,7 +47,8 @@ inline void start_timer(uint32_t cycles) {
   return detail::transferred.after([command] {
     i2c0::control = command;
     // If nobody answers, the chip interrupts, and QEMU doesn't: there the failure is known at once.
-    if ((i2c0::control & (i2c0::busy | i2c0::failed)) == i2c0::failed) detail::transferred.complete();
+    if ((i2c0::control & (i2c0::busy | i2c0::failed)) == i2c0::failed)
+      detail::transferred.complete();
   });
 }
 
@@ -74,7 +76,8 @@ inline void start_serial() {
 }
 
 // Reads `count` bytes from register `first` of a device on the bus.
-inline corank::task<corank::result<void, i2c_error>> read_i2c(auto&, uint8_t device, uint8_t first, uint8_t* into, unsigned count) {
+inline corank::task<corank::result<void, i2c_error>> read_i2c(auto&, uint8_t device, uint8_t first,
+                                                              uint8_t* into, unsigned count) {
   i2c0::config = 0x10;
   i2c0::mask = 1;
   enable(i2c0_irq);

@@ -23,7 +23,8 @@ inline void start_timer(uint32_t cycles) {
 
 inline void start_serial() {
   uart0::divider = 16;
-  uart0::control = uart0::sends | uart0::receives | uart0::interrupts_sent | uart0::interrupts_received;
+  uart0::control =
+      uart0::sends | uart0::receives | uart0::interrupts_sent | uart0::interrupts_received;
   enable(uart0_send_irq);
   enable(uart0_receive_irq);
 }
