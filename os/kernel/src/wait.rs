@@ -1,6 +1,9 @@
 //! Waiting in the kernel: queues of wakers, and the two ways in which a program's threads may wait.
+use crate::hart;
 use crate::lock::Mutex;
-use alloc::collections::VecDeque;
+use crate::pace;
+use crate::process::{current_level, priority};
+use alloc::collections::BTreeMap;
 use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};
 
@@ -16,53 +19,55 @@ pub(crate) enum WaitMode {
 /// A waker with the ticket by which it is found again.
 pub(crate) type Ticketed = (u64, Waker);
 
+/// How many waiters beside the first are woken at once. A coroutine wakes the others, in pieces.
+const WOKEN_AT_ONCE: usize = pace::OBJECTS;
+
+/// The least urgent level.
+const LAST: u8 = 63;
+
 /// Most queues never hold more than one: the first has its place without an allocation.
+///
+/// A program chooses how long a queue is. So the others are in a tree, which never moves all that it holds; what a coroutine costs
+/// ([`account`](crate::memory::account)) pays for its place there.
 #[derive(Debug)]
 struct Entries {
     first: Option<Ticketed>,
-    others: VecDeque<Ticketed>,
+    /// By their tickets, which are in the order in which they came.
+    others: BTreeMap<u64, Waker>,
     last_ticket: u64,
+    /// The most urgent level of those that may not be woken at once, when they began to wait. It may be that of one that is gone.
+    level: u8,
 }
 
 impl Entries {
-    /// Adds a waker and returns its ticket; `None` without memory for it.
-    fn push(&mut self, waker: &Waker) -> Option<u64> {
-        if self.first.is_some() {
-            self.others.try_reserve(1).ok()?;
-        }
+    /// Adds a waker and returns its ticket.
+    fn push(&mut self, waker: &Waker) -> u64 {
         self.last_ticket += 1;
-        let entry = (self.last_ticket, waker.clone());
-        match &self.first {
-            None => self.first = Some(entry),
-            Some(_) => self.others.push_back(entry),
-        }
-        Some(self.last_ticket)
-    }
-
-    fn find(&mut self, ticket: u64) -> Option<&mut Ticketed> {
-        match &mut self.first {
-            Some(first) if first.0 == ticket => self.first.as_mut(),
-            _ => {
-                let place = self.place(ticket)?;
-                self.others.get_mut(place)
+        let waker = waker.clone();
+        if self.first.is_none() {
+            self.first = Some((self.last_ticket, waker));
+        } else {
+            if self.others.len() >= WOKEN_AT_ONCE {
+                self.level = self.level.min(current_level());
             }
+            self.others.insert(self.last_ticket, waker);
         }
+        self.last_ticket
     }
 
-    /// Where a ticket stands among the others, which are in the order of their tickets.
-    fn place(&self, ticket: u64) -> Option<usize> {
-        self.others
-            .binary_search_by_key(&ticket, |entry| entry.0)
-            .ok()
+    fn find(&mut self, ticket: u64) -> Option<&mut Waker> {
+        match &mut self.first {
+            Some(first) if first.0 == ticket => Some(&mut first.1),
+            _ => self.others.get_mut(&ticket),
+        }
     }
 
     fn remove(&mut self, ticket: u64) -> Option<Waker> {
         if self.first.as_ref().is_some_and(|entry| entry.0 == ticket) {
-            let first = core::mem::replace(&mut self.first, self.others.pop_front());
+            let first = core::mem::replace(&mut self.first, self.others.pop_first());
             return first.map(|entry| entry.1);
         }
-        let place = self.place(ticket)?;
-        self.others.remove(place).map(|entry| entry.1)
+        self.others.remove(&ticket)
     }
 }
 
@@ -75,8 +80,9 @@ impl WaitQueue {
     pub(crate) const fn new() -> WaitQueue {
         WaitQueue(Mutex::new(Entries {
             first: None,
-            others: VecDeque::new(),
+            others: BTreeMap::new(),
             last_ticket: 0,
+            level: LAST,
         }))
     }
 
@@ -85,17 +91,58 @@ impl WaitQueue {
         self.0.lock().first.is_none()
     }
 
-    /// Wakes all who wait. They are out of the queue then.
+    /// Wakes all that wait, in their order. They are out of the queue then.
+    ///
+    /// A program chooses how many wait. So no more than [`WOKEN_AT_ONCE`] and the first are woken here, and a coroutine wakes the
+    /// others in pieces. It is as urgent as the caller, and as the most urgent waiter was when that began to wait. One that begins to
+    /// wait meanwhile is in the queue, and no part of this.
     pub(crate) fn wake_all(&self) {
         let mut entries = self.0.lock();
-        if entries.first.is_none() {
+        let Some((_, waker)) = entries.first.take() else {
+            return;
+        };
+        waker.wake();
+        for _ in 0..WOKEN_AT_ONCE {
+            match entries.others.pop_first() {
+                Some((_, waker)) => waker.wake(),
+                None => return,
+            }
+        }
+        if entries.others.is_empty() {
             return;
         }
-        if let Some((_, waker)) = entries.first.take() {
-            waker.wake();
-            for (_, waker) in entries.others.drain(..) {
+        let others = core::mem::take(&mut entries.others);
+        let level = core::mem::replace(&mut entries.level, LAST);
+        drop(entries);
+        wake_in_pieces(others, level);
+    }
+}
+
+/// Wakes these in a coroutine, at this level or the caller's, if that is more urgent.
+///
+/// What each of them has paid for what it waits in ([`account`](crate::memory::account)) pays for the coroutine. Without memory for
+/// it they are woken here.
+#[cold]
+#[inline(never)]
+fn wake_in_pieces(others: BTreeMap<u64, Waker>, level: u8) {
+    let level = priority(level.min(current_level()));
+    let mut others = Some(others);
+    let spawned = hart::executor().spawn_with(level, || {
+        let others = others.take().unwrap_or_default();
+        async move {
+            for (woken, (_, waker)) in (1..).zip(others) {
                 waker.wake();
+                if woken % WOKEN_AT_ONCE == 0 {
+                    // Whatever else is ready: the executor takes all wakes in that were made in one poll before it checks for more
+                    // urgent work.
+                    corank::yield_now().await;
+                }
             }
+        }
+    });
+    if spawned.is_err() {
+        for (_, waker) in others.unwrap_or_default() {
+            waker.wake();
         }
     }
 }
@@ -120,12 +167,8 @@ impl Turn<'_, '_, '_> {
         }
         let mut entries = self.queue.0.lock();
         match entries.find(*self.ticket) {
-            Some(entry) => entry.1.clone_from(waker),
-            None => match entries.push(waker) {
-                Some(ticket) => *self.ticket = ticket,
-                // Asks again when its turn comes, until there is room in the queue.
-                None => waker.wake_by_ref(),
-            },
+            Some(known) => known.clone_from(waker),
+            None => *self.ticket = entries.push(waker),
         }
     }
 }

@@ -2,10 +2,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use corank_user::io::Pipe;
+use corank_abi::call::READ;
+use corank_abi::ring::Submission;
+use corank_user::io::{OwnedFd, Pipe};
 use corank_user::{process, thread};
 
-use crate::support::{frames_free, pipe, tests};
+use crate::rings::{Rings, submission};
+use crate::support::{exit_code, frames_free, one_hart, pipe, tests};
 
 tests![
     bytes_come_out_in_order,
@@ -21,6 +24,9 @@ tests![
     unread_bytes_are_given_back,
     several_readers_share_what_comes,
     a_long_chain,
+    thousands_of_readers_are_woken_in_their_order,
+    no_reader_is_left_when_others_begin_to_wait_meanwhile,
+    an_urgent_reader_is_woken_before_those_in_front_of_it,
 ];
 
 fn pattern(length: usize) -> Vec<u8> {
@@ -203,4 +209,120 @@ fn a_long_chain() {
     for child in children {
         assert_eq!(process::wait(child).expect("the child").code, 0);
     }
+}
+
+/// How many asynchronous reads wait for one pipe.
+const MANY: u64 = 3000;
+
+/// Runs a test with rings in a process of its own, on one hart.
+fn with_rings(test: impl FnOnce(&Rings)) {
+    let _one = one_hart();
+    let code = exit_code(|| {
+        test(&Rings::new(4096));
+        0
+    });
+    assert_eq!(code, 0);
+}
+
+/// Reads of one byte each that wait for a pipe.
+struct Reads<'a> {
+    rings: &'a Rings,
+    reader: OwnedFd,
+    byte: [u8; 1],
+}
+
+impl Reads<'_> {
+    /// One with this key and level goes into the ring.
+    fn submit(&mut self, key: u64, level: u8) {
+        let address = self.byte.as_mut_ptr().expose_provenance();
+        self.rings.submit(Submission {
+            level,
+            ..submission(key, READ, [self.reader.number(), address, 1], 0)
+        });
+    }
+
+    /// The first completions, so many, in their order.
+    fn completions(&self, count: u64) -> Vec<(u64, i64)> {
+        let mut all = Vec::new();
+        while (all.len() as u64) < count {
+            self.rings.enter(1);
+            all.extend(self.rings.completions());
+        }
+        assert_eq!(all.len() as u64, count);
+        all
+    }
+}
+
+fn thousands_of_readers_are_woken_in_their_order() {
+    with_rings(|rings| {
+        for bytes in [MANY as usize, 0] {
+            let (reader, writer) = pipe();
+            let byte = [0];
+            let mut reads = Reads {
+                rings,
+                reader,
+                byte,
+            };
+            (0..MANY).for_each(|key| reads.submit(key, 32));
+            rings.enter(0);
+            process::settle();
+            assert_eq!(writer.write(&vec![1; bytes]), Ok(bytes));
+            drop(writer);
+            let all = reads.completions(MANY);
+            let read = i64::from(bytes > 0);
+            assert!(all.iter().all(|(_, result)| *result == read));
+            // The first waits in the pipe itself, and those behind it in a queue.
+            let in_queue = all.into_iter().map(|(key, _)| key).filter(|key| *key != 0);
+            assert!(in_queue.eq(1..MANY), "{bytes} bytes");
+        }
+    });
+}
+
+fn no_reader_is_left_when_others_begin_to_wait_meanwhile() {
+    with_rings(|rings| {
+        let (reader, writer) = pipe();
+        let byte = [0];
+        let mut reads = Reads {
+            rings,
+            reader,
+            byte,
+        };
+        (0..MANY).for_each(|key| reads.submit(key, 32));
+        rings.enter(0);
+        process::settle();
+        // Less than all wait for: most of those that are woken wait again, and others beside them.
+        let mut key = MANY;
+        for _ in 0..10 {
+            assert_eq!(writer.write(&[1; 20]), Ok(20));
+            for _ in 0..30 {
+                reads.submit(key, 32);
+                key += 1;
+            }
+            rings.enter(0);
+        }
+        drop(writer);
+        let mut all = reads.completions(key);
+        assert_eq!(all.iter().filter(|(_, read)| *read == 1).count(), 200);
+        all.sort_unstable();
+        assert!(all.iter().map(|(key, _)| *key).eq(0..key), "each once");
+    });
+}
+
+fn an_urgent_reader_is_woken_before_those_in_front_of_it() {
+    const URGENT: u64 = 100;
+    with_rings(|rings| {
+        let (reader, writer) = pipe();
+        let byte = [0];
+        let mut reads = Reads {
+            rings,
+            reader,
+            byte,
+        };
+        (0..URGENT).for_each(|key| reads.submit(key, 40));
+        reads.submit(URGENT, 5);
+        rings.enter(0);
+        process::settle();
+        drop(writer);
+        assert_eq!(reads.completions(URGENT + 1)[0], (URGENT, 0));
+    });
 }
