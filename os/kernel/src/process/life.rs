@@ -149,7 +149,7 @@ impl Process {
     ) -> Result<(AddressSpace, Context), LoadError> {
         let mut space = AddressSpace::new(self.space_id.number())?;
         let loaded = match elf_loader::load(file, &mut space).await {
-            Ok(entry) => self.prepare(&mut space, entry, arguments),
+            Ok(entry) => self.prepare(&mut space, entry, arguments).await,
             Err(error) => Err(error),
         };
         match loaded {
@@ -162,7 +162,7 @@ impl Process {
     }
 
     /// Adds what a program finds beside its own segments. Returns where its main thread begins.
-    fn prepare(
+    async fn prepare(
         &self,
         space: &mut AddressSpace,
         entry: usize,
@@ -175,6 +175,7 @@ impl Process {
         let mut words = Vec::with_capacity(arguments.len() + 9);
         words.push(arguments.len());
         for argument in arguments {
+            checkpoint().await;
             stack -= argument.len() + 1;
             space.write(stack, argument).map_err(|_| OutOfMemory)?;
             space
@@ -189,11 +190,8 @@ impl Process {
         words.extend([auxiliary::SYSINFO_EHDR, corank_abi::vdso::BASE]);
         words.extend([auxiliary::END, 0]);
         stack = (stack - words.len() * 8) & !15;
-        for (at, word) in words.iter().enumerate() {
-            space
-                .write(stack + 8 * at, &word.to_le_bytes())
-                .map_err(|_| OutOfMemory)?;
-        }
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        space.write(stack, &bytes).map_err(|_| OutOfMemory)?;
         let mut context = Context::new(entry, stack);
         context.x[10] = arguments.len();
         context.x[11] = stack + 8;

@@ -3,6 +3,8 @@ use super::{Result, files};
 use crate::fs::{self, Operation, Reply, path};
 use crate::memory::OutOfMemory;
 use crate::memory::account::Charge;
+use crate::memory::address_space::AddressSpace;
+use crate::pace::checkpoint;
 use crate::process::{self, Global, Group, Process, Waited};
 use crate::programs;
 use crate::thread::{End, Thread};
@@ -18,6 +20,9 @@ use core::task::Poll;
 /// How many arguments a program may get, and how many bytes they may have together.
 const MAX_ARGUMENTS: usize = 256;
 const MAX_ARGUMENT_BYTES: usize = 32 << 10;
+
+/// How many bytes of an argument are read in one piece of work: some ten instructions for each.
+const READ_AT_ONCE: usize = 2 << 10;
 
 /// What copies of them cost for a moment, in bytes: each one in a block of its own that has grown by doubling, and what points to them.
 const COPIES: usize = 2 * MAX_ARGUMENT_BYTES + 128 * MAX_ARGUMENTS;
@@ -66,7 +71,7 @@ pub(super) async fn exec(
         return Ok(FAILED);
     };
     let path = files::text_at(process, path)?;
-    let Some(arguments) = read_arguments(process, vector)? else {
+    let Some(arguments) = read_arguments(process, vector).await? else {
         return Ok(FAILED);
     };
     let Ok(path) = path else { return Ok(FAILED) };
@@ -95,7 +100,7 @@ async fn find_program(process: &Process, path: &str) -> Option<(Cow<'static, [u8
 }
 
 /// The strings that `vector` points to, up to a null pointer; `None` when they are too many or too long. A null vector is empty.
-fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>>>> {
+async fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>>>> {
     let mut arguments = Vec::new();
     let mut left = MAX_ARGUMENT_BYTES;
     if vector == 0 {
@@ -107,15 +112,32 @@ fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>
         if pointer == 0 {
             return Ok(Some(arguments));
         }
-        let mut argument = Vec::new();
-        if !process.with_memory(
-            |space| space.read_string(pointer, left, &mut argument),
-            Ok(false),
-        )? {
+        let Some(argument) = read_argument(process, pointer, left).await? else {
             return Ok(None);
-        }
+        };
         left -= argument.len();
         arguments.push(argument);
+    }
+    Ok(None)
+}
+
+/// The string at an address, in pieces; `None` if it is longer than `limit`.
+async fn read_argument(process: &Process, start: usize, limit: usize) -> Result<Option<Vec<u8>>> {
+    let mut argument = Vec::new();
+    while argument.len() < limit {
+        let at = start.wrapping_add(argument.len());
+        let most = READ_AT_ONCE.min(limit - argument.len());
+        let before = argument.len();
+        let read = |space: &mut AddressSpace| space.read_string(at, most, &mut argument);
+        if process.with_memory(read, Ok(false))? {
+            checkpoint().await;
+            return Ok(Some(argument));
+        }
+        if argument.len() == before {
+            // The process has no memory any more.
+            break;
+        }
+        checkpoint().await;
     }
     Ok(None)
 }
