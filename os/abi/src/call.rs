@@ -152,7 +152,7 @@ pub const RING_REPRIORITIZE: usize = 4011;
 pub const CALLS_MADE: usize = 4012;
 /// `fault(kind, step) -> steps that were left`: for tests. [`NOT_IMPLEMENTED`] but in a kernel with the feature `faults`. Something fails on purpose, at the `step`th time from now on at which it
 /// could; 0 is never. The result tells 0 when a fault that was asked for has happened. `kind` is [`FAULT_END`], [`FAULT_MEMORY`],
-/// [`FAULT_SLOW_END`], [`FAULT_FRAME`] or [`FAULT_SILENCE`], which has a third argument; [`FAILED`] for any other, and without the
+/// [`FAULT_SLOW_END`], [`FAULT_FRAME`], [`FAULT_HEAP`] or [`FAULT_SILENCE`], which has a third argument; [`FAILED`] for any other, and without the
 /// right [`MACHINE`](crate::rights::MACHINE).
 pub const FAULT: usize = 4013;
 
@@ -169,6 +169,9 @@ pub const FAULT_FRAME: usize = 3;
 /// Kind of [`FAULT`], with a port as the third argument: from that step on all TCP segments are lost on their way here that go to the port or come from it. So
 /// each side of such a connection has a peer that has fallen silent. 0 steps end the silence.
 pub const FAULT_SILENCE: usize = 4;
+/// Kind of [`FAULT`], with 1 as `step`: the kernel's heap is full from now on, but for its reserve; with 0 it has room again. Ends with the
+/// process.
+pub const FAULT_HEAP: usize = 5;
 
 /// `settle() -> 0`: returns when every hart is through with what the kernel did there when this was called. So the last of a process
 /// that was waited for, on its way out on another hart, is out. What the scheduler keeps of the memory of coroutines that are gone goes

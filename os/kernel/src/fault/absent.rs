@@ -35,6 +35,12 @@ pub(crate) fn fails_allocation() -> bool {
     false
 }
 
+/// Tests whether the heap counts as full, but for its reserve: never.
+#[inline(always)]
+pub(crate) fn fills_heap() -> bool {
+    false
+}
+
 /// Tests whether a frame of this length that has come shall be damaged: never.
 #[inline(always)]
 pub(crate) fn damages_frame(_length: usize) -> bool {

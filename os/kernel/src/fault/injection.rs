@@ -2,7 +2,7 @@
 use crate::process::Process;
 use crate::{clock, hart};
 use corank_abi::call::{
-    FAILED, FAULT_END, FAULT_FRAME, FAULT_MEMORY, FAULT_SILENCE, FAULT_SLOW_END,
+    FAILED, FAULT_END, FAULT_FRAME, FAULT_HEAP, FAULT_MEMORY, FAULT_SILENCE, FAULT_SLOW_END,
 };
 use corank_abi::rights::MACHINE;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,6 +58,10 @@ pub(crate) fn serve(process: &Process, [kind, step, port]: [usize; 3]) -> isize 
         }
         FAULT_MEMORY => arm_allocations(process.pid, step),
         FAULT_FRAME => arm_frames(process.pid, step),
+        FAULT_HEAP => {
+            ASKED_BY.store(process.pid, Ordering::Relaxed);
+            usize::from(HEAP_IS_FULL.swap(step != 0, Ordering::Relaxed))
+        }
         FAULT_SILENCE => match u16::try_from(port) {
             Ok(port) => arm_silence(process.pid, step, port),
             Err(_) => return FAILED,
@@ -105,6 +109,8 @@ impl Countdown {
 
 /// Allocations that the kernel makes for programs and that may fail, of whichever program.
 static ALLOCATIONS: Countdown = Countdown::new();
+/// Whether nothing of the heap but its reserve is given out.
+static HEAP_IS_FULL: AtomicBool = AtomicBool::new(false);
 /// Frames from the network card that are long enough to have data.
 static FRAMES: Countdown = Countdown::new();
 /// TCP segments of connections with the port [`SILENT_PORT`]: from that step on they are lost.
@@ -124,6 +130,12 @@ pub(crate) fn fails_allocation() -> bool {
 fn arm_allocations(pid: usize, steps: usize) -> usize {
     ASKED_BY.store(pid, Ordering::Relaxed);
     ALLOCATIONS.arm(steps)
+}
+
+/// Tests whether the heap counts as full, but for its reserve.
+#[inline]
+pub(crate) fn fills_heap() -> bool {
+    HEAP_IS_FULL.load(Ordering::Relaxed)
 }
 
 /// Tests whether a frame of this length that has come shall be damaged.
@@ -162,6 +174,7 @@ pub(crate) fn forget(pid: usize) {
     if ASKED_BY.load(Ordering::Relaxed) == pid {
         ALLOCATIONS.arm(0);
         FRAMES.arm(0);
+        HEAP_IS_FULL.store(false, Ordering::Relaxed);
         arm_silence(0, 0, 0);
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! A part of it is a reserve, from which small blocks come that find no place in the rest: so the kernel goes on where that is full, or in
 //! pieces that are too small. Large blocks never come from there: what asks for one takes a refusal as an error.
+use crate::fault;
 use crate::lock::RawLock;
 use core::alloc::{GlobalAlloc, Layout};
 use core::ops::Range;
@@ -63,8 +64,12 @@ impl Heap {
 // SAFETY: each block comes from one of two allocators, and goes back to the same: `is_of_reserve` tells them apart by their ranges.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        let block = unsafe { self.open.alloc(layout) };
+        let block = if fault::fills_heap() {
+            ptr::null_mut()
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.open.alloc(layout) }
+        };
         if block.is_null() {
             return self.alloc_of_reserve(layout);
         }
@@ -84,7 +89,7 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if !self.is_of_reserve(block) {
+        if !self.is_of_reserve(block) && !fault::fills_heap() {
             // SAFETY: the caller's promise, and it comes from this part.
             let other = unsafe { self.open.realloc(block, layout, size) };
             if !other.is_null() {

@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use corank_abi::call::*;
 use corank_abi::ring::LINK;
-use corank_user::{information, process, thread};
+use corank_user::{fs, information, process, thread};
 
+use crate::files::in_directory;
 use crate::rings::{Rings, submission};
 use crate::support::{call, exit_code, settled, tests};
 
@@ -20,6 +21,8 @@ tests![
     a_call_is_found_without_memory_for_a_table_of_keys,
     every_kind_of_object_stays_within_the_limit,
     a_child_that_cannot_start_leaves_nothing_behind,
+    a_program_that_is_read_from_the_disk_stays_within_the_limit,
+    a_program_on_the_disk_is_never_read_into_the_kernels_reserve,
 ];
 
 /// More than this process has now, and little.
@@ -263,4 +266,55 @@ fn a_child_that_cannot_start_leaves_nothing_behind() {
     assert_eq!(code, 0);
     let after = settled(information::system).expect("it is there").processes;
     assert_eq!(after, before);
+}
+
+/// What runs a program returns here if that fails.
+const NOT_RUN: i32 = 77;
+
+/// Runs a test with two programs on the disk: one is short, and the other has two megabytes of zeros behind it. Both end with 0.
+fn with_programs(test: impl FnOnce()) {
+    in_directory(|| {
+        let mut program = fs::read("/true").expect("the archive has it");
+        assert!((64 << 10..LITTLE).contains(&program.len()));
+        fs::write("short", &program).expect("room");
+        program.resize(program.len() + (2 << 20), 0);
+        fs::write("long", &program).expect("room");
+        test();
+        fs::remove("short").expect("it has ended");
+        fs::remove("long").expect("it has ended");
+    });
+}
+
+fn run(program: &str, limit: usize) -> i32 {
+    exit_code(|| {
+        process::limit_memory(limit).expect("it is less");
+        process::exec(program, &["true"]);
+        NOT_RUN
+    })
+}
+
+fn a_program_that_is_read_from_the_disk_stays_within_the_limit() {
+    with_programs(|| {
+        assert_eq!(run("short", 2 * LITTLE), 0);
+        assert_eq!(run("long", 2 * LITTLE), NOT_RUN);
+        assert_eq!(run("long", 8 * LITTLE), 0);
+    });
+}
+
+fn a_program_on_the_disk_is_never_read_into_the_kernels_reserve() {
+    with_programs(|| {
+        let run_with_full_heap = |program| {
+            exit_code(|| {
+                assert_eq!(call(FAULT, [FAULT_HEAP, 1, 0]), 0);
+                process::exec(program, &["true"]);
+                // The fault is over, and the heap has room again.
+                assert_eq!(call(FAULT, [FAULT_HEAP, 0, 0]), 1);
+                NOT_RUN
+            })
+        };
+        assert_eq!(run_with_full_heap("short"), NOT_RUN);
+        assert_eq!(run_with_full_heap("long"), NOT_RUN);
+        // One of the archive needs no large block.
+        assert_eq!(run_with_full_heap("true"), 0);
+    });
 }

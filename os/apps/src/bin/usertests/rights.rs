@@ -1,7 +1,7 @@
 //! What a process may do to others and to the machine (see `corank_abi::rights`): one without rights tries everything on everyone.
 use corank_abi::call::{
-    FAILED, FAULT, FAULT_END, FAULT_FRAME, FAULT_MEMORY, FAULT_SILENCE, FOREGROUND, HARTS_LIMIT,
-    RESTRICT, SETTLE,
+    FAILED, FAULT, FAULT_END, FAULT_FRAME, FAULT_HEAP, FAULT_MEMORY, FAULT_SILENCE, FOREGROUND,
+    HARTS_LIMIT, RESTRICT, SETTLE,
 };
 use corank_abi::rights;
 use corank_user::io::Pipe;
@@ -78,6 +78,7 @@ fn ways_to_rule() -> i32 {
         (SETTLE, [0; 3]),
         (FAULT, [FAULT_MEMORY, 1 << 40, 0]),
         (FAULT, [FAULT_FRAME, 1 << 40, 0]),
+        (FAULT, [FAULT_HEAP, 1, 0]),
         (FAULT, [FAULT_SILENCE, 1 << 40, 1]),
         (FAULT, [FAULT_END, 1 << 40, 0]),
     ];
