@@ -2,11 +2,15 @@
 //!
 //! Run it on one hart in a machine that counts instructions (`-icount shift=0`): each takes a nanosecond there, so that all figures
 //! are the same in each run. The urgent process, at level 0, sleeps for a millisecond again and again, and notes how much later than
-//! that it goes on. The program fails when that is more than [`LIMIT`].
+//! that it goes on. The program fails when that is more than [`LIMIT`]. With arguments it runs only the attacks that contain one of them
+//! in their names.
 #![no_std]
 #![no_main]
 
 extern crate alloc;
+
+#[path = "lateness/files.rs"]
+mod files;
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -17,7 +21,9 @@ use corank_abi::page::RING_BASE;
 use corank_abi::ring::{RingHeader, SUBMISSIONS, Submission};
 use corank_user::fs::{self, File};
 use corank_user::process::{self, Pid};
-use corank_user::{page, println, raw, thread, time};
+use corank_user::{arguments, page, println, raw, thread, time};
+
+use files::LONG;
 
 corank_user::main!(main);
 
@@ -30,9 +36,6 @@ const LAST: u8 = 63;
 
 /// Memory that is more than any machine has, in bytes.
 const TOO_MUCH: usize = 60 << 30;
-
-/// How long the file becomes, in bytes.
-const LONG: u64 = 16 << 20;
 
 const NAME: &str = "/lateness";
 
@@ -65,6 +68,11 @@ const ATTACKS: &[(&str, fn())] = &[
 fn call(number: usize, arguments: [usize; 3]) -> isize {
     // SAFETY: the calls here take numbers, or addresses of memory of this program that stays as it is.
     unsafe { raw::system_call(number, arguments) }
+}
+
+/// From here on this process may claim this level and no other one.
+fn may_claim(level: u8) {
+    process::grant(process::id(), 1 << level).expect("itself");
 }
 
 fn be_at(level: u8) {
@@ -122,7 +130,7 @@ fn open_files() {
 /// Runs `attack` at the last level. Returns how late this process was at most, and how often it went on.
 fn lateness(attack: fn()) -> (Duration, usize) {
     let child = process::spawn(|| {
-        process::grant(process::id(), 1 << LAST).expect("itself");
+        may_claim(LAST);
         be_at(LAST);
         attack();
         0
@@ -147,7 +155,7 @@ fn lateness(attack: fn()) -> (Duration, usize) {
 fn length_seen_during_truncation() -> u64 {
     let file = File::create(NAME).expect("a disk");
     let child = process::spawn(|| {
-        process::grant(process::id(), 1 << LAST).expect("itself");
+        may_claim(LAST);
         be_at(LAST);
         file.truncate(LONG).expect("room");
         0
@@ -177,7 +185,11 @@ fn main() -> i32 {
             "FAIL"
         }
     };
-    for (name, attack) in ATTACKS {
+    let is_wanted = |name: &str| {
+        arguments().skip(1).count() == 0 || arguments().skip(1).any(|word| name.contains(word))
+    };
+    let attacks = ATTACKS.iter().chain(files::ATTACKS);
+    for (name, attack) in attacks.filter(|(name, _)| is_wanted(name)) {
         let (late, count) = lateness(*attack);
         let verdict = judge(late <= LIMIT);
         println!(
@@ -185,12 +197,17 @@ fn main() -> i32 {
             late.as_micros()
         );
     }
-    if fs::space().is_ok() {
+    if is_wanted("a truncation") && fs::space().is_ok() {
         let seen = length_seen_during_truncation();
         let verdict = judge(seen < LONG);
         println!("{verdict} a truncation to {LONG} bytes: a question was answered at {seen}");
-        let _ = fs::remove(NAME);
     }
+    for (name, change) in files::CHANGES.iter().filter(|(name, _)| is_wanted(name)) {
+        let seen = files::length_seen_during(*change);
+        let verdict = judge(seen.is_some());
+        println!("{verdict} {name}: a question was answered at {seen:?}");
+    }
+    let _ = fs::remove(NAME);
     println!("{passed} passed, {failed} failed");
     i32::from(failed > 0)
 }

@@ -3,9 +3,12 @@ use super::{NOT_ALLOWED, Transferred};
 use crate::fs::{self, Failure, Opening, Operation, Reply};
 use crate::lock::Mutex;
 use crate::memory::account::{self, Charge};
+use crate::memory::bulk;
 use crate::memory::user::UserBuffer;
+use crate::pace::{self, checkpoint};
 use crate::process::Process;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use corank_abi::error::{BAD_DESCRIPTOR, INVALID, NO_MEMORY};
 use corank_abi::file::{FROM_END, FROM_HERE, FROM_START, FileStatus};
 use hadris_fs::NodeId;
@@ -77,8 +80,11 @@ impl DiskFile {
                 Err(failure) if count == 0 => return Ok(Err(failure)),
                 _ => break,
             };
-            process.with_memory(|space| space.write(buffer.address, &data), Ok(()))?;
-            buffer.advance(data.len());
+            for piece in data.chunks(pace::BYTES) {
+                process.with_memory(|space| space.write(buffer.address, piece), Ok(()))?;
+                buffer.advance(piece.len());
+                checkpoint().await;
+            }
             count += data.len();
             if data.len() < length {
                 break;
@@ -103,13 +109,20 @@ impl DiskFile {
         for length in chunks(buffer.length) {
             let charge = process.reserve(fs::REQUEST + length);
             let Ok((_charge, mut data)) = charge.and_then(|charge| {
-                let data = account::buffer(length)?;
+                let mut data = Vec::new();
+                account::make_room(&mut data, length)?;
                 Ok((charge, data))
             }) else {
                 return Ok(if_any(count).ok_or(Failure(NO_MEMORY)));
             };
-            process.with_memory(|space| space.read(buffer.address, &mut data), Ok(()))?;
-            buffer.advance(length);
+            while data.len() < length {
+                let before = data.len();
+                bulk::append_zeros(&mut data, pace::BYTES.min(length - before));
+                let piece = &mut data[before..];
+                process.with_memory(|space| space.read(buffer.address, piece), Ok(()))?;
+                buffer.advance(piece.len());
+                checkpoint().await;
+            }
             match fs::perform(Operation::Write(self.clone(), data)).await {
                 Ok(Reply::Count(written)) => count += written,
                 Err(failure) if count == 0 => return Ok(Err(failure)),

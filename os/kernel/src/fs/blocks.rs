@@ -1,8 +1,11 @@
 //! The disk as the file system's driver sees it.
+use super::sectors::Sectors;
 use crate::device::disk::{Answer, Disk, DiskError, Operation, SECTOR};
 use crate::fault;
+use crate::memory::bulk;
 use crate::pace;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use hadris_io::{Error, ErrorType};
@@ -12,16 +15,37 @@ use hadris_storage::{BlockIndex, BlockSize};
 /// The most bytes of one request. A longer read or write is as many requests as it takes, all under way at once.
 const LARGEST: usize = 32 << 10;
 
-/// How many requests are made in one piece of work: copying or clearing the bytes of four takes some 80,000 instructions. With fewer the
+/// How many requests are made in one piece of work: copying or clearing the bytes of four takes some 40,000 instructions. With fewer the
 /// device would have done with one before it gets the next.
 const MADE_AT_ONCE: usize = 4;
 
 /// A disk as a row of sectors.
-pub(super) struct Blocks(pub &'static Disk);
+pub(super) struct Blocks {
+    disk: &'static Disk,
+    /// Single sectors that were read or written: those of tables and directories, beside some of short files.
+    kept: Sectors,
+}
+
+impl Blocks {
+    /// Returns this disk, of which nothing is kept yet.
+    pub(super) fn new(disk: &'static Disk) -> Blocks {
+        Blocks {
+            disk,
+            kept: Sectors::new(),
+        }
+    }
+
+    /// The sectors that `length` bytes from `first` on are.
+    fn range(first: BlockIndex, length: usize) -> Range<u64> {
+        first.get()..first.get() + (length / SECTOR) as u64
+    }
+}
 
 /// A read, write or flush under way.
 #[derive(Default)]
 pub(super) struct Transfer {
+    /// Whether it has passed the check for more urgent work.
+    begun: bool,
     /// How many requests have been made; all of them, once there is one that finds no memory.
     made: usize,
     /// In the order of their sectors.
@@ -33,6 +57,15 @@ pub(super) struct Transfer {
 type Outcome = Result<(), Error<DiskError>>;
 
 impl Transfer {
+    /// Gives way once, where something more urgent is ready: the driver has worked since its last access.
+    fn begin(&mut self, context: &Context<'_>) -> Poll<()> {
+        if self.begun {
+            return Poll::Ready(());
+        }
+        self.begun = true;
+        pace::poll_checkpoint(context)
+    }
+
     /// Makes the requests: one for each piece, and none behind one that finds no memory. Gives way behind [`MADE_AT_ONCE`] of them where
     /// something more urgent is ready, and is polled again then.
     fn start<'a>(
@@ -84,9 +117,9 @@ fn buffer(piece: &[u8], operation: Operation) -> Result<Vec<u8>, DiskError> {
         .try_reserve_exact(piece.len())
         .map_err(|_| DiskError::NoMemory)?;
     if operation == Operation::Write {
-        buffer.extend_from_slice(piece);
+        bulk::append(&mut buffer, piece);
     } else {
-        buffer.resize(piece.len(), 0);
+        bulk::append_zeros(&mut buffer, piece.len());
     }
     Ok(buffer)
 }
@@ -107,11 +140,11 @@ impl BlockDevice for Blocks {
     }
 
     fn block_count(&self) -> u64 {
-        self.0.sectors
+        self.disk.sectors
     }
 
     fn writable(&self) -> bool {
-        self.0.writable
+        self.disk.writable
     }
 
     fn poll_read_blocks(
@@ -121,12 +154,17 @@ impl BlockDevice for Blocks {
         first: BlockIndex,
         buf: &mut [u8],
     ) -> Poll<Outcome> {
+        ready!(transfer.begin(context));
+        if transfer.made == 0 && buf.len() == SECTOR && self.kept.read(first.get(), buf) {
+            return Poll::Ready(Ok(()));
+        }
         let pieces = buf.chunks(LARGEST);
-        ready!(transfer.start(self.0, Operation::Read, first, pieces, context));
+        ready!(transfer.start(self.disk, Operation::Read, first, pieces, context));
         ready!(transfer.poll(context));
         for (piece, answer) in buf.chunks_mut(LARGEST).zip(transfer.answers.drain(..)) {
-            piece.copy_from_slice(&answer.map_err(failed)?);
+            bulk::copy_all(&answer.map_err(failed)?, piece);
         }
+        self.kept.keep(first.get(), buf);
         Poll::Ready(Ok(()))
     }
 
@@ -137,17 +175,25 @@ impl BlockDevice for Blocks {
         first: BlockIndex,
         buf: &[u8],
     ) -> Poll<Outcome> {
+        ready!(transfer.begin(context));
+        if transfer.made == 0 {
+            // What the disk has after a write that fails is not known.
+            self.kept.forget(Self::range(first, buf.len()));
+        }
         let pieces = buf.chunks(LARGEST);
-        ready!(transfer.start(self.0, Operation::Write, first, pieces, context));
+        ready!(transfer.start(self.disk, Operation::Write, first, pieces, context));
         ready!(transfer.poll(context));
-        let failure = transfer.answers.drain(..).find_map(Result::err);
-        Poll::Ready(failure.map_or(Ok(()), |error| Err(failed(error))))
+        if let Some(failure) = transfer.answers.drain(..).find_map(Result::err) {
+            return Poll::Ready(Err(failed(failure)));
+        }
+        self.kept.keep(first.get(), buf);
+        Poll::Ready(Ok(()))
     }
 
     fn poll_flush(&mut self, transfer: &mut Transfer, context: &mut Context<'_>) -> Poll<Outcome> {
         let nothing: [&[u8]; 1] = [&[]];
         let (first, pieces) = (BlockIndex::new(0), nothing.into_iter());
-        ready!(transfer.start(self.0, Operation::Flush, first, pieces, context));
+        ready!(transfer.start(self.disk, Operation::Flush, first, pieces, context));
         ready!(transfer.poll(context));
         let failure = transfer.answers.drain(..).find_map(Result::err);
         Poll::Ready(failure.map_or(Ok(()), |error| Err(failed(error))))
@@ -155,5 +201,6 @@ impl BlockDevice for Blocks {
 
     fn cancel(&mut self, _: &mut Transfer) {
         // The requests own their memory and are served to their end. The file system's service never gives one up.
+        self.kept.clear();
     }
 }

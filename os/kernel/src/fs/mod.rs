@@ -10,6 +10,7 @@
 //! that level, before others of it; the end of a process waits for its files. An operation keeps the level that it was asked for at: it does not last long.
 mod blocks;
 pub(crate) mod path;
+mod sectors;
 mod volume;
 
 use crate::device::disk;
@@ -70,18 +71,24 @@ pub(crate) enum Operation {
     Truncate(Arc<DiskFile>, u64),
     /// A part of that has been done, or of a write behind the end.
     Extend(Extension),
+    /// The file has been opened, and a part of it cut off. As [`Operation::Open`].
+    Empty(DiskFile),
     /// Gives [`Reply::Status`].
     Status(String),
     /// Gives [`Reply::Status`].
     StatusOf(Arc<DiskFile>),
     /// Gives [`Reply::Contents`]: all of a file that is no longer than so many bytes, which this account pays for.
     ReadAll(String, usize, Arc<Account>),
+    /// A part of that has been read.
+    ReadMore(Contents),
     /// Gives [`Reply::Entry`]: the entry of a directory at a place, 0 for the first.
     Entry(String, u64),
     /// Makes a directory.
     MakeDirectory(String),
     /// Removes a file, or an empty directory.
     Remove(String, bool),
+    /// A part of a long file has been cut off.
+    RemoveMore(Removal),
     /// Moves the first to the second, and replaces that.
     Rename(String, String),
     /// Closes a file that was open for writing or not.
@@ -102,6 +109,25 @@ pub(crate) struct Extension {
     wanted: u64,
     /// What is written behind the zeros then.
     data: Option<Vec<u8>>,
+}
+
+/// A whole file is being read, in steps.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    node: NodeId,
+    /// How long it was at first.
+    length: usize,
+    /// What has been read.
+    data: Vec<u8>,
+    charge: Charge,
+}
+
+/// A long file is being removed, in steps.
+#[derive(Debug)]
+pub(crate) struct Removal {
+    parent: NodeId,
+    name: Vec<u8>,
+    node: NodeId,
 }
 
 /// What came of one step of an operation.
@@ -171,7 +197,8 @@ static QUEUE: Mutex<Queue> = Mutex::new(Queue {
     last: 0,
     closing: BTreeMap::new(),
     service: None,
-    level: 63,
+    // That with which the service begins.
+    level: Priority::MOST_URGENT.level(),
     idle: None,
 });
 

@@ -1,16 +1,19 @@
 //! The operations on a mounted volume.
 use super::blocks::Blocks;
 use super::path::split;
-use super::{Extension, Failure, Opening, Operation, Reply, Result, Step};
+use super::{Contents, Extension, Failure, Opening, Operation, Removal, Reply, Result, Step};
 use crate::device::calendar;
 use crate::device::disk::{Disk, DiskError};
-use crate::file::disk::{DiskFile, LARGEST};
-use crate::memory::OutOfMemory;
+use crate::file::disk::DiskFile;
 use crate::memory::account::{self, Account, Charge};
+use crate::memory::{OutOfMemory, bulk};
+use crate::pace::checkpoint;
 use alloc::boxed::Box;
+use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use corank_abi::error::{EXISTS, INVALID, IS_A_DIRECTORY, NO_MEMORY};
+use corank_abi::error::{BUSY, EXISTS, INVALID, IS_A_DIRECTORY, NO_MEMORY};
 use corank_abi::file::{DIRECTORY, DirectoryEntry, FILE, FileStatus, NAME_SIZE, Space};
 use hadris_fat::CacheOptions;
 use hadris_fat::async_::FatFs;
@@ -22,8 +25,11 @@ use hadris_io::Error;
 
 /// How many bytes of zeros a step writes.
 const EXTENDED_AT_ONCE: u64 = 32 << 10;
-/// Sectors of tables and directories that are kept in memory.
-const KEPT_SECTORS: usize = 256;
+/// How many bytes of a whole file a step reads.
+const READ_AT_ONCE: usize = 64 << 10;
+/// How many clusters a step releases at least. One of a long file releases an eighth of it: to find a file's end the driver walks
+/// its chain, so small steps of a long file would take most of their time for that.
+const RELEASED_AT_ONCE: u64 = 1024;
 /// Places in the chains of files that are remembered.
 const KEPT_PLACES: usize = 256;
 
@@ -38,6 +44,10 @@ pub(super) struct Volume {
     writers: usize,
     /// Something has changed since the volume was written.
     changed: bool,
+    /// How often a file is open, of those that are.
+    open: BTreeMap<NodeId, usize>,
+    /// Files that are being removed, in steps. Nothing else is done with them.
+    removing: BTreeSet<NodeId>,
 }
 
 impl From<Error<DiskError>> for Failure {
@@ -64,15 +74,19 @@ impl Volume {
     /// Mounts what is on the disk; says so and gives `None` if that is no FAT file system.
     pub(super) async fn mount(disk: &'static Disk) -> Option<Volume> {
         let options = MountOptions::new().with_clock(&Calendar);
-        match FatFs::mount(Blocks(disk), options).await {
+        match FatFs::mount(Blocks::new(disk), options).await {
             Ok(fat) => {
+                // The driver's value is large, and is moved some times.
+                checkpoint().await;
                 let cache = CacheOptions::new()
-                    .with_blocks(KEPT_SECTORS)
+                    .with_blocks(0)
                     .with_chain_positions(KEPT_PLACES);
                 Some(Volume {
                     fat: fat.with_cache(cache),
                     writers: 0,
                     changed: false,
+                    open: BTreeMap::new(),
+                    removing: BTreeSet::new(),
                 })
             }
             Err(error) => {
@@ -103,44 +117,85 @@ impl Volume {
     }
 
     async fn perform_only(&mut self, operation: Operation) -> Result<Step> {
-        let operation = match operation {
-            Operation::Truncate(file, wanted) => {
-                let length = self.fat.stat(file.node).await?.len();
-                if !self.is_long(length, wanted).await? {
-                    self.changed = true;
-                    self.fat.truncate(file.node, wanted).await?;
-                    return Ok(Step::Done(Reply::Done));
+        match operation {
+            Operation::Open(path, how, charge) => {
+                let file = self.open(&path, how, charge).await?;
+                if how.truncate {
+                    return self.empty(file).await;
                 }
-                Operation::Extend(Extension {
+                Ok(Step::Done(Reply::File(file)))
+            }
+            Operation::Empty(file) => self.empty(file).await,
+            Operation::Truncate(file, wanted) => self.truncate(file, wanted).await,
+            Operation::Write(file, data) => self.write(file, data).await,
+            Operation::Extend(extension) => self.extend(extension).await,
+            Operation::ReadAll(path, limit, account) => {
+                let node = self.find(&path).await?;
+                let begun = self.begin_contents(node, limit, &account).await;
+                self.forget_if_failed(node, begun)
+            }
+            Operation::ReadMore(contents) => {
+                let node = contents.node;
+                let read = self.read_more(contents).await;
+                self.forget_if_failed(node, read)
+            }
+            Operation::Remove(path, directory) => self.remove(&path, directory).await,
+            Operation::RemoveMore(removal) => self.remove_more(removal).await,
+            operation => self.perform_whole(operation).await.map(Step::Done),
+        }
+    }
+
+    /// Forgets a node that a step needs no more, since it has failed.
+    fn forget_if_failed(&mut self, node: NodeId, step: Result<Step>) -> Result<Step> {
+        if step.is_err() {
+            self.fat.forget(node, 1);
+        }
+        step
+    }
+
+    /// Cuts a file off or extends it, in steps if that is long.
+    async fn truncate(&mut self, file: Arc<DiskFile>, wanted: u64) -> Result<Step> {
+        let length = self.fat.stat(file.node).await?.len();
+        if self.is_long(length, wanted).await? {
+            return self
+                .extend(Extension {
                     file,
                     before: length,
                     length,
                     wanted,
                     data: None,
                 })
-            }
-            Operation::Write(file, data) if !file.append => {
-                let length = self.fat.stat(file.node).await?.len();
-                let at = *file.position.lock();
-                // The driver fills a gap with zeros.
-                if self.is_long(length, at).await? {
-                    Operation::Extend(Extension {
-                        file,
-                        before: length,
-                        length,
-                        wanted: at,
-                        data: Some(data),
-                    })
-                } else {
-                    Operation::Write(file, data)
-                }
-            }
-            operation => operation,
-        };
-        match operation {
-            Operation::Extend(extension) => self.extend(extension).await,
-            operation => self.perform_whole(operation).await.map(Step::Done),
+                .await;
         }
+        self.changed = true;
+        let next = self.next_length(length, wanted);
+        self.fat.truncate(file.node, next).await?;
+        Ok(if next == wanted {
+            Step::Done(Reply::Done)
+        } else {
+            Step::More(Operation::Truncate(file, wanted))
+        })
+    }
+
+    /// Returns how long a file is after the next step towards a length.
+    ///
+    /// It is shortened from its end, so that what is left is a file at each moment: one whose chain is as long as its entry says.
+    fn next_length(&self, length: u64, wanted: u64) -> u64 {
+        let least = RELEASED_AT_ONCE * u64::from(self.fat.info().cluster_size());
+        wanted.max(length.saturating_sub(least.max(length / 8)))
+    }
+
+    /// Makes a file empty that has just been opened, in steps if it is long.
+    async fn empty(&mut self, file: DiskFile) -> Result<Step> {
+        self.changed = true;
+        let length = self.fat.stat(file.node).await?.len();
+        let next = self.next_length(length, 0);
+        self.fat.truncate(file.node, next).await?;
+        Ok(if next == 0 {
+            Step::Done(Reply::File(file))
+        } else {
+            Step::More(Operation::Empty(file))
+        })
     }
 
     /// Whether a file that is extended so is extended in steps. One for which there is no room is refused by the driver, at once.
@@ -179,13 +234,7 @@ impl Volume {
 
     async fn perform_whole(&mut self, operation: Operation) -> Result<Reply> {
         match operation {
-            Operation::Open(path, how, charge) => {
-                let opened = self.open(&path, how, charge).await;
-                opened.map(Reply::File)
-            }
             Operation::Read(file, length) => self.read(&file, length).await.map(Reply::Data),
-            Operation::Write(file, data) => self.write(&file, &data).await.map(Reply::Count),
-            Operation::Truncate(..) | Operation::Extend(_) => Err(Failure(INVALID)),
             Operation::Status(path) => {
                 let node = self.find(&path).await?;
                 let status = self.status(node).await;
@@ -193,13 +242,6 @@ impl Volume {
                 status
             }
             Operation::StatusOf(file) => self.status(file.node).await,
-            Operation::ReadAll(path, limit, account) => {
-                let node = self.find(&path).await?;
-                let contents = self.read_all(node, limit, &account).await;
-                self.fat.forget(node, 1);
-                let (data, charge) = contents?;
-                Ok(Reply::Contents(data, charge))
-            }
             Operation::Entry(path, place) => {
                 let directory = self.find(&path).await?;
                 let entry = self.entry(directory, place).await;
@@ -214,22 +256,11 @@ impl Volume {
                 self.fat.forget(made?, 1);
                 Ok(Reply::Done)
             }
-            Operation::Remove(path, directory) => {
-                self.changed = true;
-                let (parent, name) = self.parent(&path, INVALID).await?;
-                let removed = if directory {
-                    self.fat.rmdir(parent, name).await
-                } else {
-                    self.fat.unlink(parent, name).await
-                };
-                self.fat.forget(parent, 1);
-                removed?;
-                Ok(Reply::Done)
-            }
             Operation::Rename(from, to) => self.rename(&from, &to).await,
             Operation::Close(node, was_written) => {
                 let closed = self.fat.close(node).await;
                 self.fat.forget(node, 1);
+                self.note_closed(node);
                 self.writers -= usize::from(was_written);
                 self.changed |= was_written;
                 closed?;
@@ -247,7 +278,26 @@ impl Volume {
                     free: space.free_blocks(),
                 }))
             }
+            // Performed in steps.
+            _ => Err(Failure(INVALID)),
         }
+    }
+
+    fn note_closed(&mut self, node: NodeId) {
+        if let Entry::Occupied(mut times) = self.open.entry(node) {
+            *times.get_mut() -= 1;
+            if *times.get() == 0 {
+                times.remove();
+            }
+        }
+    }
+
+    /// Fails for a file that is being removed.
+    fn check_is_free(&self, node: NodeId) -> Result<()> {
+        if self.removing.contains(&node) {
+            return Err(Failure(BUSY));
+        }
+        Ok(())
     }
 
     async fn sync(&mut self) -> Result<()> {
@@ -273,10 +323,20 @@ impl Volume {
         let node = self.find_or_create(parent, name, how).await;
         self.fat.forget(parent, 1);
         let node = node?;
-        if let Err(failure) = self.open_node(node, how).await {
+        let mode = if how.write {
+            OpenMode::Write
+        } else {
+            OpenMode::Read
+        };
+        let mut opened = self.check_is_free(node);
+        if opened.is_ok() {
+            opened = self.fat.open(node, mode).await.map_err(Failure::from);
+        }
+        if let Err(failure) = opened {
             self.fat.forget(node, 1);
             return Err(failure);
         }
+        *self.open.entry(node).or_default() += 1;
         self.writers += usize::from(how.write);
         Ok(DiskFile::new(node, how, charge))
     }
@@ -301,23 +361,6 @@ impl Volume {
         }
     }
 
-    async fn open_node(&mut self, node: NodeId, how: Opening) -> Result<()> {
-        let mode = if how.write {
-            OpenMode::Write
-        } else {
-            OpenMode::Read
-        };
-        self.fat.open(node, mode).await?;
-        if how.truncate {
-            self.changed = true;
-            if let Err(error) = self.fat.truncate(node, 0).await {
-                self.fat.close(node).await?;
-                return Err(error.into());
-            }
-        }
-        Ok(())
-    }
-
     async fn read(&mut self, file: &DiskFile, length: usize) -> Result<Vec<u8>> {
         let at = *file.position.lock();
         let data = self.read_at(file.node, at, length).await?;
@@ -332,14 +375,14 @@ impl Volume {
         Ok(data)
     }
 
-    /// Reads a file of at most `limit` bytes, a piece at a time: what the driver and the disk need beside the file's own bytes does not
-    /// grow with it.
-    async fn read_all(
+    /// Begins to read a whole file of at most `limit` bytes: reserves them, and reads the first piece.
+    async fn begin_contents(
         &mut self,
         node: NodeId,
         limit: usize,
         account: &Arc<Account>,
-    ) -> Result<(Vec<u8>, Charge)> {
+    ) -> Result<Step> {
+        self.check_is_free(node)?;
         let length = self.fat.stat(node).await?.len();
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > limit {
@@ -347,29 +390,146 @@ impl Volume {
         }
         let no_memory = |OutOfMemory| Failure(NO_MEMORY);
         let charge = account::charge(account, length).map_err(no_memory)?;
-        let mut data = account::buffer(length).map_err(no_memory)?;
-        let mut read = 0;
-        for piece in data.chunks_mut(LARGEST) {
-            let count = self.fat.read(node, read as u64, piece).await?;
-            read += count;
-            if count < piece.len() {
-                break;
-            }
-        }
-        data.truncate(read);
-        Ok((data, charge))
+        let mut data = Vec::new();
+        account::make_room(&mut data, length).map_err(no_memory)?;
+        self.read_more(Contents {
+            node,
+            length,
+            data,
+            charge,
+        })
+        .await
     }
 
-    async fn write(&mut self, file: &DiskFile, data: &[u8]) -> Result<usize> {
-        self.changed = true;
+    /// Reads the next piece of a whole file: what the driver and the disk need beside the file's own bytes does not grow with it.
+    /// A file that others write to meanwhile may come in parts of different ages.
+    async fn read_more(&mut self, mut contents: Contents) -> Result<Step> {
+        let Contents { node, length, .. } = contents;
+        let before = contents.data.len();
+        let piece = READ_AT_ONCE.min(length - before);
+        bulk::append_zeros(&mut contents.data, piece);
+        let count = self
+            .fat
+            .read(node, before as u64, &mut contents.data[before..])
+            .await?;
+        contents.data.truncate(before + count);
+        if count == piece && before + count < length {
+            return Ok(Step::More(Operation::ReadMore(contents)));
+        }
+        self.fat.forget(node, 1);
+        Ok(Step::Done(Reply::Contents(contents.data, contents.charge)))
+    }
+
+    /// Writes at the file's position. A gap in front of that is filled with zeros first, in steps if it is long.
+    async fn write(&mut self, file: Arc<DiskFile>, data: Vec<u8>) -> Result<Step> {
+        let length = self.fat.stat(file.node).await?.len();
         let at = if file.append {
-            self.fat.stat(file.node).await?.len()
+            length
         } else {
             *file.position.lock()
         };
-        let count = self.fat.write(file.node, at, data).await?;
+        if self.is_long(length, at).await? {
+            return self
+                .extend(Extension {
+                    file,
+                    before: length,
+                    length,
+                    wanted: at,
+                    data: Some(data),
+                })
+                .await;
+        }
+        self.changed = true;
+        let count = self.fat.write(file.node, at, &data).await?;
         *file.position.lock() = at + count as u64;
-        Ok(count)
+        Ok(Step::Done(Reply::Count(count)))
+    }
+
+    /// Removes a file or an empty directory. A long file is removed in steps.
+    async fn remove(&mut self, path: &str, directory: bool) -> Result<Step> {
+        self.changed = true;
+        let (parent, name) = self.parent(path, INVALID).await?;
+        let long = if directory {
+            let removed = self.fat.rmdir(parent, name).await;
+            removed.map(|()| None).map_err(Failure::from)
+        } else {
+            self.remove_if_short(parent, name).await
+        };
+        match long {
+            Ok(Some(node)) => {
+                // So the driver puts no other file in its place.
+                self.fat.open(node, OpenMode::Write).await?;
+                self.removing.insert(node);
+                let name = name.as_bytes().to_vec();
+                self.remove_more(Removal { parent, name, node }).await
+            }
+            other => {
+                self.fat.forget(parent, 1);
+                other.map(|_| Step::Done(Reply::Done))
+            }
+        }
+    }
+
+    /// Removes a file, unless it is long: then gives its node.
+    async fn remove_if_short(&mut self, parent: NodeId, name: &Name) -> Result<Option<NodeId>> {
+        let node = self.fat.lookup(parent, name).await?;
+        let long = self.is_removed_in_steps(node).await;
+        if long == Ok(true) {
+            return Ok(Some(node));
+        }
+        self.fat.forget(node, 1);
+        long?;
+        self.fat.unlink(parent, name).await?;
+        Ok(None)
+    }
+
+    /// What must not be removed is left to the driver, which says why.
+    async fn is_removed_in_steps(&mut self, node: NodeId) -> Result<bool> {
+        self.check_is_free(node)?;
+        let known = self.fat.stat(node).await?;
+        Ok(!known.file_type().is_dir()
+            && !self.open.contains_key(&node)
+            && self.next_length(known.len(), 0) > 0)
+    }
+
+    /// Makes a file shorter that is being removed, or removes what is left of it.
+    ///
+    /// If the power fails between two steps, the file is there and shorter, and the volume is whole: no cluster is lost. Within a step
+    /// what holds is what the driver says: clusters that nothing refers to any more may be lost, those of this step alone.
+    async fn remove_more(&mut self, removal: Removal) -> Result<Step> {
+        self.changed = true;
+        let is_removed = self.shorten_or_unlink(&removal).await;
+        if is_removed == Ok(false) {
+            return Ok(Step::More(Operation::RemoveMore(removal)));
+        }
+        self.fat.forget(removal.parent, 1);
+        is_removed.map(|_| Step::Done(Reply::Done))
+    }
+
+    /// Returns whether nothing is left of the file.
+    async fn shorten_or_unlink(&mut self, removal: &Removal) -> Result<bool> {
+        let shortened = self.shorten(removal.node).await;
+        if shortened == Ok(true) {
+            return Ok(false);
+        }
+        self.removing.remove(&removal.node);
+        let closed = self.fat.close(removal.node).await;
+        self.fat.forget(removal.node, 1);
+        shortened?;
+        closed?;
+        let name = Name::new(&removal.name);
+        self.fat.unlink(removal.parent, name).await?;
+        Ok(true)
+    }
+
+    /// Makes a file shorter by a step. Returns false, and does nothing, if no more is left of it than a step takes.
+    async fn shorten(&mut self, node: NodeId) -> Result<bool> {
+        let length = self.fat.stat(node).await?.len();
+        let next = self.next_length(length, 0);
+        if next > 0 {
+            self.fat.truncate(node, next).await?;
+        }
+        Ok(next > 0)
     }
 
     async fn status(&mut self, node: NodeId) -> Result<Reply> {
@@ -400,6 +560,11 @@ impl Volume {
 
     async fn rename(&mut self, from: &str, to: &str) -> Result<Reply> {
         self.changed = true;
+        if !self.removing.is_empty() {
+            let node = self.find(from).await?;
+            self.fat.forget(node, 1);
+            self.check_is_free(node)?;
+        }
         let (from_parent, from_name) = self.parent(from, INVALID).await?;
         let to_parent = self.parent(to, INVALID).await;
         let renamed = match to_parent {

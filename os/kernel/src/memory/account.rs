@@ -6,7 +6,7 @@
 //! heap lies in pieces it comes from the [reserve](super::heap). A table or a buffer that may be large is asked for with `try_reserve`
 //! beside its charge ([`List`](super::list::List), [`buffer`]), and a refusal is the call's error.
 use super::OutOfMemory;
-use super::heap;
+use super::{bulk, heap};
 use crate::{fault, hart};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ use spin::Once;
 const BLOCK: usize = 32;
 
 /// What the executor keeps for a coroutine beside its future, and queues and timers for what it waits in, in bytes.
-const COROUTINE: usize = 128;
+const COROUTINE: usize = 144;
 
 /// What the kernel may use beside what is charged, in bytes: the requests of its services, and their answers.
 const OWN: usize = 1 << 20;
@@ -107,7 +107,7 @@ pub(crate) fn make_room<T>(items: &mut Vec<T>, more: usize) -> Result<(), OutOfM
 pub(crate) fn buffer(length: usize) -> Result<Vec<u8>, OutOfMemory> {
     let mut bytes = Vec::new();
     make_room(&mut bytes, length)?;
-    bytes.resize(length, 0);
+    bulk::append_zeros(&mut bytes, length);
     Ok(bytes)
 }
 

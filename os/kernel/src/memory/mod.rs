@@ -4,7 +4,7 @@
 //! physical address is also the pointer by which the kernel reaches it.
 pub(crate) mod account;
 pub(crate) mod address_space;
-mod bulk;
+pub(crate) mod bulk;
 pub(crate) mod frame;
 pub(crate) mod heap;
 pub(crate) mod kernel_space;
