@@ -501,7 +501,7 @@ struct Interrupts;
 impl SystemView for Interrupts {
     #[inline]
     fn most_urgent_elsewhere(&self) -> Option<Priority> {
-        stretch::check();
+        stretch::pick();
         let is_any = riscv::register::sip::read().bits() != 0;
         is_any.then_some(Priority::MOST_URGENT)
     }
@@ -526,11 +526,11 @@ fn serve() {
     while go_round() {
         stretch::works_on(Work::Interrupts);
         worker.within(take_interrupts);
-        stretch::check();
+        stretch::pick();
         let (step, _) = worker.run_some(&Interrupts, POLLS_PER_LOOK);
         // A call that comes after the last look is pending, and so ends `wfi` at once.
         if step == Step::Idle && !take_own_call() {
-            stretch::check();
+            stretch::pick();
             riscv::asm::wfi();
             stretch::begin();
         }

@@ -1,7 +1,7 @@
 //! The longest stretches of kernel work between two points at which a hart checks for more urgent work.
 //!
 //! A *stretch* ends where the executor picks a coroutine, where user mode is entered, where a hart sleeps, and at each
-//! [`checkpoint`](crate::pace::checkpoint). Its length is counted in instructions. The instruments exist only with the feature
+//! [`checkpoint`](crate::pace::checkpoint). Behind a checkpoint the work is the same as before it. The length is counted in instructions. The instruments exist only with the feature
 //! `stretch`; in other builds each function here is empty.
 //!
 //! Lengths are exact on one hart of a machine in which QEMU counts instructions (`-icount`): the counter that is read is then
@@ -57,9 +57,13 @@ mod measure {
         future
     }
 
-    /// Ends a stretch, and begins another one.
+    /// Ends a stretch, and begins another one of the same work.
     #[inline(always)]
     pub(crate) fn check() {}
+
+    /// Ends a stretch, and begins another one of which nothing is known.
+    #[inline(always)]
+    pub(crate) fn pick() {}
 
     /// Begins a stretch behind user mode or sleep, which do not count.
     #[inline(always)]
@@ -152,6 +156,12 @@ mod measure {
     }
 
     pub(crate) fn check() {
+        let works = MEASURED.lock().current[hart::index()].works;
+        pick();
+        MEASURED.lock().current[hart::index()].works = works.map(|(_, last)| (last, last));
+    }
+
+    pub(crate) fn pick() {
         let now = instructions();
         let mut measured = MEASURED.lock();
         let current = measured.current[hart::index()];
@@ -208,4 +218,4 @@ mod measure {
     }
 }
 
-pub(crate) use measure::{begin, check, during, report, works_on};
+pub(crate) use measure::{begin, check, during, pick, report, works_on};

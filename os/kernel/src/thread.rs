@@ -184,7 +184,8 @@ pub(crate) async fn run(
                     } else if let Some(result) = syscall::serve_at_once(thread, context) {
                         result.map_err(End::from)
                     } else {
-                        syscall::serve(thread, context).await
+                        let call = Work::Call(context.call().0);
+                        stretch::during(call, syscall::serve(thread, context)).await
                     };
                     match served {
                         Ok(result) => {
