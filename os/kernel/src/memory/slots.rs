@@ -102,6 +102,20 @@ impl<T> Slots<T> {
         self.try_remove(number).expect("a value has the number")
     }
 
+    /// Drops up to so many places from the end of a table without values, so that its drop need not visit all of them at once. False if
+    /// none is left.
+    pub(crate) fn drop_places(&mut self, most: usize) -> bool {
+        debug_assert!(self.length == 0, "a table with values");
+        for _ in 0..most {
+            if self.places.pop().is_none() {
+                self.free = 0;
+                return false;
+            }
+        }
+        // No place that is left is known to be free: nothing is inserted any more.
+        true
+    }
+
     /// Returns the value with this number.
     pub(crate) fn get(&self, number: usize) -> Option<&T> {
         match self.places.get(number) {

@@ -31,10 +31,13 @@ use core::sync::atomic::{AtomicIsize, Ordering};
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Slots<Call>,
-    /// First call of each bucket, by a hash of the keys; the others follow by `Call::next`. As many as `calls` has room for, a
-    /// power of two, or fewer without memory for that. Keys are the program's: several calls may have the same. Empty until a call is
-    /// looked for: then all are put in, once, so that processes that never cancel nor re-prioritise have no work with it.
+    /// First call of each bucket, by a hash of the keys; the others follow by `Call::next`. Keys are the program's: several calls may
+    /// have the same. Calls that do not report back are in none. Empty until a call is looked for: then all are put in, once, so that
+    /// processes that never cancel nor re-prioritise have no work with it.
     buckets: Vec<u32>,
+    /// How many buckets there will be when all are made: as many as `calls` has room for, a power of two, or fewer without memory for
+    /// that. 0: they are made anew.
+    buckets_wanted: usize,
     /// What the buckets cost.
     buckets_charge: Charge,
     /// How many submissions that report back wait behind others, or are about to.
@@ -47,12 +50,20 @@ pub(super) struct Calls {
     begun: u32,
     /// The calls with smaller numbers are in their buckets.
     indexed: usize,
+    /// How often a call has been put into a bucket, in front of the others, modulo 2^32.
+    entered: u32,
     /// Where [`remove_any`](Self::remove_any) goes on.
     removed: usize,
 }
 
 /// How many calls and linked submissions a search looks at before others may go first.
 const SEARCHED_AT_ONCE: usize = 4096;
+
+/// How many buckets one piece of work makes.
+const BUCKETS_AT_ONCE: usize = SEARCHED_AT_ONCE;
+
+/// How many calls one piece of work puts into their buckets.
+const INDEXED_AT_ONCE: usize = SEARCHED_AT_ONCE / 4;
 
 /// All calls are in their buckets, those included that begin.
 const ALL: usize = usize::MAX;
@@ -65,6 +76,19 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct Place {
     pub(super) number: usize,
     serial: u32,
+}
+
+/// Where a search for a key goes on that others may have interrupted.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// In the key's bucket, at the call that has not been visited; `None`: at the first.
+    at: Option<Place>,
+    /// The whole bucket has been visited.
+    has_bucket: bool,
+    /// [`Calls::entered`] when the visit of the bucket began.
+    entered: u32,
+    /// Among the linked submissions, at those of the call with this number.
+    linked: usize,
 }
 
 /// Who serves a call.
@@ -87,6 +111,8 @@ struct Call {
     served: Tag,
     /// Next in its bucket.
     next: u32,
+    /// The one in front of it in its bucket.
+    previous: u32,
     /// Boxed, because most have nothing.
     rest: Option<Box<Linked>>,
     cancel: Option<Arc<Cancel>>,
@@ -348,13 +374,15 @@ impl Calls {
             serial: self.begun,
             served: Tag::of(first),
             next: NONE,
+            previous: NONE,
             rest,
             cancel: None,
         };
         let number = self.calls.insert(account, call);
         let number = number.expect("room was made");
-        if self.calls.len() > self.buckets.len() {
+        if self.calls.len() > self.buckets_wanted {
             // They are made anew when a call is looked for.
+            self.buckets_wanted = 0;
             self.indexed = 0;
         }
         self.enter(number);
@@ -452,13 +480,12 @@ impl Calls {
         rest
     }
 
-    /// The call of `process` with this key shall end. The search for one that waits behind another goes on with the call number `from`,
-    /// and takes bounded time.
-    pub(super) fn cancel(&mut self, process: &Process, key: u64, from: &mut usize) -> Found {
+    /// The call of `process` with this key shall end. Takes bounded time, and advances `search`, which begins with its default value.
+    pub(super) fn cancel(&mut self, process: &Process, key: u64, search: &mut Search) -> Found {
         if !self.index_some(&process.account) {
             return Found::Nowhere;
         }
-        if let Some(number) = self.find(key) {
+        if let Some(number) = self.find(key, search) {
             let call = &mut self.calls[number];
             if let Server::Parked(source) = &call.server
                 && let Some(parked) = source.take_parked(process, call.place(number))
@@ -474,11 +501,10 @@ impl Calls {
             let cancel = cancel.clone();
             return Found::Served(cancel, call.coroutine().cloned());
         }
-        let Some((number, place)) = self.find_linked(key, from) else {
-            return if *from < self.calls.capacity() {
-                Found::Nowhere
-            } else {
-                Found::Nothing
+        let Some((number, place)) = self.find_linked(key, search) else {
+            return match self.has_ended(search) {
+                true => Found::Nothing,
+                false => Found::Nowhere,
             };
         };
         if let Some(rest) = &mut self.calls[number].rest {
@@ -495,12 +521,12 @@ impl Calls {
         process: &Process,
         key: u64,
         level: u8,
-        from: &mut usize,
+        search: &mut Search,
     ) -> Levelled {
         if !self.index_some(&process.account) {
             return Levelled::Nowhere;
         }
-        if let Some(number) = self.find(key) {
+        if let Some(number) = self.find(key, search) {
             let call = &mut self.calls[number];
             call.served.level = level;
             if let Server::Parked(source) = &call.server {
@@ -508,11 +534,10 @@ impl Calls {
             }
             return Levelled::Found(call.coroutine().cloned());
         }
-        let Some((number, place)) = self.find_linked(key, from) else {
-            return if *from < self.calls.capacity() {
-                Levelled::Nowhere
-            } else {
-                Levelled::Nothing
+        let Some((number, place)) = self.find_linked(key, search) else {
+            return match self.has_ended(search) {
+                true => Levelled::Nothing,
+                false => Levelled::Nowhere,
             };
         };
         if let Some(rest) = &mut self.calls[number].rest {
@@ -526,9 +551,11 @@ impl Calls {
     pub(super) fn remove_any(&mut self) -> Option<Option<Removed>> {
         // So the others need not be found in them.
         self.buckets = Vec::new();
+        self.buckets_wanted = 0;
         self.indexed = 0;
         if self.calls.len() == 0 {
-            return None;
+            let is_more = self.calls.drop_places(SEARCHED_AT_ONCE / 4);
+            return is_more.then_some(None);
         }
         let places = self.removed..self.calls.capacity();
         for number in places.take(SEARCHED_AT_ONCE) {
@@ -540,21 +567,55 @@ impl Calls {
         Some(None)
     }
 
-    fn find(&mut self, key: u64) -> Option<usize> {
-        let is_it = |call: &Call| call.served.key == key && call.served.reports();
-        let mut number = *self.buckets.get(self.bucket(key))?;
-        while let Some(call) = self.calls.get(number as usize) {
-            if is_it(call) {
+    /// A call that is served, in the key's bucket. Visits a bounded number of calls.
+    fn find(&mut self, key: u64, search: &mut Search) -> Option<usize> {
+        // What was linked behind a call may be in the bucket now: then all of that is visited once more.
+        if search.has_bucket && search.entered == self.entered {
+            return None;
+        }
+        search.has_bucket = false;
+        let bucket = self.bucket(key);
+        let is_there = |place: Place| {
+            let call = self.calls.get(place.number)?;
+            let is_same = call.serial == place.serial && call.served.reports();
+            (is_same && self.bucket(call.served.key) == bucket).then_some(place.number as u32)
+        };
+        // Without the call that it had come to the visit begins anew.
+        let mut number = match search.at.take().and_then(is_there) {
+            Some(number) => number,
+            None => {
+                search.entered = self.entered;
+                self.buckets[bucket]
+            }
+        };
+        for _ in 0..SEARCHED_AT_ONCE {
+            let Some(call) = self.calls.get(number as usize) else {
+                search.has_bucket = search.entered == self.entered;
+                return None;
+            };
+            if call.served.key == key {
                 return Some(number as usize);
             }
             number = call.next;
         }
+        let next = self.calls.get(number as usize);
+        search.at = next.map(|call| call.place(number as usize));
+        search.has_bucket = search.at.is_none() && search.entered == self.entered;
         None
     }
 
-    /// A submission that waits behind another: the call, and the place in its `rest`. Searches from the call number `from` on, for bounded
-    /// time, and moves `from` to where the search goes on: behind the last call when nothing is left.
-    fn find_linked(&self, key: u64, from: &mut usize) -> Option<(usize, usize)> {
+    /// Tests whether a search has visited all that there is.
+    fn has_ended(&self, search: &Search) -> bool {
+        search.has_bucket && search.linked >= self.calls.capacity()
+    }
+
+    /// A submission that waits behind another: the call, and the place in its `rest`. Searches for bounded time, when the key's bucket has
+    /// been visited.
+    fn find_linked(&self, key: u64, search: &mut Search) -> Option<(usize, usize)> {
+        if !search.has_bucket {
+            return None;
+        }
+        let from = &mut search.linked;
         if self.linked == 0 {
             *from = self.calls.capacity();
             return None;
@@ -577,7 +638,7 @@ impl Calls {
     }
 
     /// Keys are addresses or small numbers: a multiplication spreads them. A program that chooses its keys so that they collide
-    /// makes its own calls slow.
+    /// makes its own cancellations slow.
     fn bucket(&self, key: u64) -> usize {
         let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         hash as usize & self.buckets.len().wrapping_sub(1)
@@ -585,29 +646,37 @@ impl Calls {
 
     /// Puts a call into its bucket, unless [`index_some`](Self::index_some) will do that.
     fn enter(&mut self, number: usize) {
-        if number >= self.indexed {
+        let served = self.calls[number].served;
+        if number >= self.indexed || !served.reports() {
             return;
         }
-        let bucket = self.bucket(self.calls[number].served.key);
-        self.calls[number].next = core::mem::replace(&mut self.buckets[bucket], number as u32);
+        self.entered = self.entered.wrapping_add(1);
+        let bucket = self.bucket(served.key);
+        let next = core::mem::replace(&mut self.buckets[bucket], number as u32);
+        let call = &mut self.calls[number];
+        (call.previous, call.next) = (NONE, next);
+        if let Some(next) = self.calls.get_mut(next as usize) {
+            next.previous = number as u32;
+        }
     }
 
     /// Takes a call out of its bucket; `None` if there is no such call.
     fn leave(&mut self, number: usize) -> Option<()> {
         let call = self.calls.get(number)?;
-        if number >= self.indexed {
+        if number >= self.indexed || !call.served.reports() {
             return Some(());
         }
-        let (next, bucket) = (call.next, self.bucket(call.served.key));
-        if self.buckets[bucket] == number as u32 {
-            self.buckets[bucket] = next;
-            return Some(());
+        let (previous, next, key) = (call.previous, call.next, call.served.key);
+        match self.calls.get_mut(previous as usize) {
+            Some(previous) => previous.next = next,
+            None => {
+                let bucket = self.bucket(key);
+                self.buckets[bucket] = next;
+            }
         }
-        let mut before = self.buckets[bucket] as usize;
-        while self.calls[before].next != number as u32 {
-            before = self.calls[before].next as usize;
+        if let Some(next) = self.calls.get_mut(next as usize) {
+            next.previous = previous;
         }
-        self.calls[before].next = next;
         Some(())
     }
 
@@ -616,11 +685,11 @@ impl Calls {
         if self.indexed == ALL {
             return true;
         }
-        if self.indexed == 0 {
-            self.make_buckets(account);
+        if self.indexed == 0 && !self.make_some_buckets(account) {
+            return false;
         }
         let from = self.indexed;
-        let until = self.calls.capacity().min(from + SEARCHED_AT_ONCE / 2);
+        let until = self.calls.capacity().min(from + INDEXED_AT_ONCE);
         self.indexed = until;
         for number in from..until {
             if self.calls.get(number).is_some() {
@@ -633,22 +702,27 @@ impl Calls {
         self.indexed == ALL
     }
 
-    /// Makes as many empty buckets as there is room for calls, without memory for that as many as there were, at least one. No fault is
-    /// injected here: nothing fails.
-    fn make_buckets(&mut self, account: &Arc<Account>) {
-        let count = self.calls.capacity().next_power_of_two();
-        let mut buckets = Vec::new();
-        if let Ok(charge) = account.charge(count * size_of::<u32>())
-            && account::make_room(&mut buckets, count).is_ok()
-        {
-            buckets.resize(count, NONE);
-            (self.buckets, self.buckets_charge) = (buckets, charge);
-            return;
+    /// Makes a bounded number of empty buckets. Returns whether all are there: as many as there is room for calls, or as many as there is
+    /// memory for, at least one. No fault is injected here: nothing fails.
+    fn make_some_buckets(&mut self, account: &Arc<Account>) -> bool {
+        if self.buckets_wanted == 0 {
+            self.buckets = Vec::new();
+            self.buckets_charge = Charge::none();
+            let mut count = self.calls.capacity().next_power_of_two();
+            while count > 1 {
+                if let Ok(charge) = account.charge(count * size_of::<u32>())
+                    && account::make_room(&mut self.buckets, count).is_ok()
+                {
+                    self.buckets_charge = charge;
+                    break;
+                }
+                count /= 2;
+            }
+            self.buckets_wanted = count;
         }
-        self.buckets.fill(NONE);
-        if self.buckets.is_empty() {
-            self.buckets.push(NONE);
-        }
+        let made = self.buckets.len() + BUCKETS_AT_ONCE;
+        self.buckets.resize(made.min(self.buckets_wanted), NONE);
+        self.buckets.len() == self.buckets_wanted
     }
 }
 

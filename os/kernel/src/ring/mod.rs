@@ -21,14 +21,14 @@ use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::user::BadAddress;
 use crate::net;
-use crate::pace::{Pace, apart, checkpoint};
+use crate::pace::{self, apart, checkpoint};
 use crate::process::{Process, priority};
 use crate::thread::Thread;
 use crate::wait::{WaitMode, WaitQueue, until};
 use crate::{clock, hart, stretch};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use calls::{Calls, Found, Levelled, Linked, Tag};
+use calls::{Calls, Found, Levelled, Linked, Search, Tag};
 use corank_abi::call::{FAILED, RING_CANCELLED, RING_REPRIORITIZE};
 use corank_abi::ring::{Completion, LINK, Outbox, Submission};
 use core::future::poll_fn;
@@ -246,14 +246,14 @@ impl Ring {
     /// Ends the call with this key, and waits until the kernel does not touch its memory any more. Returns what
     /// [`RING_CANCEL`](corank_abi::call::RING_CANCEL) does.
     pub(crate) async fn cancel(self: Arc<Ring>, process: &Process, key: u64) -> isize {
-        let mut from = 0;
+        let mut search = Search::default();
         let (cancel, coroutine) = loop {
             let found = {
                 let mut state = self.state.lock();
                 if state.closed {
                     return FAILED;
                 }
-                let found = state.calls.cancel(process, key, &mut from);
+                let found = state.calls.cancel(process, key, &mut search);
                 if matches!(found, Found::Served(..)) {
                     self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
                 }
@@ -293,14 +293,14 @@ impl Ring {
     /// [`RING_REPRIORITIZE`] does.
     pub(crate) async fn reprioritize(&self, process: &Process, key: u64, level: usize) -> isize {
         let level = level.min(LAST_LEVEL.into()) as u8;
-        let mut from = 0;
+        let mut search = Search::default();
         loop {
             let found = {
                 let mut state = self.state.lock();
                 if state.closed {
                     return FAILED;
                 }
-                state.calls.set_level(process, key, level, &mut from)
+                state.calls.set_level(process, key, level, &mut search)
             };
             match found {
                 Levelled::Nothing => return FAILED,
@@ -332,13 +332,18 @@ impl Ring {
     /// What is not cancelled when this is given up, another one cancels.
     pub(crate) async fn cancel_all(&self, process: &Process) {
         self.state.lock().closed = true;
-        let mut pace = Pace::default();
+        let mut cancelled = 0_usize;
         loop {
             let ended = self.state.lock().calls.remove_any();
             match ended {
                 Some(Some(ended)) => {
                     ended.cancel(process);
-                    pace.step().await;
+                    cancelled += 1;
+                    if cancelled.is_multiple_of(pace::OBJECTS) {
+                        // The executor does what this has left to it: not all of it at once when it picks next.
+                        let _ = hart::executor().ready();
+                        checkpoint().await;
+                    }
                 }
                 Some(None) => checkpoint().await,
                 None => break,
