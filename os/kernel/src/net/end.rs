@@ -1,8 +1,10 @@
 //! The end of the system: what programs have written goes out first.
 use super::service::leads;
 use super::socket::{Endpoint, Kind, Way};
-use super::table::TABLE;
+use super::table::{Cursor, TABLE};
 use crate::clock;
+use crate::pace::checkpoint;
+use alloc::sync::Arc;
 use smoltcp::socket::tcp::State as Phase;
 
 /// How long the other sides have to take what is left, in milliseconds.
@@ -17,12 +19,18 @@ pub(crate) async fn shut_down() {
         return;
     }
     wait_while_any(LIMIT, has_something_left).await;
-    for socket in TABLE.lock().all() {
-        if has_something_left(&socket) && matches!(socket.kind, Kind::Tcp { .. }) {
-            let mut state = socket.state.lock();
-            state.tcp().abort();
-            socket.mark(&mut state);
+    let mut next = Some(Cursor::default());
+    while let Some(from) = next {
+        let (some, behind) = TABLE.lock().some_from(from);
+        for socket in &some {
+            if has_something_left(socket) && matches!(socket.kind, Kind::Tcp { .. }) {
+                let mut state = socket.state.lock();
+                state.tcp().abort();
+                socket.mark(&mut state);
+            }
         }
+        next = behind;
+        checkpoint().await;
     }
     wait_while_any(RESETS, |socket| socket.state.lock().marked).await;
 }
@@ -30,14 +38,23 @@ pub(crate) async fn shut_down() {
 /// Waits, at most so many milliseconds, while `is_so` of a socket whose frames leave the machine.
 async fn wait_while_any(limit: u64, is_so: impl Fn(&Endpoint) -> bool) {
     let until = clock::milliseconds() + limit;
-    let any = || {
-        let all = TABLE.lock().all();
-        all.iter()
-            .any(|socket| socket.way == Way::Card && is_so(socket))
-    };
-    while any() && clock::milliseconds() < until {
+    while is_any(&is_so).await && clock::milliseconds() < until {
         clock::sleep_until(clock::after(1)).await;
     }
+}
+
+async fn is_any(is_so: impl Fn(&Endpoint) -> bool) -> bool {
+    let mut next = Some(Cursor::default());
+    while let Some(from) = next {
+        let (some, behind) = TABLE.lock().some_from(from);
+        let is_it = |socket: &Arc<Endpoint>| socket.way == Way::Card && is_so(socket);
+        if some.iter().any(is_it) {
+            return true;
+        }
+        next = behind;
+        checkpoint().await;
+    }
+    false
 }
 
 /// Tests whether there is something of the socket that the other side has not taken: bytes, or the end.

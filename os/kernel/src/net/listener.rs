@@ -1,7 +1,8 @@
 //! Listeners: ports at which connections are taken.
 use super::socket::{BUFFER, within};
-use super::table::TABLE;
+use super::table::{TABLE, find_port};
 use super::tcp::{Connection, HANDSHAKE_LIMIT, limit};
+use super::work::{Abandoned, WORK};
 use crate::fs::Failure;
 use crate::lock::Mutex;
 use crate::memory::OutOfMemory;
@@ -35,7 +36,7 @@ pub(crate) struct Listener {
     acceptors: WaitQueue,
     /// Pays for the connections that come, until they are closed.
     account: Arc<Account>,
-    _charge: Charge,
+    charge: Charge,
 }
 
 #[derive(Debug, Default)]
@@ -50,11 +51,20 @@ struct Queue {
 ///
 /// # Errors
 /// When another listener has the port, or there is no memory.
-pub(crate) fn listen(
+pub(crate) async fn listen(
     account: &Arc<Account>,
     port: u16,
     backlog: usize,
 ) -> Result<Arc<Listener>, Failure> {
+    find_port(|| listen_at_once(account, port, backlog)).await
+}
+
+/// [`listen`] if a free port need not be looked for long; `None` if it must.
+pub(crate) fn listen_at_once(
+    account: &Arc<Account>,
+    port: u16,
+    backlog: usize,
+) -> Result<Option<Arc<Listener>>, Failure> {
     let level = current_level();
     // With its place in the table.
     let charge = account::charge(account, account::of::<Listener>() + 128);
@@ -69,7 +79,7 @@ pub(crate) fn listen(
         queue: Mutex::default(),
         acceptors: WaitQueue::new(),
         account: account.clone(),
-        _charge: charge,
+        charge,
     })
 }
 
@@ -188,8 +198,15 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         TABLE.lock().remove_listener(self.port);
-        for connection in self.queue.get_mut().ready.drain(..) {
-            connection.close_by_reset();
+        let ready = core::mem::take(&mut self.queue.get_mut().ready);
+        if !ready.is_empty() {
+            // There may be thousands: the service resets them, a few in each of its turns.
+            let charge = core::mem::replace(&mut self.charge, Charge::none());
+            WORK.lock().abandon(Abandoned {
+                level: self.level(),
+                connections: ready,
+                _charge: charge,
+            });
         }
     }
 }

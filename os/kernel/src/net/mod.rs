@@ -58,7 +58,7 @@ use alloc::sync::Arc;
 use corank_abi::error::{INVALID, NOT_CONNECTED};
 use corank_abi::net::SocketStatus;
 
-pub(crate) use listener::{Listener, listen};
+pub(crate) use listener::{Listener, listen, listen_at_once};
 pub(crate) use tcp::{Connection, connect};
 pub(crate) use udp::{Datagrams, connect as connect_datagrams};
 

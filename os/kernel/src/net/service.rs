@@ -32,7 +32,7 @@ use smoltcp::socket::tcp::State as Phase;
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
 
-/// Frames that are looked at, and sockets that are served, before the executor picks again.
+/// Frames that are looked at, and sockets that are served, before the executor picks again: fewer if something more urgent is ready.
 pub(super) const BURST: usize = 16;
 
 /// Sockets' timers are due at whole multiples of so many microseconds, so that those of one moment wake the service once: what TCP waits for
@@ -100,6 +100,11 @@ pub(crate) async fn status() -> NetworkStatus {
     }
 }
 
+/// Tests whether the card, if there is one, has room for a frame.
+fn can_send() -> bool {
+    card::get().is_none_or(card::Card::can_send)
+}
+
 async fn serve(mut stack: Stack) {
     poll_fn(|context| {
         stretch::works_on(Work::Service("net"));
@@ -126,7 +131,7 @@ struct Stack {
     /// Sockets by the microsecond in which they are looked at again.
     timers: BTreeMap<(u64, u64), Arc<Endpoint>>,
     /// Sockets that have something to send when the card has room.
-    stalled: Vec<Arc<Endpoint>>,
+    stalled: VecDeque<Arc<Endpoint>>,
     /// An address has come for which some sockets may wait: all sockets get a turn, from this one on.
     resumed: Option<Cursor>,
     /// Another one has come meanwhile.
@@ -212,7 +217,7 @@ impl Stack {
         Stack {
             ports: [out, Some(back)],
             timers: BTreeMap::new(),
-            stalled: Vec::new(),
+            stalled: VecDeque::new(),
             resumed: None,
             resumes_again: false,
             sleep: None,
@@ -227,11 +232,8 @@ impl Stack {
     fn work(&mut self) {
         let now = clock::microseconds();
         self.take_due(now);
-        if !self.stalled.is_empty() && card::get().is_none_or(card::Card::can_send) {
-            for socket in core::mem::take(&mut self.stalled) {
-                socket.mark(&mut socket.state.lock());
-            }
-        }
+        self.take_stalled();
+        self.take_abandoned();
         self.resume();
         for _ in 0..BURST {
             let had_frame = self.take_frame(now);
@@ -241,7 +243,8 @@ impl Stack {
                 self.serve(now, &socket);
             }
             self.settle_served();
-            if !had_frame && !had_socket {
+            stretch::check();
+            if !had_frame && !had_socket || hart::has_more_urgent_work() {
                 break;
             }
         }
@@ -254,6 +257,31 @@ impl Stack {
             card.ring();
         }
         self.used.clear();
+    }
+
+    /// Marks some of the sockets that waited for room in the card, if there is room.
+    fn take_stalled(&mut self) {
+        if !can_send() {
+            return;
+        }
+        for _ in 0..BURST {
+            let Some(socket) = self.stalled.pop_front() else {
+                // What a socket is charged for its place is that of one.
+                self.stalled = VecDeque::new();
+                break;
+            };
+            socket.mark(&mut socket.state.lock());
+        }
+    }
+
+    /// Resets some of the connections whose listeners are gone.
+    fn take_abandoned(&mut self) {
+        for _ in 0..BURST {
+            let Some(connection) = WORK.lock().pop_abandoned() else {
+                break;
+            };
+            connection.close_by_reset();
+        }
     }
 
     /// Marks some of the sockets that may wait for an address that has come.
@@ -287,7 +315,8 @@ impl Stack {
             super::interrupt();
         }
         let is_due = self.sleep_until_due(context);
-        has_marked || has_packets || has_frames || is_due || self.resumed.is_some()
+        let has_stalled = !self.stalled.is_empty() && can_send();
+        has_marked || has_packets || has_frames || is_due || has_stalled || self.resumed.is_some()
     }
 
     /// Waits for the first timer; whether its time has come.
@@ -304,12 +333,16 @@ impl Stack {
             .is_some_and(|(_, sleep)| Pin::new(sleep).poll(context).is_ready())
     }
 
-    /// Marks the sockets whose time has come.
+    /// Marks some of the sockets whose time has come.
     fn take_due(&mut self, now: u64) {
-        while let Some(first) = self.timers.first_entry() {
-            if first.key().0 > now {
+        for _ in 0..BURST {
+            let Some(first) = self
+                .timers
+                .first_entry()
+                .filter(|first| first.key().0 <= now)
+            else {
                 break;
-            }
+            };
             let socket = first.remove();
             let mut state = socket.state.lock();
             state.timer = None;
@@ -416,7 +449,7 @@ impl Stack {
         }
         if !port.link.can_send() {
             match port.link {
-                Link::Card(_) => self.stalled.push(socket.clone()),
+                Link::Card(_) => self.stalled.push_back(socket.clone()),
                 // This very burst makes room.
                 Link::Loopback(_) => socket.mark(&mut state),
             }

@@ -105,6 +105,8 @@ pub(super) struct State {
     pub pending: bool,
     /// No program has it open.
     pub orphan: bool,
+    /// Its number among the connections that only wait for old frames, while it is one.
+    pub fading: Option<u64>,
     /// When it is given up, in microseconds.
     pub deadline: Option<u64>,
     /// [`corank_abi::net::WAIT_LIMIT`]
@@ -148,6 +150,7 @@ impl Endpoint {
                 opening: false,
                 pending: false,
                 orphan: false,
+                fading: None,
                 deadline: None,
                 wait_limit: 0,
                 answer_limit: super::tcp::ANSWER_LIMIT,

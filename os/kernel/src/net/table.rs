@@ -3,10 +3,10 @@ use super::listener::Listener;
 use super::socket::Endpoint;
 use crate::fs::Failure;
 use crate::lock::Mutex;
+use crate::pace::checkpoint;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
 use corank_abi::error::{NO_SOCKETS, PORT_IN_USE};
 use core::net::Ipv4Addr;
 
@@ -15,6 +15,28 @@ pub(super) const MOST: usize = 4096;
 
 /// Ports that are given to those who don't ask for one.
 const FREE_PORTS: core::ops::RangeInclusive<u16> = 49152..=65535;
+
+/// How many ports one piece of a search for a free one visits: [`SEARCHES`] pieces visit each port once.
+const PORTS: usize = 64;
+
+/// How many pieces a search for a free port has at most.
+const SEARCHES: usize = (*FREE_PORTS.end() - *FREE_PORTS.start()) as usize / PORTS + 1;
+
+/// Calls `search` for piece after piece of the free ports, with a [`checkpoint`] behind each, until it finds something.
+///
+/// # Errors
+/// As `search`; and when no port is free.
+pub(super) async fn find_port<T>(
+    mut search: impl FnMut() -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    for _ in 0..SEARCHES {
+        if let Some(found) = search()? {
+            return Ok(found);
+        }
+        checkpoint().await;
+    }
+    Err(Failure(PORT_IN_USE))
+}
 
 /// What distinguishes the frames of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +76,11 @@ pub(super) struct Table {
     connections: BTreeMap<u64, Arc<Endpoint>>,
     datagrams: BTreeMap<u16, Arc<Endpoint>>,
     listeners: BTreeMap<u16, Weak<Listener>>,
+    /// Connections that only wait for old frames to die out, by the order in which that began. What an entry costs is part of the
+    /// socket's charge.
+    fading: BTreeMap<u64, Arc<Endpoint>>,
+    /// The number of the next entry in `fading`.
+    next_fading: u64,
     next_port: u16,
 }
 
@@ -61,6 +88,8 @@ pub(super) static TABLE: Mutex<Table> = Mutex::new(Table {
     connections: BTreeMap::new(),
     datagrams: BTreeMap::new(),
     listeners: BTreeMap::new(),
+    fading: BTreeMap::new(),
+    next_fading: 0,
     next_port: *FREE_PORTS.start(),
 });
 
@@ -75,10 +104,23 @@ impl Table {
         self.length() < MOST
     }
 
-    /// All sockets.
-    pub(super) fn all(&self) -> Vec<Arc<Endpoint>> {
-        let all = self.connections.values().chain(self.datagrams.values());
-        all.cloned().collect()
+    /// Adds a connection that only waits for old frames from now on. Returns the number under which it is removed.
+    pub(super) fn add_fading(&mut self, socket: Arc<Endpoint>) -> u64 {
+        let number = self.next_fading;
+        self.next_fading += 1;
+        self.fading.insert(number, socket);
+        number
+    }
+
+    /// Removes the connection that was added under this number.
+    pub(super) fn remove_fading(&mut self, number: u64) -> Option<Arc<Endpoint>> {
+        self.fading.remove(&number)
+    }
+
+    /// Returns the connection that has waited for old frames longest.
+    pub(super) fn oldest_fading(&self) -> Option<Arc<Endpoint>> {
+        let (_, socket) = self.fading.first_key_value()?;
+        Some(socket.clone())
     }
 
     /// Some sockets from a place on, and where to go on; `None` behind the last. A socket that is there all the time comes once.
@@ -130,11 +172,15 @@ impl Table {
         self.connections.remove(&key.bits())
     }
 
-    /// A key for a connection from here.
+    /// Returns a key for a connection from here, or `None` if the next [`PORTS`] ports are taken.
     ///
     /// # Errors
     /// If there are too many sockets.
-    pub(super) fn free_key(&mut self, remote: Ipv4Addr, remote_port: u16) -> Result<Key, Failure> {
+    pub(super) fn free_key(
+        &mut self,
+        remote: Ipv4Addr,
+        remote_port: u16,
+    ) -> Result<Option<Key>, Failure> {
         if !self.has_room() {
             return Err(Failure(NO_SOCKETS));
         }
@@ -146,8 +192,8 @@ impl Table {
         let port = self.free_port(|table, port| {
             !table.connections.contains_key(&key(port).bits())
                 && !table.listeners.contains_key(&port)
-        })?;
-        Ok(key(port))
+        });
+        Ok(port.map(key))
     }
 
     /// Enters a UDP socket.
@@ -176,7 +222,8 @@ impl Table {
         self.datagrams.remove(&port)
     }
 
-    /// Enters a listener that `make` makes for its port; a port of 0 is any that is free.
+    /// Enters a listener that `make` makes for its port; a port of 0 is any that is free. Returns `None` if the next [`PORTS`] ports
+    /// are taken.
     ///
     /// # Errors
     /// If another one has the port.
@@ -184,15 +231,19 @@ impl Table {
         &mut self,
         port: u16,
         make: impl FnOnce(u16) -> Listener,
-    ) -> Result<Arc<Listener>, Failure> {
+    ) -> Result<Option<Arc<Listener>>, Failure> {
+        let is_free = |table: &Table, port| !table.listeners.contains_key(&port);
         let port = match port {
-            0 => self.free_port(|table, port| !table.listeners.contains_key(&port))?,
-            port if self.listeners.contains_key(&port) => return Err(Failure(PORT_IN_USE)),
-            port => port,
+            0 => match self.free_port(is_free) {
+                Some(port) => port,
+                None => return Ok(None),
+            },
+            port if is_free(self, port) => port,
+            _ => return Err(Failure(PORT_IN_USE)),
         };
         let listener = Arc::new(make(port));
         self.listeners.insert(port, Arc::downgrade(&listener));
-        Ok(listener)
+        Ok(Some(listener))
     }
 
     /// Forgets a listener.
@@ -200,14 +251,15 @@ impl Table {
         self.listeners.remove(&port);
     }
 
-    fn free_port(&mut self, is_free: impl Fn(&Table, u16) -> bool) -> Result<u16, Failure> {
-        for _ in FREE_PORTS {
+    /// Returns the first of the next [`PORTS`] ports that is free. The next search begins behind it.
+    fn free_port(&mut self, is_free: impl Fn(&Table, u16) -> bool) -> Option<u16> {
+        for _ in 0..PORTS {
             let port = self.next_port;
             self.next_port = port.checked_add(1).unwrap_or(*FREE_PORTS.start());
             if is_free(self, port) {
-                return Ok(port);
+                return Some(port);
             }
         }
-        Err(Failure(PORT_IN_USE))
+        None
     }
 }

@@ -2,7 +2,7 @@
 use super::listener::Listener;
 use super::service::{self, Cause};
 use super::socket::{self, BUFFER, Endpoint, Kind, State, Way, within};
-use super::table::{Key, TABLE};
+use super::table::{Key, TABLE, find_port};
 use crate::clock;
 use crate::file::Transferred;
 use crate::fs::Failure;
@@ -86,18 +86,23 @@ pub(crate) async fn connect(
         return Err(Failure(UNREACHABLE));
     }
     make_room(account, BUFFER);
-    let (tcp, charge) = new_socket(account, BUFFER).map_err(|_| Failure(NO_SOCKETS))?;
-    let connection = {
+    let mut made = Some(new_socket(account, BUFFER).map_err(|_| Failure(NO_SOCKETS))?);
+    let level = current_level();
+    let connection = find_port(|| {
         let mut table = TABLE.lock();
-        let key = table.free_key(remote, remote_port)?;
+        let Some(key) = table.free_key(remote, remote_port)? else {
+            return Ok(None);
+        };
         let kind = Kind::Tcp {
             key,
             listener: None,
         };
-        let socket = Endpoint::new(way, kind, current_level(), tcp, charge);
+        let (tcp, charge) = made.take().expect("a port is found once");
+        let socket = Endpoint::new(way, kind, level, tcp, charge);
         table.add_connection(key, socket.clone());
-        Arc::new(Connection(socket))
-    };
+        Ok(Some(Arc::new(Connection(socket))))
+    })
+    .await?;
     let socket = &connection.0;
     {
         let mut state = socket.state.lock();
@@ -215,6 +220,7 @@ pub(super) fn settle(
         // Nobody will read it, and the other side must not believe that somebody has.
         state.tcp().abort();
     }
+    note_fading(socket, state);
     unpark(socket, state, served);
     if is_readable(state, state.awaited) {
         state.awaited = usize::MAX;
@@ -235,18 +241,33 @@ pub(super) fn is_fading(socket: &Endpoint) -> bool {
     is_tcp && state.orphan && state.tcp().state() == Phase::TimeWait
 }
 
+/// Enters the connection among those that only wait for old frames, or removes it from them, as its state says. To be called after
+/// each change of that.
+fn note_fading(socket: &Arc<Endpoint>, state: &mut State) {
+    let fades = state.orphan && state.tcp().state() == Phase::TimeWait;
+    match state.fading {
+        None if fades => state.fading = Some(TABLE.lock().add_fading(socket.clone())),
+        Some(number) if !fades => {
+            state.fading = None;
+            let removed = TABLE.lock().remove_fading(number);
+            drop(removed);
+        }
+        _ => {}
+    }
+}
+
 /// Sees to it that there is room for another socket with two buffers of so many bytes at the expense of this account, if something
-/// gives way.
+/// gives way: the connection that has waited for old frames longest.
 pub(super) fn make_room(account: &Arc<Account>, buffer: usize) {
-    let all = {
+    let oldest = {
         let table = TABLE.lock();
         if table.has_room() && account.charge(2 * buffer).is_ok() {
             return;
         }
-        table.all()
+        table.oldest_fading()
     };
-    if let Some(fading) = all.iter().find(|socket| is_fading(socket)) {
-        end_fading(fading);
+    if let Some(fading) = oldest {
+        end_fading(&fading);
         fading.forget();
     }
 }
@@ -259,6 +280,7 @@ pub(super) fn end_fading(socket: &Arc<Endpoint>) {
     // The stack forgets the other side when a socket is used again.
     let _ = tcp.listen(u16::MAX);
     tcp.abort();
+    note_fading(socket, &mut state);
     socket.mark(&mut state);
 }
 
@@ -541,6 +563,7 @@ impl Drop for Connection {
         } else {
             tcp.close();
         }
+        note_fading(&self.0, &mut state);
         self.0.mark(&mut state);
     }
 }

@@ -1,6 +1,8 @@
-//! What is left to the service: sockets that have something to send, by level.
+//! What is left to the service: sockets that have something to send, by level, and connections of listeners that are gone.
 use super::socket::Endpoint;
+use super::tcp::Connection;
 use crate::lock::Mutex;
+use crate::memory::account::Charge;
 use crate::process::priority;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -12,10 +14,22 @@ const LEVELS: usize = 64;
 const KEPT: usize = 16;
 const LEAST_URGENT: u8 = LEVELS as u8 - 1;
 
+/// Connections of a listener that is gone, which nothing has accepted: to be reset.
+#[derive(Debug)]
+pub(super) struct Abandoned {
+    /// The listener's level.
+    pub(super) level: u8,
+    pub(super) connections: VecDeque<Arc<Connection>>,
+    /// What the listener cost.
+    pub(super) _charge: Charge,
+}
+
 #[derive(Debug)]
 pub(super) struct Work {
     /// By level, in the order in which they were marked.
     marked: [VecDeque<Arc<Endpoint>>; LEVELS],
+    /// In the order in which their listeners were closed.
+    abandoned: VecDeque<Abandoned>,
     /// The levels that have any, a bit each.
     levels: u64,
     /// Where the next reserved turn begins to look.
@@ -30,6 +44,7 @@ pub(super) struct Work {
 
 pub(super) static WORK: Mutex<Work> = Mutex::new(Work {
     marked: [const { VecDeque::new() }; LEVELS],
+    abandoned: VecDeque::new(),
     levels: 0,
     cursor: 0,
     service: None,
@@ -56,6 +71,28 @@ impl Work {
         self.levels |= 1 << level;
         self.rise_to(level);
         self.wake();
+    }
+
+    /// Leaves the connections of a listener to the service.
+    pub(super) fn abandon(&mut self, abandoned: Abandoned) {
+        let level = abandoned.level;
+        self.abandoned.push_back(abandoned);
+        self.rise_to(level);
+        self.wake();
+    }
+
+    /// Takes one of the connections whose listeners are gone. It is dropped when nothing is locked, by which it is reset.
+    pub(super) fn pop_abandoned(&mut self) -> Option<Arc<Connection>> {
+        let first = self.abandoned.front_mut()?;
+        let connection = first.connections.pop_front();
+        if first.connections.is_empty() {
+            self.abandoned.pop_front();
+            if self.abandoned.is_empty() {
+                // What a listener is charged for its place is that of one.
+                self.abandoned = VecDeque::new();
+            }
+        }
+        connection
     }
 
     /// The most urgent socket, if it is as urgent as the service is now. For others the service gives way to whatever is more urgent
@@ -97,7 +134,9 @@ impl Work {
     }
 
     fn most_urgent(&self) -> Option<u8> {
-        (self.levels != 0).then(|| self.levels.trailing_zeros() as u8)
+        let marked = (self.levels != 0).then(|| self.levels.trailing_zeros() as u8);
+        let abandoned = self.abandoned.front().map(|first| first.level);
+        marked.into_iter().chain(abandoned).min()
     }
 
     /// The service is about to wait, or to give way: from now on it is as urgent as the most urgent socket in the queue. Whether there is

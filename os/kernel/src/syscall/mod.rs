@@ -59,7 +59,9 @@ pub(crate) fn is_ring_enter(context: &Context) -> bool {
 pub(crate) async fn enter_ring(thread: &Thread, context: &Context) -> Result {
     let (_, [completions, ..]) = context.call();
     match thread.worker().ring() {
-        Some(ring) => ring.enter(thread, completions).await,
+        Some(ring) => {
+            stretch::during(Work::Call(RING_ENTER), ring.enter(thread, completions)).await
+        }
         None => Ok(FAILED),
     }
 }
@@ -348,7 +350,7 @@ pub(crate) async fn wait(
             Err(OutOfMemory) if matches!(number, OPEN | UNLINKAT | FSTAT) => Ok(FAILED),
             Err(OutOfMemory) => Ok(NO_MEMORY),
         },
-        ACCEPT | TCP_CONNECT | NETWORK_STATUS => {
+        ACCEPT | LISTEN | TCP_LISTEN | TCP_CONNECT | NETWORK_STATUS => {
             match apart(process, net::wait(process, mode, number, arguments)) {
                 Ok(call) => call.await,
                 Err(OutOfMemory) => Ok(NO_MEMORY),

@@ -23,8 +23,12 @@ pub(super) fn at_once(process: &Process, number: usize, arguments: [usize; 3]) -
     let [first, second, third] = arguments;
     Some(match number {
         UDP_CONNECT => Ok(udp(process, first, second, third).map_or(FAILED, |made| made as isize)),
-        LISTEN => Ok(listen(process, first, BACKLOG).map_or(FAILED, |made| made as isize)),
-        TCP_LISTEN => Ok(code(listen(process, first, second))),
+        LISTEN | TCP_LISTEN => {
+            let listening = listen_at_once(process, first, backlog(number, second));
+            return listening
+                .transpose()
+                .map(|made| Ok(listening_code(number, made)));
+        }
         ACCEPT => match listener(process, first) {
             Ok(listener) => {
                 let accepted = listener.accept_now(|connection| open(process, connection));
@@ -68,6 +72,10 @@ pub(super) async fn wait(
                 .and_then(|connection| open(process, connection)),
             _ => Err(Failure(INVALID)),
         },
+        LISTEN | TCP_LISTEN => {
+            let made = listen(process, first, backlog(number, second)).await;
+            return Ok(listening_code(number, made));
+        }
         NETWORK_STATUS => return write(process, first, &net::status().await),
         _ => return Ok(NOT_IMPLEMENTED),
     }))
@@ -105,8 +113,35 @@ fn open(process: &Process, connection: Arc<Connection>) -> Made {
     process.open(file).ok_or(Failure(TOO_MANY_FILES))
 }
 
-fn listen(process: &Process, number: usize, backlog: usize) -> Made {
-    let listener = net::listen(&process.account, port(number)?, backlog)?;
+/// How many connections may wait at a listener that this call makes.
+fn backlog(call: usize, asked: usize) -> usize {
+    if call == LISTEN { BACKLOG } else { asked }
+}
+
+/// What a call that makes a listener returns.
+fn listening_code(call: usize, made: Made) -> isize {
+    match made {
+        Err(_) if call == LISTEN => FAILED,
+        made => code(made),
+    }
+}
+
+fn listen_at_once(
+    process: &Process,
+    number: usize,
+    backlog: usize,
+) -> core::result::Result<Option<usize>, Failure> {
+    let listener = net::listen_at_once(&process.account, port(number)?, backlog)?;
+    let opened = listener.map(|listener| open_listener(process, listener));
+    opened.transpose()
+}
+
+async fn listen(process: &Process, number: usize, backlog: usize) -> Made {
+    let listener = net::listen(&process.account, port(number)?, backlog).await?;
+    open_listener(process, listener)
+}
+
+fn open_listener(process: &Process, listener: Arc<Listener>) -> Made {
     let file = File::Socket(Socket::Listener(listener));
     process.open(file).ok_or(Failure(TOO_MANY_FILES))
 }
