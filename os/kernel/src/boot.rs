@@ -197,6 +197,7 @@ extern "C" fn boot(hart: usize, tree_address: usize) {
     clock::start();
     fs::init();
     net::init();
+    console::start();
     crate::println!(
         "corank: booted with {} MiB of memory ({} free frames) and {} of {} harts",
         machine.memory.len() >> 20,

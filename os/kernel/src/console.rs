@@ -4,12 +4,15 @@
 //! port keeps what comes, and its other side waits.
 use crate::boot::Machine;
 use crate::device::plic;
+use crate::hart;
 use crate::lock::Mutex;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::pace::checkpoint;
-use crate::process::{self, Group, Process};
+use crate::process::{Group, GroupEnd, Process};
+use crate::stretch::{self, Work};
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
+use corank::Priority;
 use corank_abi::console::{BACKSPACE, DELETE, END_OF_INPUT, INTERRUPT, LITERAL, NO_MORE_INPUT};
 use core::fmt::{self, Write};
 use core::ptr::NonNull;
@@ -73,6 +76,11 @@ static CONSOLE: Mutex<Console> = Mutex::new(Console {
 });
 static READERS: WaitQueue = WaitQueue::new();
 
+/// Groups that were interrupted and have not been ended.
+static TO_END: Mutex<heapless::Deque<Group, 8>> = Mutex::new(heapless::Deque::new());
+/// Where the coroutine waits that ends them.
+static ENDER: WaitQueue = WaitQueue::new();
+
 /// Finds the port and switches the interrupt of incoming bytes on.
 pub(crate) fn init(machine: &Machine) {
     let Some((registers, interrupt)) = &machine.serial else {
@@ -124,10 +132,45 @@ pub(crate) fn set_foreground(group: Option<Group>) {
     end(interrupted);
 }
 
-/// Ends the group that was interrupted. Not under the console's lock, since what ends may print.
+/// Leaves the end of the group that was interrupted to [`serve`]. Without room it has to be interrupted again.
 fn end(interrupted: Option<Group>) {
     if let Some(group) = interrupted {
-        let _ = process::end_groups(|other| other == group, INTERRUPTED);
+        let _ = TO_END.lock().push_back(group);
+        ENDER.wake_all();
+    }
+}
+
+/// Starts the coroutine that ends interrupted groups.
+///
+/// # Panics
+/// When there is no memory for it.
+pub(crate) fn start() {
+    hart::executor()
+        .spawn(Priority::MOST_URGENT, serve())
+        .expect("there is memory for the console");
+}
+
+/// Ends interrupted groups. It is most urgent, so that a program can be interrupted whatever its level. Behind each piece others of its
+/// level have their turn.
+async fn serve() {
+    loop {
+        let group = until(&ENDER, WaitMode::Block, |turn| {
+            stretch::works_on(Work::Service("console"));
+            let mut groups = TO_END.lock();
+            groups.pop_front().map_or_else(
+                || {
+                    turn.wait();
+                    Poll::Pending
+                },
+                Poll::Ready,
+            )
+        })
+        .await;
+        let mut end = GroupEnd::new(INTERRUPTED);
+        while end.step(|other| other == group) {
+            corank::yield_now().await;
+            stretch::works_on(Work::Service("console"));
+        }
     }
 }
 

@@ -32,6 +32,9 @@ use spin::Once;
 /// How many files a child gets at once.
 const FILES_AT_ONCE: usize = 4 * pace::OBJECTS;
 
+/// How many places of threads are visited at once.
+const PLACES_AT_ONCE: usize = 1024;
+
 /// How many threads a process may have that run, or have ended and were not waited for.
 const MAX_THREADS: usize = 1 << 15;
 
@@ -98,6 +101,7 @@ impl Process {
         let state = State {
             parent,
             children: BTreeMap::new(),
+            ended_children: BTreeMap::new(),
             threads: Slots::new(),
             workers: [None; WORKERS],
             live: 0,
@@ -269,10 +273,7 @@ impl Process {
             child.wind_up().await;
             return Err(error);
         }
-        let mut state = self.state.lock();
-        state.children.insert(child.pid, child.clone());
-        // On another hart it may have ended already, before it was known whose child it is.
-        self.children.wake_all();
+        self.add_child(child.clone(), |_| ());
         Ok(child)
     }
 
@@ -451,6 +452,8 @@ impl Process {
     /// Takes back everything that the process has, at the process's level and in bounded pieces, then tells the parent. The process is
     /// ending. Its main thread is gone; this is what that thread's coroutine does last.
     pub(crate) async fn wind_up(&self) {
+        // Whatever has ended the process was work of its own.
+        checkpoint().await;
         self.cancel_everything().await;
         until(&self.threads, WaitMode::Block, |turn| {
             if self.state.lock().live == 0 {
@@ -486,9 +489,7 @@ impl Process {
             state.parent.upgrade()
         };
         if let Some(parent) = parent {
-            // Under the lock, so that the parent does not look before and wait after.
-            let _guard = parent.state.lock();
-            parent.children.wake_all();
+            parent.child_has_ended(self.pid);
         }
     }
 
@@ -498,25 +499,28 @@ impl Process {
         for ring in self.workers().filter_map(Worker::ring) {
             ring.cancel_all(self).await;
         }
-        let mut pace = Pace::default();
         let mut next = MAIN + 1;
         loop {
-            let coroutine = {
-                let state = self.state.lock();
-                let Some((tid, slot)) = state.threads.iter_from(next).next() else {
+            let mut coroutines = heapless::Vec::<_, { pace::OBJECTS }>::new();
+            {
+                // Most places may be free.
+                let threads = &self.state.lock().threads;
+                let until = threads.capacity().min(next + PLACES_AT_ONCE);
+                if next >= until {
                     break;
-                };
-                next = tid + 1;
-                match slot {
-                    Slot::Live(coroutine) => Some(*coroutine),
-                    _ => None,
                 }
-            };
+                while next < until && !coroutines.is_full() {
+                    if let Some(Slot::Live(coroutine)) = threads.get(next) {
+                        let _ = coroutines.push(*coroutine);
+                    }
+                    next += 1;
+                }
+            }
             // Dropped coroutines come back with `thread_gone`: no lock is held here. One that another hart polls ends with its poll.
-            if let Some(coroutine) = coroutine {
+            for coroutine in coroutines {
                 hart::executor().cancel(coroutine);
             }
-            pace.step().await;
+            checkpoint().await;
         }
     }
 
@@ -552,12 +556,13 @@ impl Process {
     async fn leave_children_to(&self, first: &Arc<Process>) {
         let mut pace = Pace::default();
         loop {
-            let Some((pid, child)) = self.state.lock().children.pop_first() else {
-                break;
+            let child = {
+                let mut state = self.state.lock();
+                let running = state.children.pop_first();
+                running.or_else(|| state.ended_children.pop_first())
             };
-            child.state.lock().parent = Arc::downgrade(first);
-            first.state.lock().children.insert(pid, child);
-            first.children.wake_all();
+            let Some((_, child)) = child else { break };
+            first.add_child(child, |theirs| theirs.parent = Arc::downgrade(first));
             pace.step().await;
         }
     }

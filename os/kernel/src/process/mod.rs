@@ -30,6 +30,7 @@ use crate::memory::address_space::AddressSpace;
 use crate::memory::list::List;
 use crate::memory::slots::Slots;
 use crate::net::Socket;
+use crate::pace::checkpoint;
 use crate::ring::Source;
 use crate::semaphore::Semaphore;
 use crate::wait::{WaitMode, WaitQueue};
@@ -103,8 +104,10 @@ pub(crate) struct Process {
 #[derive(Debug)]
 struct State {
     parent: Weak<Process>,
-    /// By number. What an entry costs is part of what the child's process is charged.
+    /// Those that have not ended, by number. What an entry costs is part of what the child's process is charged.
     children: BTreeMap<usize, Arc<Process>>,
+    /// Those that have ended and were not waited for.
+    ended_children: BTreeMap<usize, Arc<Process>>,
     /// Those that run, and those that have ended and were not waited for.
     threads: Slots<Slot>,
     /// Which threads are workers: numbers of threads, by those of workers.
@@ -165,39 +168,109 @@ pub(crate) enum Waited {
     Ended(usize, i32),
 }
 
-/// Tests whether a process that has not ended is in the group.
-pub(crate) fn has_member(group: Group) -> bool {
-    let mut found = false;
-    table::for_each(|process| found |= process.group() == group);
-    found
+/// A search for a process that has not ended and is in a group.
+#[derive(Debug)]
+pub(crate) struct MemberSearch {
+    group: Group,
+    next: Option<usize>,
 }
 
-/// Ends all processes of the groups that are meant; false if there is none.
-pub(crate) fn end_groups(are_meant: impl Fn(Group) -> bool, code: i32) -> bool {
-    let mut found = false;
-    // All in one step: a process that is in the group after it has no parent that could have missed it.
-    table::for_each(|process| {
-        if are_meant(process.group()) {
-            found = true;
-            process.begin_end(code);
+impl MemberSearch {
+    /// Begins a search for a member of this group.
+    pub(crate) fn new(group: Group) -> MemberSearch {
+        MemberSearch {
+            group,
+            next: Some(0),
         }
-    });
-    // This comes back to the table, so a few at a time. What ends already is told again, which does nothing.
-    let is_ending = |process: &Process| process.is_ending() && are_meant(process.group());
-    let mut next = Some(0);
-    while let Some(first) = next {
-        let mut some = heapless::Vec::<_, 16>::new();
-        next = table::collect_from(first, is_ending, &mut some);
+    }
+
+    /// Visits some processes. Returns whether there is a member, once that is known.
+    pub(crate) fn step(&mut self) -> Option<bool> {
+        let Some(first) = self.next else {
+            return Some(false);
+        };
+        let mut found = table::Few::new();
+        let is_member = |process: &Arc<Process>| process.group() == self.group;
+        self.next = table::some_from(first, is_member, &mut found);
+        match (found.is_empty(), self.next) {
+            (false, _) => Some(true),
+            (true, None) => Some(false),
+            (true, Some(_)) => None,
+        }
+    }
+}
+
+/// The end of all processes of some groups, in bounded pieces.
+///
+/// Processes are visited in the order of their numbers, and children have larger ones than their parents. So a child is visited, or its
+/// parent was ending by then and forks no more: none is left out, however long the caller gives way between two pieces.
+#[derive(Debug)]
+pub(crate) struct GroupEnd {
+    code: i32,
+    next: Option<usize>,
+    /// The number of a process that is left out.
+    spared: Option<usize>,
+    /// Whether a process was meant.
+    pub(crate) found: bool,
+}
+
+impl GroupEnd {
+    /// Begins it; the processes end with this exit code.
+    pub(crate) fn new(code: i32) -> GroupEnd {
+        GroupEnd {
+            code,
+            next: Some(0),
+            spared: None,
+            found: false,
+        }
+    }
+
+    /// Ends some of the processes whose groups are meant. False if it has been at all of them.
+    pub(crate) fn step(&mut self, are_meant: impl Fn(Group) -> bool) -> bool {
+        let Some(first) = self.next else {
+            return false;
+        };
+        let mut some = table::Few::new();
+        // Under the table's lock it is only said that they end. What follows comes back to the table.
+        let ends = |process: &Arc<Process>| {
+            if !are_meant(process.group()) {
+                return false;
+            }
+            self.found = true;
+            self.spared != Some(process.pid) && process.begin_end(self.code)
+        };
+        self.next = table::some_from(first, ends, &mut some);
         for process in &some {
             process.announce_end();
         }
+        self.next.is_some()
     }
-    found
+}
+
+/// Ends all processes of the groups that are meant; false if there is none. The caller comes last, if it is one of them: it may go as soon
+/// as it ends.
+pub(crate) async fn end_groups(
+    caller: &Process,
+    are_meant: impl Fn(Group) -> bool,
+    code: i32,
+) -> bool {
+    let mut end = GroupEnd::new(code);
+    end.spared = Some(caller.pid);
+    while end.step(&are_meant) {
+        checkpoint().await;
+    }
+    if are_meant(caller.group()) {
+        caller.end(code);
+    }
+    end.found
 }
 
 /// Ends all processes. Returns when they are gone, or after [`END_LIMIT`]. For the end of the system.
 pub(crate) async fn end_all() {
-    let _ = end_groups(|_| true, exit_code::KILLED);
+    let mut end = GroupEnd::new(exit_code::KILLED);
+    while end.step(|_| true) {
+        checkpoint().await;
+    }
     let until = clock::milliseconds() + END_LIMIT;
     while count() > 0 && clock::milliseconds() < until {
         clock::sleep_until(clock::after(1)).await;
@@ -361,30 +434,61 @@ impl Process {
 
     /// The child with this number, whether it has ended or not.
     pub(crate) fn child(&self, pid: usize) -> Option<Arc<Process>> {
-        self.state.lock().children.get(&pid).cloned()
+        let state = self.state.lock();
+        let child = state.children.get(&pid);
+        child.or_else(|| state.ended_children.get(&pid)).cloned()
     }
 
     /// Looks for a child that has ended: the one with this number, or any. If one still runs, `running` is called before
     /// another can end.
     pub(crate) fn wait_child(&self, pid: Option<usize>, running: impl FnOnce()) -> Waited {
         let mut state = self.state.lock();
-        let mut result = Waited::Nobody;
-        let wanted = pid.map_or(0..=usize::MAX, |pid| pid..=pid);
-        for (&number, child) in state.children.range(wanted) {
-            let theirs = child.state.lock();
-            if let (true, Some(code)) = (theirs.ended, theirs.ending) {
-                drop(theirs);
-                let child = state.children.remove(&number);
-                drop(state);
-                drop(child);
-                return Waited::Ended(number, code);
-            }
-            result = Waited::Running;
+        let ended = match pid {
+            Some(pid) => state.ended_children.remove(&pid),
+            None => state.ended_children.pop_first().map(|(_, child)| child),
+        };
+        if let Some(child) = ended {
+            drop(state);
+            let code = child.state.lock().ending.unwrap_or_default();
+            return Waited::Ended(child.pid, code);
         }
-        if result == Waited::Running {
-            running();
+        let runs = match pid {
+            Some(pid) => state.children.contains_key(&pid),
+            None => !state.children.is_empty(),
+        };
+        if !runs {
+            return Waited::Nobody;
         }
-        result
+        running();
+        Waited::Running
+    }
+
+    /// Adds a child, which may have ended already. Under the lock of both, so that its end comes before and is seen here, or comes after
+    /// and finds it.
+    fn add_child(&self, child: Arc<Process>, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock();
+        let has_ended = {
+            let mut theirs = child.state.lock();
+            change(&mut theirs);
+            theirs.ended
+        };
+        let children = if has_ended {
+            &mut state.ended_children
+        } else {
+            &mut state.children
+        };
+        children.insert(child.pid, child);
+        self.children.wake_all();
+    }
+
+    /// A child has ended, and can be waited for.
+    fn child_has_ended(&self, child: usize) {
+        // Under the lock, so that this process does not look before and wait after.
+        let mut state = self.state.lock();
+        if let Some(ended) = state.children.remove(&child) {
+            state.ended_children.insert(child, ended);
+        }
+        self.children.wake_all();
     }
 
     /// Looks whether a thread has ended. `running` runs, if it still does, before it can end.

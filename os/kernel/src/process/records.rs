@@ -1,4 +1,5 @@
 //! What `ps` shows of processes.
+use super::table::Few;
 use super::{Process, State, Worker, table};
 use crate::clock;
 use crate::memory::OutOfMemory;
@@ -17,28 +18,36 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) async fn records(account: &Arc<Account>) -> Result<List<ProcessRecord>, OutOfMemory> {
     let mut processes = List::new();
     processes.reserve(account, table::count() + 16)?;
-    let room = processes.capacity();
-    table::for_each(|process| {
-        if processes.len() < room {
-            let _ = processes.push(account, process.clone());
+    let mut next = Some(0);
+    while let Some(first) = next {
+        let mut some = Few::new();
+        next = table::some_from(first, |_| true, &mut some);
+        for process in some {
+            processes.push(account, process).map_err(|_| OutOfMemory)?;
         }
-    });
-    let mut ended = List::new();
-    let mut records = List::new();
-    for process in processes.iter() {
-        let record = process.record(|child| ended.push(account, child.clone()));
-        records.push(account, record?).map_err(|_| OutOfMemory)?;
         checkpoint().await;
     }
-    // Between the two looks a process may have ended.
-    ended.sort_by_key(|process: &Arc<Process>| process.pid);
-    for process in ended.iter() {
-        let known = processes.binary_search_by_key(&process.pid, |process| process.pid);
-        if known.is_err() {
-            let record = process.record(|_| Ok(()))?;
-            records.push(account, record).map_err(|_| OutOfMemory)?;
-        }
+    let mut records = List::new();
+    for process in processes.iter() {
+        let record = process.record();
+        records.push(account, record).map_err(|_| OutOfMemory)?;
         checkpoint().await;
+    }
+    for parent in processes.iter() {
+        let mut next = Some(0);
+        while let Some(first) = next {
+            let mut some = Few::new();
+            next = parent.ended_children_from(first, &mut some);
+            for process in some {
+                // Between the two looks it may have ended.
+                let known = processes.binary_search_by_key(&process.pid, |process| process.pid);
+                if known.is_err() {
+                    let record = process.record();
+                    records.push(account, record).map_err(|_| OutOfMemory)?;
+                }
+            }
+            checkpoint().await;
+        }
     }
     Ok(records)
 }
@@ -50,11 +59,20 @@ impl Process {
         self.time.fetch_add(ticks, Ordering::Relaxed);
     }
 
-    /// What is known of it now. Calls `add` with its children that have ended.
-    fn record(
-        &self,
-        mut add: impl FnMut(&Arc<Process>) -> Result<(), Arc<Process>>,
-    ) -> Result<ProcessRecord, OutOfMemory> {
+    /// Adds some of its children that have ended and were not waited for to `found`, which is empty: those with numbers from `first` on.
+    /// Returns the number at which the next look begins, or `None` behind the last child.
+    fn ended_children_from(&self, first: usize, found: &mut Few) -> Option<usize> {
+        let state = self.state.lock();
+        for (number, child) in state.ended_children.range(first..) {
+            if found.push(child.clone()).is_err() {
+                return Some(*number);
+            }
+        }
+        None
+    }
+
+    /// What is known of it now.
+    fn record(&self) -> ProcessRecord {
         let all = |word: fn(&ProcessPage) -> &AtomicU64| {
             let words = self
                 .workers()
@@ -94,25 +112,18 @@ impl Process {
         let parent = {
             let state = self.state.lock();
             fill(&mut record, &state);
-            let has_ended = |child: &&Arc<Process>| child.state.lock().ended;
-            for child in state.children.values().filter(has_ended) {
-                if let Err(child) = add(child) {
-                    drop(state);
-                    drop(child);
-                    return Err(OutOfMemory);
-                }
-            }
             state.parent.upgrade()
         };
         record.parent = parent.map_or(0, |parent| parent.pid as u64);
-        Ok(record)
+        record
     }
 }
 
 /// What the process's own lock guards.
 fn fill(record: &mut ProcessRecord, state: &State) {
     record.threads = state.live as u64;
-    record.files = state.files.iter().flatten().count() as u64;
+    let taken = state.taken_files.iter().map(|word| word.count_ones());
+    record.files = taken.sum::<u32>().into();
     record.state = match state.ending {
         None => RUNNING,
         Some(_) if !state.ended => ENDING,

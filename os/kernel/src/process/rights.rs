@@ -7,12 +7,16 @@
 //! A group belongs to one process, which may end it: its members are that process's descendants, or were when they joined. No process is a
 //! member of a group that belongs to it.
 use super::Process;
+use crate::pace::checkpoint;
 use alloc::sync::Arc;
 use corank_abi::rights::MACHINE;
 use core::sync::atomic::Ordering;
 
 /// How many generations the kernel looks back for an ancestor. One that is further away has no authority.
 const MOST_GENERATIONS: usize = 1024;
+
+/// How many generations one piece of a search for an ancestor visits.
+const GENERATIONS_AT_ONCE: usize = 64;
 
 /// The owner of the first process's group: nothing but the right [`MACHINE`] ends that.
 const NO_OWNER: usize = 0;
@@ -34,6 +38,36 @@ impl Group {
     }
 }
 
+/// The ancestors of a process, the nearest first.
+struct Lineage {
+    next: Option<Arc<Process>>,
+    left: usize,
+}
+
+impl Lineage {
+    fn of(process: &Process) -> Lineage {
+        Lineage {
+            next: process.parent(),
+            left: MOST_GENERATIONS,
+        }
+    }
+
+    /// Looks at [`GENERATIONS_AT_ONCE`]. Returns whether the process with this number is an ancestor, once that is known.
+    fn step(&mut self, pid: usize) -> Option<bool> {
+        for _ in 0..GENERATIONS_AT_ONCE {
+            match self.next.take() {
+                Some(ancestor) if ancestor.pid == pid => return Some(true),
+                Some(ancestor) if self.left > 1 => {
+                    self.left -= 1;
+                    self.next = ancestor.parent();
+                }
+                _ => return Some(false),
+            }
+        }
+        None
+    }
+}
+
 impl Process {
     /// Tests whether the process has a right.
     pub(crate) fn has_right(&self, right: usize) -> bool {
@@ -45,26 +79,35 @@ impl Process {
         self.rights.fetch_and(rights, Ordering::Relaxed);
     }
 
-    /// Tests whether the process may end another one or change it. At most [`MOST_GENERATIONS`] short steps.
-    pub(crate) fn may_act_on(&self, other: &Process) -> bool {
-        self.has_right(MACHINE) || self.pid == other.pid || other.descends_from(self)
+    /// Tests whether the process may end another one or change it.
+    ///
+    /// Looks back through [`MOST_GENERATIONS`], in bounded pieces. A process that has had this authority at some moment of the call may
+    /// be found to have it, even if a process between the two ends meanwhile.
+    pub(crate) async fn may_act_on(&self, other: &Process) -> bool {
+        let mut lineage = Lineage::of(other);
+        loop {
+            if let Some(known) = self.may_act_on_some(other, &mut lineage) {
+                return known;
+            }
+            checkpoint().await;
+        }
+    }
+
+    /// [`may_act_on`](Self::may_act_on) if that can be said in one piece.
+    pub(crate) fn may_act_on_at_once(&self, other: &Process) -> Option<bool> {
+        self.may_act_on_some(other, &mut Lineage::of(other))
+    }
+
+    fn may_act_on_some(&self, other: &Process, lineage: &mut Lineage) -> Option<bool> {
+        if self.has_right(MACHINE) || self.pid == other.pid {
+            return Some(true);
+        }
+        lineage.step(self.pid)
     }
 
     /// Tests whether this process may end all of a group.
     pub(crate) fn may_end(&self, group: Group) -> bool {
         self.has_right(MACHINE) || group.owner == self.pid
-    }
-
-    fn descends_from(&self, ancestor: &Process) -> bool {
-        let mut parent = self.parent();
-        for _ in 0..MOST_GENERATIONS {
-            match parent {
-                Some(process) if process.pid == ancestor.pid => return true,
-                Some(process) => parent = process.parent(),
-                None => return false,
-            }
-        }
-        false
     }
 
     fn parent(&self) -> Option<Arc<Process>> {

@@ -1,6 +1,7 @@
 //! All processes that have not ended, by number.
 use super::Process;
 use crate::lock::Mutex;
+use crate::pace;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -35,26 +36,35 @@ pub(super) fn for_each(visit: impl FnMut(&Arc<Process>)) {
     TABLE.lock().processes.values().for_each(visit);
 }
 
-/// Adds processes with numbers from `first` on that `is_wanted` names to `found`, as many as it has room for. Returns the number from
-/// which on there may be more.
-pub(super) fn collect_from<const SOME: usize>(
+/// How many processes one piece of work visits.
+const VISITED_AT_ONCE: usize = 4 * pace::OBJECTS;
+
+/// Some processes that have not ended.
+pub(super) type Few = heapless::Vec<Arc<Process>, { pace::OBJECTS }>;
+
+/// Visits processes with numbers from `first` on, in the order of their numbers, and adds to `found`, which is empty, those that
+/// `is_wanted` names. Visits [`VISITED_AT_ONCE`], or fewer if there is no room for more. Returns the number at which the next visit
+/// begins, or `None` behind the last process.
+///
+/// A process that is added between two visits has a larger number than its parent, so it is visited if its parent is.
+pub(super) fn some_from(
     first: usize,
-    is_wanted: impl Fn(&Process) -> bool,
-    found: &mut heapless::Vec<Arc<Process>, SOME>,
+    mut is_wanted: impl FnMut(&Arc<Process>) -> bool,
+    found: &mut Few,
 ) -> Option<usize> {
     let table = TABLE.lock();
-    for (number, process) in table.processes.range(first..) {
-        if !is_wanted(process) {
-            continue;
-        }
-        if found.push(process.clone()).is_err() {
+    for (visited, (number, process)) in table.processes.range(first..).enumerate() {
+        if visited == VISITED_AT_ONCE || found.is_full() {
             return Some(*number);
+        }
+        if is_wanted(process) {
+            let _ = found.push(process.clone());
         }
     }
     None
 }
 
-/// Adds a process; false, and it is not added, if `refused` says so then. No [`for_each`] comes in between.
+/// Adds a process; false, and it is not added, if `refused` says so then. Nothing [visits](some_from) processes in between.
 pub(super) fn insert_unless(process: &Arc<Process>, refused: impl FnOnce() -> bool) -> bool {
     let mut table = TABLE.lock();
     if refused() {

@@ -2,10 +2,11 @@
 use super::Result;
 use crate::device::disk;
 use crate::memory::{frame, heap, stack};
-use crate::pace::Pace;
-use crate::process::{self, Process};
+use crate::pace::{Pace, checkpoint};
+use crate::process::{self, Group, MemberSearch, Process};
 use crate::ring::Parked;
 use crate::{clock, console, hart};
+use alloc::sync::Arc;
 use corank_abi::call::FAILED;
 use corank_abi::information::SystemStatus;
 use corank_abi::rights::CONSOLE;
@@ -61,31 +62,74 @@ pub(super) fn system_status(process: &Process, address: usize) -> Result {
     )
 }
 
+/// Puts a process into a group, if that is one piece of work; `None` if [`set_group`] has to.
 #[inline(never)]
-pub(super) fn set_group(process: &Process, pid: usize, group: usize) -> isize {
-    let pid = if pid == 0 { process.pid } else { pid };
-    let member = process::find(pid).filter(|member| process.may_act_on(member));
-    let Some(member) = member else {
+pub(super) fn set_group_at_once(process: &Process, pid: usize, group: usize) -> Option<isize> {
+    let Some(member) = named(process, pid) else {
+        return Some(FAILED);
+    };
+    let may = process.may_act_on_at_once(&member)?;
+    Some(put_if(may, process, &member, group))
+}
+
+/// Puts a process into a group.
+pub(super) async fn set_group(process: &Process, pid: usize, group: usize) -> isize {
+    let Some(member) = named(process, pid) else {
         return FAILED;
     };
-    let group = if group == 0 { pid } else { group };
-    if process.put_in_group(&member, group) {
+    let may = process.may_act_on(&member).await;
+    put_if(may, process, &member, group)
+}
+
+/// The process with this number; 0 is the process itself.
+fn named(process: &Process, pid: usize) -> Option<Arc<Process>> {
+    process::find(if pid == 0 { process.pid } else { pid })
+}
+
+fn put_if(may: bool, process: &Process, member: &Process, group: usize) -> isize {
+    let group = if group == 0 { member.pid } else { group };
+    if may && process.put_in_group(member, group) {
         0
     } else {
         FAILED
     }
 }
 
+/// Gives the console to a group, if that is one piece of work; `None` if [`set_foreground`] has to.
 #[inline(never)]
-pub(super) fn set_foreground(process: &Process, group: usize) -> isize {
+pub(super) fn set_foreground_at_once(process: &Process, group: usize) -> Option<isize> {
     if !process.has_right(CONSOLE) {
+        return Some(FAILED);
+    }
+    let search = foreground(process, group).map(MemberSearch::new);
+    let has_member = search.map_or(Some(true), |mut search| search.step())?;
+    Some(give_if(has_member, process, group))
+}
+
+/// Gives the console to a group.
+pub(super) async fn set_foreground(process: &Process, group: usize) -> isize {
+    let has_member = match foreground(process, group).map(MemberSearch::new) {
+        Some(mut search) => loop {
+            if let Some(known) = search.step() {
+                break known;
+            }
+            checkpoint().await;
+        },
+        None => true,
+    };
+    give_if(has_member, process, group)
+}
+
+/// The group with this number; 0 is none.
+fn foreground(process: &Process, group: usize) -> Option<Group> {
+    (group != 0).then(|| process.named_group(group))
+}
+
+/// Without a member nothing would end what runs in front.
+fn give_if(has_member: bool, process: &Process, group: usize) -> isize {
+    if !has_member || !process.has_right(CONSOLE) {
         return FAILED;
     }
-    let group = (group != 0).then(|| process.named_group(group));
-    // Else nothing would end what runs in front.
-    if group.is_some_and(|group| !process::has_member(group)) {
-        return FAILED;
-    }
-    console::set_foreground(group);
+    console::set_foreground(foreground(process, group));
     0
 }

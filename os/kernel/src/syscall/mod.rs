@@ -116,9 +116,8 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
             0
         }
         UPCALL_RETURN => return Err(End::Handler(first)),
-        FORK | EXEC | SBRK | RING_REPRIORITIZE | RING_CANCEL | HARTS_LIMIT | SETTLE => {
-            pace::apart(serve_rare(thread, context)).await?
-        }
+        FORK | EXEC | SBRK | KILL | GROUP_SET | FOREGROUND | RING_REPRIORITIZE | RING_CANCEL
+        | HARTS_LIMIT | SETTLE => pace::apart(serve_rare(thread, context)).await?,
         _ => {
             // Made in its place: a future is large, and would be copied there.
             let call = pin!(block(thread, number, arguments));
@@ -153,6 +152,10 @@ async fn serve_rare(thread: &Thread, context: &Context) -> core::result::Result<
                     Err(OutOfMemory) => FAILED,
                 },
             }
+        }
+        // The thread has paid for it: it works when there is no memory.
+        KILL | GROUP_SET | FOREGROUND => {
+            Box::pin(act_on_others(process, number, first, second)).await
         }
         RING_REPRIORITIZE => match thread.worker().ring() {
             // The thread has paid for it, as for a cancellation.
@@ -261,7 +264,7 @@ pub(crate) fn at_once(
         ),
         LINKAT => Ok(FAILED),
         PIPE => fs::pipe(process, first),
-        KILL => Ok(process::kill(process, first, second)),
+        KILL => return process::kill_at_once(process, first, second).map(Ok),
         UDP_CONNECT | LISTEN | ACCEPT | TCP_LISTEN..=NETWORK_STATUS => {
             return net::at_once(process, number, arguments);
         }
@@ -286,10 +289,19 @@ pub(crate) fn at_once(
         SERVICE_MODEL => Ok(thread::service_model(process, first)),
         CALLS_MADE => Ok(process.calls_made.load(Ordering::Relaxed) as isize),
         FAULT => Ok(fault::serve(process, arguments)),
-        GROUP_SET => Ok(information::set_group(process, first, second)),
-        FOREGROUND => Ok(information::set_foreground(process, first)),
+        GROUP_SET => return information::set_group_at_once(process, first, second).map(Ok),
+        FOREGROUND => return information::set_foreground_at_once(process, first).map(Ok),
         _ => Ok(NOT_IMPLEMENTED),
     })
+}
+
+/// Serves a call that acts on other processes.
+async fn act_on_others(process: &Process, number: usize, first: usize, second: usize) -> isize {
+    match number {
+        KILL => process::kill(process, first, second).await,
+        GROUP_SET => information::set_group(process, first, second).await,
+        _ => information::set_foreground(process, first).await,
+    }
 }
 
 /// Whether a call that waits can be dropped and has then done nothing but what its buffer tells. One that the file system's service
@@ -350,6 +362,12 @@ pub(crate) async fn wait(
             Err(OutOfMemory) if matches!(number, OPEN | UNLINKAT | FSTAT) => Ok(FAILED),
             Err(OutOfMemory) => Ok(NO_MEMORY),
         },
+        KILL | GROUP_SET | FOREGROUND => {
+            match apart(process, act_on_others(process, number, first, second)) {
+                Ok(call) => Ok(call.await),
+                Err(OutOfMemory) => Ok(FAILED),
+            }
+        }
         ACCEPT | LISTEN | TCP_LISTEN | TCP_CONNECT | NETWORK_STATUS => {
             match apart(process, net::wait(process, mode, number, arguments)) {
                 Ok(call) => call.await,

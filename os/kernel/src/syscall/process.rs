@@ -142,22 +142,47 @@ async fn read_argument(process: &Process, start: usize, limit: usize) -> Result<
     Ok(None)
 }
 
+/// Sends a signal to a process, if that is one piece of work; `None` if [`kill`] has to.
 #[inline(never)]
-pub(super) fn kill(process: &Process, pid: usize, asked: usize) -> isize {
-    let end = |code| {
-        if (pid as isize) < 0 {
-            let number = pid.wrapping_neg();
-            let is_meant = |group: Group| group.number == number && process.may_end(group);
-            return process::end_groups(is_meant, code);
-        }
-        let found = process::find(pid).filter(|other| process.may_act_on(other));
-        found.inspect(|other| other.end(code)).is_some()
+pub(super) fn kill_at_once(process: &Process, pid: usize, asked: usize) -> Option<isize> {
+    let Some(signal) = signal(asked) else {
+        let is_there = asked == 0 && process::find(pid).is_some();
+        return Some(if is_there { 0 } else { FAILED });
     };
-    let found = match signal(asked) {
-        Some(signal) => end(-signal),
-        None => asked == 0 && process::find(pid).is_some(),
+    if (pid as isize) < 0 {
+        return None;
+    }
+    let Some(other) = process::find(pid) else {
+        return Some(FAILED);
     };
-    if found { 0 } else { FAILED }
+    let may = process.may_act_on_at_once(&other)?;
+    Some(end_if(may, &other, signal))
+}
+
+/// Sends a signal to a process, or to all of a group.
+pub(super) async fn kill(process: &Process, pid: usize, asked: usize) -> isize {
+    let Some(signal) = signal(asked) else {
+        return FAILED;
+    };
+    if (pid as isize) < 0 {
+        let number = pid.wrapping_neg();
+        let is_meant = |group: Group| group.number == number && process.may_end(group);
+        let found = process::end_groups(process, is_meant, -signal).await;
+        return if found { 0 } else { FAILED };
+    }
+    let Some(other) = process::find(pid) else {
+        return FAILED;
+    };
+    let may = process.may_act_on(&other).await;
+    end_if(may, &other, signal)
+}
+
+fn end_if(may: bool, other: &Process, signal: i32) -> isize {
+    if !may {
+        return FAILED;
+    }
+    other.end(-signal);
+    0
 }
 
 /// The process itself, or a child of it.
