@@ -7,6 +7,7 @@ use crate::os::boot::{Boot, DEFAULT_MEMORY};
 use crate::os::build::{self, Image};
 use crate::os::disk::Disk;
 use crate::os::input::{Input, Line};
+use crate::os::network::Network;
 use crate::os::scratch_disk::ScratchDisk;
 use crate::repository;
 use anyhow::{Context as _, Result, bail};
@@ -81,6 +82,8 @@ pub(super) struct ProgramTest {
     program: Option<PathBuf>,
     /// Whether the machine has a disk, which must be whole afterwards.
     disk: bool,
+    /// Whether the machine has a card, in QEMU's user network.
+    network: bool,
     /// What is typed, and when.
     dialogue: Vec<Line>,
 }
@@ -100,6 +103,7 @@ impl Default for ProgramTest {
             reject: vec!["panicked".to_string()],
             program: None,
             disk: false,
+            network: false,
             dialogue: Vec::new(),
         }
     }
@@ -182,7 +186,7 @@ impl ProgramTest {
             count: self.count,
             limit: Some(Duration::from_secs(self.limit)),
             disk,
-            network: None,
+            network: self.network.then(|| Network::with(&[])).transpose()?,
             input: if self.dialogue.is_empty() {
                 Input::None
             } else {

@@ -188,15 +188,19 @@ fn number_of(say: &Pipe) -> Pid {
 }
 
 fn descendants_are_in_reach() {
-    let code = without_rights(|| {
-        let say = Pipe::new().expect("a pipe");
-        let child = process::spawn(|| chain(10, &say)).expect("a process");
-        let last = number_of(&say);
-        process::kill(last, 15).expect("a descendant");
-        // Each passes on how its child ended.
-        process::wait(child).expect("the child").code
-    });
-    assert_eq!(code, -15);
+    // The kernel looks back in one piece of work, and in more.
+    for length in [10, 150] {
+        let code = without_rights(|| {
+            let say = Pipe::new().expect("a pipe");
+            let child = process::spawn(|| chain(length, &say)).expect("a process");
+            let last = number_of(&say);
+            process::set_group(last, last).expect("a descendant");
+            process::kill(last, 15).expect("a descendant");
+            // Each passes on how its child ended.
+            process::wait(child).expect("the child").code
+        });
+        assert_eq!(code, -15);
+    }
 }
 
 fn orphans_descend_from_the_first_process_alone() {

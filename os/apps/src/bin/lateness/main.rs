@@ -1,7 +1,7 @@
 //! How late an urgent process is while a process that is restricted to level 63 makes the kernel work for it.
 //!
 //! Run it on one hart in a machine that counts instructions (`-icount shift=0`): each takes a nanosecond there, so that all figures
-//! are the same in each run. The urgent process, at level 0, sleeps for a millisecond again and again, and notes how much later than
+//! are the same in each run. The urgent process, at level 0, sleeps for 100 µs again and again, and notes how much later than
 //! that it goes on. The program fails when that is more than [`LIMIT`]. With arguments it runs only the attacks that contain one of them
 //! in their names.
 #![no_std]
@@ -9,8 +9,9 @@
 
 extern crate alloc;
 
-#[path = "lateness/files.rs"]
+mod ends;
 mod files;
+mod sockets;
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -20,8 +21,10 @@ use corank_abi::call::{FAILED, FORK, RING_ENTER, RING_SETUP, SBRK, WRITE};
 use corank_abi::page::RING_BASE;
 use corank_abi::ring::{RingHeader, SUBMISSIONS, Submission};
 use corank_user::fs::{self, File};
+use corank_user::io::Pipe;
+use corank_user::net;
 use corank_user::process::{self, Pid};
-use corank_user::{arguments, page, println, raw, thread, time};
+use corank_user::{page, println, raw, thread, time};
 
 use files::LONG;
 
@@ -31,6 +34,9 @@ corank_user::main!(main);
 /// interrupt and the way back.
 const LIMIT: Duration = Duration::from_micros(200);
 
+/// How long the urgent process sleeps: so briefly that what holds it up for longer than [`LIMIT`] and this is noticed whenever it begins.
+const STEP: Duration = Duration::from_micros(100);
+
 /// The least urgent level.
 const LAST: u8 = 63;
 
@@ -39,7 +45,10 @@ const TOO_MUCH: usize = 60 << 30;
 
 const NAME: &str = "/lateness";
 
-/// What the less urgent process does.
+/// What the less urgent process does, with its name. It calls its argument when it is prepared: what it does before that does not count.
+type Attack = (&'static str, fn(&dyn Fn()));
+
+/// What the less urgent process does that needs no preparation.
 const ATTACKS: &[(&str, fn())] = &[
     ("a long write to the console", write_to_console),
     ("memory that there is not, once", || {
@@ -127,22 +136,25 @@ fn open_files() {
     }
 }
 
-/// Runs `attack` at the last level. Returns how late this process was at most, and how often it went on.
-fn lateness(attack: fn()) -> (Duration, usize) {
+/// Runs `attack` at the last level. Returns how late this process was at most from when that is prepared, and how often it went on.
+fn lateness(rings: &RingHeader, attack: impl FnOnce(&dyn Fn())) -> (Duration, usize) {
+    let prepared = Pipe::new().expect("a pipe");
     let child = process::spawn(|| {
         may_claim(LAST);
         be_at(LAST);
-        attack();
+        attack(&|| assert_eq!(prepared.writer.write(b"x"), Ok(1)));
         0
     })
     .expect("a process");
-    const STEP: Duration = Duration::from_millis(1);
+    drop(prepared.writer);
+    // Nothing comes from a process that has failed: that is seen below.
+    let _ = prepared.reader.read(&mut [0]);
     let (mut latest, mut count) = (Duration::ZERO, 0);
     loop {
-        let begun = time::ticks();
-        time::sleep(STEP);
-        let passed = time::duration(time::ticks() - begun);
-        latest = latest.max(passed.saturating_sub(STEP));
+        let until = time::ticks() + time::ticks_in(STEP);
+        rings.deadline.store(until, Ordering::Relaxed);
+        call(RING_ENTER, [1, 0, 0]);
+        latest = latest.max(time::duration(time::ticks().saturating_sub(until)));
         count += 1;
         if let Some(ended) = process::try_wait(child).expect("the child") {
             assert_eq!(ended.code, 0);
@@ -173,8 +185,15 @@ fn length_seen_during_truncation() -> u64 {
     seen
 }
 
+/// Tests whether the program is to run this attack: with arguments it runs those whose names contain one of them.
+fn is_chosen(name: &str) -> bool {
+    let mut words = corank_user::arguments().skip(1).peekable();
+    words.peek().is_none() || words.any(|word| name.contains(word))
+}
+
 fn main() -> i32 {
     be_at(0);
+    let rings = ends::rings(1);
     let (mut passed, mut failed) = (0, 0);
     let mut judge = |is_good: bool| {
         if is_good {
@@ -185,24 +204,39 @@ fn main() -> i32 {
             "FAIL"
         }
     };
-    let is_wanted = |name: &str| {
-        arguments().skip(1).count() == 0 || arguments().skip(1).any(|word| name.contains(word))
+    let by_card = match net::status().card {
+        0 => &[],
+        _ => sockets::ATTACKS_BY_CARD,
     };
-    let attacks = ATTACKS.iter().chain(files::ATTACKS);
-    for (name, attack) in attacks.filter(|(name, _)| is_wanted(name)) {
-        let (late, count) = lateness(*attack);
+    let simple = ATTACKS.iter().chain(files::ATTACKS);
+    let simple = simple.filter(|(name, _)| is_chosen(name));
+    let simple = simple.map(|(name, attack)| {
+        let measured = lateness(rings, |begin| {
+            begin();
+            attack();
+        });
+        (*name, measured)
+    });
+    let prepared = [sockets::ATTACKS, by_card, ends::ATTACKS];
+    let prepared = prepared.into_iter().flatten();
+    let prepared = prepared.filter(|(name, _)| is_chosen(name));
+    let prepared = prepared.map(|(name, attack)| {
+        sockets::wait_for_none();
+        (*name, lateness(rings, attack))
+    });
+    for (name, (late, count)) in simple.chain(prepared) {
         let verdict = judge(late <= LIMIT);
         println!(
             "{verdict} {name}: {} us late at most, of {count} times",
             late.as_micros()
         );
     }
-    if is_wanted("a truncation") && fs::space().is_ok() {
+    if is_chosen("a truncation") && fs::space().is_ok() {
         let seen = length_seen_during_truncation();
         let verdict = judge(seen < LONG);
         println!("{verdict} a truncation to {LONG} bytes: a question was answered at {seen}");
     }
-    for (name, change) in files::CHANGES.iter().filter(|(name, _)| is_wanted(name)) {
+    for (name, change) in files::CHANGES.iter().filter(|(name, _)| is_chosen(name)) {
         let seen = files::length_seen_during(*change);
         let verdict = judge(seen.is_some());
         println!("{verdict} {name}: a question was answered at {seen:?}");
