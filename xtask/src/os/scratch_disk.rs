@@ -99,6 +99,11 @@ impl ScratchDisk {
         Ok(reserved + tables * table + root + (cluster - 2) * per_cluster)
     }
 
+    /// Bytes of a cluster.
+    pub(crate) fn cluster_size(&self) -> Result<usize> {
+        Ok(usize::from(self.read_at(13, 1)?[0]) * SECTOR as usize)
+    }
+
     /// So many bytes of the disk itself.
     pub(crate) fn read_at(&self, at: u64, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
@@ -139,6 +144,27 @@ impl ScratchDisk {
     /// What `fsck.fat` complains of.
     pub(crate) fn whole(&self) -> Result<()> {
         process::succeed(&self.fsck(), CHECK_LIMIT, |_| {}).map(|_| ())
+    }
+
+    /// Repairs the file system with `fsck.fat`. Returns how many clusters belonged to no file.
+    ///
+    /// # Errors
+    /// When it can't be repaired.
+    pub(crate) fn repair(&self) -> Result<usize> {
+        let mut command = Command::new(process::find(FSCK).unwrap_or_else(|| FSCK.into()));
+        command.arg("-a").arg(&self.image);
+        let output = command.output().context("can't start fsck.fat")?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        // 0: nothing was wrong; 1: it is repaired.
+        if !matches!(output.status.code(), Some(0 | 1)) {
+            bail!("fsck.fat can't repair the disk: {said}");
+        }
+        // `Reclaimed 1024 unused clusters (2097152 bytes).`
+        let lost = said
+            .lines()
+            .filter_map(|line| line.strip_prefix("Reclaimed "))
+            .filter_map(|line| line.split(' ').next()?.parse::<usize>().ok());
+        Ok(lost.sum())
     }
 
     /// The command that checks the file system, and changes nothing.

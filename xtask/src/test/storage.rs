@@ -14,6 +14,13 @@ const BEHIND_LAST_WRITE: u32 = 70;
 /// Changes of every kind, each of which may fail or not; and what shows that the system goes on.
 const CHANGES: &str = "mkdir d; echo text > 'd/a long name'; mv 'd/a long name' d/a; cp d/a d/b; mv d/b c; rm d/a; rmdir d; rm c; echo over";
 
+/// Clusters of the file that is removed while the power fails, and what the file system releases of it at once at most.
+const LONG: usize = 3 * STEP;
+const STEP: usize = 1024;
+
+/// The writes from which on the disk is as if the power had failed: in each of the three steps, between them, and none at all.
+const LAST_WRITES: [u32; 7] = [2, 5, 8, 16, 22, 40, 70];
+
 type Test = fn(u32, &Image, &mut Context) -> Result<Outcome>;
 
 /// Those that run on each number of harts.
@@ -41,6 +48,9 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let writes: Vec<u32> = (1..=BEHIND_LAST_WRITE).collect();
     outcome.add(context.side_by_side(&writes, |&number, context| {
         a_write_that_fails(number, &image, context)
+    })?);
+    outcome.add(context.side_by_side(&LAST_WRITES, |&number, context| {
+        a_removal_without_power(number, &image, context)
     })?);
     Ok(outcome)
 }
@@ -127,6 +137,11 @@ fn a_read_that_fails_once(smp: u32, image: &Image, context: &mut Context) -> Res
 
 /// Makes the `number`th write fail, once.
 fn failing_at(disk: Disk, number: u32) -> Disk {
+    failing_from(disk, number).with_fault("inject-error.0.once=on".into())
+}
+
+/// Makes the `number`th write and all behind it fail: the disk stays as it was when the power failed.
+fn failing_from(disk: Disk, number: u32) -> Disk {
     // `blkdebug` counts by states: each write before the one that fails leads to the next.
     let mut disk = disk;
     for state in 1..number {
@@ -139,7 +154,6 @@ fn failing_at(disk: Disk, number: u32) -> Disk {
     disk.with_fault("inject-error.0.event=write_aio".into())
         .with_fault(format!("inject-error.0.state={number}"))
         .with_fault("inject-error.0.errno=5".into())
-        .with_fault("inject-error.0.once=on".into())
 }
 
 /// Whichever write fails, here the one with this number, the system goes on, and the disk is whole in the end.
@@ -156,6 +170,26 @@ fn a_write_that_fails(number: u32, image: &Image, context: &mut Context) -> Resu
 }
 
 /// Every change fails with an error, and nothing else happens.
+/// The power fails at the write with this number, while a long file is being removed. What is left is a volume with all other files, and
+/// no more clusters are lost than one step releases.
+fn a_removal_without_power(number: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
+    let disk = ScratchDisk::new(&format!("no-power-{number}"), DISK_SIZE)?;
+    let other = pattern(100_000);
+    disk.write("/other", &other)?;
+    disk.write("/long", &pattern(LONG * disk.cluster_size()?))?;
+    let test = ProgramTest::script("rm long; echo over", 0, &["over\n"]);
+    let failing = failing_from(disk.attached(), number);
+    let mut outcome = test.judge(1, image, Some(failing), context)?;
+    let lost = disk.repair()?;
+    if lost > STEP {
+        context.show(&format!("{lost} clusters are lost by write {number}"));
+        outcome.add(Outcome::failed());
+    }
+    outcome.add(context.fsck(&disk)?);
+    outcome.add(compare(&disk, "/other", &other, context)?);
+    Ok(outcome)
+}
+
 fn no_write_succeeds(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = ScratchDisk::new(&format!("no-write-{smp}"), 1 << 20)?;
     disk.write("/file", b"text\n")?;
