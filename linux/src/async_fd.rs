@@ -11,9 +11,9 @@ use std::task::{Context, Poll, ready};
 use rustix::io::ioctl_fionbio;
 
 use crate::budget;
+use crate::handle;
 use crate::reactor::Reactor;
 use crate::readiness::{Readiness, Seen};
-use crate::runtime;
 use crate::sources::{Source, Token};
 
 /// A descriptor that does not block, registered with the runtime that ran where it was made; it may be used and dropped anywhere.
@@ -56,7 +56,7 @@ impl<T: AsFd> Async<T> {
     }
 
     fn register(io: T, ready: bool) -> io::Result<Self> {
-        let reactor = runtime::reactor()?;
+        let reactor = handle::reactor()?;
         let token = reactor.register(&io, ready)?;
         Ok(Self {
             io: ManuallyDrop::new(io),

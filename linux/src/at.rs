@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use corank::{CoroutineId, Priority, current};
 
-use crate::runtime::Handle;
+use crate::handle::Handle;
 
 /// Runs `future` on another level: the coroutine that awaits this has that base priority until the future is finished or dropped, and then
 /// the one that it had. For a server that learns from a request how urgent it is.

@@ -16,7 +16,7 @@ use async_task::{Runnable, Task};
 use corank::workers::{Follower, Shared};
 use corank::{JoinError, Payload, Priority};
 
-use crate::runtime;
+use crate::handle;
 
 mod pool;
 
@@ -70,7 +70,7 @@ where
     // Caught there: it is the caller's. The job is over when it has run once, so nothing schedules it again.
     let work = async { catch_unwind(AssertUnwindSafe(work)) };
     let (job, task) = async_task::spawn(work, drop);
-    let priority = runtime::own_priority().unwrap_or(Priority::DEFAULT);
+    let priority = handle::own_priority().unwrap_or(Priority::DEFAULT);
     Blocking(match POOL.submit(priority, job) {
         Ok(number) => Call::Submitted {
             task,

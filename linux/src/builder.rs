@@ -1,5 +1,6 @@
 //! How a runtime is set up.
 
+#[cfg(feature = "domain")]
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -8,9 +9,8 @@ use std::time::Duration;
 
 use corank::{Config, Policy};
 
-use crate::runtime::Runtime;
+use crate::blocked::{Blocked, BlockedReport};
 use crate::time;
-use crate::watchdog::{Blocked, BlockedReport};
 
 /// How a runtime is set up.
 ///
@@ -126,14 +126,6 @@ impl Builder {
     pub(crate) fn join(&mut self) -> io::Result<Option<corank_domain::Participant>> {
         let domain = self.domain.take();
         (domain.map(corank_domain::Domain::join).transpose()).map_err(io::Error::other)
-    }
-
-    /// Starts the workers.
-    ///
-    /// # Errors
-    /// No descriptors for the reactor, or no thread could be started; those that were have ended again. The domain cannot be joined.
-    pub fn build(self) -> io::Result<Runtime> {
-        Runtime::start(self)
     }
 
     pub(crate) fn workers_wanted(&self) -> usize {

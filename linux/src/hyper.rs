@@ -32,8 +32,8 @@ use corank::Priority;
 use futures_io::AsyncWrite;
 use hyper::rt::{Executor, Read, ReadBufCursor, Write};
 
+use crate::handle::spawn;
 use crate::net::{TcpStream, UnixStream};
-use crate::runtime::spawn;
 use crate::time;
 
 /// hyper's executor: spawns what a connection needs beside itself, on one level.

@@ -64,11 +64,13 @@
 
 mod async_fd;
 mod at;
+mod blocked;
 mod blocking;
 mod budget;
 mod builder;
 mod external_scheduler;
 pub mod fs;
+mod handle;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod idle;
@@ -78,8 +80,11 @@ pub mod process;
 mod reactor;
 mod readiness;
 mod runtime;
+mod shared;
 pub mod signal;
 mod sources;
+#[cfg(feature = "tracing")]
+mod span;
 mod stream;
 pub mod time;
 #[cfg(feature = "tower")]
@@ -98,6 +103,7 @@ pub mod sync {
 
 pub use async_fd::Async;
 pub use at::{At, at};
+pub use blocked::Blocked;
 pub use blocking::{Blocking, limit_blocking_threads, spawn_blocking};
 pub use budget::OPERATIONS_IN_A_ROW;
 pub use builder::Builder;
@@ -109,8 +115,9 @@ pub use corank::{
 pub use corank_domain as domain;
 #[cfg(feature = "macros")]
 pub use corank_linux_macros::{main, test};
-pub use runtime::{Entered, Handle, JoinHandle, Runtime, Unfinished, spawn};
-pub use watchdog::{Blocked, WATCHDOG_TICK};
+pub use handle::{Entered, Handle, JoinHandle, spawn};
+pub use runtime::{Runtime, Unfinished};
+pub use watchdog::WATCHDOG_TICK;
 pub use worker::{POLLS_PER_LOOK, TIME_PER_LOOK, TIME_PER_LOOK_WATCHED};
 
 /// The programs of the README, as tests.

@@ -1,110 +1,22 @@
 //! The runtime: one shared executor, the threads that serve it, and the reactor that wakes it.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::panic::resume_unwind;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use corank::{
-    CoroutineId, JoinError, Priority, Relaxed, SharedExecutor, SharedHandle, SpawnError, WorkerId,
-};
+use corank::{JoinError, Priority, Relaxed};
 
 use crate::builder::Builder;
-use crate::idle::{Call, Parker, Pause, Watch};
-use crate::reactor::Reactor;
-use crate::watchdog;
-use crate::worker;
-
-/// How long it takes to notice that the last coroutine was cancelled by a thread that is no worker.
-const LOOK_WHILE_DRAINING: Duration = Duration::from_millis(10);
-
-/// Owns the result of a coroutine. Await it to get the output; drop it to let the coroutine go on alone.
-///
-/// It also cancels ([`cancel`](corank::JoinHandle::cancel)), re-prioritises and gives a [`Remote`](corank::Remote). Whoever
-/// awaits it lends the coroutine its urgency.
-pub type JoinHandle<T> = SharedHandle<T>;
-
-/// Where others find a worker.
-#[derive(Clone)]
-pub(crate) struct WorkerEntry {
-    pub(crate) parker: Arc<Parker>,
-    pub(crate) worker: WorkerId,
-}
-
-/// What threads, handles and coroutines of one runtime share.
-pub(crate) struct Shared {
-    pub(crate) executor: SharedExecutor,
-    pub(crate) reactor: Arc<Reactor>,
-    pub(crate) watch: Watch,
-    /// Every worker's, in the order in which they began.
-    entries: Mutex<Vec<WorkerEntry>>,
-    /// Where the watchdog sleeps, if there is one.
-    pub(crate) pause: OnceLock<Pause>,
-    /// Workers leave when their poll has ended.
-    pub(crate) stopping: AtomicBool,
-    /// Somebody waits until there is no coroutine any more.
-    draining: AtomicBool,
-    drained: (Mutex<()>, Condvar),
-}
-
-impl Shared {
-    pub(crate) fn entries(&self) -> MutexGuard<'_, Vec<WorkerEntry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Nobody looks after events any more: wakes a worker that sleeps, if there is one, to do so.
-    pub(crate) fn wake_successor(&self) {
-        let _ = (self.entries().iter()).any(|entry| entry.parker.wake_sleeper());
-    }
-
-    fn wake_all(&self) {
-        for entry in self.entries().iter() {
-            if entry.parker.wake() == Call::Interrupt {
-                self.reactor.interrupt();
-            }
-        }
-        if let Some(pause) = self.pause.get() {
-            pause.note_awake();
-        }
-    }
-
-    /// By a worker, now and then: tells whoever waits for the last coroutine.
-    #[inline]
-    pub(crate) fn note_progress(&self) {
-        if self.draining.load(Ordering::Relaxed) && self.executor.live() == 0 {
-            drop(self.drained.0.lock());
-            self.drained.1.notify_all();
-        }
-    }
-
-    /// Waits until there is no coroutine, at most until `end`.
-    fn drain(&self, end: Instant) {
-        let mut guard = (self.drained.0.lock()).unwrap_or_else(PoisonError::into_inner);
-        self.draining.store(true, Ordering::Relaxed);
-        // Those who are idle have noted their progress before.
-        while self.executor.live() > 0 {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            // Workers tell. Another thread that cancels the last one doesn't: that is found at the next look.
-            let waited = (self.drained.1).wait_timeout(guard, left.min(LOOK_WHILE_DRAINING));
-            guard = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-}
-
-thread_local! {
-    /// The runtime whose worker this thread is, or that was entered here.
-    static CURRENT: RefCell<Option<Handle>> = const { RefCell::new(None) };
-}
+use crate::handle::{Entered, Handle, enter};
+use crate::shared::Shared;
+use crate::{watchdog, worker};
 
 /// Coroutines, the workers that run them, and their I/O.
 ///
@@ -141,13 +53,13 @@ impl Drop for Ends {
     }
 }
 
-/// Reaches a runtime from anywhere: spawns, cancels, re-prioritises. Cheap to clone; it doesn't keep the workers running.
-#[derive(Clone)]
-pub struct Handle(pub(crate) Arc<Shared>);
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Handle").field(&self.0.executor).finish()
+impl Builder {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// No descriptors for the reactor, or no thread could be started; those that were have ended again. The domain cannot be joined.
+    pub fn build(self) -> io::Result<Runtime> {
+        Runtime::start(self)
     }
 }
 
@@ -169,7 +81,7 @@ impl Runtime {
         not(feature = "domain"),
         expect(unused_mut, reason = "it gives its domain")
     )]
-    pub(crate) fn start(mut builder: Builder) -> io::Result<Self> {
+    fn start(mut builder: Builder) -> io::Result<Self> {
         let config = builder.config();
         #[cfg(feature = "domain")]
         let (config, domain) = match builder.join()? {
@@ -180,16 +92,7 @@ impl Runtime {
                 (config, Some((participant, published)))
             }
         };
-        let shared = Arc::new(Shared {
-            executor: SharedExecutor::with(config),
-            reactor: Arc::new(Reactor::new()?),
-            watch: Watch::new(),
-            entries: Mutex::default(),
-            pause: OnceLock::new(),
-            stopping: AtomicBool::new(false),
-            draining: AtomicBool::new(false),
-            drained: (Mutex::new(()), Condvar::new()),
-        });
+        let shared = Arc::new(Shared::new(config)?);
         let (ends, ended) = mpsc::channel();
         let mut runtime = Self {
             handle: Handle(shared.clone()),
@@ -344,119 +247,6 @@ impl fmt::Display for Unfinished {
 }
 
 impl std::error::Error for Unfinished {}
-
-impl Handle {
-    /// The runtime of the coroutine or thread that calls this; `None` outside.
-    pub fn current() -> Option<Self> {
-        CURRENT
-            .try_with(|current| current.borrow().clone())
-            .ok()
-            .flatten()
-    }
-
-    /// Adds a coroutine, ready at the tail of its level.
-    ///
-    /// # Errors
-    /// A full table and exhausted memory are errors, as is a runtime that has gone ([`SpawnError::Closed`]).
-    pub fn spawn<F>(
-        &self,
-        priority: Priority,
-        future: F,
-    ) -> Result<JoinHandle<F::Output>, SpawnError>
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
-        #[cfg(feature = "tracing")]
-        let future = crate::trace::unnamed(priority, future);
-        self.0.executor.spawn(priority, future)
-    }
-
-    /// Gives a coroutine another base priority, at once. False if it has exited.
-    pub fn reprioritize(&self, id: CoroutineId, priority: Priority) -> bool {
-        self.0.executor.reprioritize(id, priority)
-    }
-
-    /// Cancels a coroutine: unless it is running, its future is dropped here before this returns. False if it was too late.
-    pub fn cancel(&self, id: CoroutineId) -> bool {
-        self.0.executor.cancel(id)
-    }
-
-    /// A coroutine's effective priority: its own, or a more urgent one that it has inherited. `None` if it has gone.
-    pub fn priority(&self, id: CoroutineId) -> Option<Priority> {
-        self.0.executor.priority(id)
-    }
-
-    /// How many coroutines have not exited.
-    pub fn live(&self) -> usize {
-        self.0.executor.live()
-    }
-
-    /// How often the runtime has asked the kernel for events so far.
-    pub fn looks(&self) -> u64 {
-        self.0.reactor.looks()
-    }
-}
-
-/// Adds a coroutine to the runtime that runs here, ready at the tail of its level.
-///
-/// # Errors
-/// A full table and exhausted memory; [`SpawnError::NotRunning`] outside a runtime; [`SpawnError::Closed`] in one that stops.
-pub fn spawn<F>(priority: Priority, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    CURRENT
-        .try_with(|current| match &*current.borrow() {
-            Some(handle) => handle.spawn(priority, future),
-            None => Err(SpawnError::NotRunning),
-        })
-        .unwrap_or(Err(SpawnError::NotRunning))
-}
-
-/// The effective level of the coroutine that runs here.
-pub(crate) fn own_priority() -> Option<Priority> {
-    let me = corank::current()?;
-    CURRENT
-        .try_with(|current| current.borrow().as_ref()?.priority(me))
-        .ok()
-        .flatten()
-}
-
-/// The reactor of the runtime that runs here.
-pub(crate) fn reactor() -> io::Result<Arc<Reactor>> {
-    let reactor = CURRENT.try_with(|current| {
-        let current = current.borrow();
-        current.as_ref().map(|handle| handle.0.reactor.clone())
-    });
-    reactor.ok().flatten().ok_or_else(|| {
-        io::Error::other(
-            "no runtime runs here: do I/O in a coroutine, or call Runtime::enter first",
-        )
-    })
-}
-
-/// Until it is dropped, code on this thread finds the runtime; see [`Runtime::enter`].
-#[derive(Debug)]
-#[must_use = "the runtime is found until this is dropped"]
-pub struct Entered {
-    outer: Option<Handle>,
-    /// It restores what this thread had.
-    _local: std::marker::PhantomData<*const ()>,
-}
-
-fn enter(handle: Handle) -> Entered {
-    Entered {
-        outer: CURRENT.replace(Some(handle)),
-        _local: std::marker::PhantomData,
-    }
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        let outer = self.outer.take();
-        let _ = CURRENT.try_with(|current| current.replace(outer));
-    }
-}
 
 /// Wakes a thread.
 struct Unpark(Thread);

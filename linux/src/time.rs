@@ -43,6 +43,11 @@ pub(crate) fn clock() -> u64 {
     since_start(Instant::now())
 }
 
+/// Converts a duration of at most 584 years to nanoseconds.
+pub(crate) const fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
 /// Waits until `deadline`. Ready at once if that has been reached. The first poll panics outside a runtime.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     corank::workers::sleep_until(since_start(deadline))

@@ -9,17 +9,12 @@
 //! Spans of other crates live across polls as they do with other runtimes: use `tracing::Instrument` rather than a guard that is held across an
 //! `await`.
 
-use std::any::type_name;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use corank::{Priority, SpawnError};
+use tracing::{Level, event, field};
 
-use corank::{Priority, SpawnError, current};
-use pin_project_lite::pin_project;
-use tracing::instrument::{Instrument, Instrumented};
-use tracing::{Level, Span, debug_span, event, field};
-
-use crate::runtime::{Handle, JoinHandle};
-use crate::watchdog::Blocked;
+use crate::blocked::Blocked;
+use crate::handle::{Handle, JoinHandle};
+use crate::span;
 
 /// As [`spawn`](crate::spawn), with a name for the coroutine's span.
 ///
@@ -34,7 +29,7 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     let runtime = Handle::current().ok_or(SpawnError::NotRunning)?;
-    let future = coroutine(name, priority, future);
+    let future = span::coroutine(name, priority, future);
     runtime.0.executor.spawn(priority, future)
 }
 
@@ -60,58 +55,4 @@ pub fn blocked(blocked: &Blocked) {
         waiting = blocked.waiting.map(|waiting| waiting.level()),
         "{blocked}"
     );
-}
-
-pin_project! {
-    /// A coroutine whose span has its identifier, from its first poll on.
-    pub(crate) struct Identified<F> {
-        is_identified: bool,
-        #[pin]
-        future: F,
-    }
-}
-
-/// The name of the type inside of what [`coroutine`] makes, as far as it can be told from the name of the whole.
-pub(crate) fn name_within(name: &'static str) -> &'static str {
-    let outer = name.strip_prefix("tracing::instrument::Instrumented<");
-    let inner = outer.and_then(|outer| outer.strip_prefix("corank_linux::trace::Identified<"));
-    inner
-        .and_then(|inner| inner.strip_suffix(">>"))
-        .unwrap_or(name)
-}
-
-/// A coroutine that has no name of its own.
-pub(crate) fn unnamed<F: Future>(priority: Priority, future: F) -> Instrumented<Identified<F>> {
-    coroutine(type_name::<F>(), priority, future)
-}
-
-/// A coroutine in its span.
-fn coroutine<F: Future>(name: &str, priority: Priority, future: F) -> Instrumented<Identified<F>> {
-    let span = debug_span!(
-        target: "corank",
-        "coroutine",
-        name,
-        level = priority.level(),
-        id = field::Empty,
-    );
-    let identified = Identified {
-        is_identified: false,
-        future,
-    };
-    identified.instrument(span)
-}
-
-impl<F: Future> Future for Identified<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        if !*this.is_identified
-            && let Some(id) = current()
-        {
-            *this.is_identified = true;
-            Span::current().record("id", field::debug(id));
-        }
-        this.future.poll(cx)
-    }
 }

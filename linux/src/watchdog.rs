@@ -3,74 +3,21 @@
 //! A thread of its own, because the workers may all be inside polls. It ticks while any worker is busy, a few microseconds each, and sleeps
 //! while none is. A runtime with one worker and nobody to tell has none.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use corank::{CoroutineId, Priority};
-
+use crate::blocked::{Blocked, BlockedReport};
 use crate::idle::{Parker, Pause};
-use crate::runtime::{Shared, WorkerEntry};
-use crate::{time, worker};
+use crate::shared::{Shared, WorkerEntry};
+use crate::time::{self, nanoseconds};
 
 /// While any worker is busy, what its polls keep it from is looked for so often: an idle worker goes to watch for events within twice
 /// this time, should the busy one that was to look for them be held up.
 pub const WATCHDOG_TICK: Duration = Duration::from_millis(2);
 /// After so many ticks in which every worker was idle, nothing ticks until one is busy again: who is idle for a moment costs no call.
 const IDLE_TICKS: u32 = 25;
-
-/// A worker that is held up inside one poll; see [`Builder::on_blocked`](crate::Builder::on_blocked).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Blocked {
-    /// The name of the worker's thread.
-    pub worker: String,
-    /// The coroutine that it polls.
-    pub coroutine: CoroutineId,
-    /// That one's level.
-    pub priority: Priority,
-    /// The type of its future: for an `async fn` or block, the path of the function that it stands in.
-    pub future: &'static str,
-    /// How long the poll has lasted at least, whatever the thread did meanwhile: it may have slept, or had no processor.
-    pub time: Duration,
-    /// The most urgent level that is ready and that no worker serves, if that is more urgent.
-    pub waiting: Option<Priority>,
-}
-
-impl fmt::Display for Blocked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} has been inside one poll of `{}` (level {}) for {:?}",
-            self.worker,
-            self.future,
-            self.priority.level(),
-            self.time
-        )?;
-        if let Some(waiting) = self.waiting {
-            write!(f, " while level {} is ready", waiting.level())?;
-        }
-        f.write_str(": what blocks or computes for long there belongs into spawn_blocking")
-    }
-}
-
-/// What is called for a blocked worker, and after what time.
-#[derive(Clone)]
-pub(crate) struct BlockedReport {
-    pub(crate) after: Duration,
-    pub(crate) tell: Arc<dyn Fn(&Blocked) + Send + Sync>,
-}
-
-impl fmt::Debug for BlockedReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockedReport")
-            .field("after", &self.after)
-            .finish_non_exhaustive()
-    }
-}
 
 /// What was seen of one worker at the last tick.
 #[derive(Clone, Copy)]
@@ -85,9 +32,7 @@ struct Seen {
 /// Watches the workers until the runtime stops.
 pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
     let pause = shared.pause.get_or_init(Pause::here);
-    let first = blocked_report.map_or(u64::MAX, |blocked_report| {
-        worker::nanoseconds(blocked_report.after)
-    });
+    let first = blocked_report.map_or(u64::MAX, |blocked_report| nanoseconds(blocked_report.after));
     // Each worker's, by its index in the list, which only grows.
     let mut seen: Vec<Seen> = Vec::new();
     let mut entries: Vec<WorkerEntry> = Vec::new();
@@ -147,7 +92,7 @@ fn name(shared: &Shared, entry: &WorkerEntry, polls: u64, lasted: u64) -> Option
     #[cfg(not(feature = "tracing"))]
     let future = polling.future;
     #[cfg(feature = "tracing")]
-    let future = crate::trace::name_within(polling.future);
+    let future = crate::span::name_within(polling.future);
     // Asked after the coroutine: a poll that has begun since would have been counted.
     (parker.polls() == polls).then(|| Blocked {
         worker: parker.name().to_string(),

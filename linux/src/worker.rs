@@ -21,8 +21,8 @@ use corank::{Priority, Step, SystemView, Worker};
 use crate::external_scheduler::ExternalScheduler;
 use crate::idle::{Call, Parker};
 use crate::reactor::ReadyEvents;
-use crate::runtime::{Shared, WorkerEntry};
-use crate::time;
+use crate::shared::{Shared, WorkerEntry};
+use crate::time::{self, nanoseconds};
 
 /// A busy worker looks for events after at most so many polls.
 pub const POLLS_PER_LOOK: u64 = 61;
@@ -65,10 +65,6 @@ impl Batch {
         // It shrinks at once and grows slowly: one short batch says little about the next.
         self.0 = fits.min(2 * self.0).clamp(1, POLLS_PER_LOOK);
     }
-}
-
-pub(crate) const fn nanoseconds(time: Duration) -> u64 {
-    time.as_nanos() as u64
 }
 
 /// What the worker knows of others; it is asked before each poll, and notes that for the watchdog.

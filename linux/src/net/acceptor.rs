@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
 
 use crate::async_fd::Async;
-use crate::{runtime, time};
+use crate::{handle, time};
 
 /// For so long no connection is accepted after one could not be for lack of descriptors or memory.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
@@ -59,7 +59,7 @@ impl Acceptor {
     async fn wait(&self) {
         let until = self.paused_until.swap(NONE, Ordering::Relaxed);
         // Elsewhere nothing can sleep, and another executor has an order of its own.
-        if runtime::own_priority().is_some() {
+        if handle::own_priority().is_some() {
             corank::workers::sleep_until(until).await;
         }
     }

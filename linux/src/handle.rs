@@ -1,0 +1,146 @@
+//! The handle to a runtime, and the runtime that is current on a thread.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use corank::{CoroutineId, Priority, SharedHandle, SpawnError};
+
+use crate::reactor::Reactor;
+use crate::shared::Shared;
+
+/// Owns the result of a coroutine. Await it to get the output; drop it to let the coroutine go on alone.
+///
+/// It also cancels ([`cancel`](corank::JoinHandle::cancel)), re-prioritises and gives a [`Remote`](corank::Remote). Whoever
+/// awaits it lends the coroutine its urgency.
+pub type JoinHandle<T> = SharedHandle<T>;
+
+thread_local! {
+    /// The runtime whose worker this thread is, or that was entered here.
+    static CURRENT: RefCell<Option<Handle>> = const { RefCell::new(None) };
+}
+
+/// Reaches a runtime from anywhere: spawns, cancels, re-prioritises. Cheap to clone; it doesn't keep the workers running.
+#[derive(Clone)]
+pub struct Handle(pub(crate) Arc<Shared>);
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handle").field(&self.0.executor).finish()
+    }
+}
+
+impl Handle {
+    /// The runtime of the coroutine or thread that calls this; `None` outside.
+    pub fn current() -> Option<Self> {
+        CURRENT
+            .try_with(|current| current.borrow().clone())
+            .ok()
+            .flatten()
+    }
+
+    /// Adds a coroutine, ready at the tail of its level.
+    ///
+    /// # Errors
+    /// A full table and exhausted memory are errors, as is a runtime that has gone ([`SpawnError::Closed`]).
+    pub fn spawn<F>(
+        &self,
+        priority: Priority,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        #[cfg(feature = "tracing")]
+        let future = crate::span::unnamed(priority, future);
+        self.0.executor.spawn(priority, future)
+    }
+
+    /// Gives a coroutine another base priority, at once. False if it has exited.
+    pub fn reprioritize(&self, id: CoroutineId, priority: Priority) -> bool {
+        self.0.executor.reprioritize(id, priority)
+    }
+
+    /// Cancels a coroutine: unless it is running, its future is dropped here before this returns. False if it was too late.
+    pub fn cancel(&self, id: CoroutineId) -> bool {
+        self.0.executor.cancel(id)
+    }
+
+    /// A coroutine's effective priority: its own, or a more urgent one that it has inherited. `None` if it has gone.
+    pub fn priority(&self, id: CoroutineId) -> Option<Priority> {
+        self.0.executor.priority(id)
+    }
+
+    /// How many coroutines have not exited.
+    pub fn live(&self) -> usize {
+        self.0.executor.live()
+    }
+
+    /// How often the runtime has asked the kernel for events so far.
+    pub fn looks(&self) -> u64 {
+        self.0.reactor.looks()
+    }
+}
+
+/// Adds a coroutine to the runtime that runs here, ready at the tail of its level.
+///
+/// # Errors
+/// A full table and exhausted memory; [`SpawnError::NotRunning`] outside a runtime; [`SpawnError::Closed`] in one that stops.
+pub fn spawn<F>(priority: Priority, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    CURRENT
+        .try_with(|current| match &*current.borrow() {
+            Some(handle) => handle.spawn(priority, future),
+            None => Err(SpawnError::NotRunning),
+        })
+        .unwrap_or(Err(SpawnError::NotRunning))
+}
+
+/// The effective level of the coroutine that runs here.
+pub(crate) fn own_priority() -> Option<Priority> {
+    let me = corank::current()?;
+    CURRENT
+        .try_with(|current| current.borrow().as_ref()?.priority(me))
+        .ok()
+        .flatten()
+}
+
+/// The reactor of the runtime that runs here.
+pub(crate) fn reactor() -> io::Result<Arc<Reactor>> {
+    let reactor = CURRENT.try_with(|current| {
+        let current = current.borrow();
+        current.as_ref().map(|handle| handle.0.reactor.clone())
+    });
+    reactor.ok().flatten().ok_or_else(|| {
+        io::Error::other(
+            "no runtime runs here: do I/O in a coroutine, or call Runtime::enter first",
+        )
+    })
+}
+
+/// Until it is dropped, code on this thread finds the runtime; see [`Runtime::enter`].
+#[derive(Debug)]
+#[must_use = "the runtime is found until this is dropped"]
+pub struct Entered {
+    outer: Option<Handle>,
+    /// It restores what this thread had.
+    _local: std::marker::PhantomData<*const ()>,
+}
+
+pub(crate) fn enter(handle: Handle) -> Entered {
+    Entered {
+        outer: CURRENT.replace(Some(handle)),
+        _local: std::marker::PhantomData,
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let outer = self.outer.take();
+        let _ = CURRENT.try_with(|current| current.replace(outer));
+    }
+}

@@ -1,0 +1,68 @@
+//! The span of each coroutine, for `tracing`.
+
+use std::any::type_name;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use corank::{Priority, current};
+use pin_project_lite::pin_project;
+use tracing::instrument::{Instrument, Instrumented};
+use tracing::{Span, debug_span, field};
+
+pin_project! {
+    /// A coroutine whose span has its identifier, from its first poll on.
+    pub(crate) struct Identified<F> {
+        is_identified: bool,
+        #[pin]
+        future: F,
+    }
+}
+
+/// The name of the type inside of what [`coroutine`] makes, as far as it can be told from the name of the whole.
+pub(crate) fn name_within(name: &'static str) -> &'static str {
+    let outer = name.strip_prefix("tracing::instrument::Instrumented<");
+    let inner = outer.and_then(|outer| outer.strip_prefix("corank_linux::span::Identified<"));
+    inner
+        .and_then(|inner| inner.strip_suffix(">>"))
+        .unwrap_or(name)
+}
+
+/// A coroutine that has no name of its own.
+pub(crate) fn unnamed<F: Future>(priority: Priority, future: F) -> Instrumented<Identified<F>> {
+    coroutine(type_name::<F>(), priority, future)
+}
+
+/// A coroutine in its span.
+pub(crate) fn coroutine<F: Future>(
+    name: &str,
+    priority: Priority,
+    future: F,
+) -> Instrumented<Identified<F>> {
+    let span = debug_span!(
+        target: "corank",
+        "coroutine",
+        name,
+        level = priority.level(),
+        id = field::Empty,
+    );
+    let identified = Identified {
+        is_identified: false,
+        future,
+    };
+    identified.instrument(span)
+}
+
+impl<F: Future> Future for Identified<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        if !*this.is_identified
+            && let Some(id) = current()
+        {
+            *this.is_identified = true;
+            Span::current().record("id", field::debug(id));
+        }
+        this.future.poll(cx)
+    }
+}
