@@ -79,8 +79,8 @@ impl Handle {
     }
 
     /// How often the runtime has asked the kernel for events so far.
-    pub fn looks(&self) -> u64 {
-        self.0.reactor.looks()
+    pub fn event_checks(&self) -> u64 {
+        self.0.reactor.checks()
     }
 }
 

@@ -31,8 +31,8 @@
 //! # What is promised
 //! - **Order.** There is one set of ready queues for all workers: a worker that is free never picks something while something more urgent is
 //!   ready. So while a coroutine is ready, each worker begins no poll of a less urgent one; at worst it ends the one that it is in.
-//! - **I/O.** A busy worker asks the kernel for events after at most [`POLLS_PER_LOOK`] polls, fewer if they are long: after each, if it
-//!   takes [`TIME_PER_LOOK`] or more. Several share that. A worker that is idle is told at once, unless a busy one with short polls looks for
+//! - **I/O.** A busy worker asks the kernel for events after at most [`POLLS_PER_CHECK`] polls, fewer if they are long: after each, if it
+//!   takes [`TIME_PER_CHECK`] or more. Several share that. A worker that is idle is told at once, unless a busy one with short polls looks for
 //!   it; should that one be held up in a poll, the idle one is told within two ticks of the watchdog ([`WATCHDOG_TICK`]). A worker that has stepped aside for
 //!   another process of its domain looks each millisecond. A coroutine whose I/O is always ready lets others run after [`OPERATIONS_IN_A_ROW`].
 //! - **Blocked workers.** A worker that is held up inside one poll is named, with the coroutine, the time and what waits, to whoever asks
@@ -118,7 +118,7 @@ pub use corank_linux_macros::{main, test};
 pub use handle::{Entered, Handle, JoinHandle, spawn};
 pub use runtime::{Runtime, Unfinished};
 pub use watchdog::WATCHDOG_TICK;
-pub use worker::{POLLS_PER_LOOK, TIME_PER_LOOK, TIME_PER_LOOK_WATCHED};
+pub use worker::{POLLS_PER_CHECK, TIME_PER_CHECK, TIME_PER_WATCHED_CHECK};
 
 /// The programs of the README, as tests.
 #[cfg(all(doctest, feature = "macros"))]

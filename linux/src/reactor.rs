@@ -29,9 +29,9 @@ pub(crate) struct Reactor {
     sources: Sources,
     /// Until when whoever watches sleeps, in nanoseconds of the runtime's clock; [`AWAKE`] if nobody does.
     until: AtomicU64,
-    looks: AtomicU64,
+    checks: AtomicU64,
     /// In nanoseconds of the runtime's clock.
-    last_look: AtomicU64,
+    last_check: AtomicU64,
 }
 
 /// One worker's room for what a look brings.
@@ -77,8 +77,8 @@ impl Reactor {
             interrupt,
             sources: Sources::new(),
             until: AtomicU64::new(AWAKE),
-            looks: AtomicU64::new(0),
-            last_look: AtomicU64::new(0),
+            checks: AtomicU64::new(0),
+            last_check: AtomicU64::new(0),
         })
     }
 
@@ -110,13 +110,13 @@ impl Reactor {
     }
 
     /// When somebody [looked](Self::look) last, without waiting; 0 if nobody did.
-    pub(crate) fn last_look(&self) -> u64 {
-        self.last_look.load(Ordering::Relaxed)
+    pub(crate) fn last_check(&self) -> u64 {
+        self.last_check.load(Ordering::Relaxed)
     }
 
     /// Takes in all events that there are, without waiting; it is `now`.
-    pub(crate) fn look(&self, ready_events: &mut ReadyEvents, now: u64) {
-        self.last_look.store(now, Ordering::Relaxed);
+    pub(crate) fn check(&self, ready_events: &mut ReadyEvents, now: u64) {
+        self.last_check.store(now, Ordering::Relaxed);
         let none = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -162,7 +162,7 @@ impl Reactor {
     }
 
     fn wait(&self, ready_events: &mut ReadyEvents, limit: Option<&Timespec>) {
-        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.checks.fetch_add(1, Ordering::Relaxed);
         let mut limit = limit;
         let none = Timespec {
             tv_sec: 0,
@@ -219,7 +219,7 @@ impl Reactor {
     }
 
     /// How often it has been asked for events so far.
-    pub(crate) fn looks(&self) -> u64 {
-        self.looks.load(Ordering::Relaxed)
+    pub(crate) fn checks(&self) -> u64 {
+        self.checks.load(Ordering::Relaxed)
     }
 }

@@ -11,7 +11,7 @@ use crate::idle::{Call, Parker, Pause, Watch};
 use crate::reactor::Reactor;
 
 /// How long it takes to notice that the last coroutine was cancelled by a thread that is no worker.
-const LOOK_WHILE_DRAINING: Duration = Duration::from_millis(10);
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Where others find a worker.
 #[derive(Clone)]
@@ -94,7 +94,7 @@ impl Shared {
                 break;
             }
             // Workers tell. Another thread that cancels the last one doesn't: that is found at the next look.
-            let waited = (self.drained.1).wait_timeout(guard, left.min(LOOK_WHILE_DRAINING));
+            let waited = (self.drained.1).wait_timeout(guard, left.min(DRAIN_CHECK_INTERVAL));
             guard = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Time is the system's monotonic clock. A sleeping future holds its own timer: sleeping allocates nothing, and any number of coroutines
 //! can sleep. A timer fires when the next look at the clock finds it due: an idle worker's sleep ends then; a busy one looks after at most
-//! [`POLLS_PER_LOOK`](crate::POLLS_PER_LOOK) polls.
+//! [`POLLS_PER_CHECK`](crate::POLLS_PER_CHECK) polls.
 //!
 //! ```
 //! use std::time::{Duration, Instant};

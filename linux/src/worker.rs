@@ -1,12 +1,12 @@
 //! What a worker's thread does: polls coroutines, looks for events between two batches of polls, sleeps when there is nothing.
 //!
 //! # When urgent I/O is noticed
-//! A busy worker looks for events after at most [`POLLS_PER_LOOK`] polls, and adapts that number so that a batch takes about
-//! [`TIME_PER_LOOK`]: where polls are long it looks after each. An idle worker that watches is told at once. Events are taken in all
+//! A busy worker looks for events after at most [`POLLS_PER_CHECK`] polls, and adapts that number so that a batch takes about
+//! [`TIME_PER_CHECK`]: where polls are long it looks after each. An idle worker that watches is told at once. Events are taken in all
 //! together, and then the most urgent coroutine is next, wherever its event stood.
 //!
-//! Looking is shared. A worker whose batch ends within [`TIME_PER_LOOK`] of another's look leaves it at that. While an idle worker watches,
-//! the busy ones look only each [`TIME_PER_LOOK_WATCHED`]: an event calls the watcher anyway, and who takes it away meanwhile has
+//! Looking is shared. A worker whose batch ends within [`TIME_PER_CHECK`] of another's look leaves it at that. While an idle worker watches,
+//! the busy ones look only each [`TIME_PER_WATCHED_CHECK`]: an event calls the watcher anyway, and who takes it away meanwhile has
 //! called it in vain. They do look, because the machine may have no processor for the watcher. And while a busy worker is *short-polling*, idle ones
 //! don't begin to watch: with short polls, as in most servers, each event would call one of them for a single poll, and that costs
 //! more than the poll.
@@ -25,12 +25,12 @@ use crate::shared::{Shared, WorkerEntry};
 use crate::time::{self, nanoseconds};
 
 /// A busy worker looks for events after at most so many polls.
-pub const POLLS_PER_LOOK: u64 = 61;
+pub const POLLS_PER_CHECK: u64 = 61;
 /// A busy worker takes as many polls between two looks as took this long before; at least one. A look costs about half a microsecond.
-pub const TIME_PER_LOOK: Duration = Duration::from_micros(25);
+pub const TIME_PER_CHECK: Duration = Duration::from_micros(25);
 
 /// While another worker is idle and watches, a busy one looks so often.
-pub const TIME_PER_LOOK_WATCHED: Duration = Duration::from_micros(250);
+pub const TIME_PER_WATCHED_CHECK: Duration = Duration::from_micros(250);
 
 /// A worker is short-polling if its last batch took less: then it will look for events soon, and idle workers leave that to it.
 const SHORT_POLLS: Duration = Duration::from_micros(100);
@@ -61,9 +61,9 @@ struct Batch(u64);
 impl Batch {
     /// So many polls have taken so many nanoseconds.
     fn adapt(&mut self, polls: u64, took: u64) {
-        let fits = (nanoseconds(TIME_PER_LOOK).saturating_mul(polls)) / took.max(1);
+        let fits = (nanoseconds(TIME_PER_CHECK).saturating_mul(polls)) / took.max(1);
         // It shrinks at once and grows slowly: one short batch says little about the next.
-        self.0 = fits.min(2 * self.0).clamp(1, POLLS_PER_LOOK);
+        self.0 = fits.min(2 * self.0).clamp(1, POLLS_PER_CHECK);
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
     let noting = Noting { view, parker };
     let mut ready_events = ReadyEvents::new();
     let mut batch = Batch(1);
-    let mut my_look = 0;
+    let mut own_check = 0;
     let mut short_polling = false;
     while !shared.stopping.load(Ordering::Acquire) {
         let start = time::clock();
@@ -116,14 +116,14 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
                         .watch
                         .end_short_polling(parker, || shared.wake_successor());
                 }
-                if is_look_due(shared, my_look, now) {
-                    my_look = now;
-                    shared.reactor.look(&mut ready_events, now);
+                if is_check_due(shared, own_check, now) {
+                    own_check = now;
+                    shared.reactor.check(&mut ready_events, now);
                 }
             }
             Step::Elsewhere => {
                 view.step_aside();
-                shared.reactor.look(&mut ready_events, time::clock());
+                shared.reactor.check(&mut ready_events, time::clock());
             }
             Step::Idle => {
                 view.idle();
@@ -135,14 +135,14 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
 }
 
 /// Whether a worker that has something to do shall look for events, which it did last at `mine`.
-fn is_look_due(shared: &Shared, mine: u64, now: u64) -> bool {
-    let last = shared.reactor.last_look();
+fn is_check_due(shared: &Shared, mine: u64, now: u64) -> bool {
+    let last = shared.reactor.last_check();
     let ago = now.saturating_sub(last);
     if shared.watch.is_taken() {
-        ago >= nanoseconds(TIME_PER_LOOK_WATCHED)
+        ago >= nanoseconds(TIME_PER_WATCHED_CHECK)
     } else {
         // Who was itself the last one does so after each batch, however short.
-        last == mine || ago >= nanoseconds(TIME_PER_LOOK)
+        last == mine || ago >= nanoseconds(TIME_PER_CHECK)
     }
 }
 

@@ -15,7 +15,7 @@ use corank_linux::net::{
     TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
 };
 use corank_linux::{
-    Async, Builder, OPERATIONS_IN_A_ROW, POLLS_PER_LOOK, Priority, Runtime, TIME_PER_LOOK, pipe,
+    Async, Builder, OPERATIONS_IN_A_ROW, POLLS_PER_CHECK, Priority, Runtime, TIME_PER_CHECK, pipe,
     spawn, yield_now,
 };
 use futures::{AsyncReadExt, AsyncWriteExt};
@@ -221,17 +221,17 @@ fn polls_until_noticed(time: Duration) -> u64 {
         .expect("it is noticed after it was written")
 }
 
-/// The promised bounds, by count: less urgent work goes on for at most `POLLS_PER_LOOK` polls after an event of something urgent.
+/// The promised bounds, by count: less urgent work goes on for at most `POLLS_PER_CHECK` polls after an event of something urgent.
 #[test]
 fn urgent_io_is_noticed_within_the_bound() {
     let polls = polls_until_noticed(Duration::ZERO);
-    assert!(polls <= POLLS_PER_LOOK, "noticed {polls} polls later");
+    assert!(polls <= POLLS_PER_CHECK, "noticed {polls} polls later");
 }
 
 /// Where polls are long, a worker looks after each.
 #[test]
 fn urgent_io_is_noticed_after_one_long_poll() {
-    assert_eq!(polls_until_noticed(TIME_PER_LOOK), 0);
+    assert_eq!(polls_until_noticed(TIME_PER_CHECK), 0);
 }
 
 /// A coroutine whose I/O never waits doesn't keep others of its level waiting for longer than the bound, by count.

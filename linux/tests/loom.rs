@@ -45,7 +45,7 @@ impl Kernel {
     }
 
     /// True if there was an event; without sleeping.
-    fn look(&self) -> bool {
+    fn check(&self) -> bool {
         std::mem::take(&mut self.state.lock().unwrap().event)
     }
 
@@ -93,7 +93,7 @@ impl Home {
         let parker = Arc::new(Parker::here());
         self.parkers.lock().unwrap().push(parker.clone());
         while !self.stopping.load(Ordering::Acquire) {
-            if self.park(&parker, short_polling) || short_polling && self.kernel.look() {
+            if self.park(&parker, short_polling) || short_polling && self.kernel.check() {
                 // Whoever takes the event is the last: it tells the others to leave.
                 self.events.fetch_add(1, Ordering::Relaxed);
                 self.stop();
