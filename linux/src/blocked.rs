@@ -6,21 +6,25 @@ use std::time::Duration;
 
 use corank::{CoroutineId, Priority};
 
-/// A worker that is held up inside one poll; see [`Builder::on_blocked`](crate::Builder::on_blocked).
+/// Reports a worker that one poll keeps for long; see
+/// [`Builder::on_blocked`](crate::Builder::on_blocked).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Blocked {
-    /// The name of the worker's thread.
+    /// Names the worker's thread.
     pub worker: String,
-    /// The coroutine that it polls.
+    /// Identifies the coroutine that it polls.
     pub coroutine: CoroutineId,
-    /// That one's level.
+    /// Gives the level of that coroutine.
     pub priority: Priority,
-    /// The type of its future: for an `async fn` or block, the path of the function that it stands in.
+    /// Names the type of its future: for an `async fn` or block, the path of the function that it
+    /// stands in.
     pub future: &'static str,
-    /// How long the poll has lasted at least, whatever the thread did meanwhile: it may have slept, or had no processor.
+    /// Measures how long the poll has lasted at least. The thread may have slept meanwhile, or had
+    /// no processor.
     pub time: Duration,
-    /// The most urgent level that is ready and that no worker serves, if that is more urgent.
+    /// Gives the most urgent level that is ready and that no worker serves, if it is more urgent
+    /// than this coroutine.
     pub waiting: Option<Priority>,
 }
 
@@ -41,11 +45,11 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// What is called for a blocked worker, and after what time.
+/// Holds the hook that receives a blocked-worker report, and the time after which it is called.
 #[derive(Clone)]
 pub(crate) struct BlockedReport {
     pub(crate) after: Duration,
-    pub(crate) tell: Arc<dyn Fn(&Blocked) + Send + Sync>,
+    pub(crate) report: Arc<dyn Fn(&Blocked) + Send + Sync>,
 }
 
 impl fmt::Debug for BlockedReport {

@@ -1,4 +1,4 @@
-//! How a runtime is set up.
+//! The settings of a runtime.
 
 #[cfg(feature = "domain")]
 use std::io;
@@ -12,7 +12,7 @@ use corank::{Config, Policy};
 use crate::blocked::{Blocked, BlockedReport};
 use crate::time;
 
-/// How a runtime is set up.
+/// Configures and starts a runtime.
 ///
 /// ```
 /// use corank_linux::{Builder, Policy};
@@ -38,7 +38,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A worker for each processor that this process may use, strict priorities, as many coroutines as memory allows.
+    /// Returns the default settings: a worker for each processor that this process may use, strict
+    /// priorities, and as many coroutines as memory allows.
     pub fn new() -> Self {
         Self {
             workers: None,
@@ -51,32 +52,33 @@ impl Builder {
         }
     }
 
-    /// Threads that run coroutines.
+    /// Sets the number of workers: threads that run coroutines.
     ///
     /// # Panics
-    /// If there are none.
+    /// Panics if `workers` is 0.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(NonZeroUsize::new(workers).expect("a runtime has at least one worker"));
         self
     }
 
-    /// Which coroutine is next.
+    /// Sets the policy that chooses the next coroutine.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// At most this many coroutines that have not exited; one more is refused with
+    /// Limits the coroutines that have not exited. One more is refused with
     /// [`SpawnError::TableFull`](corank::SpawnError::TableFull).
     pub fn capacity(mut self, coroutines: usize) -> Self {
         self.capacity = coroutines;
         self
     }
 
-    /// The workers' threads are called by this name, a hyphen and a number. Linux shows the first 15 bytes.
+    /// Names the runtime's threads: this name, a hyphen and a number. Linux shows the first 15
+    /// bytes.
     ///
     /// # Panics
-    /// If the name has a zero byte.
+    /// Panics if the name has a zero byte.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         let name = name.into();
         assert!(
@@ -87,9 +89,12 @@ impl Builder {
         self
     }
 
-    /// Tells of each worker that is held up inside one poll for `after` or longer, and again whenever the time has doubled; a few
-    /// milliseconds late ([`WATCHDOG_TICK`](crate::WATCHDOG_TICK)). `tell` runs on a thread of its own, so it may block, but meanwhile nobody else is told of.
-    /// With the feature `tracing`, `trace::blocked` makes an event of it.
+    /// Calls `report` for each worker that one poll keeps for `after` or longer, and again whenever
+    /// that time has doubled.
+    ///
+    /// A report is up to a few milliseconds late ([`WATCHDOG_TICK`](crate::WATCHDOG_TICK)).
+    /// `report` runs on the watchdog's thread: it may block, but delays other reports. With the
+    /// feature `tracing`, `trace::blocked` makes an event of each.
     ///
     /// ```
     /// use std::time::Duration;
@@ -102,10 +107,10 @@ impl Builder {
     pub fn on_blocked(
         mut self,
         after: Duration,
-        tell: impl Fn(&Blocked) + Send + Sync + 'static,
+        report: impl Fn(&Blocked) + Send + Sync + 'static,
     ) -> Self {
-        let tell = Arc::new(tell);
-        self.blocked_report = Some(BlockedReport { after, tell });
+        let report = Arc::new(report);
+        self.blocked_report = Some(BlockedReport { after, report });
         self
     }
 
@@ -113,15 +118,18 @@ impl Builder {
         self.blocked_report.clone()
     }
 
-    /// Shares priorities with the other processes of a domain: when there are more busy workers than processors, whoever has the most
-    /// urgent coroutine ready runs, in whatever process, and others step aside. Workers for which a domain has no room run without.
+    /// Shares priorities with the other processes of a domain.
+    ///
+    /// If there are more busy workers than processors, the workers with the most urgent ready
+    /// coroutines run, in whatever process, and the others step aside. Workers for which the domain
+    /// has no room run without it.
     #[cfg(feature = "domain")]
     pub fn domain(mut self, domain: corank_domain::Domain) -> Self {
         self.domain = Some(domain);
         self
     }
 
-    /// The builder without its domain, and the domain, which has been joined.
+    /// Joins the domain, if one is set, and takes it out of the builder.
     #[cfg(feature = "domain")]
     pub(crate) fn join(&mut self) -> io::Result<Option<corank_domain::Participant>> {
         let domain = self.domain.take();

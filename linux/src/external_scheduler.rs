@@ -1,18 +1,20 @@
-//! What a worker knows of the rest of the machine.
+//! The scheduler outside of this process, as a worker sees it.
 
 use corank::{Relaxed, SystemView};
 
-/// Who else needs the worker's processor, and where it says what it does with it.
+/// Tells a worker whether other processes need its processor, and learns when it can spare that.
 pub(crate) trait ExternalScheduler: SystemView {
-    /// Something more urgent waits elsewhere ([`Step::Elsewhere`](corank::Step::Elsewhere)): sleeps until it has a processor, but not so long that events of this process
-    /// are noticed late.
+    /// Sleeps until the worker has a processor again; called if something more urgent waits
+    /// elsewhere ([`Step::Elsewhere`](corank::Step::Elsewhere)).
+    ///
+    /// Returns soon enough that events of this process are not noticed late.
     fn step_aside(&self);
 
-    /// The worker is about to sleep: others may have its processor.
+    /// Offers the worker's processor to other processes, because the worker is about to sleep.
     fn idle(&self);
 }
 
-/// Nobody else counts.
+/// Ignores all other processes.
 impl ExternalScheduler for Relaxed {
     fn step_aside(&self) {}
 
@@ -22,9 +24,9 @@ impl ExternalScheduler for Relaxed {
 #[cfg(feature = "domain")]
 impl ExternalScheduler for corank_domain::Worker {
     fn step_aside(&self) {
-        /// While a worker is aside, it looks for events so often.
+        /// Limits the sleep of a worker that has stepped aside; then it checks for events.
         const LIMIT: std::time::Duration = std::time::Duration::from_millis(1);
-        // Whatever ended it: the worker looks for events, and asks again.
+        // Whatever ended the sleep: the worker checks for events, and reads the domain again.
         let _ = corank_domain::Worker::step_aside(self, LIMIT);
     }
 

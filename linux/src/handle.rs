@@ -11,10 +11,13 @@ use corank::{CoroutineId, Priority, SharedHandle, SpawnError};
 use crate::reactor::Reactor;
 use crate::shared::Shared;
 
-/// Owns the result of a coroutine. Await it to get the output; drop it to let the coroutine go on alone.
+/// Owns the result of a coroutine.
 ///
-/// It also cancels ([`cancel`](corank::JoinHandle::cancel)), re-prioritises and gives a [`Remote`](corank::Remote). Whoever
-/// awaits it lends the coroutine its urgency.
+/// Await it to get the output; drop it to let the coroutine continue detached.
+///
+/// It also cancels ([`cancel`](corank::JoinHandle::cancel)), re-prioritises and gives a
+/// [`Remote`](corank::Remote). A coroutine that awaits the handle donates its priority to the
+/// coroutine that it waits for.
 pub type JoinHandle<T> = SharedHandle<T>;
 
 thread_local! {
@@ -22,7 +25,9 @@ thread_local! {
     static CURRENT: RefCell<Option<Handle>> = const { RefCell::new(None) };
 }
 
-/// Reaches a runtime from anywhere: spawns, cancels, re-prioritises. Cheap to clone; it doesn't keep the workers running.
+/// Reaches a runtime from anywhere: spawns, cancels, re-prioritises.
+///
+/// Cheap to clone; it does not keep the workers running.
 #[derive(Clone)]
 pub struct Handle(pub(crate) Arc<Shared>);
 
@@ -33,7 +38,7 @@ impl fmt::Debug for Handle {
 }
 
 impl Handle {
-    /// The runtime of the coroutine or thread that calls this; `None` outside.
+    /// Returns the runtime of the calling coroutine or thread; `None` outside of a runtime.
     pub fn current() -> Option<Self> {
         CURRENT
             .try_with(|current| current.borrow().clone())
@@ -44,7 +49,8 @@ impl Handle {
     /// Adds a coroutine, ready at the tail of its level.
     ///
     /// # Errors
-    /// A full table and exhausted memory are errors, as is a runtime that has gone ([`SpawnError::Closed`]).
+    /// Fails if the table is full, if memory is exhausted, or if the runtime is gone
+    /// ([`SpawnError::Closed`]).
     pub fn spawn<F>(
         &self,
         priority: Priority,
@@ -58,36 +64,40 @@ impl Handle {
         self.0.executor.spawn(priority, future)
     }
 
-    /// Gives a coroutine another base priority, at once. False if it has exited.
+    /// Sets a coroutine's base priority, at once. Returns false if the coroutine has exited.
     pub fn reprioritize(&self, id: CoroutineId, priority: Priority) -> bool {
         self.0.executor.reprioritize(id, priority)
     }
 
-    /// Cancels a coroutine: unless it is running, its future is dropped here before this returns. False if it was too late.
+    /// Cancels a coroutine. Returns false if it was too late.
+    ///
+    /// Unless the coroutine is running, its future is dropped here before this returns.
     pub fn cancel(&self, id: CoroutineId) -> bool {
         self.0.executor.cancel(id)
     }
 
-    /// A coroutine's effective priority: its own, or a more urgent one that it has inherited. `None` if it has gone.
+    /// Returns a coroutine's effective priority: its own, or a more urgent one that it has
+    /// inherited. `None` if it has exited.
     pub fn priority(&self, id: CoroutineId) -> Option<Priority> {
         self.0.executor.priority(id)
     }
 
-    /// How many coroutines have not exited.
+    /// Counts the coroutines that have not exited.
     pub fn live(&self) -> usize {
         self.0.executor.live()
     }
 
-    /// How often the runtime has asked the kernel for events so far.
+    /// Counts how often the runtime has asked the kernel for events.
     pub fn event_checks(&self) -> u64 {
         self.0.reactor.checks()
     }
 }
 
-/// Adds a coroutine to the runtime that runs here, ready at the tail of its level.
+/// Adds a coroutine to the current runtime, ready at the tail of its level.
 ///
 /// # Errors
-/// A full table and exhausted memory; [`SpawnError::NotRunning`] outside a runtime; [`SpawnError::Closed`] in one that stops.
+/// Fails if the table is full or memory is exhausted; outside a runtime
+/// ([`SpawnError::NotRunning`]); and in a runtime that stops ([`SpawnError::Closed`]).
 pub fn spawn<F>(priority: Priority, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -100,7 +110,7 @@ where
         .unwrap_or(Err(SpawnError::NotRunning))
 }
 
-/// The effective level of the coroutine that runs here.
+/// Returns the effective priority of the current coroutine; `None` outside of coroutines.
 pub(crate) fn own_priority() -> Option<Priority> {
     let me = corank::current()?;
     CURRENT
@@ -109,7 +119,11 @@ pub(crate) fn own_priority() -> Option<Priority> {
         .flatten()
 }
 
-/// The reactor of the runtime that runs here.
+/// Returns the reactor of the current runtime.
+///
+/// # Errors
+///
+/// Fails outside of a runtime.
 pub(crate) fn reactor() -> io::Result<Arc<Reactor>> {
     let reactor = CURRENT.try_with(|current| {
         let current = current.borrow();
@@ -122,12 +136,13 @@ pub(crate) fn reactor() -> io::Result<Arc<Reactor>> {
     })
 }
 
-/// Until it is dropped, code on this thread finds the runtime; see [`Runtime::enter`].
+/// Keeps a runtime current on this thread until it is dropped; see
+/// [`Runtime::enter`](crate::Runtime::enter).
 #[derive(Debug)]
 #[must_use = "the runtime is found until this is dropped"]
 pub struct Entered {
     outer: Option<Handle>,
-    /// It restores what this thread had.
+    /// Its destructor restores the former runtime of this thread, so it stays there.
     _local: std::marker::PhantomData<*const ()>,
 }
 

@@ -22,36 +22,37 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, 
 use std::thread::{self, Thread};
 
 const AWAKE: u8 = 0;
-/// On its thread.
+/// Asleep on its own thread.
 const SLEEPS: u8 = 1;
-/// In the kernel.
+/// Asleep in the kernel, waiting for events.
 const WATCHES: u8 = 2;
-/// Called, and not looked since.
+/// Woken, and has not polled since.
 const NOTIFIED: u8 = 3;
 
-/// Where one worker parks.
+/// Parks one worker, and wakes it.
 pub(crate) struct Parker {
     state: AtomicU8,
-    /// Whether [`Watch`] counts it as short-polling. Set by the worker alone, after it was counted; cleared by whoever then counts it out.
+    /// Set while [`Watch`] counts the worker as short-polling. The worker sets it after it was
+    /// counted; whichever thread clears it then subtracts it from the count.
     short_polling: AtomicBool,
-    /// Polls that it has begun so far, for the watchdog.
+    /// Polls begun so far, for the watchdog.
     polls: AtomicU64,
     thread: Thread,
 }
 
-/// What to do to end somebody's sleep.
+/// States what the caller of [`Parker::wake`] still has to do.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Call {
-    /// Nothing: it is awake, or has been called, or was unparked.
+pub(crate) enum Wakeup {
+    /// Nothing: the worker was awake or already woken, or has been unparked.
     Done,
-    /// It sleeps in the kernel.
+    /// Interrupt the reactor: the worker sleeps in the kernel.
     Interrupt,
 }
 
 impl Parker {
-    /// For the worker of this thread.
-    pub(crate) fn here() -> Self {
+    /// Creates the parker of the worker on this thread.
+    pub(crate) fn current() -> Self {
         Self {
             state: AtomicU8::new(AWAKE),
             short_polling: AtomicBool::new(false),
@@ -60,10 +61,10 @@ impl Parker {
         }
     }
 
-    /// By the worker, when it begins a poll.
+    /// Counts a poll that begins; called by the worker itself.
     #[inline]
     pub(crate) fn note_poll(&self) {
-        // Nobody else writes it.
+        // Only this worker writes it.
         let polls = self.polls.load(Ordering::Relaxed);
         self.polls.store(polls.wrapping_add(1), Ordering::Relaxed);
     }
@@ -72,65 +73,69 @@ impl Parker {
         self.polls.load(Ordering::Relaxed)
     }
 
-    /// What its thread is called.
+    /// Returns the name of the worker's thread.
     pub(crate) fn name(&self) -> &str {
         self.thread.name().unwrap_or("?")
     }
 
-    /// Whether the worker has nothing to do, or had nothing a moment ago.
+    /// Tests whether the worker is parked or watches; the answer may be outdated at once.
     pub(crate) fn is_parked(&self) -> bool {
         matches!(self.state.load(Ordering::Acquire), SLEEPS | WATCHES)
     }
 
-    /// Ends the worker's sleep or, if it is awake, its next one.
-    pub(crate) fn wake(&self) -> Call {
-        // Release: what is to be done is seen by the worker that takes this.
+    /// Ends the worker's sleep or, if it is awake, its next sleep.
+    pub(crate) fn wake(&self) -> Wakeup {
+        // Release: the worker that resumes after this sees the work that was published before.
         match self.state.swap(NOTIFIED, Ordering::AcqRel) {
             SLEEPS => {
                 self.thread.unpark();
-                Call::Done
+                Wakeup::Done
             }
-            WATCHES => Call::Interrupt,
-            _ => Call::Done,
+            WATCHES => Wakeup::Interrupt,
+            _ => Wakeup::Done,
         }
     }
 
-    /// Wakes the worker if it sleeps on its thread; false if not.
+    /// Wakes the worker if it sleeps on its thread; returns false if it does not.
     pub(crate) fn wake_sleeper(&self) -> bool {
-        let woken = self.change(SLEEPS, NOTIFIED);
+        let woken = self.transition(SLEEPS, NOTIFIED);
         if woken {
             self.thread.unpark();
         }
         woken
     }
 
-    /// False if it was called meanwhile.
-    fn change(&self, from: u8, to: u8) -> bool {
+    /// Moves from one state to another; returns false if the parker was in a different state.
+    fn transition(&self, from: u8, to: u8) -> bool {
         self.state
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
 
-    /// Sleeps until it is called.
+    /// Sleeps on this thread until another thread wakes it.
     fn sleep(&self) {
         while self.state.load(Ordering::Acquire) == SLEEPS {
             thread::park();
         }
     }
 
-    /// Awake again: it is going to look for whatever it was called for.
-    fn take(&self) {
+    /// Returns to `AWAKE`: the worker polls for the work that it was woken for.
+    fn resume(&self) {
         self.state.swap(AWAKE, Ordering::AcqRel);
     }
 }
 
-/// Whether events are looked after: by one who watches, or by busy workers that are short-polling.
+/// Records which workers check for events: an idle one that watches, and busy ones that are
+/// short-polling.
+///
+/// A worker that stops checking and a worker that parks both write this word, and then read the
+/// other's state. So the later of the two sees what the earlier one did.
 ///
 /// Both who ends that and who goes to sleep change this word, and then look at the other's: whoever comes second sees what the first one
 /// did.
 pub(crate) struct Watch(AtomicUsize);
 
-/// Somebody sleeps in the kernel, or is about to.
+/// A worker sleeps in the kernel, or is about to.
 const TAKEN: usize = 1;
 /// One short-polling worker.
 const SHORT_POLLING: usize = 2;
@@ -140,28 +145,28 @@ impl Watch {
         Self(AtomicUsize::new(0))
     }
 
-    /// Whether somebody sleeps in the kernel, or is about to. It may be otherwise when this returns.
+    /// Tests whether a worker watches or is about to; the answer may be outdated at once.
     pub(crate) fn is_taken(&self) -> bool {
         self.0.load(Ordering::Relaxed) & TAKEN != 0
     }
 
-    /// True if nobody looked after events: now the caller does.
+    /// Makes the caller the watcher if no worker checks for events; returns whether it did.
     fn take(&self) -> bool {
-        // A write even where it changes nothing: that orders it among the others'.
+        // A write even if it changes nothing: that orders it among the other writes.
         self.0.fetch_or(0, Ordering::AcqRel) == 0
             && (self.0)
                 .compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok()
     }
 
-    /// Ends what the word says of the caller; calls `wake_successor` if that leaves nobody who looks after events.
+    /// Subtracts `what`; calls `wake_successor` if no worker is left that checks for events.
     fn end(&self, what: usize, wake_successor: impl FnOnce()) {
         if self.0.fetch_sub(what, Ordering::AcqRel) == what {
             wake_successor();
         }
     }
 
-    /// The busy worker at `parker` is short-polling from now on. To be called by that worker.
+    /// Counts the busy worker of `parker` as short-polling; called by that worker.
     pub(crate) fn begin_short_polling(&self, parker: &Parker) {
         if !parker.short_polling.load(Ordering::Relaxed) {
             self.0.fetch_add(SHORT_POLLING, Ordering::AcqRel);
@@ -169,17 +174,23 @@ impl Watch {
         }
     }
 
-    /// The worker at `parker` is not short-polling any more, if it was; calls `wake_successor`, which [wakes one who sleeps](Parker::wake_sleeper), if that leaves
-    /// nobody who looks after events.
+    /// Stops counting the worker of `parker` as short-polling, if it was counted.
+    ///
+    /// Calls `wake_successor`, which [wakes a sleeping worker](Parker::wake_sleeper), if no worker
+    /// is left that checks for events.
     pub(crate) fn end_short_polling(&self, parker: &Parker, wake_successor: impl FnOnce()) {
         if parker.short_polling.swap(false, Ordering::AcqRel) {
             self.end(SHORT_POLLING, wake_successor);
         }
     }
 
-    /// The worker at `parker` has nothing to do: calls `watch`, which sleeps in the kernel, if nobody looks after events, and then `wake_successor`,
-    /// which [wakes one who sleeps](Parker::wake_sleeper), unless others look or this one will be `short_polling`; else sleeps until it is called.
-    /// Returns at once if it was called before.
+    /// Parks the worker of `parker`, which has nothing to do. Returns at once if it was woken
+    /// before.
+    ///
+    /// If no worker checks for events, calls `watch`, which sleeps in the kernel. Then calls
+    /// `wake_successor`, which [wakes a sleeping worker](Parker::wake_sleeper), unless other
+    /// workers check for events or this one is going to be `short_polling`. If another worker
+    /// checks for events, sleeps until it is woken.
     pub(crate) fn park(
         &self,
         parker: &Parker,
@@ -187,12 +198,12 @@ impl Watch {
         watch: impl FnOnce(),
         wake_successor: impl FnOnce(),
     ) {
-        // It is going to watch itself, unless others do.
+        // It is going to watch, unless other workers check for events.
         self.end_short_polling(parker, || ());
         let watches = if self.take() {
             true
-        } else if parker.change(AWAKE, SLEEPS) {
-            // Whoever looked after events just now has perhaps not seen that this one sleeps.
+        } else if parker.transition(AWAKE, SLEEPS) {
+            // The worker that checked for events may not have seen that this one sleeps.
             self.take() || {
                 parker.sleep();
                 false
@@ -200,39 +211,41 @@ impl Watch {
         } else {
             false
         };
-        if watches && (parker.change(AWAKE, WATCHES) || parker.change(SLEEPS, WATCHES)) {
+        if watches && (parker.transition(AWAKE, WATCHES) || parker.transition(SLEEPS, WATCHES)) {
             watch();
         }
-        // First the one, then the other: in between nobody goes to watch in vain.
+        // In this order, so that in between no worker begins to watch in vain.
         if short_polling {
             self.begin_short_polling(parker);
         }
         if watches {
             self.end(TAKEN, wake_successor);
         }
-        parker.take();
+        parker.resume();
     }
 }
 
-/// Where someone sleeps who has nothing to do while all workers are parked.
+/// Pauses a thread that has nothing to do while all workers are parked: the watchdog's.
 pub(crate) struct Pause {
     paused: AtomicBool,
     thread: Thread,
 }
 
 impl Pause {
-    /// For the caller's thread.
-    pub(crate) fn here() -> Self {
+    /// Creates the pause of the current thread.
+    pub(crate) fn current() -> Self {
         Self {
             paused: AtomicBool::new(false),
             thread: thread::current(),
         }
     }
 
-    /// By that thread: sleeps until a worker is awake. Returns at once unless `all_parked`.
+    /// Sleeps until a worker is awake; called by the thread of this pause. Returns at once unless
+    /// `all_parked` returns true.
     pub(crate) fn sleep(&self, all_parked: impl FnOnce() -> bool) {
         self.paused.store(true, Ordering::Relaxed);
-        // Either a worker that was parked sees that a thread pauses, or it is seen here not to be parked.
+        // Either a worker that resumes sees the pause, or `all_parked` sees that the worker is
+        // awake.
         fence(Ordering::SeqCst);
         if all_parked() {
             while self.paused.load(Ordering::Acquire) {
@@ -242,7 +255,7 @@ impl Pause {
         self.paused.store(false, Ordering::Relaxed);
     }
 
-    /// By a worker that was parked, or whoever ended that for good: ends the sleep.
+    /// Ends the pause; called by a worker that resumes, and when the runtime stops.
     pub(crate) fn note_awake(&self) {
         fence(Ordering::SeqCst);
         if self.paused.load(Ordering::Relaxed) && self.paused.swap(false, Ordering::AcqRel) {

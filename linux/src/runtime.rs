@@ -1,4 +1,4 @@
-//! The runtime: one shared executor, the threads that serve it, and the reactor that wakes it.
+//! The runtime: one shared executor, the threads that serve it, and the reactor that wakes them.
 
 use std::fmt;
 use std::future::Future;
@@ -18,9 +18,10 @@ use crate::handle::{Entered, Handle, enter};
 use crate::shared::Shared;
 use crate::{watchdog, worker};
 
-/// Coroutines, the workers that run them, and their I/O.
+/// Owns coroutines, the workers that run them, and their I/O.
 ///
-/// Any number may exist beside each other. Dropping one stops its workers when their polls end, and cancels what is left.
+/// Any number of runtimes may exist in one process. Dropping one stops its workers after the polls
+/// that they are in, and cancels the remaining coroutines.
 ///
 /// ```
 /// use corank_linux::{Priority, Runtime, spawn};
@@ -37,18 +38,18 @@ use crate::{watchdog, worker};
 #[derive(Debug)]
 pub struct Runtime {
     handle: Handle,
-    /// By number; those that have been joined are gone.
+    /// By number; `None` once joined.
     threads: Vec<Option<thread::JoinHandle<()>>>,
-    /// Numbers of threads that have ended.
+    /// Receives the number of each thread that ends.
     ended: Mutex<mpsc::Receiver<usize>>,
 }
 
-/// Tells that a worker's thread ends, however it does.
-struct Ends(usize, mpsc::Sender<usize>);
+/// Notifies the runtime that a thread ends, also if it panics.
+struct EndNotice(usize, mpsc::Sender<usize>);
 
-impl Drop for Ends {
+impl Drop for EndNotice {
     fn drop(&mut self) {
-        // Nobody listens to those who were left behind.
+        // The runtime is gone if it left this thread behind.
         let _ = self.1.send(self.0);
     }
 }
@@ -57,22 +58,23 @@ impl Builder {
     /// Starts the workers.
     ///
     /// # Errors
-    /// No descriptors for the reactor, or no thread could be started; those that were have ended again. The domain cannot be joined.
+    /// Fails if there are no descriptors for the reactor, if a thread cannot be started, or if the
+    /// domain cannot be joined. Threads that were started have ended again.
     pub fn build(self) -> io::Result<Runtime> {
         Runtime::start(self)
     }
 }
 
 impl Runtime {
-    /// A runtime with one worker for each processor that this process may use.
+    /// Starts a runtime with one worker for each processor that this process may use.
     ///
     /// # Errors
-    /// No descriptors for the reactor, or no thread could be started.
+    /// Fails if there are no descriptors for the reactor, or if a thread cannot be started.
     pub fn new() -> io::Result<Self> {
         Builder::new().build()
     }
 
-    /// How it is set up.
+    /// Returns a builder with the default settings.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -103,8 +105,8 @@ impl Runtime {
         for number in 0..workers {
             #[cfg(feature = "domain")]
             let domain = domain.clone();
-            let (shared, ends) = (shared.clone(), Ends(number, ends.clone()));
-            // Should one fail, dropping the runtime ends those before.
+            let (shared, ends) = (shared.clone(), EndNotice(number, ends.clone()));
+            // If one fails, dropping the runtime ends those before.
             let thread = thread::Builder::new()
                 .name(format!("{}-{number}", builder.thread_name()))
                 .spawn(move || {
@@ -122,7 +124,7 @@ impl Runtime {
         }
         let blocked_report = builder.blocked_report();
         if workers > 1 || blocked_report.is_some() {
-            let ends = Ends(workers, ends);
+            let ends = EndNotice(workers, ends);
             let thread = thread::Builder::new()
                 .name(format!("{}-watchdog", builder.thread_name()))
                 .spawn(move || {
@@ -134,17 +136,18 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// A handle that may outlive the runtime; then it refuses.
+    /// Returns a handle. It may outlive the runtime; then it refuses to spawn.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Runs `future` as a coroutine of [`Priority::DEFAULT`]; waits for it and returns its output. Other coroutines go on afterwards,
-    /// whenever workers run.
+    /// Runs `future` as a coroutine of [`Priority::DEFAULT`], waits for it and returns its output.
+    ///
+    /// Other coroutines continue afterwards, as long as the runtime exists.
     ///
     /// # Panics
-    /// If the future panics, with its payload. If it is cancelled: it can name itself, so others can cancel it. If there is no
-    /// memory to spawn it.
+    /// Panics with the payload of the future if that panics. Panics if the future is cancelled,
+    /// which any code with its identifier can do, or if there is no memory to spawn it.
     pub fn block_on<F>(&self, future: F) -> F::Output
     where
         F: Future<Output: Send> + Send + 'static,
@@ -152,7 +155,7 @@ impl Runtime {
         self.block_on_at(Priority::DEFAULT, future)
     }
 
-    /// As [`block_on`](Self::block_on), on another level.
+    /// Runs `future` as [`block_on`](Self::block_on) does, on the given level.
     pub fn block_on_at<F>(&self, priority: Priority, future: F) -> F::Output
     where
         F: Future<Output: Send> + Send + 'static,
@@ -166,16 +169,19 @@ impl Runtime {
         }
     }
 
-    /// Code on this thread finds the runtime until the guard is dropped: to make sockets and spawn outside of coroutines.
+    /// Makes this runtime current on this thread until the guard is dropped: to create sockets and
+    /// spawn outside of coroutines.
     pub fn enter(&self) -> Entered {
         enter(self.handle.clone())
     }
 
-    /// Ends the runtime: waits up to `limit` until every coroutine has exited, then cancels those that are left. A worker whose
-    /// poll doesn't end within `limit` more is left behind.
+    /// EndNotice the runtime: waits up to `limit` until every coroutine has exited, then cancels the
+    /// remaining ones.
+    ///
+    /// A worker whose poll does not end within another `limit` is left behind.
     ///
     /// # Errors
-    /// [`Unfinished`] says how many coroutines were cancelled, and which workers were left behind.
+    /// Returns [`Unfinished`] if coroutines were cancelled or workers were left behind.
     pub fn shutdown(mut self, limit: Duration) -> Result<(), Unfinished> {
         self.handle.0.drain(Instant::now() + limit);
         let cancelled = self.stop();
@@ -197,7 +203,7 @@ impl Runtime {
         Err(Unfinished { cancelled, blocked })
     }
 
-    /// Tells the workers to leave, and cancels every coroutine; returns how many there were.
+    /// Stops the workers and cancels every coroutine; returns how many there were.
     fn stop(&self) -> usize {
         let shared = &self.handle.0;
         let live = shared.executor.live();
@@ -215,7 +221,7 @@ impl Drop for Runtime {
         }
         self.stop();
         for thread in self.threads.drain(..).flatten() {
-            // A coroutine that drops its own runtime doesn't wait for itself.
+            // A coroutine that drops its own runtime does not wait for itself.
             if thread.thread().id() != thread::current().id() {
                 let _ = thread.join();
             }
@@ -223,12 +229,12 @@ impl Drop for Runtime {
     }
 }
 
-/// What [`Runtime::shutdown`] had to break off.
+/// Reports what [`Runtime::shutdown`] cancelled and left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Coroutines that were cancelled.
+    /// Counts the coroutines that were cancelled.
     pub cancelled: usize,
-    /// Names of the threads of workers that were still inside a poll.
+    /// Names the threads of workers that were still inside a poll.
     pub blocked: Vec<String>,
 }
 
@@ -248,7 +254,7 @@ impl fmt::Display for Unfinished {
 
 impl std::error::Error for Unfinished {}
 
-/// Wakes a thread.
+/// Unparks a thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -257,7 +263,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls a future here, outside of any executor, until it is finished.
+/// Polls a future on this thread, outside of any executor, until it is ready.
 fn wait_on_this_thread<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut cx = Context::from_waker(&waker);

@@ -7,31 +7,32 @@ use std::time::{Duration, Instant};
 
 use corank::{Config, SharedExecutor, WorkerId};
 
-use crate::idle::{Call, Parker, Pause, Watch};
+use crate::idle::{Parker, Pause, Wakeup, Watch};
 use crate::reactor::Reactor;
 
-/// How long it takes to notice that the last coroutine was cancelled by a thread that is no worker.
+/// Bounds the time until `drain` notices that a thread outside the runtime cancelled the last
+/// coroutine.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Where others find a worker.
+/// Lets other threads wake a worker and read what it polls.
 #[derive(Clone)]
 pub(crate) struct WorkerEntry {
     pub(crate) parker: Arc<Parker>,
     pub(crate) worker: WorkerId,
 }
 
-/// What threads, handles and coroutines of one runtime share.
+/// Holds what the threads, handles and coroutines of one runtime share.
 pub(crate) struct Shared {
     pub(crate) executor: SharedExecutor,
     pub(crate) reactor: Arc<Reactor>,
     pub(crate) watch: Watch,
-    /// Every worker's, in the order in which they began.
+    /// One for each worker, in the order in which they began.
     entries: Mutex<Vec<WorkerEntry>>,
-    /// Where the watchdog sleeps, if there is one.
+    /// Pauses the watchdog, if there is one.
     pub(crate) pause: OnceLock<Pause>,
-    /// Workers leave when their poll has ended.
+    /// Workers leave after the poll that they are in.
     pub(crate) stopping: AtomicBool,
-    /// Somebody waits until there is no coroutine any more.
+    /// Set while a thread waits until there is no coroutine.
     draining: AtomicBool,
     drained: (Mutex<()>, Condvar),
 }
@@ -58,14 +59,14 @@ impl Shared {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody looks after events any more: wakes a worker that sleeps, if there is one, to do so.
+    /// Wakes a parked worker, if there is one, to check for events that no other worker checks for.
     pub(crate) fn wake_successor(&self) {
         let _ = (self.entries().iter()).any(|entry| entry.parker.wake_sleeper());
     }
 
     pub(crate) fn wake_all(&self) {
         for entry in self.entries().iter() {
-            if entry.parker.wake() == Call::Interrupt {
+            if entry.parker.wake() == Wakeup::Interrupt {
                 self.reactor.interrupt();
             }
         }
@@ -74,7 +75,8 @@ impl Shared {
         }
     }
 
-    /// By a worker, now and then: tells whoever waits for the last coroutine.
+    /// Wakes the thread that drains if there is no coroutine left; called by workers after each
+    /// batch.
     #[inline]
     pub(crate) fn note_progress(&self) {
         if self.draining.load(Ordering::Relaxed) && self.executor.live() == 0 {
@@ -83,17 +85,18 @@ impl Shared {
         }
     }
 
-    /// Waits until there is no coroutine, at most until `end`.
+    /// Waits until there is no coroutine, and no longer than until `end`.
     pub(crate) fn drain(&self, end: Instant) {
         let mut guard = (self.drained.0.lock()).unwrap_or_else(PoisonError::into_inner);
         self.draining.store(true, Ordering::Relaxed);
-        // Those who are idle have noted their progress before.
+        // Idle workers have called `note_progress` before.
         while self.executor.live() > 0 {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            // Workers tell. Another thread that cancels the last one doesn't: that is found at the next look.
+            // Workers notify. A thread outside the runtime that cancels the last coroutine does
+            // not: the next check finds that.
             let waited = (self.drained.1).wait_timeout(guard, left.min(DRAIN_CHECK_INTERVAL));
             guard = waited.unwrap_or_else(PoisonError::into_inner).0;
         }

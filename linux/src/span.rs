@@ -10,7 +10,7 @@ use tracing::instrument::{Instrument, Instrumented};
 use tracing::{Span, debug_span, field};
 
 pin_project! {
-    /// A coroutine whose span has its identifier, from its first poll on.
+    /// Records the coroutine's identifier in its span at the first poll.
     pub(crate) struct Identified<F> {
         is_identified: bool,
         #[pin]
@@ -18,7 +18,8 @@ pin_project! {
     }
 }
 
-/// The name of the type inside of what [`coroutine`] makes, as far as it can be told from the name of the whole.
+/// Extracts the type name of the future inside what [`coroutine`] returns; returns `name` itself if
+/// there is none.
 pub(crate) fn name_within(name: &'static str) -> &'static str {
     let outer = name.strip_prefix("tracing::instrument::Instrumented<");
     let inner = outer.and_then(|outer| outer.strip_prefix("corank_linux::span::Identified<"));
@@ -27,12 +28,12 @@ pub(crate) fn name_within(name: &'static str) -> &'static str {
         .unwrap_or(name)
 }
 
-/// A coroutine that has no name of its own.
+/// Wraps a future in a span that has the name of its type.
 pub(crate) fn unnamed<F: Future>(priority: Priority, future: F) -> Instrumented<Identified<F>> {
     coroutine(type_name::<F>(), priority, future)
 }
 
-/// A coroutine in its span.
+/// Wraps a future in the span of its coroutine.
 pub(crate) fn coroutine<F: Future>(
     name: &str,
     priority: Priority,

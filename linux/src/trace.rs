@@ -1,13 +1,15 @@
-//! What `tracing` is told (feature `tracing`), all of it with the target `corank`.
+//! Spans and events for `tracing` (feature `tracing`), all with the target `corank`.
 //!
-//! - Each coroutine has a span `coroutine`, level `DEBUG`, inside the span in which it was spawned. Its fields are `name` (that of
-//!   [`spawn_named`], else the type of the future, which says from which function it is), `level` (when it was spawned) and `id`. It is entered for each poll, and closed when the coroutine is over.
-//! - [`blocked`] makes an event, level `WARN`, of each worker that is held up inside one poll, if [`Builder::on_blocked`](crate::Builder::on_blocked) is
-//!   given it.
+//! - Each coroutine has a span `coroutine` of level `DEBUG`, inside the span in which it was
+//!   spawned. Its fields are `name`, `level` (when it was spawned) and `id`. The name is that of
+//!   [`spawn_named`], or else the type of the future, which contains the path of its function. The
+//!   span is entered for each poll, and closed when the coroutine has exited.
+//! - [`blocked`] makes an event of level `WARN` of each worker that one poll keeps for long, if it
+//!   is the hook of [`Builder::on_blocked`](crate::Builder::on_blocked).
 //! - [`spawn_blocking`](crate::spawn_blocking) runs its work in the span in which it is called.
 //!
-//! Spans of other crates live across polls as they do with other runtimes: use `tracing::Instrument` rather than a guard that is held across an
-//! `await`.
+//! Spans of other crates live across polls as they do in other runtimes: use `tracing::Instrument`
+//! rather than a guard that is held across an `await`.
 
 use corank::{Priority, SpawnError};
 use tracing::{Level, event, field};
@@ -16,10 +18,10 @@ use crate::blocked::Blocked;
 use crate::handle::{Handle, JoinHandle};
 use crate::span;
 
-/// As [`spawn`](crate::spawn), with a name for the coroutine's span.
+/// Spawns a coroutine as [`spawn`](crate::spawn) does, with a name for its span.
 ///
 /// # Errors
-/// As [`spawn`](crate::spawn).
+/// Fails as [`spawn`](crate::spawn) does.
 pub fn spawn_named<F>(
     name: &str,
     priority: Priority,
@@ -33,8 +35,10 @@ where
     runtime.0.executor.spawn(priority, future)
 }
 
-/// An event of a worker that is held up inside one poll, level `WARN`. It is outside of all spans, for another thread tells of it; its fields are
-/// those of [`Blocked`].
+/// Makes an event of level `WARN` of a blocked-worker report.
+///
+/// The event is outside of all spans, because the watchdog's thread makes it. Its fields are those
+/// of [`Blocked`].
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,7 +1,9 @@
-//! The watchdog of the workers: reports a poll that does not end, and wakes a successor for the events that its worker would have looked for.
+//! The watchdog of the workers: it reports a poll that does not end, and wakes a successor that
+//! checks for events in the blocked worker's place.
 //!
-//! A thread of its own, because the workers may all be inside polls. It ticks while any worker is busy, a few microseconds each, and sleeps
-//! while none is. A runtime with one worker and nobody to tell has none.
+//! It has a thread of its own, because all workers may be inside polls. It ticks while a worker is
+//! busy, which takes a few microseconds each time, and sleeps while none is. A runtime with one
+//! worker and no hook for blocked workers has no watchdog.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -13,27 +15,28 @@ use crate::idle::{Parker, Pause};
 use crate::shared::{Shared, WorkerEntry};
 use crate::time::{self, nanoseconds};
 
-/// While any worker is busy, what its polls keep it from is looked for so often: an idle worker goes to watch for events within twice
-/// this time, should the busy one that was to look for them be held up.
+/// Sets how often the watchdog runs while a worker is busy. If a poll keeps the worker that was to
+/// check for events, an idle worker begins to watch within twice this time.
 pub const WATCHDOG_TICK: Duration = Duration::from_millis(2);
-/// After so many ticks in which every worker was idle, nothing ticks until one is busy again: who is idle for a moment costs no call.
+/// Counts the ticks without a busy worker after which the watchdog sleeps: so a worker that is idle
+/// for a moment costs no system call.
 const IDLE_TICKS: u32 = 25;
 
-/// What was seen of one worker at the last tick.
+/// Remembers one worker's state at the last tick.
 #[derive(Clone, Copy)]
 struct Seen {
     polls: u64,
-    /// When that number was seen first.
+    /// When `polls` had this value first, in nanoseconds of the clock.
     since: u64,
-    /// How long that poll must have lasted to be told of next.
-    tell_after: u64,
+    /// How long the poll must have lasted for the next report, in nanoseconds.
+    report_after: u64,
 }
 
-/// Watches the workers until the runtime stops.
+/// Runs the watchdog until the runtime stops.
 pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
-    let pause = shared.pause.get_or_init(Pause::here);
+    let pause = shared.pause.get_or_init(Pause::current);
     let first = blocked_report.map_or(u64::MAX, |blocked_report| nanoseconds(blocked_report.after));
-    // Each worker's, by its index in the list, which only grows.
+    // One for each worker, by its index in the list, which only grows.
     let mut seen: Vec<Seen> = Vec::new();
     let mut entries: Vec<WorkerEntry> = Vec::new();
     let mut idle = 0;
@@ -54,7 +57,7 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
             let begin = Seen {
                 polls,
                 since: now,
-                tell_after: first,
+                report_after: first,
             };
             match seen.get_mut(number) {
                 None => seen.push(begin),
@@ -64,14 +67,16 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
                         .watch
                         .end_short_polling(&entry.parker, || shared.wake_successor());
                     let lasted = now - seen.since;
-                    if lasted >= seen.tell_after
+                    if lasted >= seen.report_after
                         && let Some(blocked_report) = blocked_report
-                        && let Some(blocked) = name(shared, entry, polls, lasted)
+                        && let Some(blocked) = describe(shared, entry, polls, lasted)
                     {
-                        // Once more when it has lasted twice as long.
-                        seen.tell_after = lasted.saturating_mul(2);
-                        // Whose code it is, is not known: the hook for panics has told of one.
-                        let _ = catch_unwind(AssertUnwindSafe(|| (blocked_report.tell)(&blocked)));
+                        // Reports again when the poll has lasted twice as long.
+                        seen.report_after = lasted.saturating_mul(2);
+                        // The hook is foreign code. If it panics, the panic hook has reported that
+                        // already.
+                        let _ =
+                            catch_unwind(AssertUnwindSafe(|| (blocked_report.report)(&blocked)));
                     }
                 }
             }
@@ -83,8 +88,8 @@ fn all_parked(entries: &[WorkerEntry]) -> bool {
     entries.iter().all(|entry| entry.parker.is_parked())
 }
 
-/// What holds the worker up; `None` if its poll has ended.
-fn name(shared: &Shared, entry: &WorkerEntry, polls: u64, lasted: u64) -> Option<Blocked> {
+/// Describes the poll that keeps the worker; returns `None` if that has ended.
+fn describe(shared: &Shared, entry: &WorkerEntry, polls: u64, lasted: u64) -> Option<Blocked> {
     let parker: &Parker = &entry.parker;
     let polling = shared.executor.polling(entry.worker)?;
     let published = shared.executor.published();
@@ -93,7 +98,7 @@ fn name(shared: &Shared, entry: &WorkerEntry, polls: u64, lasted: u64) -> Option
     let future = polling.future;
     #[cfg(feature = "tracing")]
     let future = crate::span::name_within(polling.future);
-    // Asked after the coroutine: a poll that has begun since would have been counted.
+    // Read after the coroutine: a poll that has begun since would have been counted.
     (parker.polls() == polls).then(|| Blocked {
         worker: parker.name().to_string(),
         coroutine: polling.id,

@@ -1,15 +1,20 @@
-//! What a worker's thread does: polls coroutines, looks for events between two batches of polls, sleeps when there is nothing.
+//! The loop of a worker: polls coroutines, checks for events between two batches of polls, and
+//! parks if there is nothing to do.
 //!
 //! # When urgent I/O is noticed
-//! A busy worker looks for events after at most [`POLLS_PER_CHECK`] polls, and adapts that number so that a batch takes about
-//! [`TIME_PER_CHECK`]: where polls are long it looks after each. An idle worker that watches is told at once. Events are taken in all
-//! together, and then the most urgent coroutine is next, wherever its event stood.
+//! A busy worker checks for events after at most [`POLLS_PER_CHECK`] polls. It adapts that number
+//! so that a batch takes about [`TIME_PER_CHECK`]: if polls are long, it checks after each. An
+//! event wakes an idle worker that watches. All pending events are taken together, and then the
+//! most urgent ready coroutine is polled, wherever its event stood.
 //!
-//! Looking is shared. A worker whose batch ends within [`TIME_PER_CHECK`] of another's look leaves it at that. While an idle worker watches,
-//! the busy ones look only each [`TIME_PER_WATCHED_CHECK`]: an event calls the watcher anyway, and who takes it away meanwhile has
-//! called it in vain. They do look, because the machine may have no processor for the watcher. And while a busy worker is *short-polling*, idle ones
-//! don't begin to watch: with short polls, as in most servers, each event would call one of them for a single poll, and that costs
-//! more than the poll.
+//! Workers share the checks. A worker whose batch ends within [`TIME_PER_CHECK`] of another
+//! worker's check skips its own. While an idle worker watches, busy workers check only each
+//! [`TIME_PER_WATCHED_CHECK`]: an event wakes the watcher anyway, in vain if a busy worker takes it
+//! first. They still check, because the machine may have no processor for the watcher.
+//!
+//! While a busy worker is *short-polling*, idle workers do not begin to watch. With short polls, as
+//! in most servers, each event would wake one of them for a single poll, and that costs more than
+//! the poll.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -19,35 +24,37 @@ use std::time::Duration;
 use corank::{Priority, Step, SystemView, Worker};
 
 use crate::external_scheduler::ExternalScheduler;
-use crate::idle::{Call, Parker};
+use crate::idle::{Parker, Wakeup};
 use crate::reactor::ReadyEvents;
 use crate::shared::{Shared, WorkerEntry};
 use crate::time::{self, nanoseconds};
 
-/// A busy worker looks for events after at most so many polls.
+/// Limits the polls of a busy worker between two checks for events.
 pub const POLLS_PER_CHECK: u64 = 61;
-/// A busy worker takes as many polls between two looks as took this long before; at least one. A look costs about half a microsecond.
+/// Bounds the time of a batch: a busy worker begins as many polls between two checks as took this
+/// long before, and at least one. A check costs about half a microsecond.
 pub const TIME_PER_CHECK: Duration = Duration::from_micros(25);
 
-/// While another worker is idle and watches, a busy one looks so often.
+/// Replaces [`TIME_PER_CHECK`] for busy workers while an idle worker watches.
 pub const TIME_PER_WATCHED_CHECK: Duration = Duration::from_micros(250);
 
-/// A worker is short-polling if its last batch took less: then it will look for events soon, and idle workers leave that to it.
+/// Bounds the last batch of a short-polling worker: it checks for events soon enough that idle
+/// workers need not watch.
 const SHORT_POLLS: Duration = Duration::from_micros(100);
 
-/// How the executor calls a worker.
-struct Calls {
+/// Wakes a worker; the executor holds it.
+struct WorkerWaker {
     shared: Weak<Shared>,
     parker: Arc<Parker>,
 }
 
-impl Wake for Calls {
+impl Wake for WorkerWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.parker.wake() == Call::Interrupt
+        if self.parker.wake() == Wakeup::Interrupt
             && let Some(shared) = self.shared.upgrade()
         {
             shared.reactor.interrupt();
@@ -55,25 +62,26 @@ impl Wake for Calls {
     }
 }
 
-/// How many polls until the next look.
+/// The polls until the next check for events.
 struct Batch(u64);
 
 impl Batch {
-    /// So many polls have taken so many nanoseconds.
+    /// Adapts the batch to `polls` that took `took` nanoseconds.
     fn adapt(&mut self, polls: u64, took: u64) {
         let fits = (nanoseconds(TIME_PER_CHECK).saturating_mul(polls)) / took.max(1);
-        // It shrinks at once and grows slowly: one short batch says little about the next.
+        // Shrinks at once and grows slowly: one short batch says little about the next.
         self.0 = fits.min(2 * self.0).clamp(1, POLLS_PER_CHECK);
     }
 }
 
-/// What the worker knows of others; it is asked before each poll, and notes that for the watchdog.
-struct Noting<'a, V> {
+/// Wraps the view of the system, which the executor reads before each poll, and counts the polls
+/// for the watchdog.
+struct CountingView<'a, V> {
     view: &'a V,
     parker: &'a Parker,
 }
 
-impl<V: ExternalScheduler> SystemView for Noting<'_, V> {
+impl<V: ExternalScheduler> SystemView for CountingView<'_, V> {
     #[inline]
     fn most_urgent_elsewhere(&self) -> Option<Priority> {
         self.parker.note_poll();
@@ -83,24 +91,24 @@ impl<V: ExternalScheduler> SystemView for Noting<'_, V> {
 
 /// Makes this thread a worker until the runtime stops.
 pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
-    let parker = &Arc::new(Parker::here());
-    let calls = Arc::new(Calls {
+    let parker = &Arc::new(Parker::current());
+    let waker = Arc::new(WorkerWaker {
         shared: Arc::downgrade(shared),
         parker: parker.clone(),
     });
-    let worker = shared.executor.worker(Waker::from(calls));
+    let worker = shared.executor.worker(Waker::from(waker));
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
     });
-    let noting = Noting { view, parker };
+    let view = CountingView { view, parker };
     let mut ready_events = ReadyEvents::new();
     let mut batch = Batch(1);
     let mut own_check = 0;
     let mut short_polling = false;
     while !shared.stopping.load(Ordering::Acquire) {
         let start = time::clock();
-        let (step, polls) = worker.run_some(&noting, batch.0);
+        let (step, polls) = worker.run_some(&view, batch.0);
         shared.note_progress();
         let now = time::clock();
         if polls > 0 {
@@ -130,34 +138,35 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
                 park(shared, parker, short_polling, &mut ready_events);
             }
         }
-        take_in(&worker, &mut ready_events);
+        wake_waiters(&worker, &mut ready_events);
     }
 }
 
-/// Whether a worker that has something to do shall look for events, which it did last at `mine`.
-fn is_check_due(shared: &Shared, mine: u64, now: u64) -> bool {
+/// Tests whether a busy worker is to check for events; its own last check was at `own`.
+fn is_check_due(shared: &Shared, own: u64, now: u64) -> bool {
     let last = shared.reactor.last_check();
     let ago = now.saturating_sub(last);
     if shared.watch.is_taken() {
         ago >= nanoseconds(TIME_PER_WATCHED_CHECK)
     } else {
-        // Who was itself the last one does so after each batch, however short.
-        last == mine || ago >= nanoseconds(TIME_PER_CHECK)
+        // The worker that made the last check makes the next one after each batch, however short.
+        last == own || ago >= nanoseconds(TIME_PER_CHECK)
     }
 }
 
-/// Sleeps until there may be something to do.
+/// Parks or watches until there may be work.
 fn park(shared: &Shared, parker: &Parker, short_polling: bool, ready_events: &mut ReadyEvents) {
     let deadline = shared.executor.next_deadline();
     if shared.watch.is_taken()
         && let Some(deadline) = deadline
     {
-        // Its timers are for whoever watches now.
+        // The worker that watches now serves this one's timers.
         shared.reactor.limit_watch(deadline);
     }
     let watch = || {
         shared.reactor.announce_watch(deadline);
-        // A timer that was set before the announcement is found here; one that is set after it interrupts.
+        // A timer that was set before the announcement is found here; a later one interrupts the
+        // watcher.
         let deadline = shared.executor.next_deadline();
         shared.reactor.watch(ready_events, deadline, time::clock);
     };
@@ -167,8 +176,8 @@ fn park(shared: &Shared, parker: &Parker, short_polling: bool, ready_events: &mu
     }
 }
 
-/// Wakes those who waited for what has happened.
-fn take_in(worker: &Worker<'_>, ready_events: &mut ReadyEvents) {
+/// Wakes the coroutines that wait for the ready events.
+fn wake_waiters(worker: &Worker<'_>, ready_events: &mut ReadyEvents) {
     if ready_events.is_empty() {
         return;
     }

@@ -14,7 +14,7 @@ mod readiness;
 use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use idle::{Call, Parker, Pause, Watch};
+use idle::{Parker, Pause, Wakeup, Watch};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -90,7 +90,7 @@ impl Home {
 
     /// Parks, and looks before it parks again if it is short-polling.
     fn serve(&self, short_polling: bool) {
-        let parker = Arc::new(Parker::here());
+        let parker = Arc::new(Parker::current());
         self.parkers.lock().unwrap().push(parker.clone());
         while !self.stopping.load(Ordering::Acquire) {
             if self.park(&parker, short_polling) || short_polling && self.kernel.check() {
@@ -110,7 +110,7 @@ impl Home {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         for parker in self.parkers.lock().unwrap().iter() {
-            if parker.wake() == Call::Interrupt {
+            if parker.wake() == Wakeup::Interrupt {
                 self.kernel.set(|pending| pending.interrupted = true);
             }
         }
@@ -150,13 +150,13 @@ fn an_event_is_taken_and_all_leave() {
 fn somebody_watches_while_another_is_busy() {
     explore(|| {
         let home = Home::new();
-        let called = Arc::new(Parker::here());
+        let called = Arc::new(Parker::current());
         home.parkers.lock().unwrap().push(called.clone());
         let other = Home::start_worker(&home, false);
         let caller = {
             let (home, called) = (home.clone(), called.clone());
             thread::spawn(move || {
-                if called.wake() == Call::Interrupt {
+                if called.wake() == Wakeup::Interrupt {
                     home.kernel.set(|pending| pending.interrupted = true);
                 }
             })
@@ -183,7 +183,7 @@ fn a_short_polling_worker_that_is_held_up_is_replaced() {
     model.preemption_bound = Some(3);
     model.check(|| {
         let home = Home::new();
-        let short_polling = Arc::new(Parker::here());
+        let short_polling = Arc::new(Parker::current());
         home.watch.begin_short_polling(&short_polling);
         let other = Home::start_worker(&home, false);
         let event = {
@@ -227,14 +227,14 @@ fn short_polling_workers_take_the_event() {
 #[test]
 fn an_awake_worker_ends_the_doze() {
     loom::model(|| {
-        let parker = Arc::new(Parker::here());
+        let parker = Arc::new(Parker::current());
         let watch = Watch::new();
         let called = parker.clone();
         let pause = Arc::new(Mutex::new(None));
         let watchdog = {
             let (parker, pause) = (parker.clone(), pause.clone());
             thread::spawn(move || {
-                let own = Arc::new(Pause::here());
+                let own = Arc::new(Pause::current());
                 *pause.lock().unwrap() = Some(own.clone());
                 own.sleep(|| parker.is_parked());
             })
