@@ -16,19 +16,21 @@ use crate::reactor::Reactor;
 use crate::readiness::{Readiness, Seen};
 use crate::sources::{Source, Token};
 
-/// A descriptor that does not block, registered with the runtime that ran where it was made; it may be used and dropped anywhere.
+/// Registers a non-blocking descriptor with the current runtime; it may be used and dropped on any
+/// thread.
 ///
-/// The sockets and pipes of this crate are made of it. Use it for descriptors of other kinds: a device, an inotify instance, a
-/// library's socket.
+/// The sockets and pipes of this crate are built on it. Use it for descriptors of other kinds: a
+/// device, an inotify instance, the socket of a library.
 ///
-/// Any number of coroutines may wait for one descriptor; each event wakes all who wait in its direction.
+/// Any number of coroutines may wait for one descriptor. Each event wakes all that wait in its
+/// direction.
 pub struct Async<T: AsFd> {
     /// Taken out by `into_inner`.
     io: ManuallyDrop<T>,
     registration: Registration,
 }
 
-/// Two directions of a descriptor, whoever owns it.
+/// The registration of a descriptor, in both directions.
 struct Registration {
     reactor: Arc<Reactor>,
     token: Token,
@@ -38,19 +40,22 @@ impl<T: AsFd> Async<T> {
     /// Makes the descriptor non-blocking, and registers it.
     ///
     /// # Errors
-    /// Outside a runtime; for descriptors that cannot be waited for, such as files (`EPERM`); without memory or watches.
+    /// Fails outside of a runtime; for descriptors that cannot be waited for, such as files
+    /// (`EPERM`); and without memory or watches.
     pub fn new(io: T) -> io::Result<Self> {
         ioctl_fionbio(&io, true)?;
         Self::of_non_blocking(io)
     }
 
-    /// As [`new`](Self::new), of a descriptor that is known not to block.
+    /// Registers a descriptor that is known not to block.
     pub(crate) fn of_non_blocking(io: T) -> io::Result<Self> {
-        // Tried at once: what has just been accepted mostly has something to read, and can be written to.
+        // Tried at once: a connection that has just been accepted mostly has data to read, and can
+        // be written to.
         Self::register(io, true)
     }
 
-    /// A socket that is being connected: it can neither be read nor written before the kernel says so.
+    /// Registers a socket that is being connected: it is neither readable nor writable before the
+    /// kernel reports that.
     pub(crate) fn of_connecting(io: T) -> io::Result<Self> {
         Self::register(io, false)
     }
@@ -68,12 +73,13 @@ impl<T: AsFd> Async<T> {
         self.registration.reactor.source(self.registration.token)
     }
 
-    /// What is inside. It stays non-blocking, or others would be blocked with it.
+    /// Returns the descriptor. Keep it non-blocking: otherwise it blocks the worker and its other
+    /// coroutines.
     pub fn get_ref(&self) -> &T {
         &self.io
     }
 
-    /// What is inside, not registered any more. It is still non-blocking.
+    /// Returns the descriptor and ends its registration. It is still non-blocking.
     pub fn into_inner(self) -> T {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped and not used again, so both are taken once.
@@ -84,10 +90,11 @@ impl<T: AsFd> Async<T> {
         io
     }
 
-    /// Does `attempt` until it no longer says that it would block; waits for something to read in between.
+    /// Calls `attempt` until it does not return `WouldBlock`; waits for data to read in between.
     ///
     /// # Errors
-    /// Those of `attempt`; no memory, if others wait as well ([`OutOfMemory`](io::ErrorKind::OutOfMemory)).
+    /// Returns the errors of `attempt`; [`OutOfMemory`](io::ErrorKind::OutOfMemory) if other
+    /// coroutines wait too and there is no memory.
     pub async fn read_with<R>(
         &self,
         mut attempt: impl FnMut(&T) -> io::Result<R>,
@@ -95,10 +102,10 @@ impl<T: AsFd> Async<T> {
         poll_fn(|cx| self.poll_read_with(cx, &mut attempt)).await
     }
 
-    /// As [`read_with`](Self::read_with), for writing.
+    /// Calls `attempt` as [`read_with`](Self::read_with) does, for writing.
     ///
     /// # Errors
-    /// Those of `attempt`.
+    /// Returns the errors of `attempt`.
     pub async fn write_with<R>(
         &self,
         mut attempt: impl FnMut(&T) -> io::Result<R>,
@@ -106,10 +113,10 @@ impl<T: AsFd> Async<T> {
         poll_fn(|cx| self.poll_write_with(cx, &mut attempt)).await
     }
 
-    /// As [`read_with`](Self::read_with), for a future written by hand.
+    /// Polls as [`read_with`](Self::read_with) does, for a future written by hand.
     ///
     /// # Errors
-    /// Those of `attempt`.
+    /// Returns the errors of `attempt`.
     pub fn poll_read_with<R>(
         &self,
         cx: &mut Context<'_>,
@@ -118,10 +125,10 @@ impl<T: AsFd> Async<T> {
         self.poll_with(&self.source().read, cx, attempt)
     }
 
-    /// As [`write_with`](Self::write_with), for a future written by hand.
+    /// Polls as [`write_with`](Self::write_with) does, for a future written by hand.
     ///
     /// # Errors
-    /// Those of `attempt`.
+    /// Returns the errors of `attempt`.
     pub fn poll_write_with<R>(
         &self,
         cx: &mut Context<'_>,
@@ -146,8 +153,8 @@ impl<T: AsFd> Async<T> {
         }
     }
 
-    /// Reads from a TCP stream: a read that doesn't fill the buffer has taken all there is, so the next one waits for an event without
-    /// asking the kernel in vain.
+    /// Reads from a TCP stream. A read that does not fill the buffer has taken all data, so the
+    /// next one waits for an event without a system call that would find nothing.
     pub(crate) fn poll_read_stream(
         &self,
         cx: &mut Context<'_>,
@@ -170,26 +177,27 @@ impl<T: AsFd> Async<T> {
         }
     }
 
-    /// Waits until it is worth trying to read. It may turn out that there is nothing: then use [`read_with`](Self::read_with).
+    /// Waits until an attempt to read may succeed. It may find nothing: then use
+    /// [`read_with`](Self::read_with).
     ///
     /// # Errors
-    /// Others wait as well, and there is no memory for one more.
+    /// Fails if other coroutines wait too and there is no memory for one more.
     pub async fn readable(&self) -> io::Result<()> {
         let ready = poll_fn(|cx| self.source().read.poll_ready(cx)).await;
         ready.map(drop)
     }
 
-    /// As [`readable`](Self::readable), for writing.
+    /// Waits as [`readable`](Self::readable) does, for writing.
     ///
     /// # Errors
-    /// As [`readable`](Self::readable).
+    /// Fails as [`readable`](Self::readable) does.
     pub async fn writable(&self) -> io::Result<()> {
         let ready = poll_fn(|cx| self.source().write.poll_ready(cx)).await;
         ready.map(drop)
     }
 }
 
-/// Ready if an attempt is worth while, and the coroutine may go on.
+/// Ready if an attempt may succeed and the coroutine has budget left.
 fn poll_attempt(direction: &Readiness, cx: &Context<'_>) -> Poll<io::Result<Seen>> {
     let Poll::Ready(seen) = direction.poll_ready(cx) else {
         budget::renew();

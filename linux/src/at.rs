@@ -1,4 +1,4 @@
-//! A stretch of a coroutine on another level.
+//! Parts of a coroutine on another level.
 
 use std::fmt;
 use std::future::Future;
@@ -9,11 +9,14 @@ use corank::{CoroutineId, Priority, current};
 
 use crate::handle::Handle;
 
-/// Runs `future` on another level: the coroutine that awaits this has that base priority until the future is finished or dropped, and then
-/// the one that it had. For a server that learns from a request how urgent it is.
+/// Runs `future` on another level.
 ///
-/// It takes effect before the future is first polled: if anything more urgent is ready, that runs first. Outside a coroutine the
-/// future is just polled.
+/// The coroutine that awaits this has that base priority until the future is ready or dropped, and
+/// then its former one again. A server uses it to serve a request on a level that it learns from
+/// the request.
+///
+/// The level takes effect before the future is first polled: if a more urgent coroutine is ready,
+/// that runs first. Outside of a coroutine the future is polled without a change.
 ///
 /// ```
 /// use corank_linux::{Handle, Priority, at, current};
@@ -29,10 +32,10 @@ use crate::handle::Handle;
 /// ```
 pub fn at<F: Future>(priority: Priority, future: F) -> At<F> {
     At {
-        stay: Stay {
+        change: LevelChange {
             priority,
             before: None,
-            began: false,
+            has_begun: false,
         },
         future,
     }
@@ -41,23 +44,23 @@ pub fn at<F: Future>(priority: Priority, future: F) -> At<F> {
 /// Future of [`at`].
 #[must_use = "a future does nothing unless awaited"]
 pub struct At<F> {
-    /// Dropped before the future, whose destructor runs on the former level then.
-    stay: Stay,
+    /// Dropped before the future, so that the future's destructor runs on the former level.
+    change: LevelChange,
     future: F,
 }
 
-/// A coroutine's stay on another level.
-struct Stay {
+/// Changes a coroutine's level, and changes it back when dropped.
+struct LevelChange {
     priority: Priority,
-    /// Where it is, who stays, and the base priority before.
+    /// The runtime, the coroutine, and its base priority before.
     before: Option<(Handle, CoroutineId, Priority)>,
-    began: bool,
+    has_begun: bool,
 }
 
-impl Stay {
-    /// Begins the stay. True if the coroutine should let others run first.
+impl LevelChange {
+    /// Changes the level. Returns true if the coroutine should let others run first.
     fn begin(&mut self) -> bool {
-        self.began = true;
+        self.has_begun = true;
         let Some((handle, me)) = Handle::current().zip(current()) else {
             return false;
         };
@@ -70,13 +73,13 @@ impl Stay {
     }
 
     fn end(&mut self) {
-        if let Some((handle, who, before)) = self.before.take() {
-            handle.reprioritize(who, before);
+        if let Some((handle, id, before)) = self.before.take() {
+            handle.reprioritize(id, before);
         }
     }
 }
 
-impl Drop for Stay {
+impl Drop for LevelChange {
     fn drop(&mut self) {
         self.end();
     }
@@ -86,17 +89,17 @@ impl<F: Future> Future for At<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: `future` is pinned whenever this is: nothing moves it out. `stay` never is.
-        let (stay, future) = unsafe {
+        // SAFETY: `future` is pinned while this is: no code moves it out. `change` is never pinned.
+        let (change, future) = unsafe {
             let this = self.get_unchecked_mut();
-            (&mut this.stay, Pin::new_unchecked(&mut this.future))
+            (&mut this.change, Pin::new_unchecked(&mut this.future))
         };
-        if !stay.began && stay.begin() {
+        if !change.has_begun && change.begin() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         let output = ready!(future.poll(cx));
-        stay.end();
+        change.end();
         Poll::Ready(output)
     }
 }
@@ -104,7 +107,7 @@ impl<F: Future> Future for At<F> {
 impl<F> fmt::Debug for At<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("At")
-            .field("priority", &self.stay.priority)
+            .field("priority", &self.change.priority)
             .finish_non_exhaustive()
     }
 }

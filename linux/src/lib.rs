@@ -1,7 +1,8 @@
 //! **Corank on Linux**: an async runtime whose coroutines have priorities.
 //!
-//! Coroutines are ordinary futures. Each has one of 64 levels, 0 the most urgent; whenever a worker is free it runs the most
-//! urgent coroutine that is ready, first in, first out within a level. Any crate whose futures don't ask for another runtime works here.
+//! Coroutines are ordinary futures. Each has one of 64 levels; 0 is the most urgent. A free worker
+//! runs the most urgent ready coroutine, first in, first out within a level. Any crate whose
+//! futures do not need another runtime works here.
 //!
 //! ```no_run
 //! use corank_linux::{Priority, net::TcpListener, spawn};
@@ -29,32 +30,40 @@
 //! ```
 //!
 //! # What is promised
-//! - **Order.** There is one set of ready queues for all workers: a worker that is free never picks something while something more urgent is
-//!   ready. So while a coroutine is ready, each worker begins no poll of a less urgent one; at worst it ends the one that it is in.
-//! - **I/O.** A busy worker asks the kernel for events after at most [`POLLS_PER_CHECK`] polls, fewer if they are long: after each, if it
-//!   takes [`TIME_PER_CHECK`] or more. Several share that. A worker that is idle is told at once, unless a busy one with short polls looks for
-//!   it; should that one be held up in a poll, the idle one is told within two ticks of the watchdog ([`WATCHDOG_TICK`]). A worker that has stepped aside for
-//!   another process of its domain looks each millisecond. A coroutine whose I/O is always ready lets others run after [`OPERATIONS_IN_A_ROW`].
-//! - **Blocked workers.** A worker that is held up inside one poll is named, with the coroutine, the time and what waits, to whoever asks
-//!   with [`Builder::on_blocked`].
-//! - **Failure.** A panic ends its coroutine, whose handle says so. Exhausted memory and a full table are errors of `spawn`; exhausted descriptors
-//!   are errors of whoever asked for one, and exhausted memory is one of whoever registers a descriptor, or waits for one for which others wait, or has a [blocking call](spawn_blocking) or
-//!   an operation on a file to be done. Whatever is
-//!   there already goes on without memory: polls, wakes, timers, I/O, locks, joins. Only what the standard library allocates for us ends the process instead, as it does
-//!   everywhere in Rust: starting a runtime, names to be resolved, child processes, signals.
+//! - **Order.** All workers share one set of ready queues. A free worker never picks a coroutine
+//!   while a more urgent one is ready. So while a coroutine is ready, no worker begins a poll of a
+//!   less urgent one; at worst it finishes the poll that it is in.
+//! - **I/O.** A busy worker checks for events after at most [`POLLS_PER_CHECK`] polls, and after
+//!   each poll that takes [`TIME_PER_CHECK`] or more. Busy workers share these checks. An event
+//!   wakes an idle worker at once, unless a busy worker with short polls checks for events. If one
+//!   poll keeps that busy worker, an idle one takes over within two ticks of the watchdog
+//!   ([`WATCHDOG_TICK`]). A worker that has stepped aside for another process of its domain checks
+//!   each millisecond. A coroutine whose I/O is always ready lets others run after
+//!   [`OPERATIONS_IN_A_ROW`].
+//! - **Blocked workers.** [`Builder::on_blocked`] reports each worker that one poll keeps for long,
+//!   with the coroutine, the time and the level that waits.
+//! - **Failure.** A panic ends its coroutine, and its handle returns the panic. Exhausted memory
+//!   and a full table are errors of `spawn`. Exhausted descriptors are errors of the call that
+//!   needs one. Exhausted memory is an error of a call that registers a descriptor, waits as a
+//!   second coroutine for one, makes a [blocking call](spawn_blocking), or operates on a file.
+//!   Existing coroutines continue without memory: polls, wakes, timers, I/O, locks, joins. Memory
+//!   that the standard library allocates is the exception, as everywhere in Rust: without it the
+//!   process ends when a runtime starts, a name is resolved, or child processes and signals are
+//!   used.
 //!
 //! # Features
 //! - `macros` (default): [`main`] and [`test`].
 //! - `hyper`: hyper's runtime traits.
 //! - `tower`: a layer that runs each request on a level of its own.
-//! - `tracing`: spans of coroutines, and an event for each worker that is held up.
+//! - `tracing`: spans of coroutines, and an event for each blocked worker.
 //! - `domain`: priorities that processes share; see [`Builder::domain`].
 //!
 //! # Where to find what
-//! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`at`] for a stretch on another level;
-//!   [`spawn_blocking`] for what blocks.
-//! - [`time`]: sleeping and time limits. [`sync`]: locks that lend urgency, semaphores, events, channels.
-//! - [`process`]: child processes. [`signal`]: Ctrl-C and its like.
+//! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`at`] to run a
+//!   part of a coroutine on another level; [`spawn_blocking`] for calls that block.
+//! - [`time`]: sleeping and time limits. [`sync`]: locks with priority inheritance, semaphores,
+//!   events, channels.
+//! - [`process`]: child processes. [`signal`]: Ctrl-C and other signals.
 //! - [`fs`]: files and directories.
 //! - [`net`], [`pipe`], and [`Async`] for any other descriptor. Streams implement the traits of `futures`.
 //!
@@ -94,9 +103,12 @@ pub mod trace;
 mod watchdog;
 mod worker;
 
-/// What coroutines of a runtime share; any of their workers may poll who uses it. Made by `new_in` for [`Here`](sync::Shared::here), the
-/// runtime of the coroutine that makes it. Channels and locks of other crates work as well; these hand over to the most urgent first, and
-/// the mutex lends its holder the urgency of those who wait.
+/// Locks, semaphores, events and channels that coroutines of one runtime share, on any of its
+/// workers.
+///
+/// `new_in` creates them for [`Here`](sync::Shared::here), the runtime of the current coroutine.
+/// They wake the most urgent waiter first, and waiters for the mutex donate their priority to its
+/// holder. Channels and locks of other crates work too.
 pub mod sync {
     pub use corank::workers::{Channel, Event, Keys, Mutex, MutexGuard, Permit, Semaphore, Shared};
 }
@@ -120,7 +132,7 @@ pub use runtime::{Runtime, Unfinished};
 pub use watchdog::WATCHDOG_TICK;
 pub use worker::{POLLS_PER_CHECK, TIME_PER_CHECK, TIME_PER_WATCHED_CHECK};
 
-/// The programs of the README, as tests.
+/// Compiles and runs the programs of the README.
 #[cfg(all(doctest, feature = "macros"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

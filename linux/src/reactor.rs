@@ -1,7 +1,8 @@
-//! What the kernel tells of file descriptors: one epoll instance for all workers of a runtime.
+//! Events of file descriptors: one epoll instance for all workers of a runtime.
 //!
-//! Descriptors are registered once, for both directions and edge-triggered; no system call is made per wait. Any number of workers
-//! look at once: the kernel gives each event to one of them. When each looks is the [worker's](crate::worker) business.
+//! Descriptors are registered once, for both directions and edge-triggered; a wait needs no system
+//! call. Any number of workers check at once: the kernel gives each event to one of them. When a
+//! worker checks is decided in [`worker`](crate::worker).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,26 +16,27 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use crate::sources::{Source, Sources, Token};
 
-/// Events that one system call brings. When it brings as many, there is another call at once.
+/// Events per system call. If a call returns as many, another one follows at once.
 const EVENTS: usize = 256;
-/// The token of the descriptor that interrupts whoever watches.
+/// The token of the descriptor that interrupts the watcher.
 const INTERRUPT: u64 = u64::MAX;
-/// Nobody sleeps with a time limit.
+/// No worker sleeps with a time limit.
 const AWAKE: u64 = 0;
 
-/// See the module's documentation.
+/// Waits for events of registered descriptors, for all workers of a runtime.
 pub(crate) struct Reactor {
     epoll: OwnedFd,
     interrupt: OwnedFd,
     sources: Sources,
-    /// Until when whoever watches sleeps, in nanoseconds of the runtime's clock; [`AWAKE`] if nobody does.
+    /// The end of the watcher's sleep, in nanoseconds of the runtime's clock; [`AWAKE`] if no
+    /// worker watches.
     until: AtomicU64,
     checks: AtomicU64,
     /// In nanoseconds of the runtime's clock.
     last_check: AtomicU64,
 }
 
-/// One worker's room for what a look brings.
+/// One worker's buffers for the events of a check.
 pub(crate) struct ReadyEvents {
     events: Vec<epoll::Event>,
     woken: Vec<Waker>,
@@ -48,7 +50,8 @@ impl ReadyEvents {
         }
     }
 
-    /// Wakes those who waited for what was found, in the kernel's order. No lock of the runtime's may be held.
+    /// Wakes the tasks that waited for the events, in the kernel's order. No lock of the runtime
+    /// may be held.
     pub(crate) fn wake_all(&mut self) {
         wake_all(&mut self.woken);
     }
@@ -60,7 +63,8 @@ impl ReadyEvents {
 
 fn wake_all(woken: &mut Vec<Waker>) {
     for waker in woken.drain(..) {
-        // Whose waker it is, is not known: one that panics shall not end the worker. The hook has told of it.
+        // A waker is foreign code: one that panics must not end the worker. The panic hook has
+        // reported it.
         let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
@@ -69,7 +73,8 @@ impl Reactor {
     pub(crate) fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let interrupt = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        // Not edge-triggered: it is for whoever watches, and a worker that only looks must not take it away.
+        // Not edge-triggered: it is for the watcher, and a worker that only checks must not consume
+        // it.
         let token = EventData::new_u64(INTERRUPT);
         epoll::add(&epoll, &interrupt, token, EventFlags::IN)?;
         Ok(Self {
@@ -82,10 +87,12 @@ impl Reactor {
         })
     }
 
-    /// Registers a descriptor, which stays open until [`deregister`](Self::deregister). `ready`: whether to try before anything was announced.
+    /// Registers a descriptor, which stays open until [`deregister`](Self::deregister). `ready`:
+    /// whether to try before an event was announced.
     ///
     /// # Errors
-    /// What epoll says: files and directories cannot be waited for (`EPERM`); too many watches (`ENOSPC`); no memory, the kernel's or this process's.
+    /// Returns the error of epoll: files and directories cannot be waited for (`EPERM`); too many
+    /// watches (`ENOSPC`); no memory, the kernel's or this process's.
     pub(crate) fn register(&self, descriptor: impl AsFd, ready: bool) -> io::Result<Token> {
         let token = self.sources.insert(ready)?;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
@@ -97,24 +104,26 @@ impl Reactor {
         Ok(token)
     }
 
-    /// A registered descriptor's directions.
+    /// Returns the directions of a registered descriptor.
     pub(crate) fn source(&self, token: Token) -> &Source {
         self.sources.get(token).expect("it is registered")
     }
 
-    /// Ends a registration. To be called once, before the descriptor is closed.
+    /// Ends a registration; to be called once, before the descriptor is closed.
     pub(crate) fn deregister(&self, token: Token, descriptor: impl AsFd) {
-        // The error would say that the descriptor was closed behind our back: then it is not registered any more.
+        // An error means that foreign code closed the descriptor: then it is not registered any
+        // more.
         let _ = epoll::delete(&self.epoll, descriptor);
         self.sources.remove(token);
     }
 
-    /// When somebody [looked](Self::look) last, without waiting; 0 if nobody did.
+    /// Returns the time of the last [check](Self::check), in nanoseconds of the runtime's clock; 0
+    /// if there was none.
     pub(crate) fn last_check(&self) -> u64 {
         self.last_check.load(Ordering::Relaxed)
     }
 
-    /// Takes in all events that there are, without waiting; it is `now`.
+    /// Takes all pending events without waiting; the time is `now`.
     pub(crate) fn check(&self, ready_events: &mut ReadyEvents, now: u64) {
         self.last_check.store(now, Ordering::Relaxed);
         let none = Timespec {
@@ -124,8 +133,8 @@ impl Reactor {
         self.wait(ready_events, Some(&none));
     }
 
-    /// Sleeps until there is an event, somebody [interrupts](Self::interrupt), or `limit` nanoseconds have passed by; and takes in all
-    /// events that there are. `until` is when that limit is reached.
+    /// Sleeps until there is an event, an [interrupt](Self::interrupt), or the time is `until`;
+    /// then takes all pending events.
     pub(crate) fn watch(
         &self,
         ready_events: &mut ReadyEvents,
@@ -143,18 +152,19 @@ impl Reactor {
         self.until.store(AWAKE, Ordering::SeqCst);
         let is_interrupt = |event: &epoll::Event| { event.data }.u64() == INTERRUPT;
         if ready_events.events.iter().any(is_interrupt) {
-            // Before somebody else watches.
+            // Consumed before another worker watches.
             let _ = rustix::io::read(&self.interrupt, &mut [0_u8; 8]);
         }
     }
 
-    /// Somebody is going to [watch](Self::watch) until then. To be told before the deadline is asked for the last time.
+    /// Announces that a worker is going to [watch](Self::watch) until then; to be called before the
+    /// deadline is read for the last time.
     pub(crate) fn announce_watch(&self, until: Option<u64>) {
         self.until
             .store(until.unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 
-    /// A timer is due at `deadline`: whoever watches shall not sleep longer.
+    /// Interrupts the watcher if it sleeps beyond `deadline`, when a timer is due.
     pub(crate) fn limit_watch(&self, deadline: u64) {
         if deadline < self.until.load(Ordering::SeqCst) {
             self.interrupt();
@@ -170,7 +180,8 @@ impl Reactor {
         };
         loop {
             ready_events.events.clear();
-            // An error here is `EINTR`, which counts as a look that found nothing: the worker comes again.
+            // An error here is `EINTR`, which counts as a check that found nothing: the worker
+            // checks again.
             let _ = epoll::wait(&self.epoll, spare_capacity(&mut ready_events.events), limit);
             self.announce(ready_events);
             if ready_events.events.len() < ready_events.events.capacity() {
@@ -180,7 +191,7 @@ impl Reactor {
         }
     }
 
-    /// Tells the sources what has happened.
+    /// Announces the events to their sources.
     fn announce(&self, ready_events: &mut ReadyEvents) {
         let readable = EventFlags::IN
             | EventFlags::PRI
@@ -204,7 +215,7 @@ impl Reactor {
                 if flags.intersects(happens) {
                     let over = flags.intersects(over);
                     while !direction.announce(token.number(), over, woken) {
-                        // There is no memory to wake them all at once.
+                        // There is no memory to collect all wakers first.
                         wake_all(woken);
                     }
                 }
@@ -212,13 +223,13 @@ impl Reactor {
         }
     }
 
-    /// Ends the sleep of whoever watches, or is about to.
+    /// Ends the sleep of the worker that watches or is about to.
     pub(crate) fn interrupt(&self) {
-        // The only error is a counter that is full, and then it is not zero.
+        // The only error is a full counter, and that is not zero.
         let _ = rustix::io::write(&self.interrupt, &1_u64.to_ne_bytes());
     }
 
-    /// How often it has been asked for events so far.
+    /// Counts the system calls that asked for events so far.
     pub(crate) fn checks(&self) -> u64 {
         self.checks.load(Ordering::Relaxed)
     }

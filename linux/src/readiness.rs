@@ -1,15 +1,16 @@
-//! Whether one direction of a file descriptor may be tried, and who waits for that.
+//! The readiness of one direction of a file descriptor, and the wakers that wait for it.
 //!
-//! The kernel tells each change once (edge-triggered), so what it has told is remembered here until an attempt finds that
-//! there is nothing (any more):
+//! The kernel reports each change once (edge-triggered), so the readiness is remembered here until
+//! an attempt finds nothing any more:
 //!
 //! ```text
 //!            announce                     clear, if nothing was announced since the attempt began
 //!   not yet ──────────▶ ready (event n) ──────────────────────────────────────────────▶ not yet
 //! ```
 //!
-//! An event that comes between an attempt and its `clear` has another number, so it is not forgotten. One registration of a descriptor follows another in
-//! the same place: each has a number as well, and an event that comes too late for one does not reach the next.
+//! An event between an attempt and its `clear` has another number, so it is not forgotten. An entry
+//! serves one registration after another. Each has a number too, so a late event of one does not
+//! reach the next.
 
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
@@ -22,27 +23,28 @@ use std::task::{Context, Poll, Waker};
 
 use smallvec::SmallVec;
 
-/// See the module's documentation.
+/// Remembers whether an attempt may succeed, and wakes the waiting coroutines.
 pub(crate) struct Readiness(Mutex<State>);
 
 struct State {
-    /// Which registration it is.
+    /// The number of the registration.
     number: u32,
     ready: bool,
-    /// The other side is done, or there was an error: told once, and seen by whoever tries.
+    /// Set if the other side is done or there was an error: reported once, and seen by each
+    /// attempt.
     over: bool,
-    /// Events so far. A number that comes again after 2^64 of them is no danger.
+    /// Events so far. The number would repeat after 2^64 events.
     events: u64,
-    /// Who is told of the next event, each once. Mostly one, which needs no memory of its own.
+    /// The wakers of the next event, each once. Mostly one, which needs no memory of its own.
     waiting: SmallVec<[Waker; 1]>,
 }
 
-/// What was known when an attempt began.
+/// The number of events when an attempt began.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen(u64);
 
 impl Readiness {
-    /// Of no registration yet.
+    /// Creates the readiness of an entry without a registration.
     pub(crate) fn new() -> Self {
         Self(Mutex::new(State {
             number: 0,
@@ -53,7 +55,7 @@ impl Readiness {
         }))
     }
 
-    /// A registration begins. `ready`: whether to try before anything was announced.
+    /// Begins a registration. `ready`: whether to try before an event was announced.
     pub(crate) fn begin(&self, number: u32, ready: bool) {
         let mut state = self.state();
         state.number = number;
@@ -61,10 +63,10 @@ impl Readiness {
         state.over = false;
     }
 
-    /// The registration is over: nobody waits any more.
+    /// Ends the registration, and drops the waiting wakers.
     pub(crate) fn end(&self) {
         let waiting = mem::take(&mut self.state().waiting);
-        // Their destructors may do anything, and nothing is locked.
+        // Their destructors are foreign code, so no lock is held.
         drop(waiting);
     }
 
@@ -73,10 +75,10 @@ impl Readiness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ready if it is worth trying; else whoever polls is woken by the next event.
+    /// Ready if an attempt may succeed; otherwise the next event wakes the task.
     ///
     /// # Errors
-    /// Others wait already, and there is no memory for one more.
+    /// Fails if other tasks wait already and there is no memory for one more.
     pub(crate) fn poll_ready(&self, cx: &Context<'_>) -> Poll<io::Result<Seen>> {
         let mut state = self.state();
         if state.ready {
@@ -91,7 +93,7 @@ impl Readiness {
         Poll::Pending
     }
 
-    /// An attempt that began with `seen` found that there is nothing any more.
+    /// Notes that an attempt that began with `seen` found nothing.
     pub(crate) fn clear(&self, seen: Seen) {
         let mut state = self.state();
         if state.events == seen.0 {
@@ -99,8 +101,9 @@ impl Readiness {
         }
     }
 
-    /// An attempt that began with `seen` took all there was, as far as one can tell without another. Not so if the other side is done:
-    /// the next attempt finds that, and there may be no event any more.
+    /// Notes that an attempt that began with `seen` took all data, as far as a short read shows.
+    /// Has no effect if the other side is done: the next attempt finds that, and there may be no
+    /// further event.
     pub(crate) fn suppose_clear(&self, seen: Seen) {
         let mut state = self.state();
         if state.events == seen.0 && !state.over {
@@ -108,10 +111,11 @@ impl Readiness {
         }
     }
 
-    /// An event of a registration: adds those who wait to `woken`, which are to be woken without any lock. `over`: the other side is done, or there is an
-    /// error.
+    /// Announces an event of a registration: adds the waiting wakers to `woken`, to be woken
+    /// without a lock. `over`: the other side is done, or there is an error.
     ///
-    /// False if `woken` is full, and there is no memory to make it larger: then some still wait, and this is to be called again when those are woken.
+    /// Returns false if `woken` is full and there is no memory to grow it: then some tasks still
+    /// wait, and this is to be called again after those are woken.
     pub(crate) fn announce(&self, number: u32, over: bool, woken: &mut Vec<Waker>) -> bool {
         let mut state = self.state();
         if state.number != number {

@@ -1,7 +1,8 @@
-//! Where registered descriptors are kept: a table that grows, and whose entries stay where they are.
+//! The table of registered descriptors, which grows and never moves an entry.
 //!
-//! So whoever has an entry's name finds it without a lock, a registration allocates nothing while there are free entries, and exhausted memory is an error
-//! where the table grows. It keeps its memory until the runtime has gone.
+//! So a token leads to its entry without a lock, and a registration allocates nothing while there
+//! are free entries. Exhausted memory is an error where the table grows. The table keeps its memory
+//! as long as the runtime exists.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,20 +11,22 @@ use crate::readiness::Readiness;
 
 /// Entries of the first part. Each part has twice as many as the one before.
 const FIRST: usize = 64;
-/// Together they have 2^32 - 64 entries: the last indices stay unused, and with them the token that interrupts whoever watches.
+/// Together they have 2^32 - 64 entries: the last indices stay unused, and with them the token of
+/// the interrupt.
 const PARTS: usize = 26;
 
-/// See the module's documentation.
+/// Keeps the two directions of each registered descriptor.
 pub(crate) struct Sources {
     parts: [OnceLock<Vec<Source>>; PARTS],
     free: Mutex<Free>,
 }
 
 struct Free {
-    /// Entries that nobody uses. It has room for all that there are.
+    /// Unused entries. It has room for all entries.
     entries: Vec<u32>,
     parts: usize,
-    /// Registrations so far: an event for one that is gone does not reach the next one in its place.
+    /// Registrations so far: an event of an old registration does not reach the next one of the
+    /// same entry.
     registered: u32,
 }
 
@@ -46,13 +49,13 @@ impl Token {
         (self.0 >> 32) as u32
     }
 
-    /// Which registration it is; the number comes again after 2^32 of them.
+    /// Returns the number of the registration; it repeats after 2^32 registrations.
     pub(crate) fn number(self) -> u32 {
         self.0 as u32
     }
 }
 
-/// The part that an entry lies in, and its place there.
+/// Returns the part that contains an entry, and the entry's offset there.
 fn part_of(index: u32) -> (usize, usize) {
     let shifted = index as usize + FIRST;
     let part = (shifted / FIRST).ilog2() as usize;
@@ -75,17 +78,19 @@ impl Sources {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The entry of a registration; of another one's, if that is gone. `None` for what never was one.
+    /// Returns the entry of a registration, or of a later one of the same entry. `None` if the
+    /// token never was one.
     #[inline]
     pub(crate) fn get(&self, token: Token) -> Option<&Source> {
-        let (part, place) = part_of(token.index());
-        self.parts.get(part)?.get()?.get(place)
+        let (part, offset) = part_of(token.index());
+        self.parts.get(part)?.get()?.get(offset)
     }
 
-    /// An entry for a descriptor. `ready`: whether to try before anything was announced.
+    /// Takes an entry for a descriptor. `ready`: whether to try before an event was announced.
     ///
     /// # Errors
-    /// No memory ([`OutOfMemory`](io::ErrorKind::OutOfMemory)); 2^32 - 64 descriptors are registered.
+    /// Fails without memory ([`OutOfMemory`](io::ErrorKind::OutOfMemory)), and if 2^32 - 64
+    /// descriptors are registered.
     pub(crate) fn insert(&self, ready: bool) -> io::Result<Token> {
         let token = {
             let mut free = self.free();
@@ -111,7 +116,7 @@ impl Sources {
         }
     }
 
-    /// One more part, when no entry is free.
+    /// Adds a part, because no entry is free.
     fn grow(&self, free: &mut Free) -> io::Result<()> {
         let (part, size) = (free.parts, FIRST << free.parts);
         let cell = self
@@ -119,7 +124,7 @@ impl Sources {
             .get(part)
             .ok_or_else(|| io::Error::other("2^32 - 64 descriptors are registered"))?;
         let before = size - FIRST;
-        // Nothing is kept of what was had when the other cannot be had.
+        // If either allocation fails, nothing changes.
         let mut sources = Vec::new();
         sources.try_reserve_exact(size)?;
         free.entries.try_reserve_exact(before + size)?;
@@ -130,7 +135,7 @@ impl Sources {
         let is_new = cell.set(sources).is_ok();
         debug_assert!(is_new, "parts are made in turn, under the lock");
         free.parts += 1;
-        // The first is taken first.
+        // The first entry is taken first.
         free.entries
             .extend((before..before + size).rev().map(|index| index as u32));
         Ok(())
@@ -146,11 +151,11 @@ mod tests {
         let mut expected = (0, 0);
         for index in 0..10_000 {
             assert_eq!(part_of(index), expected);
-            let (part, place) = expected;
-            expected = if place + 1 == FIRST << part {
+            let (part, offset) = expected;
+            expected = if offset + 1 == FIRST << part {
                 (part + 1, 0)
             } else {
-                (part, place + 1)
+                (part, offset + 1)
             };
         }
         let last = u32::MAX - FIRST as u32;
