@@ -1,4 +1,6 @@
-//! Files and directories: as those of [`std::fs`], on threads for blocking calls, the most urgent caller first (see
+//! Files and directories, as in [`std::fs`].
+//!
+//! Operations run on threads for blocking calls, the most urgent caller first (see
 //! [`spawn_blocking`]).
 //!
 //! ```
@@ -21,11 +23,12 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! What is in the kernel's cache is read at once, without another thread (see [`File`]).
+//! Data in the kernel's cache is read at once, without another thread (see [`File`]).
 //!
-//! When a future of this module is dropped, its operation either doesn't happen, or happens some time later, as far as nobody sees to it.
+//! If a future of this module is dropped, its operation may or may not happen, now or later.
 //!
-//! All functions have the errors of their namesakes in `std`, and one more if no thread can be started.
+//! All functions return the errors of the same functions in `std`, and one more if no thread can be
+//! started.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -41,7 +44,7 @@ mod file;
 pub use directory::{DirEntry, ReadDir, read_dir};
 pub use file::File;
 
-/// Does something to the file system, elsewhere.
+/// Runs an operation of the file system on a thread for blocking calls.
 async fn call<T, F>(work: F) -> io::Result<T>
 where
     T: Send + 'static,
@@ -50,7 +53,7 @@ where
     spawn_blocking(work).await.map_err(into_io)?
 }
 
-/// An operation under way.
+/// An operation that has been submitted.
 type Operation<T> = Blocking<io::Result<T>>;
 
 fn poll_operation<T>(operation: &mut Operation<T>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
@@ -63,7 +66,7 @@ macro_rules! functions {
         $(#[$about])*
         ///
         /// # Errors
-        #[doc = concat!("As [`std::fs::", stringify!($name), "`].")]
+        #[doc = concat!("Fails as [`std::fs::", stringify!($name), "`] does.")]
         pub async fn $name($($path: impl AsRef<Path>,)+ $($given: $type)?) -> io::Result<$output> {
             $(let $path = $path.as_ref().to_path_buf();)+
             call(move || fs::$name($($path,)+ $($given)?)).await
@@ -72,23 +75,23 @@ macro_rules! functions {
 }
 
 functions! {
-    /// A path without links, and from the root.
+    /// Returns the absolute path without links.
     fn canonicalize(path) -> PathBuf;
-    /// Copies a file's bytes and permissions; returns how many bytes there were.
+    /// Copies a file's bytes and permissions; returns the number of bytes.
     fn copy(from, to) -> u64;
-    /// Makes a directory.
+    /// Creates a directory.
     fn create_dir(path) -> ();
-    /// Makes a directory, and those above it that are missing.
+    /// Creates a directory, and those above it that are missing.
     fn create_dir_all(path) -> ();
-    /// One more name for a file.
+    /// Creates another name for a file.
     fn hard_link(original, link) -> ();
-    /// What is known of whatever the path leads to.
+    /// Returns the metadata of what the path leads to.
     fn metadata(path) -> Metadata;
-    /// A whole file.
+    /// Reads a whole file.
     fn read(path) -> Vec<u8>;
-    /// Where a symbolic link leads.
+    /// Returns the target of a symbolic link.
     fn read_link(path) -> PathBuf;
-    /// A whole file of text.
+    /// Reads a whole file of UTF-8 text.
     fn read_to_string(path) -> String;
     /// Removes an empty directory.
     fn remove_dir(path) -> ();
@@ -96,36 +99,36 @@ functions! {
     fn remove_dir_all(path) -> ();
     /// Removes a file's name.
     fn remove_file(path) -> ();
-    /// Gives a file another name, in the place of one that has it.
+    /// Renames a file; replaces one that has the new name.
     fn rename(from, to) -> ();
-    /// Says who may do what.
+    /// Sets the permissions of a file or directory.
     fn set_permissions(path; permissions: Permissions) -> ();
-    /// What is known of a path itself, which may be a link.
+    /// Returns the metadata of the path itself, which may be a link.
     fn symlink_metadata(path) -> Metadata;
 }
 
-/// Whether there is something at a path.
+/// Tests whether the path exists.
 ///
 /// # Errors
-/// As [`std::fs::exists`].
+/// Fails as [`std::fs::exists`] does.
 pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
     let path = path.as_ref().to_path_buf();
     call(move || fs::exists(path)).await
 }
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 ///
 /// # Errors
-/// As [`std::os::unix::fs::symlink`].
+/// Fails as [`std::os::unix::fs::symlink`] does.
 pub async fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     let (original, link) = (original.as_ref().to_path_buf(), link.as_ref().to_path_buf());
     call(move || std::os::unix::fs::symlink(original, link)).await
 }
 
-/// Makes a file of these bytes, in the place of what it had. A vector or a string is not copied.
+/// Writes a file with these bytes; replaces what it had. A vector or a string is not copied.
 ///
 /// # Errors
-/// As [`std::fs::write`].
+/// Fails as [`std::fs::write`] does.
 pub async fn write(path: impl AsRef<Path>, contents: impl Into<Vec<u8>>) -> io::Result<()> {
     let (path, contents) = (path.as_ref().to_path_buf(), contents.into());
     call(move || fs::write(path, contents)).await

@@ -1,6 +1,7 @@
 //! hyper's runtime traits (feature `hyper`).
 //!
-//! [`TcpStream`] and [`UnixStream`] are hyper's I/O themselves. [`Spawner`] is its executor, and [`Timer`] its timer.
+//! [`TcpStream`] and [`UnixStream`] implement hyper's I/O. [`Spawner`] is its executor, and
+//! [`Timer`] its timer.
 //!
 //! ```
 //! use corank_linux::{Priority, at, net::TcpListener, spawn};
@@ -36,7 +37,7 @@ use crate::handle::spawn;
 use crate::net::{TcpStream, UnixStream};
 use crate::time;
 
-/// hyper's executor: spawns what a connection needs beside itself, on one level.
+/// Implements hyper's executor: spawns the further coroutines of a connection, all on one level.
 #[derive(Clone, Copy, Debug)]
 pub struct Spawner(pub Priority);
 
@@ -45,20 +46,20 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     /// # Panics
-    /// If nothing can be spawned: hyper has no way to say so.
+    /// Panics if nothing can be spawned: hyper's trait has no error.
     fn execute(&self, future: F) {
         drop(spawn(self.0, future).expect("hyper spawns in a runtime that has room"));
     }
 }
 
-/// hyper's timer.
+/// Implements hyper's timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timer;
 
-/// A sleep in hyper's hands.
+/// Implements hyper's sleep.
 struct Sleep(time::Sleep);
 
-// SAFETY: with a shared reference to it, nothing can be done: polling and dropping need it alone.
+// SAFETY: a shared reference allows no operation: polling and dropping need exclusive access.
 unsafe impl Sync for Sleep {}
 
 impl Future for Sleep {
@@ -102,10 +103,11 @@ macro_rules! streams {
                 cx: &mut Context<'_>,
                 mut buffer: ReadBufCursor<'_>,
             ) -> Poll<io::Result<()>> {
-                // SAFETY: the kernel writes into it and reads nothing; nothing is made uninitialised.
+                // SAFETY: the kernel writes into the buffer and does not read it; it makes no byte
+                // uninitialised.
                 let room = unsafe { buffer.as_mut() };
                 self.poll_read_into(cx, room).map_ok(|count| {
-                    // SAFETY: the kernel has written so many bytes at the beginning.
+                    // SAFETY: the kernel has written this many bytes at the beginning.
                     unsafe { buffer.advance(count) }
                 })
             }

@@ -1,9 +1,13 @@
 //! How idle workers park and are called, and which worker looks for events meanwhile.
 //!
-//! One idle worker *watches*: it sleeps in the kernel until there is an event, or until the next timer is due. The other idle workers
-//! park. No worker needs to watch while a busy worker is *short-polling*: its polls have been so short that it looks for events before a
-//! watcher could have. A worker that stops watching or short-polling, and leaves no other that does, wakes a successor among those parked.
-//! If the poll of a short-polling worker does not end, the [watchdog](crate::watchdog) does that for it.
+//! One idle worker *watches*: it sleeps in the kernel until there is an event, or until the next
+//! timer is due. The other idle workers park. No worker needs to watch while a busy worker is
+//! *short-polling*: its polls have been so short that it checks for events before a watcher could
+//! have.
+//!
+//! A worker that stops watching or short-polling wakes a parked successor if no other worker checks
+//! for events. If the poll of a short-polling worker does not end, the [watchdog](crate::watchdog)
+//! does that for it.
 //!
 //! ```text
 //!           prepare                    wake                take
@@ -131,8 +135,6 @@ impl Parker {
 /// A worker that stops checking and a worker that parks both write this word, and then read the
 /// other's state. So the later of the two sees what the earlier one did.
 ///
-/// Both who ends that and who goes to sleep change this word, and then look at the other's: whoever comes second sees what the first one
-/// did.
 pub(crate) struct Watch(AtomicUsize);
 
 /// A worker sleeps in the kernel, or is about to.

@@ -65,7 +65,8 @@
 //!   events, channels.
 //! - [`process`]: child processes. [`signal`]: Ctrl-C and other signals.
 //! - [`fs`]: files and directories.
-//! - [`net`], [`pipe`], and [`Async`] for any other descriptor. Streams implement the traits of `futures`.
+//! - [`net`], [`pipe`], and [`Async`] for any other descriptor. Streams implement the traits of
+//!   `futures`.
 //!
 //! Needs Linux 5.11 or later, and no privileges.
 

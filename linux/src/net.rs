@@ -1,7 +1,7 @@
 //! TCP, UDP and Unix sockets.
 //!
-//! Streams implement `AsyncRead` and `AsyncWrite` of `futures`, also by reference, so that one coroutine can read while another one
-//! writes.
+//! Streams implement `AsyncRead` and `AsyncWrite` of `futures`, also by reference, so that one
+//! coroutine can read while another one writes.
 
 mod acceptor;
 mod resolve;

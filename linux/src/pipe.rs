@@ -1,4 +1,4 @@
-//! Pipes: within the process, to a child, or named ones that were opened as files.
+//! Pipes within the process, to a child, and named ones that were opened as files.
 
 use std::fs::File;
 use std::io;
@@ -8,54 +8,54 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::async_fd::Async;
 
-/// The end of a pipe that is read. Reads the end of the stream when all that can be written to is dropped.
+/// Reads from a pipe. The stream ends when all writing ends are dropped.
 #[derive(Debug)]
 pub struct Receiver(Async<File>);
 
-/// The end of a pipe that is written to. It ends when it is dropped.
+/// Writes to a pipe. The stream ends when this is dropped.
 #[derive(Debug)]
 pub struct Sender(Async<File>);
 
-/// A new pipe.
+/// Creates a pipe.
 ///
 /// # Errors
-/// No descriptors; outside a runtime.
+/// Fails without descriptors, and outside of a runtime.
 pub fn pipe() -> io::Result<(Sender, Receiver)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     Ok((Sender::from_fd(write)?, Receiver::from_fd(read)?))
 }
 
 impl Receiver {
-    /// An end from elsewhere: a child's output, a named pipe.
+    /// Registers the reading end of an existing pipe: a child's output, or a named pipe.
     ///
     /// # Errors
-    /// As [`Async::new`].
+    /// Fails as [`Async::new`] does.
     pub fn from_fd(end: impl Into<OwnedFd>) -> io::Result<Self> {
         Async::new(File::from(end.into())).map(Self)
     }
 
-    /// The end as a blocking one: for a child's input, say.
+    /// Returns the end as a blocking descriptor, for example for a child's input.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub fn into_blocking(self) -> io::Result<OwnedFd> {
         blocking(self.0)
     }
 }
 
 impl Sender {
-    /// An end from elsewhere: a child's input, a named pipe.
+    /// Registers the writing end of an existing pipe: a child's input, or a named pipe.
     ///
     /// # Errors
-    /// As [`Async::new`].
+    /// Fails as [`Async::new`] does.
     pub fn from_fd(end: impl Into<OwnedFd>) -> io::Result<Self> {
         Async::new(File::from(end.into())).map(Self)
     }
 
-    /// The end as a blocking one: for a child's output, say.
+    /// Returns the end as a blocking descriptor, for example for a child's output.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub fn into_blocking(self) -> io::Result<OwnedFd> {
         blocking(self.0)
     }

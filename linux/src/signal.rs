@@ -6,7 +6,7 @@
 //! # async fn serve() {}
 //! #[corank_linux::main]
 //! async fn main() -> std::io::Result<()> {
-//!     // From here on they don't end the program any more.
+//!     // From here on these signals do not end the program.
 //!     let mut signals = Signals::new([Signal::INT, Signal::TERM])?;
 //!     let server = corank_linux::spawn(corank_linux::Priority::DEFAULT, serve());
 //!     println!("{:?}: the server ends", signals.recv().await);
@@ -16,13 +16,15 @@
 //! ```
 //!
 //! # What is promised
-//! - Each [`Signals`] gets every one of its signals that comes after [`new`](Signals::new), however many there are, in however many
-//!   runtimes, and whatever other crates do with the crate `signal-hook`.
-//! - As with the kernel itself, signals of one kind that come faster than they are received are one: it is received at least once after the
-//!   last of them has come. None displaces one of another kind.
-//! - A kind of signal that was once listened to doesn't have its default action any more in this process, also when all `Signals` are
-//!   dropped. Child processes have it again.
-//! - Signals that come while a runtime is busy are noticed as other events are (see [the crate](crate#what-is-promised)).
+//! - Each [`Signals`] receives each of its signals that comes after [`new`](Signals::new), however
+//!   many `Signals` and runtimes there are, and whatever other crates do with the crate
+//!   `signal-hook`.
+//! - As in the kernel, signals of one kind that come faster than they are received count as one: it
+//!   is received at least once after the last of them. No kind displaces another.
+//! - A kind of signal that was once listened to has no default action any more in this process,
+//!   also when all `Signals` are dropped. Child processes have it again.
+//! - Signals that come while a runtime is busy are noticed as other events are (see [the
+//!   crate](crate#what-is-promised)).
 
 use std::future::poll_fn;
 use std::io::{self, Read};
@@ -37,25 +39,26 @@ use futures_core::Stream;
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::SigId;
 use signal_hook::consts::FORBIDDEN;
-use signal_hook::low_level::{pipe as tell, unregister};
+use signal_hook::low_level::{pipe as write_on_signal, unregister};
 
 use crate::async_fd::Async;
 
-/// The kind of a signal: `Signal::INT`, `Signal::TERM`, …
+/// Names a kind of signal: `Signal::INT`, `Signal::TERM`, …
 pub use rustix::process::Signal;
 
-/// Waits for signals of some kinds. Also a [`Stream`] of them, which never ends.
+/// Waits for signals of some kinds; also a [`Stream`] of them, which never ends.
 ///
-/// Costs a pipe, and a descriptor more for each kind.
+/// Takes a pipe, and one more descriptor for each kind.
 pub struct Signals {
     kinds: Vec<Listener>,
-    /// Where to look first: after the kind that was received last, so that a storm of one hides no other.
+    /// The first kind to test: the one after the kind that was received last, so that many signals
+    /// of one kind hide no other.
     next: usize,
-    /// Has a byte when a signal has come since it was read.
-    news: Async<File>,
+    /// Has a byte if a signal has come since it was read.
+    wakeups: Async<File>,
 }
 
-/// What a signal's handler does, until this is dropped: first sets `came`, then writes to the pipe.
+/// The actions of a signal's handler until this is dropped: set `came`, then write to the pipe.
 struct Listener {
     kind: Signal,
     came: Arc<AtomicBool>,
@@ -63,7 +66,7 @@ struct Listener {
 }
 
 impl Listener {
-    fn new(kind: Signal, news: &OwnedFd) -> io::Result<Self> {
+    fn new(kind: Signal, wakeups: &OwnedFd) -> io::Result<Self> {
         if FORBIDDEN.contains(&kind.as_raw()) {
             let message = format!("{kind:?} cannot be listened to");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -73,10 +76,12 @@ impl Listener {
             came: Arc::default(),
             actions: Vec::with_capacity(2),
         };
-        let news = news.try_clone()?;
+        let wakeups = wakeups.try_clone()?;
         let set = signal_hook::flag::register(kind.as_raw(), listener.came.clone())?;
         listener.actions.push(set);
-        listener.actions.push(tell::register(kind.as_raw(), news)?);
+        listener
+            .actions
+            .push(write_on_signal::register(kind.as_raw(), wakeups)?);
         Ok(listener)
     }
 }
@@ -93,34 +98,36 @@ impl Signals {
     /// Listens to signals of these kinds from now on.
     ///
     /// # Errors
-    /// `KILL`, `STOP`, `SEGV`, `ILL` and `FPE` cannot be listened to (`InvalidInput`); no descriptors; outside a runtime. Nothing is listened
-    /// to then, but a kind's default action may be off already.
+    /// Fails for `KILL`, `STOP`, `SEGV`, `ILL` and `FPE`, which cannot be listened to
+    /// (`InvalidInput`); without descriptors; and outside of a runtime. Then it listens to nothing,
+    /// but the default action of a kind may be off already.
     pub fn new(kinds: impl IntoIterator<Item = Signal>) -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let news = Async::of_non_blocking(File::from(read))?;
+        let wakeups = Async::of_non_blocking(File::from(read))?;
         let kinds = kinds.into_iter().map(|kind| Listener::new(kind, &write));
         Ok(Self {
             kinds: kinds.collect::<io::Result<_>>()?,
             next: 0,
-            news,
+            wakeups,
         })
     }
 
-    /// The next signal. Dropping the future loses none.
+    /// Waits for the next signal. Dropping the future loses none.
     pub async fn recv(&mut self) -> Signal {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// As [`recv`](Self::recv), for a future written by hand.
+    /// Polls as [`recv`](Self::recv) does, for a future written by hand.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
         loop {
             if let Some(kind) = self.take() {
                 return Poll::Ready(kind);
             }
-            // What is read here was written after a flag was set, so the flags are asked again; and what is set later is written later.
+            // A byte was written after its flag was set, so the flags are tested again; a flag that
+            // is set later is followed by a later byte.
             let read = |mut pipe: &File| pipe.read(&mut [0; 64]);
-            let Ok(1..) = ready!(self.news.poll_read_with(cx, read)) else {
-                // The other end is closed: there are no kinds, and nothing will come.
+            let Ok(1..) = ready!(self.wakeups.poll_read_with(cx, read)) else {
+                // The other end is closed: there are no kinds, and no signal will come.
                 return Poll::Pending;
             };
         }
@@ -151,11 +158,13 @@ impl fmt::Debug for Signals {
     }
 }
 
-/// Waits for Ctrl-C in the program's terminal (`SIGINT`). To be notified from a certain moment on, make [`Signals`] then: this begins to listen when
-/// it is first polled.
+/// Waits for Ctrl-C in the program's terminal (`SIGINT`).
+///
+/// It begins to listen when it is first polled. To listen from an earlier moment on, create
+/// [`Signals`] then.
 ///
 /// # Errors
-/// As [`Signals::new`].
+/// Fails as [`Signals::new`] does.
 pub async fn ctrl_c() -> io::Result<()> {
     Signals::new([Signal::INT])?.recv().await;
     Ok(())

@@ -1,6 +1,6 @@
-//! The traits of `futures` for what is read and written.
+//! The stream traits of `futures`, implemented for descriptors.
 
-/// `AsyncRead` of a type whose reference has it.
+/// Implements `AsyncRead` for a type whose reference implements it.
 macro_rules! read_by_value {
     ($type:ty) => {
         impl futures_io::AsyncRead for $type {
@@ -23,7 +23,7 @@ macro_rules! read_by_value {
     };
 }
 
-/// `AsyncWrite` of a type whose reference has it.
+/// Implements `AsyncWrite` for a type whose reference implements it.
 macro_rules! write_by_value {
     ($type:ty) => {
         impl futures_io::AsyncWrite for $type {
@@ -60,7 +60,7 @@ macro_rules! write_by_value {
     };
 }
 
-/// `AsyncRead` for the reference of a wrapper around an `Async<T>` where `&T` reads.
+/// Implements `AsyncRead` for the reference of a wrapper around an `Async<T>` where `&T` reads.
 macro_rules! read_by_attempts {
     ($type:ty) => {
         impl futures_io::AsyncRead for &$type {
@@ -84,7 +84,8 @@ macro_rules! read_by_attempts {
     };
 }
 
-/// `AsyncWrite` for the reference of a wrapper around an `Async<T>` where `&T` writes; `$close` ends it.
+/// Implements `AsyncWrite` for the reference of a wrapper around an `Async<T>` where `&T` writes;
+/// `$close` ends it.
 macro_rules! write_by_attempts {
     ($type:ty, $close:expr) => {
         impl futures_io::AsyncWrite for &$type {

@@ -1,4 +1,4 @@
-//! tower's services (feature `tower`): a layer that runs each request on a level of its own.
+//! tower's services (feature `tower`): a layer that runs each request on its own level.
 //!
 //! ```
 //! use corank_linux::{Priority, tower::PriorityLayer};
@@ -23,19 +23,23 @@ use tower_service::Service;
 
 use crate::at::{At, at};
 
-/// Runs each request [`at`] the level that a function of it chooses: until the inner service's future is finished or dropped. What is left of the
-/// answer after that, such as a body that is made while it is sent, is on the connection's level again.
+/// Runs each request [`at`] the level that a function of the request returns.
 ///
-/// Requests of one connection must come one after the other, as in HTTP/1, or have coroutines of their own, as hyper's HTTP/2 gives them with
-/// [`Spawner`](crate::hyper::Spawner): a coroutine is on one level at a time. So of many requests of one HTTP/2 connection the most urgent is served first,
-/// whatever came before it; the connection itself should be at least as urgent as any, because it reads what they ask and writes what they answer.
+/// That lasts until the inner service's future is ready or dropped. The rest of the answer, such as
+/// a body that is produced while it is sent, is on the connection's level again.
+///
+/// Requests of one connection must come one after the other, as in HTTP/1, or run in coroutines of
+/// their own, as with hyper's HTTP/2 and [`Spawner`](crate::hyper::Spawner): a coroutine is on one
+/// level at a time. Then the most urgent request of an HTTP/2 connection is served first, whatever
+/// came before it. The connection itself should be at least as urgent as any request, because it
+/// reads requests and writes answers.
 #[derive(Clone, Copy)]
 pub struct PriorityLayer<C> {
     choose: C,
 }
 
 impl<C> PriorityLayer<C> {
-    /// `choose` is asked once for each request, on the connection's level.
+    /// Creates a layer that calls `choose` once for each request, on the connection's level.
     pub fn new<R>(choose: C) -> Self
     where
         C: Fn(&R) -> Priority,
@@ -61,7 +65,7 @@ impl<C> fmt::Debug for PriorityLayer<C> {
     }
 }
 
-/// The service of a [`PriorityLayer`].
+/// Runs each request of an inner service on its own level; see [`PriorityLayer`].
 #[derive(Clone, Copy)]
 pub struct PriorityService<S, C> {
     inner: S,

@@ -1,4 +1,4 @@
-//! What is in a directory.
+//! Lists directories.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -15,29 +15,29 @@ use futures_lite::StreamExt;
 use super::{Operation, call, poll_operation};
 use crate::blocking::spawn_blocking;
 
-/// Entries that one call on another thread brings: about what the kernel gives at once.
+/// Entries per call on another thread: about as many as the kernel returns at once.
 const ENTRIES: usize = 128;
 
-/// What is in a directory, in no order.
+/// Lists the entries of a directory, in no order.
 ///
 /// # Errors
-/// As [`std::fs::read_dir`].
+/// Fails as [`std::fs::read_dir`] does.
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = path.as_ref().to_path_buf();
     let batch = call(move || fs::read_dir(path).map(Batch::take)).await?;
-    Ok(ReadDir(State::Here(batch)))
+    Ok(ReadDir(State::Ready(batch)))
 }
 
-/// A stream of a directory's entries; see [`read_dir`].
+/// Streams the entries of a directory; see [`read_dir`].
 pub struct ReadDir(State);
 
 enum State {
-    Here(Batch),
+    Ready(Batch),
     Reading(Operation<Batch>),
-    Over,
+    Done,
 }
 
-/// Some entries, and where more come from, unless these are the last.
+/// Some entries, and the iterator of the further ones, unless these are the last.
 struct Batch {
     entries: VecDeque<io::Result<fs::DirEntry>>,
     rest: Option<fs::ReadDir>,
@@ -52,10 +52,10 @@ impl Batch {
 }
 
 impl ReadDir {
-    /// The next entry; `None` when there are no more. Dropping the future loses none.
+    /// Returns the next entry; `None` if there are no more. Dropping the future loses none.
     ///
     /// # Errors
-    /// As the iterator's of [`std::fs::read_dir`].
+    /// Fails as the iterator of [`std::fs::read_dir`] does.
     pub async fn next_entry(&mut self) -> io::Result<Option<DirEntry>> {
         self.try_next().await
     }
@@ -67,24 +67,24 @@ impl Stream for ReadDir {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             match &mut self.0 {
-                State::Here(batch) => {
+                State::Ready(batch) => {
                     if let Some(entry) = batch.entries.pop_front() {
                         let entry = entry.map(|entry| DirEntry(Arc::new(entry)));
                         return Poll::Ready(Some(entry));
                     }
                     self.0 = match batch.rest.take() {
-                        None => State::Over,
+                        None => State::Done,
                         Some(rest) => State::Reading(spawn_blocking(|| Ok(Batch::take(rest)))),
                     };
                 }
                 State::Reading(operation) => match ready!(poll_operation(operation, cx)) {
-                    Ok(batch) => self.0 = State::Here(batch),
+                    Ok(batch) => self.0 = State::Ready(batch),
                     Err(error) => {
-                        self.0 = State::Over;
+                        self.0 = State::Done;
                         return Poll::Ready(Some(Err(error)));
                     }
                 },
-                State::Over => return Poll::Ready(None),
+                State::Done => return Poll::Ready(None),
             }
         }
     }
@@ -96,34 +96,34 @@ impl fmt::Debug for ReadDir {
     }
 }
 
-/// One entry of a directory; see [`read_dir`].
+/// Describes one entry of a directory; see [`read_dir`].
 #[derive(Clone, Debug)]
 pub struct DirEntry(Arc<fs::DirEntry>);
 
 impl DirEntry {
-    /// The directory's path with the entry's name.
+    /// Returns the directory's path with the entry's name.
     pub fn path(&self) -> PathBuf {
         self.0.path()
     }
 
-    /// The entry's name.
+    /// Returns the entry's name.
     pub fn file_name(&self) -> OsString {
         self.0.file_name()
     }
 
-    /// What is known of the entry itself, which may be a link.
+    /// Returns the metadata of the entry itself, which may be a link.
     ///
     /// # Errors
-    /// As [`std::fs::DirEntry::metadata`].
+    /// Fails as [`std::fs::DirEntry::metadata`] does.
     pub async fn metadata(&self) -> io::Result<Metadata> {
         let entry = self.0.clone();
         call(move || entry.metadata()).await
     }
 
-    /// Whether it is a file, a directory or a link.
+    /// Returns whether the entry is a file, a directory or a link.
     ///
     /// # Errors
-    /// As [`std::fs::DirEntry::file_type`].
+    /// Fails as [`std::fs::DirEntry::file_type`] does.
     pub async fn file_type(&self) -> io::Result<FileType> {
         let entry = self.0.clone();
         call(move || entry.file_type()).await

@@ -1,4 +1,4 @@
-//! An open file.
+//! Open files.
 
 use std::fmt;
 use std::fs::{self, Metadata, OpenOptions, Permissions};
@@ -19,84 +19,91 @@ use super::{Operation, call, poll_operation};
 use crate::blocking::spawn_blocking;
 use crate::budget;
 
-/// What is read or written at once, in bytes: what a call does in the cache in a few tens of microseconds.
+/// Limits the bytes of one read or write: a call copies as many from the cache in a few tens of
+/// microseconds.
 const CHUNK: usize = 256 * 1024;
 
-/// An open file that has positions: no pipe and no terminal, for which there is [`pipe`](crate::pipe).
+/// Reads and writes an open file that has positions. For pipes and terminals there is
+/// [`pipe`](crate::pipe).
 ///
-/// Reads try the kernel's cache first, on the worker (`RWF_NOWAIT`); what isn't there, and everything else, is done on a thread for blocking
-/// calls. Nothing is buffered here: what a write has said to be written, the kernel has, as with [`std::fs::File`], and dropping the file loses nothing.
+/// A read tries the kernel's cache first, on the worker (`RWF_NOWAIT`). Data that is not cached,
+/// and all other operations, go to a thread for blocking calls. There is no buffer: the kernel has
+/// the bytes that a write has reported, as with [`std::fs::File`], and dropping the file loses
+/// nothing.
 ///
-/// Its position is the file's own, and moves when an operation has ended; one that is dropped before may have happened or not, and the next
-/// one takes its place.
+/// The position moves when an operation has ended. An operation that is dropped before that may or
+/// may not have happened, and the next one starts at the same position.
 pub struct File {
     std: Arc<fs::File>,
     position: u64,
     /// Writes go to the file's end (`O_APPEND`).
     appends: bool,
-    under_way: UnderWay,
+    pending: Pending,
 }
 
-/// What a poll has begun at the file's position.
-enum UnderWay {
+/// The operation that a poll has submitted at the file's position.
+enum Pending {
     Nothing,
     Read(Operation<Vec<u8>>),
-    /// These bytes; gives how many were written, and the position after them. Waited for before anything else is written: also if
-    /// whoever began it has given up.
+    /// Writes these bytes; returns how many were written, and the position after them. Completes
+    /// before anything else is written, also if its caller has dropped the future.
     Write(Arc<[u8]>, Operation<(usize, u64)>),
-    /// Asks where the file ends.
+    /// Finds the end of the file.
     Seek(Operation<u64>),
 }
 
 impl File {
-    /// Opens a file, to be read.
+    /// Opens a file for reading.
     ///
     /// # Errors
-    /// As [`std::fs::File::open`].
+    /// Fails as [`std::fs::File::open`] does.
     pub async fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::open_with(path, OpenOptions::new().read(true)).await
     }
 
-    /// Makes a file that is empty, to be written, in the place of what it had.
+    /// Creates an empty file for writing; truncates one that exists.
     ///
     /// # Errors
-    /// As [`std::fs::File::create`].
+    /// Fails as [`std::fs::File::create`] does.
     pub async fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         Self::open_with(path, options.write(true).create(true).truncate(true)).await
     }
 
-    /// Opens a file as one likes.
+    /// Opens a file with the given options.
     ///
     /// # Errors
-    /// As [`std::fs::OpenOptions::open`].
+    /// Fails as [`std::fs::OpenOptions::open`] does.
     pub async fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> io::Result<Self> {
         let (path, options) = (path.as_ref().to_path_buf(), options.clone());
         Self::from_std(call(move || options.open(path)).await?)
     }
 
-    /// A file from elsewhere, at its beginning.
+    /// Wraps an existing file, at its beginning.
     ///
     /// # Errors
-    /// Those of the system call that asks how it was opened.
+    /// Returns the errors of the system call that reads how the file was opened.
     pub fn from_std(file: fs::File) -> io::Result<Self> {
         Ok(Self {
             appends: fcntl_getfl(&file)?.contains(OFlags::APPEND),
             std: Arc::new(file),
             position: 0,
-            under_way: UnderWay::Nothing,
+            pending: Pending::Nothing,
         })
     }
 
-    /// What is inside.
+    /// Returns the file.
     pub fn get_ref(&self) -> &fs::File {
         &self.std
     }
 
-    /// Reads at an offset, whatever the file's position; fewer bytes than there is room for only at its end, or if a read is interrupted.
+    /// Reads at an offset, independently of the file's position.
+    ///
+    /// Returns fewer bytes than there is room for only at the end of the file, or if a read is
+    /// interrupted.
     ///
     /// # Errors
-    /// As [`FileExt::read_at`].
+    /// Fails as [`FileExt::read_at`] does.
     pub async fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         poll_fn(|cx| budget::poll_proceed(cx)).await;
         if let Some(result) = read_cached(&self.std, buffer, offset) {
@@ -108,52 +115,53 @@ impl File {
         Ok(bytes.len())
     }
 
-    /// Writes at an offset, whatever the file's position; returns how many bytes.
+    /// Writes at an offset, independently of the file's position; returns the number of bytes.
     ///
     /// # Errors
-    /// As [`FileExt::write_at`].
+    /// Fails as [`FileExt::write_at`] does.
     pub async fn write_at(&self, bytes: impl Into<Vec<u8>>, offset: u64) -> io::Result<usize> {
         let bytes = bytes.into();
         self.call(move |file| file.write_at(&bytes, offset)).await
     }
 
-    /// What is known of the file.
+    /// Returns the file's metadata.
     ///
     /// # Errors
-    /// As [`std::fs::File::metadata`].
+    /// Fails as [`std::fs::File::metadata`] does.
     pub async fn metadata(&self) -> io::Result<Metadata> {
         self.call(fs::File::metadata).await
     }
 
-    /// Cuts the file off, or makes it longer by zeros.
+    /// Sets the file's length: truncates it, or extends it by zeros.
     ///
     /// # Errors
-    /// As [`std::fs::File::set_len`].
+    /// Fails as [`std::fs::File::set_len`] does.
     pub async fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.call(move |file| file.set_len(bytes)).await
     }
 
-    /// Says who may do what.
+    /// Sets the file's permissions.
     ///
     /// # Errors
-    /// As [`std::fs::File::set_permissions`].
+    /// Fails as [`std::fs::File::set_permissions`] does.
     pub async fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         self.call(move |file| file.set_permissions(permissions))
             .await
     }
 
-    /// Returns when what has been written, and what is known of the file, would survive a power failure.
+    /// Waits until all written data and the metadata would survive a power failure.
     ///
     /// # Errors
-    /// As [`std::fs::File::sync_all`].
+    /// Fails as [`std::fs::File::sync_all`] does.
     pub async fn sync_all(&self) -> io::Result<()> {
         self.call(fs::File::sync_all).await
     }
 
-    /// As [`sync_all`](Self::sync_all), of the bytes and of what is needed to find them.
+    /// Waits as [`sync_all`](Self::sync_all) does, for the data and the metadata that is needed to
+    /// find it.
     ///
     /// # Errors
-    /// As [`std::fs::File::sync_data`].
+    /// Fails as [`std::fs::File::sync_data`] does.
     pub async fn sync_data(&self) -> io::Result<()> {
         self.call(fs::File::sync_data).await
     }
@@ -186,24 +194,24 @@ impl File {
         })
     }
 
-    /// Ready when nothing is under way that somebody has given up and that could still change the file.
-    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let UnderWay::Write(_, operation) = &mut self.under_way {
-            // Whoever wanted to know has gone.
+    /// Ready when no operation whose future was dropped can change the file any more.
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Pending::Write(_, operation) = &mut self.pending {
+            // The caller has dropped the future, so the result is discarded.
             let _ = ready!(poll_operation(operation, cx));
         }
-        self.under_way = UnderWay::Nothing;
+        self.pending = Pending::Nothing;
         Poll::Ready(())
     }
 }
 
-/// Reads what is in the cache. `None` if it may have to wait.
+/// Reads from the cache. `None` if the read might block.
 fn read_cached(file: &fs::File, buffer: &mut [u8], offset: u64) -> Option<io::Result<usize>> {
     let room = buffer.len().min(CHUNK);
     let mut room = [IoSliceMut::new(&mut buffer[..room])];
     match preadv2(file, &mut room, offset, ReadWriteFlags::NOWAIT) {
         Ok(count) => Some(Ok(count)),
-        // Not there; interrupted; or not every file system can tell.
+        // Not cached; interrupted; or the file system does not support it.
         Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP | Errno::NOSYS) => None,
         Err(error) => Some(Err(error.into())),
     }
@@ -224,26 +232,27 @@ impl AsyncRead for File {
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         let count = loop {
-            match &mut this.under_way {
-                UnderWay::Nothing => {
+            match &mut this.pending {
+                Pending::Nothing => {
                     ready!(budget::poll_proceed(cx));
                     if let Some(result) = read_cached(&this.std, buffer, this.position) {
                         break result?;
                     }
                     let (room, position) = (buffer.len().min(CHUNK), this.position);
                     let read = this.begin(move |file| read_at(file, room, position));
-                    this.under_way = UnderWay::Read(read);
+                    this.pending = Pending::Read(read);
                 }
-                UnderWay::Read(operation) => {
+                Pending::Read(operation) => {
                     let result = ready!(poll_operation(operation, cx));
-                    this.under_way = UnderWay::Nothing;
-                    // What was read for a larger buffer, whose owner has gone, is read again.
+                    this.pending = Pending::Nothing;
+                    // Bytes that do not fit, because the read was begun with a larger buffer, are
+                    // read again.
                     let bytes = result?;
                     let count = bytes.len().min(buffer.len());
                     buffer[..count].copy_from_slice(&bytes[..count]);
                     break count;
                 }
-                _ => ready!(this.poll_settled(cx)),
+                _ => ready!(this.poll_idle(cx)),
             }
         };
         this.position += count as u64;
@@ -262,28 +271,28 @@ impl AsyncWrite for File {
             return Poll::Ready(Ok(0));
         }
         loop {
-            match &mut this.under_way {
-                // Begun by this call, or one that was given up and wanted the same.
-                UnderWay::Write(bytes, operation) if buffer.starts_with(bytes) => {
+            match &mut this.pending {
+                // Begun by this call, or by a dropped one with the same bytes.
+                Pending::Write(bytes, operation) if buffer.starts_with(bytes) => {
                     let result = ready!(poll_operation(operation, cx));
-                    this.under_way = UnderWay::Nothing;
+                    this.pending = Pending::Nothing;
                     let (count, position) = result?;
                     this.position = position;
                     return Poll::Ready(Ok(count));
                 }
-                UnderWay::Nothing => {
+                Pending::Nothing => {
                     let bytes: Arc<[u8]> = buffer[..buffer.len().min(CHUNK)].into();
                     let write = this.begin_write(bytes.clone());
-                    this.under_way = UnderWay::Write(bytes, write);
+                    this.pending = Pending::Write(bytes, write);
                 }
-                _ => ready!(this.poll_settled(cx)),
+                _ => ready!(this.poll_idle(cx)),
             }
         }
     }
 
     /// There is nothing to flush; see [`sync_all`](File::sync_all).
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_settled(cx).map(Ok)
+        self.poll_idle(cx).map(Ok)
     }
 
     /// The file is closed when it is dropped.
@@ -300,13 +309,13 @@ impl AsyncSeek for File {
     ) -> Poll<io::Result<u64>> {
         let this = &mut *self;
         let (from, by) = loop {
-            match (to, &mut this.under_way) {
-                (SeekFrom::End(by), UnderWay::Seek(operation)) => {
+            match (to, &mut this.pending) {
+                (SeekFrom::End(by), Pending::Seek(operation)) => {
                     let result = ready!(poll_operation(operation, cx));
-                    this.under_way = UnderWay::Nothing;
+                    this.pending = Pending::Nothing;
                     break (result?, by);
                 }
-                (_, UnderWay::Nothing) => match to {
+                (_, Pending::Nothing) => match to {
                     SeekFrom::Start(position) => {
                         this.position = position;
                         return Poll::Ready(Ok(position));
@@ -314,10 +323,10 @@ impl AsyncSeek for File {
                     SeekFrom::Current(by) => break (this.position, by),
                     SeekFrom::End(_) => {
                         let end = this.begin(|mut file| file.seek(SeekFrom::End(0)));
-                        this.under_way = UnderWay::Seek(end);
+                        this.pending = Pending::Seek(end);
                     }
                 },
-                _ => ready!(this.poll_settled(cx)),
+                _ => ready!(this.poll_idle(cx)),
             }
         };
         let position = from.checked_add_signed(by).ok_or_else(|| {

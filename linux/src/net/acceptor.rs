@@ -1,4 +1,4 @@
-//! Accepting connections, whatever other machines and a lack of descriptors do.
+//! Accepts connections, also if peers give up early or descriptors run out.
 //!
 //! A connection that ends before it is accepted is passed over. When descriptors or memory have run
 //! out, the connection waits in the kernel and the listener stays readable: a caller that only
@@ -15,12 +15,12 @@ use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
 use crate::async_fd::Async;
 use crate::{handle, time};
 
-/// For so long no connection is accepted after one could not be for lack of descriptors or memory.
+/// Delays the next attempt after one that failed for lack of descriptors or memory.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
-/// There is no pause.
+/// No pause.
 const NONE: u64 = 0;
 
-/// A listener's errors so far.
+/// Accepts connections of one listener, with a pause after a shortage.
 #[derive(Debug, Default)]
 pub(super) struct Acceptor {
     /// In nanoseconds of the runtimes' clock.
@@ -28,7 +28,7 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts the next connection; says where it comes from, if that is known.
+    /// Accepts the next connection; returns its address, if that is known.
     pub(super) async fn accept<L: AsFd>(
         &self,
         listener: &Async<L>,
@@ -44,7 +44,7 @@ impl Acceptor {
         self.pause_after(accepted.await)
     }
 
-    /// Remembers an error that the next attempt would find again.
+    /// Pauses after an error that the next attempt would find again.
     pub(super) fn pause_after<T>(&self, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result
             && Errno::from_io_error(error).is_some_and(is_shortage)
@@ -58,14 +58,15 @@ impl Acceptor {
     #[cold]
     async fn wait(&self) {
         let until = self.paused_until.swap(NONE, Ordering::Relaxed);
-        // Elsewhere nothing can sleep, and another executor has an order of its own.
+        // Outside of coroutines nothing can sleep, and another executor has its own order.
         if handle::own_priority().is_some() {
             corank::workers::sleep_until(until).await;
         }
     }
 }
 
-/// Errors of a connection that has come to nothing, which Linux reports in place of the connection:
+/// Tests for errors of a connection that has already failed, which Linux reports in place of the
+/// connection:
 /// accept(2), "Error handling".
 fn is_of_one_connection(error: Errno) -> bool {
     [

@@ -1,18 +1,20 @@
-//! Names to addresses.
+//! Resolves names to addresses.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use crate::blocking::{into_io, spawn_blocking};
 
-/// What sockets are bound and connected to: an address, or a host's name with a port, as `"localhost:80"`.
+/// Gives the address to which a socket is bound or connected: an address, or a host's name with a
+/// port, as `"localhost:80"`.
 ///
-/// What is an address needs no resolver. The system's resolver blocks, so it runs on a thread for blocking calls.
+/// An address needs no resolver. The system's resolver blocks, so it runs on a thread for blocking
+/// calls.
 pub trait Address {
-    /// The address, if it is one already.
+    /// Returns the address if no name has to be resolved.
     fn known(&self) -> Option<SocketAddr>;
 
-    /// What the resolver is asked for.
+    /// Returns the name to resolve.
     fn name(self) -> String;
 }
 
@@ -73,7 +75,7 @@ macro_rules! with_port {
 
 with_port!(IpAddr, Ipv4Addr, Ipv6Addr);
 
-/// Tries the addresses that a name stands for, one after the other; the first success, or the last error.
+/// Tries the addresses of a name one after the other; returns the first success, or the last error.
 pub(super) async fn first<T, F>(
     address: impl Address,
     mut attempt: impl FnMut(SocketAddr) -> F,

@@ -1,4 +1,4 @@
-//! TCP.
+//! TCP listeners and streams.
 
 use std::io::{self, IoSliceMut, Read};
 use std::net::{self, Shutdown, SocketAddr};
@@ -20,15 +20,19 @@ pub struct TcpListener {
     acceptor: Acceptor,
 }
 
-/// A TCP connection. Closing it as a stream says that nothing more will be written; the other end reads the end of the stream.
+/// Sends and receives on a TCP connection.
+///
+/// Closing it as a stream ends the direction that is written; the other end then reads the end of
+/// the stream.
 #[derive(Debug)]
 pub struct TcpStream(Async<net::TcpStream>);
 
 impl TcpListener {
-    /// Listens at an address, or at the first that works of those that a name stands for.
+    /// Listens at an address, or at the first address of a name that works.
     ///
     /// # Errors
-    /// The address is in use, or not this machine's, or needs privileges; no descriptors.
+    /// Fails if the address is in use, is not this machine's, or needs privileges; and without
+    /// descriptors.
     pub async fn bind(address: impl Address) -> io::Result<Self> {
         resolve::first(address, async |address| {
             Self::from_std(net::TcpListener::bind(address)?)
@@ -36,10 +40,10 @@ impl TcpListener {
         .await
     }
 
-    /// A listener from elsewhere.
+    /// Registers an existing listener.
     ///
     /// # Errors
-    /// As [`Async::new`].
+    /// Fails as [`Async::new`] does.
     pub fn from_std(listener: net::TcpListener) -> io::Result<Self> {
         Ok(Self {
             listener: Async::new(listener)?,
@@ -47,13 +51,14 @@ impl TcpListener {
         })
     }
 
-    /// The next connection, and where it comes from.
+    /// Waits for the next connection; returns it and its peer's address.
     ///
     /// A connection that ends before it is accepted is passed over.
     ///
     /// # Errors
-    /// No descriptors (`EMFILE`, `ENFILE`) or no memory: then the connection waits. The next call
-    /// tries again after a pause of 10 ms, so a loop that only goes on does not spin.
+    /// Fails without descriptors (`EMFILE`, `ENFILE`) or memory: then the connection waits in the
+    /// kernel. The next call tries again after a pause of 10 ms, so a loop that continues does not
+    /// spin.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = self.acceptor.accept(&self.listener).await?;
         let stream = net::TcpStream::from(stream);
@@ -65,28 +70,28 @@ impl TcpListener {
         Ok((TcpStream(stream), peer))
     }
 
-    /// Where it listens: with the port that the system chose, if that was left to it.
+    /// Returns the listener's address, with the port that the system chose if 0 was asked for.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.get_ref().local_addr()
     }
 }
 
 impl TcpStream {
-    /// Connects to an address, or to the first that answers of those that a name stands for.
+    /// Connects to an address, or to the first address of a name that answers.
     ///
     /// # Errors
-    /// Refused, unreachable, timed out; no descriptors.
+    /// Fails if the connection is refused, unreachable or timed out; and without descriptors.
     pub async fn connect(address: impl Address) -> io::Result<Self> {
         resolve::first(address, Self::connect_to).await
     }
 
-    /// As [`connect`](Self::connect), without asking for a name.
+    /// Connects as [`connect`](Self::connect) does, to an address that needs no resolver.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Fails as [`connect`](Self::connect) does.
     pub async fn connect_to(address: SocketAddr) -> io::Result<Self> {
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,
@@ -94,7 +99,7 @@ impl TcpStream {
         };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        // Registered before it connects: there is one event for that, whenever it comes.
+        // Registered before it connects: so there is one event for that, whenever it comes.
         let stream = Self(Async::of_connecting(net::TcpStream::from(socket))?);
         match connect(&stream, &address) {
             Ok(()) => {}
@@ -107,20 +112,20 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// A connection from elsewhere.
+    /// Registers an existing connection.
     ///
     /// # Errors
-    /// As [`Async::new`].
+    /// Fails as [`Async::new`] does.
     pub fn from_std(stream: net::TcpStream) -> io::Result<Self> {
         Async::new(stream).map(Self)
     }
 
-    /// What is inside: for `set_nodelay` and its like.
+    /// Returns the socket, for `set_nodelay` and other options.
     pub fn get_ref(&self) -> &net::TcpStream {
         self.0.get_ref()
     }
 
-    /// What is inside, for use elsewhere. It is still non-blocking.
+    /// Returns the socket and ends its registration. It is still non-blocking.
     pub fn into_std(self) -> net::TcpStream {
         self.0.into_inner()
     }
@@ -128,28 +133,29 @@ impl TcpStream {
     /// Sends small messages at once instead of waiting for more (`TCP_NODELAY`).
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.get_ref().set_nodelay(nodelay)
     }
 
-    /// This end's address.
+    /// Returns this end's address.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.get_ref().local_addr()
     }
 
-    /// The other end's address.
+    /// Returns the other end's address.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.get_ref().peer_addr()
     }
 
-    /// Reads into memory that need not be initialised; returns how many bytes are written at its beginning.
+    /// Reads into memory that need not be initialised; returns how many bytes are written at its
+    /// beginning.
     #[cfg(feature = "hyper")]
     pub(crate) fn poll_read_into(
         &self,
@@ -163,10 +169,10 @@ impl TcpStream {
         })
     }
 
-    /// Waits until there is something to read, and leaves it there.
+    /// Waits until there is data to read; copies it and leaves it in the socket.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read_with(|stream| stream.peek(buffer)).await
     }

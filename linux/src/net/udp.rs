@@ -1,4 +1,4 @@
-//! UDP.
+//! UDP sockets.
 
 use std::io;
 use std::net::{self, SocketAddr};
@@ -12,10 +12,11 @@ use crate::async_fd::Async;
 pub struct UdpSocket(Async<net::UdpSocket>);
 
 impl UdpSocket {
-    /// A socket at an address, or at the first that works of those that a name stands for.
+    /// Binds a socket to an address, or to the first address of a name that works.
     ///
     /// # Errors
-    /// The address is in use, or not this machine's, or needs privileges; no descriptors.
+    /// Fails if the address is in use, is not this machine's, or needs privileges; and without
+    /// descriptors.
     pub async fn bind(address: impl Address) -> io::Result<Self> {
         resolve::first(address, async |address| {
             Self::from_std(net::UdpSocket::bind(address)?)
@@ -23,23 +24,23 @@ impl UdpSocket {
         .await
     }
 
-    /// A socket from elsewhere.
+    /// Registers an existing socket.
     ///
     /// # Errors
-    /// As [`Async::new`].
+    /// Fails as [`Async::new`] does.
     pub fn from_std(socket: net::UdpSocket) -> io::Result<Self> {
         Async::new(socket).map(Self)
     }
 
-    /// What is inside: for broadcast, multicast and their like.
+    /// Returns the socket, for broadcast, multicast and other options.
     pub fn get_ref(&self) -> &net::UdpSocket {
         self.0.get_ref()
     }
 
-    /// Where [`send`](Self::send) sends to, and [`recv`](Self::recv) receives from.
+    /// Sets the peer: [`send`](Self::send) sends to it, and [`recv`](Self::recv) receives from it.
     ///
     /// # Errors
-    /// The name cannot be resolved, or those of the system call.
+    /// Fails if the name cannot be resolved; returns the errors of the system call.
     pub async fn connect(&self, address: impl Address) -> io::Result<()> {
         resolve::first(address, async |address| self.get_ref().connect(address)).await
     }
@@ -47,41 +48,43 @@ impl UdpSocket {
     /// Sends a datagram.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub async fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<usize> {
         (self.0)
             .write_with(|socket| socket.send_to(datagram, to))
             .await
     }
 
-    /// Receives a datagram; what doesn't fit is lost. Dropping the future before it is ready loses nothing.
+    /// Receives a datagram; bytes that do not fit are lost. Dropping the future before it is ready
+    /// loses nothing.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.read_with(|socket| socket.recv_from(buffer)).await
     }
 
-    /// Sends a datagram to where the socket is connected to.
+    /// Sends a datagram to the peer that the socket is connected to.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub async fn send(&self, datagram: &[u8]) -> io::Result<usize> {
         self.0.write_with(|socket| socket.send(datagram)).await
     }
 
-    /// Receives a datagram from where the socket is connected to; see [`recv_from`](Self::recv_from).
+    /// Receives a datagram from the peer that the socket is connected to; see
+    /// [`recv_from`](Self::recv_from).
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read_with(|socket| socket.recv(buffer)).await
     }
 
-    /// The socket's address.
+    /// Returns the socket's address.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.get_ref().local_addr()
     }

@@ -18,7 +18,9 @@ pub struct UnixListener {
     acceptor: Acceptor,
 }
 
-/// A connection within the machine. Closing it as a stream says that nothing more will be written.
+/// Sends and receives on a connection within the machine.
+///
+/// Closing it as a stream ends the direction that is written.
 #[derive(Debug)]
 pub struct UnixStream(Async<net::UnixStream>);
 
@@ -27,18 +29,18 @@ pub struct UnixStream(Async<net::UnixStream>);
 pub struct UnixDatagram(Async<net::UnixDatagram>);
 
 impl UnixListener {
-    /// Listens at a path, which is made, and stays when the listener is dropped.
+    /// Listens at a path, which is created, and stays when the listener is dropped.
     ///
     /// # Errors
-    /// Something is at the path; no permission; no descriptors.
+    /// Fails if the path exists, and without permission or descriptors.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::from_std(net::UnixListener::bind(path)?)
     }
 
-    /// A listener from elsewhere.
+    /// Registers an existing listener.
     ///
     /// # Errors
-    /// As [`Async::new`].
+    /// Fails as [`Async::new`] does.
     pub fn from_std(listener: net::UnixListener) -> io::Result<Self> {
         Ok(Self {
             listener: Async::new(listener)?,
@@ -46,56 +48,57 @@ impl UnixListener {
         })
     }
 
-    /// The next connection.
+    /// Waits for the next connection.
     ///
     /// # Errors
-    /// See [`TcpListener::accept`](super::TcpListener::accept).
+    /// Fails as [`TcpListener::accept`](super::TcpListener::accept) does.
     pub async fn accept(&self) -> io::Result<UnixStream> {
         let (stream, _) = self.acceptor.accept(&self.listener).await?;
         let stream = Async::of_non_blocking(stream.into());
         Ok(UnixStream(self.acceptor.pause_after(stream)?))
     }
 
-    /// Where it listens.
+    /// Returns the listener's address.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.get_ref().local_addr()
     }
 }
 
 impl UnixStream {
-    /// Connects to who listens at a path.
+    /// Connects to the listener at a path.
     ///
     /// # Errors
-    /// Nobody listens, or too many wait there already (`WouldBlock`); no permission; no descriptors.
+    /// Fails if there is no listener, or too many connections wait there already (`WouldBlock`);
+    /// and without permission or descriptors.
     pub fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        // Never under way: it is connected, or refused.
+        // Never pending: it is connected, or refused.
         connect(&socket, &SocketAddrUnix::new(path.as_ref())?)?;
         Ok(Self(Async::of_non_blocking(socket.into())?))
     }
 
-    /// Two connected ends.
+    /// Creates two connected streams.
     ///
     /// # Errors
-    /// No descriptors.
+    /// Fails without descriptors.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = net::UnixStream::pair()?;
         Ok((Self::from_std(one)?, Self::from_std(other)?))
     }
 
-    /// A connection from elsewhere.
+    /// Registers an existing connection.
     ///
     /// # Errors
-    /// As [`Async::new`].
+    /// Fails as [`Async::new`] does.
     pub fn from_std(stream: net::UnixStream) -> io::Result<Self> {
         Async::new(stream).map(Self)
     }
 
-    /// What is inside.
+    /// Returns the socket.
     pub fn get_ref(&self) -> &net::UnixStream {
         self.0.get_ref()
     }
@@ -112,7 +115,7 @@ impl UnixStream {
         })
     }
 
-    /// What is inside, for use elsewhere. It is still non-blocking.
+    /// Returns the socket and ends its registration. It is still non-blocking.
     pub fn into_std(self) -> net::UnixStream {
         self.0.into_inner()
     }
@@ -124,48 +127,48 @@ crate::stream::write_by_attempts!(UnixStream, |stream| stream
     .shutdown(Shutdown::Write));
 
 impl UnixDatagram {
-    /// A socket at a path, which is made, and stays when the socket is dropped.
+    /// Binds a socket to a path, which is created, and stays when the socket is dropped.
     ///
     /// # Errors
-    /// Something is at the path; no permission; no descriptors.
+    /// Fails if the path exists, and without permission or descriptors.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::from_std(net::UnixDatagram::bind(path)?)
     }
 
-    /// Two connected sockets.
+    /// Creates two connected sockets.
     ///
     /// # Errors
-    /// No descriptors.
+    /// Fails without descriptors.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = net::UnixDatagram::pair()?;
         Ok((Self::from_std(one)?, Self::from_std(other)?))
     }
 
-    /// A socket from elsewhere.
+    /// Registers an existing socket.
     ///
     /// # Errors
-    /// As [`Async::new`].
+    /// Fails as [`Async::new`] does.
     pub fn from_std(socket: net::UnixDatagram) -> io::Result<Self> {
         Async::new(socket).map(Self)
     }
 
-    /// What is inside.
+    /// Returns the socket.
     pub fn get_ref(&self) -> &net::UnixDatagram {
         self.0.get_ref()
     }
 
-    /// Sends a datagram to where the socket is connected to.
+    /// Sends a datagram to the peer that the socket is connected to.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub async fn send(&self, datagram: &[u8]) -> io::Result<usize> {
         self.0.write_with(|socket| socket.send(datagram)).await
     }
 
-    /// Sends a datagram to who listens at a path.
+    /// Sends a datagram to the socket at a path.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub async fn send_to(&self, datagram: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
         let path = path.as_ref();
         (self.0)
@@ -173,10 +176,10 @@ impl UnixDatagram {
             .await
     }
 
-    /// Receives a datagram; what doesn't fit is lost.
+    /// Receives a datagram; bytes that do not fit are lost.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// Returns the errors of the system call.
     pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read_with(|socket| socket.recv(buffer)).await
     }
