@@ -1,4 +1,4 @@
-//! Work that blocks its thread: on threads of their own.
+//! Blocking calls, on threads of their own.
 
 use std::any::Any;
 use std::fmt;
@@ -20,30 +20,38 @@ use crate::handle;
 
 mod pool;
 
-/// What a blocking call gives: its output, or what its panic carried.
+/// The result of a blocking call: its output, or the payload of its panic.
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
-/// One for all runtimes of the process.
+/// One pool for all runtimes of the process.
 static POOL: LazyLock<Arc<pool::Pool<Runnable>>> = LazyLock::new(|| {
     pool::Pool::new(|job: Runnable| {
         job.run();
     })
 });
 
-/// Memory that a call takes at most besides what it was given: its job, a place in the queue, a thread's name and handles.
+/// Bounds the memory of a call beyond its closure: its job, an entry in the queue, a thread's name
+/// and handles.
 const ROOM: usize = 16 * 1024;
 
 const NO_MEMORY: &str = "there is no memory for a blocking call";
 
-/// Runs `work` on a thread for blocking calls, so that it keeps no worker from other coroutines. Await the result, as that of a coroutine.
+/// Runs `work` on a thread for blocking calls, so that it keeps no worker from other coroutines.
 ///
-/// There are up to 500 such threads in a process, for all runtimes ([`limit_blocking_threads`] says otherwise). When all are busy, the most
-/// urgent call is next: by the live level of the coroutine that awaits it, also while it waits for a thread, and before that by the level of the one that called
-/// this. Outside of coroutines, that is [`Priority::DEFAULT`].
+/// Await the result as that of a coroutine.
 ///
-/// The call can be cancelled until it has begun: by dropping the future. After that it runs to its end, and nobody is told. If there is no
-/// thread and none can be started, or there is no memory for the call, the result is [`JoinError::Panicked`], with a message that says so. The memory is asked for
-/// before anything is done: only if other threads of the process take the last of it in the meantime, the process ends, as everywhere in Rust.
+/// A process has up to 500 such threads, for all runtimes ([`limit_blocking_threads`] changes
+/// that). When all are busy, the most urgent call runs next. A call has the priority of the
+/// coroutine that awaits it, also if that changes while it waits for a thread. Before that it has
+/// the priority of the coroutine that called this function; outside of coroutines,
+/// [`Priority::DEFAULT`].
+///
+/// Dropping the future cancels the call until it has begun. After that it runs to its end, and its
+/// result is discarded.
+///
+/// The result is [`JoinError::Panicked`] with a message if there is no thread and none can be
+/// started, or if there is no memory for the call. The memory is tested before anything is done.
+/// Only if other threads take the last memory in between, the process ends, as everywhere in Rust.
 ///
 /// ```
 /// # let runtime = corank_linux::Runtime::new()?;
@@ -67,7 +75,8 @@ where
         let span = tracing::Span::current();
         move || span.in_scope(work)
     };
-    // Caught there: it is the caller's. The job is over when it has run once, so nothing schedules it again.
+    // Caught there, because the panic belongs to the caller. The job is done after one run, so
+    // nothing schedules it again.
     let work = async { catch_unwind(AssertUnwindSafe(work)) };
     let (job, task) = async_task::spawn(work, drop);
     let priority = handle::own_priority().unwrap_or(Priority::DEFAULT);
@@ -85,17 +94,17 @@ where
     })
 }
 
-/// Whether an allocation of so many bytes would succeed now. What is asked for afterwards comes from the standard library and from `async-task`, which end the process
-/// where there is none.
+/// Tests whether an allocation of so many bytes would succeed now. The standard library and
+/// `async-task` allocate afterwards, and end the process if they cannot.
 fn has_memory_for(bytes: usize) -> bool {
     let mut room: Vec<u8> = Vec::new();
     let granted = room.try_reserve_exact(bytes).is_ok();
-    // Or the compiler sees that nobody needs it, and leaves the question out.
+    // Otherwise the compiler removes the unused allocation.
     black_box(&mut room);
     granted
 }
 
-/// As an error of input and output, which needs no memory if there was none.
+/// Converts to an I/O error; does not allocate if memory was exhausted.
 pub(crate) fn into_io(error: JoinError) -> io::Error {
     match &error {
         JoinError::Panicked(payload) if payload.message() == Some(NO_MEMORY) => {
@@ -105,12 +114,12 @@ pub(crate) fn into_io(error: JoinError) -> io::Error {
     }
 }
 
-/// From now on at most so many threads of this process are for blocking calls; otherwise 500.
+/// Limits the threads of this process for blocking calls from now on; the default is 500.
 pub fn limit_blocking_threads(threads: NonZeroUsize) {
     POOL.limit(threads);
 }
 
-/// Future of [`spawn_blocking`].
+/// Waits for the result of [`spawn_blocking`].
 #[must_use = "dropping it may cancel the call"]
 pub struct Blocking<T>(Call<T>);
 
@@ -118,16 +127,16 @@ enum Call<T> {
     Submitted {
         task: Task<Outcome<T>>,
         number: u64,
-        /// When it was submitted.
+        /// The priority when it was submitted.
         priority: Priority,
-        /// Once a coroutine waits for it.
+        /// Set once a coroutine waits for it.
         following: Option<Pin<Box<Follower<Following>>>>,
     },
     Refused(Option<Payload>),
 }
 
 impl<T> Blocking<T> {
-    /// Lets the call go on alone.
+    /// Lets the call run without a handle.
     pub fn detach(self) {
         if let Call::Submitted { task, .. } = self.0 {
             task.detach();
@@ -173,19 +182,20 @@ impl<T> Future for Blocking<T> {
 /// Keeps a call that has not begun on the level of the coroutine that waits for it.
 struct Following {
     number: u64,
-    /// Where the pool has the job. Changed under the executor's baton alone.
+    /// The level on which the pool holds the job. Changed only under the executor's scheduler lock.
     level: AtomicU8,
 }
 
 impl Following {
-    /// `None` outside of coroutines; and without memory: then the call waits on the level that it has.
+    /// Returns `None` outside of coroutines and without memory: then the call keeps its level.
     fn new(number: u64, priority: Priority) -> Option<Pin<Box<Follower<Self>>>> {
         let place = Shared::here()?;
         if !has_memory_for(size_of::<Follower<Self>>()) {
             return None;
         }
         let level = AtomicU8::new(priority.level());
-        // SAFETY: `follow` takes the pool's lock, under which nothing of the executor is called, and nothing else.
+        // SAFETY: `follow` takes only the pool's lock, under which no function of the executor is
+        // called.
         let follower = unsafe { Follower::with_data(place, Self { number, level }, follow) };
         Some(Box::pin(follower))
     }

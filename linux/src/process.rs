@@ -1,4 +1,4 @@
-//! Child processes: as those of [`std::process`], with waiting and their pipes asynchronous.
+//! Child processes as in [`std::process`], with asynchronous waiting and pipes.
 //!
 //! ```
 //! use corank_linux::process::Command;
@@ -10,10 +10,12 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! The kernel tells of a child's end by a descriptor of its own (a pidfd): no signal is handled, and other parts of the program may have
-//! children too, as long as they don't wait for those of others and `SIGCHLD` isn't ignored.
+//! The kernel reports the end of a child by a descriptor of its own (a pidfd): no signal is
+//! handled. Other parts of the program may have children too, as long as each part waits only for
+//! its own and `SIGCHLD` is not ignored.
 //!
-//! A child that is [dropped](Child) is left to a thread that waits for it when it ends, so no zombie stays, and without any runtime.
+//! A thread waits for the end of a child whose [`Child`] was dropped, so no zombie stays. It needs
+//! no runtime.
 
 use std::ffi::OsStr;
 use std::io;
@@ -33,7 +35,7 @@ mod orphans;
 
 pub use std::process::{ExitStatus, Output, Stdio};
 
-/// A program to be started; as [`std::process::Command`].
+/// Starts a program, as [`std::process::Command`] does.
 #[derive(Debug)]
 pub struct Command {
     std: std_process::Command,
@@ -41,7 +43,7 @@ pub struct Command {
     kill_on_drop: bool,
 }
 
-/// Which of the standard streams were chosen: `output` chooses the others.
+/// The standard streams that were chosen: `output` chooses the others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Given {
     stdin: bool,
@@ -50,18 +52,18 @@ struct Given {
 }
 
 impl Command {
-    /// A program by its path, or by its name to be searched in `PATH`.
+    /// Names a program by its path, or by its name to be searched in `PATH`.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         std_process::Command::new(program).into()
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn arg(&mut self, argument: impl AsRef<OsStr>) -> &mut Self {
         self.std.arg(argument);
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args(&mut self, arguments: impl IntoIterator<Item: AsRef<OsStr>>) -> &mut Self {
         self.std.args(arguments);
         self
@@ -73,67 +75,71 @@ impl Command {
         self
     }
 
-    /// Takes a variable out of the environment.
+    /// Removes a variable from the environment.
     pub fn env_remove(&mut self, name: impl AsRef<OsStr>) -> &mut Self {
         self.std.env_remove(name);
         self
     }
 
-    /// Takes everything out of the environment.
+    /// Removes all variables from the environment.
     pub fn env_clear(&mut self) -> &mut Self {
         self.std.env_clear();
         self
     }
 
-    /// Where the child starts.
+    /// Sets the child's working directory.
     pub fn current_dir(&mut self, folder: impl AsRef<Path>) -> &mut Self {
         self.std.current_dir(folder);
         self
     }
 
-    /// The child's input; otherwise the parent's, and nothing for [`output`](Self::output).
+    /// Sets the child's input. By default it is the parent's, and empty for
+    /// [`output`](Self::output).
     pub fn stdin(&mut self, input: impl Into<Stdio>) -> &mut Self {
         self.std.stdin(input);
         self.given.stdin = true;
         self
     }
 
-    /// The child's output; otherwise the parent's, and a pipe for [`output`](Self::output).
+    /// Sets the child's output. By default it is the parent's, and a pipe for
+    /// [`output`](Self::output).
     pub fn stdout(&mut self, output: impl Into<Stdio>) -> &mut Self {
         self.std.stdout(output);
         self.given.stdout = true;
         self
     }
 
-    /// The child's messages; otherwise the parent's, and a pipe for [`output`](Self::output).
+    /// Sets the child's error output. By default it is the parent's, and a pipe for
+    /// [`output`](Self::output).
     pub fn stderr(&mut self, output: impl Into<Stdio>) -> &mut Self {
         self.std.stderr(output);
         self.given.stderr = true;
         self
     }
 
-    /// Whether the child is killed when its [`Child`] is dropped, or the future of [`status`](Self::status) or [`output`](Self::output). Otherwise it goes
-    /// on alone.
+    /// Sets whether the child is killed when its [`Child`], or the future of
+    /// [`status`](Self::status) or [`output`](Self::output), is dropped. By default it continues.
     pub fn kill_on_drop(&mut self, kill: bool) -> &mut Self {
         self.kill_on_drop = kill;
         self
     }
 
-    /// For everything else that can be set.
+    /// Returns the command of `std`, for all other settings.
     pub fn as_std_mut(&mut self) -> &mut std_process::Command {
         &mut self.std
     }
 
-    /// Starts the program, and blocks this thread until that runs: mostly less than a millisecond.
+    /// Starts the program; blocks this thread until it runs, mostly for less than a millisecond.
     ///
     /// # Errors
-    /// The program cannot be run; too many processes; no descriptors (in rare cases that is found when the child has begun: then it is killed
-    /// first); outside a runtime.
+    /// Fails if the program cannot be run, without processes or descriptors, and outside of a
+    /// runtime. In rare cases a lack of descriptors is found after the child has begun: then the
+    /// child is killed.
     pub fn spawn(&mut self) -> io::Result<Child> {
         orphans::prepare()?;
         let mut std = self.std.spawn()?;
         let (stdin, stdout, stderr) = (std.stdin.take(), std.stdout.take(), std.stderr.take());
-        // Nothing is half done: until all is there, an error kills.
+        // Until everything is set up, an error kills the child.
         let mut child = Child {
             stdin: None,
             stdout: None,
@@ -151,15 +157,15 @@ impl Command {
     /// Runs the program to its end.
     ///
     /// # Errors
-    /// As [`spawn`](Self::spawn) and [`Child::wait`].
+    /// Fails as [`spawn`](Self::spawn) and the wait do.
     pub async fn status(&mut self) -> io::Result<ExitStatus> {
         self.spawn()?.wait().await
     }
 
-    /// Runs the program to its end, and collects what it writes.
+    /// Runs the program to its end, and collects its output.
     ///
     /// # Errors
-    /// As [`spawn`](Self::spawn) and [`Child::wait_with_output`].
+    /// Fails as [`spawn`](Self::spawn) and the wait do.
     pub async fn output(&mut self) -> io::Result<Output> {
         let Given {
             stdin,
@@ -176,7 +182,7 @@ impl Command {
             self.std.stderr(Stdio::piped());
         }
         let child = self.spawn();
-        // As they were, for the next call.
+        // Restored for the next call.
         if !stdin {
             self.std.stdin(Stdio::inherit());
         }
@@ -190,7 +196,8 @@ impl Command {
     }
 }
 
-/// What was set before counts, but standard streams count as not chosen for [`output`](Command::output).
+/// Keeps the settings of the command, but counts its standard streams as not chosen for
+/// [`output`](Command::output).
 impl From<std_process::Command> for Command {
     fn from(std: std_process::Command) -> Self {
         Self {
@@ -201,49 +208,53 @@ impl From<std_process::Command> for Command {
     }
 }
 
-/// A child process. When this is dropped the child goes on alone, unless [`Command::kill_on_drop`] says otherwise; in both cases it is waited
-/// for.
+/// Controls a child process.
+///
+/// If this is dropped, the child continues, unless [`Command::kill_on_drop`] kills it; in both
+/// cases a thread waits for its end.
 #[derive(Debug)]
 pub struct Child {
-    /// To the child's input, if that is a pipe.
+    /// Writes to the child's input, if that is a pipe.
     pub stdin: Option<Sender>,
-    /// From the child's output, if that is a pipe.
+    /// Reads the child's output, if that is a pipe.
     pub stdout: Option<Receiver>,
-    /// From the child's messages, if that is a pipe.
+    /// Reads the child's error output, if that is a pipe.
     pub stderr: Option<Receiver>,
     process: Process,
     kill_on_drop: bool,
 }
 
 impl Child {
-    /// The process's number. Once the child was waited for, it may be another process's.
+    /// Returns the process identifier. After the child was waited for, another process may have it.
     pub fn id(&self) -> u32 {
         self.process.child.id()
     }
 
-    /// Waits until the child has ended, and says how. Closes its input first, or it might wait for more. Dropping the future changes nothing,
-    /// and who waits again is told again.
+    /// Waits until the child has ended; returns its exit status.
+    ///
+    /// Closes the child's input first, because the child might wait for more. Dropping the future
+    /// changes nothing, and a later wait returns the same status.
     ///
     /// # Errors
-    /// Somebody else has waited for the child, or `SIGCHLD` is ignored (`ECHILD`).
+    /// Fails if other code has waited for the child, or `SIGCHLD` is ignored (`ECHILD`).
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.stdin.take());
         self.process.wait().await
     }
 
-    /// How the child has ended, if it has.
+    /// Returns the exit status if the child has ended.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// Fails as [`wait`](Self::wait) does.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.process.child.try_wait()
     }
 
-    /// Waits until the child has ended, and collects what comes through its pipes until their ends: also from those to whom it has passed
-    /// them on.
+    /// Waits until the child has ended, and collects the output of its pipes up to their ends: also
+    /// from processes that inherited them.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait), and those of reading.
+    /// Fails as [`wait`](Self::wait) and reading do.
     pub async fn wait_with_output(mut self) -> io::Result<Output> {
         drop(self.stdin.take());
         let read = async |stream: Option<Receiver>| {
@@ -262,10 +273,10 @@ impl Child {
         })
     }
 
-    /// Kills the child, without waiting for its end. One that has ended is left as it is.
+    /// Kills the child without waiting for its end. Does nothing if it has ended.
     ///
     /// # Errors
-    /// The child belongs to another user now.
+    /// Fails if the child belongs to another user now.
     pub fn kill(&mut self) -> io::Result<()> {
         self.process.child.kill()
     }
@@ -273,13 +284,13 @@ impl Child {
     /// Sends the child a signal.
     ///
     /// # Errors
-    /// The child has ended and was waited for (`ESRCH`); it belongs to another user now.
+    /// Fails if the child has ended and was waited for (`ESRCH`), or belongs to another user now.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(pidfd_send_signal(self.as_fd(), signal)?)
     }
 }
 
-/// The child's pidfd.
+/// Returns the child's pidfd.
 impl AsFd for Child {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.process.pidfd.as_fd()
@@ -289,25 +300,27 @@ impl AsFd for Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if self.kill_on_drop {
-            // The only error is that it has another user's rights now: it goes on, as it would if it ignored other signals.
+            // The only error is that the child has another user's rights now: it continues, as if
+            // it ignored a signal.
             let _ = self.process.child.kill();
         }
     }
 }
 
-/// A child that is waited for, sooner or later.
+/// Ensures that a child is waited for, also after this is dropped.
 #[derive(Debug)]
 struct Process {
     child: std_process::Child,
-    /// Readable when the child has ended. Also names it for a signal: the number of one that was waited for may be another's.
+    /// Readable when the child has ended. Also addresses signals: the identifier of a child that
+    /// was waited for may belong to another process.
     pidfd: Async<Arc<OwnedFd>>,
 }
 
 impl Process {
     /// # Errors
-    /// No descriptors. Then the child is killed and gone.
+    /// Fails without descriptors; then the child has been killed and waited for.
     fn new(mut child: std_process::Child) -> io::Result<Self> {
-        // Its number is its own, since nobody has waited for it.
+        // Its identifier is still its own, because no code has waited for it.
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
         match pidfd
             .map_err(io::Error::from)
@@ -334,7 +347,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // An error says that somebody else has waited for it.
+        // An error means that other code has waited for it.
         if let Ok(None) = self.child.try_wait() {
             orphans::adopt(self.pidfd.get_ref().clone());
         }

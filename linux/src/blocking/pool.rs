@@ -1,8 +1,9 @@
-//! Threads for what blocks: the most urgent job first.
+//! Threads for blocking jobs, the most urgent job first.
 //!
-//! There are as many threads as jobs block at the same moment, up to a limit: whoever takes a job starts another thread if more wait and
-//! nobody else will look. So short jobs share few threads, and a job waits only for threads to start, for those that are more urgent, or
-//! because the limit is reached. A thread that has nothing to do for a while ends.
+//! There are as many threads as jobs block at the same moment, up to a limit. A thread that takes a
+//! job starts another thread if more jobs wait and no other thread is looking for one. So short
+//! jobs share few threads. A job waits only for threads to start, for more urgent jobs, or because
+//! the limit is reached. A thread that finds no job for a while ends.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,16 +15,16 @@ use std::time::Duration;
 
 use corank::Priority;
 
-/// How many threads there are at most, unless somebody says otherwise.
+/// The default limit of threads.
 const THREADS: NonZeroUsize = NonZeroUsize::new(500).unwrap();
-/// For so long a thread waits for another job.
+/// The time that a thread waits for another job.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// See the module's documentation. `J` is a job, which `run` does.
+/// Runs jobs on threads, by priority. `J` is a job, which `run` executes.
 pub(super) struct Pool<J> {
     run: fn(J),
     state: Mutex<State<J>>,
-    /// Told of a job when there is an idle thread.
+    /// Notified of a job if there is an idle thread.
     arrival: Condvar,
 }
 
@@ -32,7 +33,8 @@ struct State<J> {
     waiting: BTreeMap<(Priority, u64), J>,
     arrivals: u64,
     threads: usize,
-    /// Those that look for a job before they do anything else: they begin, have ended one, or wait.
+    /// Threads that look for a job before they do anything else: they begin, have finished a job,
+    /// or wait.
     looking: usize,
     limit: NonZeroUsize,
 }
@@ -57,16 +59,16 @@ impl<J: Send + 'static> Pool<J> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// At most so many threads from now on. Those beyond it end when their jobs have.
+    /// Limits the threads from now on. Those beyond the limit end after their jobs.
     pub(super) fn limit(&self, threads: NonZeroUsize) {
         self.state().limit = threads;
         self.arrival.notify_all();
     }
 
-    /// Has a job done; returns its number.
+    /// Submits a job; returns its number.
     ///
     /// # Errors
-    /// There is no thread, and none can be started. Then the job is dropped.
+    /// Fails if there is no thread and none can be started; then the job is dropped.
     pub(super) fn submit(self: &Arc<Self>, priority: Priority, job: J) -> io::Result<u64> {
         let mut state = self.state();
         let number = state.arrivals;
@@ -87,12 +89,13 @@ impl<J: Send + 'static> Pool<J> {
         Ok(number)
     }
 
-    /// Whether a job on this level has not begun.
+    /// Tests whether a job on this level has not begun.
     pub(super) fn waits(&self, priority: Priority, number: u64) -> bool {
         self.state().waiting.contains_key(&(priority, number))
     }
 
-    /// A job that has not begun is on another level now, among those of that level in the order of arrival.
+    /// Moves a job that has not begun to another level, among the jobs of that level in the order
+    /// of arrival.
     pub(super) fn move_job(&self, number: u64, from: Priority, to: Priority) {
         let mut state = self.state();
         if let Some(job) = state.waiting.remove(&(from, number)) {
@@ -100,7 +103,7 @@ impl<J: Send + 'static> Pool<J> {
         }
     }
 
-    /// Starts a thread, unless there are enough.
+    /// Starts a thread, unless the limit is reached.
     fn start_thread(self: &Arc<Self>, state: &mut State<J>) -> io::Result<()> {
         if state.threads >= state.limit.get() {
             return Ok(());
@@ -119,18 +122,18 @@ impl<J: Send + 'static> Pool<J> {
         let mut state = self.state();
         loop {
             if state.threads > state.limit.get() {
-                // Others are left, and one of them may have to look in its place.
+                // Other threads are left, and one of them may have to look for a job instead.
                 self.arrival.notify_one();
                 break;
             }
             if let Some((_, job)) = state.waiting.pop_first() {
                 state.looking -= 1;
                 if !state.waiting.is_empty() && state.looking == 0 {
-                    // The error is that there are only those that there are: then the others wait for them.
+                    // On an error the job waits for the existing threads.
                     let _ = self.start_thread(&mut state);
                 }
                 drop(state);
-                // A job's panic is the job's business; what its destructor throws ends here.
+                // The job catches its own panic; a panic of its destructor ends here.
                 let _ = catch_unwind(AssertUnwindSafe(|| (self.run)(job)));
                 state = self.state();
                 state.looking += 1;
@@ -139,7 +142,7 @@ impl<J: Send + 'static> Pool<J> {
             let waited = self.arrival.wait_timeout(state, PATIENCE);
             let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             state = woken;
-            // It may have been told of a job just then.
+            // It may have been notified of a job just then.
             if timeout.timed_out() && state.waiting.is_empty() {
                 break;
             }
@@ -166,7 +169,8 @@ mod tests {
         Priority::new(level).unwrap()
     }
 
-    /// A job that has begun, and ends when it is told to.
+    /// Submits a job that occupies a thread until the sender is used or dropped; returns after it
+    /// has begun.
     fn occupy(pool: &Arc<Pool<Job>>) -> mpsc::Sender<()> {
         let (begin, begun) = mpsc::channel();
         let (end, ended) = mpsc::channel();
@@ -197,7 +201,7 @@ mod tests {
         assert_eq!(pool.state().threads, 1);
     }
 
-    /// However many jobs block, each has begun; and the next ones use the threads that are there.
+    /// However many jobs block, each has begun; later jobs use the same threads.
     #[test]
     fn threads_are_started_as_jobs_block() {
         let pool = pool();
@@ -253,13 +257,13 @@ mod tests {
         assert_eq!(
             order,
             [30, 10, 20, 40],
-            "one was not where it was said to be"
+            "a job was not on the level that the caller named"
         );
         pool.move_job(numbers[0], level(20), level(0));
     }
 
     #[test]
-    fn a_panic_ends_no_thread() {
+    fn a_panicking_job_keeps_its_thread() {
         let pool = pool();
         pool.limit(NonZeroUsize::MIN);
         let end = occupy(&pool);
@@ -272,7 +276,7 @@ mod tests {
         told.recv_timeout(LONG).unwrap();
     }
 
-    /// A lower limit is kept as jobs end, and nobody is forgotten.
+    /// The number of threads falls to a lower limit as jobs end, and every job runs.
     #[test]
     fn a_limit_may_be_lowered() {
         let pool = pool();

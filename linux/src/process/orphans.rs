@@ -1,5 +1,7 @@
-//! Children that nobody waits for any more: one thread of the process waits for all of them, so that none stays as a zombie. It needs no
-//! runtime, because a child may outlive all of them.
+//! Waits for children whose `Child` was dropped, so that none stays as a zombie.
+//!
+//! One thread of the process waits for all of them. It needs no runtime, because a child may
+//! outlive all runtimes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,83 +12,85 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-/// For so long the thread sleeps after it was woken for nothing; each time in a row for twice as
-/// long.
+/// The thread's pause after a wake for which it found no child; doubled each time in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-/// It sleeps for so long at most.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The pidfd of a child.
 type Orphan = Arc<OwnedFd>;
 
-/// What the thread and those who bring orphans share.
-struct Door {
-    brought: Mutex<Vec<Orphan>>,
-    bell: OwnedFd,
+/// Shared by the thread and the code that hands orphans to it.
+struct Handover {
+    orphans: Mutex<Vec<Orphan>>,
+    doorbell: OwnedFd,
 }
 
-/// The thread's, once it was started: it stays as long as the process.
-static DOOR: Mutex<Option<Arc<Door>>> = Mutex::new(None);
+/// Set once the thread was started, which lives as long as the process.
+static HANDOVER: Mutex<Option<Arc<Handover>>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics between two states.
+    // No code between two states panics.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// To be called before a child is started: what dropping it may need later is there then.
+/// Starts the thread and opens its descriptor; to be called before a child is started, because
+/// dropping the child may need both.
 ///
 /// # Errors
-/// No descriptors, or no thread could be started.
+/// Fails without descriptors, and if no thread can be started.
 pub(super) fn prepare() -> io::Result<()> {
-    let mut place = lock(&DOOR);
-    if place.is_none() {
-        let door = Arc::new(Door {
-            brought: Mutex::default(),
-            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+    let mut slot = lock(&HANDOVER);
+    if slot.is_none() {
+        let handover = Arc::new(Handover {
+            orphans: Mutex::default(),
+            doorbell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         });
-        let inside = door.clone();
+        let thread_side = handover.clone();
         thread::Builder::new()
             .name("corank-orphans".to_string())
-            .spawn(move || inside.serve())?;
-        *place = Some(door);
+            .spawn(move || thread_side.serve())?;
+        *slot = Some(handover);
     }
     Ok(())
 }
 
-/// Takes over a child, which will be waited for when it ends.
+/// Hands a child to the thread, which waits for its end.
 pub(super) fn adopt(orphan: Orphan) {
-    let door = lock(&DOOR).clone().expect("prepared when it was started");
-    lock(&door.brought).push(orphan);
-    // The only error is a counter that is full: then the bell rings.
-    let _ = rustix::io::write(&door.bell, &1_u64.to_ne_bytes());
+    let handover = lock(&HANDOVER)
+        .clone()
+        .expect("prepared when it was started");
+    lock(&handover.orphans).push(orphan);
+    // The only error is a full counter: then the doorbell is readable.
+    let _ = rustix::io::write(&handover.doorbell, &1_u64.to_ne_bytes());
 }
 
-impl Door {
+impl Handover {
     fn serve(&self) {
         let mut orphans: Vec<Orphan> = Vec::new();
         let mut pause = FIRST_PAUSE;
         loop {
             #[cfg(test)]
             tests::TURNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let bell = PollFd::new(&self.bell, PollFlags::IN);
+            let doorbell = PollFd::new(&self.doorbell, PollFlags::IN);
             let watched = orphans
                 .iter()
                 .map(|orphan| PollFd::new(orphan, PollFlags::IN));
-            let mut watched: Vec<_> = std::iter::once(bell).chain(watched).collect();
+            let mut watched: Vec<_> = std::iter::once(doorbell).chain(watched).collect();
             // It may fail: interrupted, no memory in the kernel, or more orphans than the process
-            // may have descriptors by now.
+            // may now have descriptors.
             let _ = poll(&mut watched, None);
-            let was_rung = rustix::io::read(&self.bell, &mut [0_u8; 8]).is_ok();
-            orphans.append(&mut lock(&self.brought));
+            let was_notified = rustix::io::read(&self.doorbell, &mut [0_u8; 8]).is_ok();
+            orphans.append(&mut lock(&self.orphans));
             let before = orphans.len();
             orphans.retain(|orphan| {
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-                // An error says that somebody else has waited for it.
+                // An error means that other code has waited for it.
                 matches!(waitid(WaitId::PidFd(orphan.as_fd()), options), Ok(None))
             });
-            // A child that another process traces has ended for `poll`, and cannot be waited for
+            // A child that another process traces has ended for `poll`, but cannot be waited for
             // before the tracer has seen its end.
-            pause = if was_rung || orphans.len() < before {
+            pause = if was_notified || orphans.len() < before {
                 FIRST_PAUSE
             } else {
                 thread::sleep(pause);
@@ -147,7 +151,7 @@ mod tests {
             "{turns} in {pauses} pauses"
         );
 
-        // Once the tracer has gone, no zombie stays: the thread has let go of its descriptor.
+        // Once the tracer is gone, no zombie stays: the thread has dropped its descriptor.
         drop(tracer.stdin.take());
         lines.for_each(drop);
         tracer.wait().unwrap();
