@@ -11,7 +11,7 @@
 //!     loop {
 //!         let (stream, _) = listener.accept().await?;
 //!         let answer = service_fn(|request: Request<Incoming>| {
-//!             // Reports take long; whatever else is asked for goes first.
+//!             // Reports take long; all other requests go first.
 //!             let level = if request.uri().path().starts_with("/report") { 48 } else { 16 };
 //!             at(Priority::new(level).expect("below 64"), async move {
 //!                 Ok::<_, std::convert::Infallible>(Response::new(format!("hello, {}\n", request.uri())))

@@ -1,4 +1,4 @@
-//! How idle workers park and are called, and which worker looks for events meanwhile.
+//! Parks and wakes idle workers, and decides which worker checks for events meanwhile.
 //!
 //! One idle worker *watches*: it sleeps in the kernel until there is an event, or until the next
 //! timer is due. The other idle workers park. No worker needs to watch while a busy worker is

@@ -13,7 +13,7 @@
 //!     let listener = TcpListener::bind("127.0.0.1:8080").await?;
 //!     loop {
 //!         let (mut stream, peer) = listener.accept().await?;
-//!         // Who comes from this machine is served first.
+//!         // Connections from this machine are served first.
 //!         let level = if peer.ip().is_loopback() { 8 } else { 32 };
 //!         let priority = Priority::new(level).expect("below 64");
 //!         let serve = async move {

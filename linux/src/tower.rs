@@ -6,7 +6,7 @@
 //!
 //! let bulk = Priority::new(48).expect("below 64");
 //! let layer = PriorityLayer::new(move |request: &Request<()>| {
-//!     // Reports take long; whatever else is asked for goes first.
+//!     // Reports take long; all other requests go first.
 //!     if request.uri().path().starts_with("/report") { bulk } else { Priority::DEFAULT }
 //! });
 //! # let _ = layer;

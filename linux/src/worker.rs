@@ -101,14 +101,14 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
         parker: parker.clone(),
         worker: worker.id(),
     });
-    let view = CountingView { view, parker };
+    let counting = CountingView { view, parker };
     let mut ready_events = ReadyEvents::new();
     let mut batch = Batch(1);
     let mut own_check = 0;
     let mut short_polling = false;
     while !shared.stopping.load(Ordering::Acquire) {
         let start = time::clock();
-        let (step, polls) = worker.run_some(&view, batch.0);
+        let (step, polls) = worker.run_some(&counting, batch.0);
         shared.note_progress();
         let now = time::clock();
         if polls > 0 {

@@ -9,13 +9,14 @@ use syn::{Error, Expr, ExprPath, ItemFn, LitStr, Path, Token, parse_macro_input}
 
 /// Runs an `async fn main()` as the first coroutine of a new runtime, which ends with it.
 ///
-/// - `workers = 4`: threads; otherwise one for each processor.
-/// - `priority = 8`: its level, 0 to 63; otherwise the default, which is in the middle.
-/// - `name = "server"`: what its threads are called.
-/// - `crate = path`: where the crate is, if it has another name.
+/// - `workers = 4`: the number of threads; by default one for each processor.
+/// - `priority = 8`: the level of the coroutine, 0 to 63; by default the
+///   one in the middle.
+/// - `name = "server"`: the name of its threads.
+/// - `crate = path`: the path of the crate, if it has another name.
 ///
-/// The function may do what any coroutine may: its future and its output are `Send`, so that an error's type is, say,
-/// `Box<dyn Error + Send + Sync>`.
+/// The function may do what any coroutine may. Its future and its output are `Send`, so the type of
+/// an error is, for example, `Box<dyn Error + Send + Sync>`.
 ///
 /// ```ignore
 /// #[corank_linux::main(workers = 2, name = "server")]
@@ -29,7 +30,9 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand(arguments, parse_macro_input!(item as ItemFn), false).into()
 }
 
-/// Runs an `async fn` as a test, in a runtime of its own. Takes what [`main`](macro@main) takes; otherwise there is one worker.
+/// Runs an `async fn` as a test, in a runtime of its own.
+///
+/// Takes the arguments of [`main`](macro@main); by default there is one worker.
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = parse_macro_input!(arguments as Arguments);
@@ -41,7 +44,7 @@ struct Arguments {
     workers: Option<Expr>,
     priority: Option<Expr>,
     name: Option<LitStr>,
-    home: Option<Path>,
+    corank_linux: Option<Path>,
 }
 
 impl Parse for Arguments {
@@ -54,7 +57,7 @@ impl Parse for Arguments {
                 "workers" => arguments.workers = Some(input.parse()?),
                 "priority" => arguments.priority = Some(input.parse()?),
                 "name" => arguments.name = Some(input.parse()?),
-                "crate" => arguments.home = Some(input.parse::<ExprPath>()?.path),
+                "crate" => arguments.corank_linux = Some(input.parse::<ExprPath>()?.path),
                 _ => {
                     return Err(Error::new(
                         name.span(),
@@ -77,26 +80,26 @@ fn expand(arguments: Arguments, mut function: ItemFn, is_test: bool) -> Tokens {
         return Error::new(signature.fn_token.span(), message).to_compile_error();
     }
     if !signature.inputs.is_empty() || !signature.generics.params.is_empty() {
-        let message = "nobody could give this function arguments";
+        let message = "this function cannot have arguments";
         return Error::new(signature.inputs.span(), message).to_compile_error();
     }
     function.sig.asyncness = None;
-    let home = arguments
-        .home
+    let corank_linux = arguments
+        .corank_linux
         .map_or_else(|| quote!(::corank_linux), |path| quote!(#path));
     let workers = (arguments.workers.map(|workers| quote!(.workers(#workers))))
         .or_else(|| is_test.then(|| quote!(.workers(1))));
     let name = arguments.name.map(|name| quote!(.name(#name)));
     let priority = arguments.priority.map_or_else(
-        || quote!(#home::Priority::DEFAULT),
-        |level| quote!(#home::Priority::new(#level).expect("priority = a level from 0 to 63")),
+        || quote!(#corank_linux::Priority::DEFAULT),
+        |level| quote!(#corank_linux::Priority::new(#level).expect("priority = a level from 0 to 63")),
     );
     let test = is_test.then(|| quote!(#[::core::prelude::v1::test]));
     let (attributes, visibility, signature) = (&function.attrs, &function.vis, &function.sig);
     let (body, inner) = (&function.block, format_ident!("body"));
-    // What is wrong with the future, such as something that is not `Send`, is told where the function is.
+    // Errors of the future, such as a value that is not `Send`, point to the function.
     let run = quote_spanned! {function.sig.ident.span()=>
-        #home::Runtime::builder()#workers #name
+        #corank_linux::Runtime::builder()#workers #name
             .build()
             .expect("a runtime needs a few descriptors and threads")
             .block_on_at(#priority, #inner)
