@@ -1,4 +1,5 @@
-//! What the layers that tell of events cost: `rustix` as the runtime uses it, `mio`, and `polling`, which async-io stands on.
+//! Compares layers that report events: `rustix` as the runtime uses it, `mio`, and `polling`, on
+//! which async-io is built.
 //!
 //! `cargo bench -p corank-linux --bench events` prints nanoseconds for each byte that is written to one end of a socket pair, announced, and read from
 //! the other, with 256 pairs of which so many have something at a time: the three layers in turn, the median of the rounds, and the smallest and largest.
@@ -17,13 +18,13 @@ const PAIRS: usize = 256;
 const BYTES: usize = 50_000;
 const ROUNDS: usize = 7;
 
-/// A layer with the ends that are read registered in it.
+/// A layer in which the reading ends are registered.
 trait Layer {
-    /// Calls `read` with the number of each end that has something, as far as it is announced without waiting.
-    fn look(&mut self, ends: &[UnixStream], read: &mut dyn FnMut(usize));
+    /// Calls `read` with the number of each end that is announced without waiting.
+    fn check(&mut self, ends: &[UnixStream], read: &mut dyn FnMut(usize));
 }
 
-/// Registered once, for both directions and edge-triggered.
+/// Registers once, for both directions and edge-triggered.
 struct Rustix {
     epoll: std::os::fd::OwnedFd,
     events: Vec<epoll::Event>,
@@ -42,7 +43,7 @@ impl Rustix {
 }
 
 impl Layer for Rustix {
-    fn look(&mut self, _: &[UnixStream], read: &mut dyn FnMut(usize)) {
+    fn check(&mut self, _: &[UnixStream], read: &mut dyn FnMut(usize)) {
         self.events.clear();
         let now = Timespec::default();
         epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&now)).expect("events");
@@ -55,7 +56,7 @@ impl Layer for Rustix {
     }
 }
 
-/// As tokio uses it: the same kind of registration.
+/// Registers as tokio does: in the same way.
 struct Mio {
     poll: mio::Poll,
     events: mio::Events,
@@ -78,7 +79,7 @@ impl Mio {
 }
 
 impl Layer for Mio {
-    fn look(&mut self, _: &[UnixStream], read: &mut dyn FnMut(usize)) {
+    fn check(&mut self, _: &[UnixStream], read: &mut dyn FnMut(usize)) {
         let now = Some(Duration::ZERO);
         self.poll.poll(&mut self.events, now).expect("events");
         for event in &self.events {
@@ -89,7 +90,7 @@ impl Layer for Mio {
     }
 }
 
-/// As async-io uses it: each wait is armed by itself.
+/// Registers as async-io does: each wait is armed separately.
 struct Polling {
     poller: polling::Poller,
     events: polling::Events,
@@ -108,7 +109,7 @@ impl Polling {
 }
 
 impl Layer for Polling {
-    fn look(&mut self, ends: &[UnixStream], read: &mut dyn FnMut(usize)) {
+    fn check(&mut self, ends: &[UnixStream], read: &mut dyn FnMut(usize)) {
         self.events.clear();
         let now = Some(Duration::ZERO);
         self.poller.wait(&mut self.events, now).expect("events");
@@ -122,14 +123,14 @@ impl Layer for Polling {
     }
 }
 
-/// Nanoseconds for each byte, if so many are under way at a time.
+/// Returns nanoseconds for each byte, with `at_once` pairs in use at a time.
 fn measure(layer: &mut dyn Layer, far: &[UnixStream], near: &[UnixStream], at_once: usize) -> u64 {
     let mut next = 0;
     let mut look = |least: usize| {
         let mut count = 0;
         while count < least {
-            layer.look(near, &mut |number| {
-                // As much as there is, but not a second time.
+            layer.check(near, &mut |number| {
+                // Reads what there is, once.
                 count += (&near[number]).read(&mut [0; 64]).expect("a byte");
             });
         }
@@ -146,7 +147,7 @@ fn measure(layer: &mut dyn Layer, far: &[UnixStream], near: &[UnixStream], at_on
 }
 
 fn main() {
-    // `cargo test --benches` asks for nothing but that it builds.
+    // `cargo test --benches` only builds it.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

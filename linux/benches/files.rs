@@ -1,5 +1,5 @@
-//! How files are best read: on threads for blocking calls, from the cache and only then on threads (what `corank_linux::fs` does), or
-//! by io_uring.
+//! Compares ways to read files: on threads for blocking calls; from the cache and only then on
+//! threads, as `corank_linux::fs` does; and by io_uring.
 //!
 //! `cargo bench -p corank-linux --bench files` prints nanoseconds for each 4 KiB read at a random place of a file of 64 MiB, by one
 //! coroutine and by 64 at once, the three ways in turn: the median of the rounds, and the smallest and largest.
@@ -21,7 +21,7 @@ const BLOCKS: u64 = 16 * 1024;
 const ROUNDS: usize = 7;
 
 fn main() {
-    // `cargo test --benches` asks for nothing but that it builds.
+    // `cargo test --benches` only builds it.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -60,7 +60,7 @@ fn main() {
     }
 }
 
-/// Reads the file into the cache, or takes it out.
+/// Reads the file into the cache, or evicts it.
 fn prepare(file: &std::fs::File, cached: bool) {
     fadvise(file, 0, None, Advice::Random).expect("advice");
     if cached {
@@ -74,7 +74,7 @@ fn prepare(file: &std::fs::File, cached: bool) {
     }
 }
 
-/// Nanoseconds for each read.
+/// Returns nanoseconds for each read.
 async fn round(path: std::path::PathBuf, way: usize, coroutines: u64, reads: u64) -> u64 {
     let open = || std::fs::File::open(&path).expect("it is there");
     let std = Arc::new(open());
@@ -125,12 +125,13 @@ async fn round(path: std::path::PathBuf, way: usize, coroutines: u64, reads: u64
     took.as_nanos() as u64 / reads
 }
 
-/// As simple as io_uring can be used by coroutines: one entry for each read, a call of the kernel for each; the reactor tells of completions.
+/// Uses io_uring from coroutines in the simplest way: one entry and one system call for each read;
+/// the reactor reports completions.
 struct Ring {
     uring: Mutex<IoUring>,
 }
 
-/// A read under way: its result, or whom to wake.
+/// A pending read: its result, or its waker.
 #[derive(Default)]
 struct Read(Mutex<(Option<i32>, Option<Waker>)>);
 
@@ -162,7 +163,7 @@ impl Ring {
         let mut uring = self.uring.lock().expect("nobody panics");
         let mut count = 0;
         for entry in uring.completion() {
-            // SAFETY: made by `into_raw` for this entry, which comes once.
+            // SAFETY: created by `into_raw` for this entry, which comes once.
             let read = unsafe { Arc::from_raw(entry.user_data() as *const Read) };
             let mut state = read.0.lock().expect("nobody panics");
             state.0 = Some(entry.result());
@@ -174,7 +175,7 @@ impl Ring {
         count
     }
 
-    /// Never cancelled here, so the buffer stays.
+    /// Reads at an offset. Never cancelled here, so the buffer stays.
     async fn read(&self, file: &std::fs::File, buffer: &mut [u8], at: u64) -> usize {
         let read = Arc::new(Read::default());
         let entry = opcode::Read::new(
@@ -196,7 +197,7 @@ impl Ring {
             };
             uring.submit().expect("a kernel that takes it");
         }
-        // What was in the cache is there already.
+        // A cached read has completed already.
         self.drain();
         let result = poll_fn(|cx| {
             let mut state = read.0.lock().expect("nobody panics");

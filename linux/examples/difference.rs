@@ -1,5 +1,5 @@
-//! What priorities change, on your own machine: a hundred bulk coroutines compute, while one answers pings on a socket. First everything has
-//! the same priority, then the answers are urgent.
+//! Shows the effect of priorities on this machine: 100 bulk coroutines compute, while one answers
+//! pings on a socket. First all have the same priority, then the answers are urgent.
 //!
 //! `cargo run --release -p corank-linux --example difference`
 
@@ -33,7 +33,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// How long each ping takes while one worker is busy with bulk work.
+/// Measures each ping while one worker is busy with bulk work.
 fn pings(answers: Priority) -> std::io::Result<Vec<Duration>> {
     let runtime = Builder::new().workers(1).build()?;
     let (mut here, there) = Blocking::pair()?;
@@ -61,7 +61,7 @@ fn pings(answers: Priority) -> std::io::Result<Vec<Duration>> {
     drop(runtime.handle().spawn(answers, answer).expect("memory"));
     let mut times = Vec::new();
     for _ in 0..PINGS {
-        // Each comes when the worker is busy with something else.
+        // Each ping comes while the worker is busy with other work.
         std::thread::sleep(Duration::from_millis(1));
         let start = Instant::now();
         here.write_all(&[1])?;

@@ -1,15 +1,17 @@
-//! An axum server for HTTP/1.1 and HTTP/2 whose requests choose their urgency, and which ends gracefully on Ctrl-C or SIGTERM.
+//! An axum server for HTTP/1.1 and HTTP/2 whose requests choose their priority, and which ends
+//! gracefully on Ctrl-C or SIGTERM.
 //!
 //! `cargo run --release -p corank-linux --example server --features hyper,tower`, and then
 //!
 //! ```sh
 //! curl http://127.0.0.1:8080/level                      # the level at which this was answered
 //! curl -H 'priority: u=0' http://127.0.0.1:8080/level   # RFC 9218: 0 is the most urgent, 7 the least, 3 is usual
-//! curl http://127.0.0.1:8080/report/1000000 &           # computes for long, and holds up nobody
+//! curl http://127.0.0.1:8080/report/1000000 &           # computes for long, and delays no request
 //! curl --http2-prior-knowledge http://127.0.0.1:8080/level
 //! ```
 //!
-//! Over HTTP/2 each request of a connection is a coroutine of its own, so an urgent one overtakes those that were sent before it.
+//! Over HTTP/2 each request of a connection is a coroutine of its own, so an urgent one overtakes
+//! earlier ones.
 
 use std::io;
 use std::time::Duration;
@@ -29,11 +31,11 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 
-/// Connections themselves, which only pass on what is asked and answered.
+/// The level of connections, which only pass on requests and answers.
 const CONNECTIONS: Priority = Priority::new(8).expect("below 64");
-/// Reports are at most as urgent as this.
+/// The most urgent level of a report.
 const REPORTS: Priority = Priority::new(48).expect("below 64");
-/// Whoever has not been answered by then, after the server was asked to end, is cut off.
+/// The time for pending answers after the server was stopped; then connections are closed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[corank_linux::main]
@@ -48,7 +50,7 @@ async fn main() -> io::Result<()> {
     serve(listener, stop).await
 }
 
-/// Serves until `stop` is ready; then answers what was asked, and returns.
+/// Serves until `stop` is ready; then answers pending requests, and returns.
 pub(crate) async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send,
@@ -94,7 +96,7 @@ fn app() -> Router {
         .layer(PriorityLayer::new(urgency))
 }
 
-/// What the client says by RFC 9218's header, but reports are never urgent.
+/// Returns the level that RFC 9218's header asks for; reports are never urgent.
 fn urgency<B>(request: &Request<B>) -> Priority {
     let header = request.headers().get("priority");
     let urgency = header

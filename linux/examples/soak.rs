@@ -1,8 +1,11 @@
-//! Everything at once, for as long as you like: `cargo run --release -p corank-linux --example soak -- 600` (seconds; 10 if not said).
+//! Stresses the whole runtime for a given time: `cargo run --release -p corank-linux --example soak
+//! -- 600` (seconds; the default is 10).
 //!
-//! Round after round of coroutines on random levels: TCP connections, timers, time limits, channels, cancellation, panics, blocking calls, and
-//! polls that hold their worker up. Each says what became of it, and after each round nothing may be left: no coroutine, no descriptor,
-//! no memory that grows. Ends with a message and exit code 1 where that is not so. `SOAK_SEED` repeats a run's random numbers.
+//! Each round spawns coroutines on random levels: TCP connections, timers, time limits, channels,
+//! cancellation, panics, blocking calls, and polls that block their worker. Each reports its
+//! result. After each round nothing may be left: no coroutine, no descriptor, no memory that grows.
+//! Otherwise the program ends with a message and exit code 1. `SOAK_SEED` repeats a run's random
+//! numbers.
 
 use std::error::Error;
 use std::future::pending;
@@ -18,16 +21,16 @@ use futures::{AsyncReadExt, AsyncWriteExt};
 
 /// Coroutines of a round.
 const COROUTINES: u64 = 2000;
-/// A round that takes longer hangs.
+/// A round that takes longer has failed.
 const HANGS: Duration = Duration::from_secs(120);
-/// Rounds until memory, descriptors and threads have reached their level.
+/// Rounds until memory, descriptors and threads are stable.
 const WARM_UP: u64 = 5;
-/// By so much the memory may differ after that, in KiB: the allocator's arenas come and go.
+/// The tolerance for memory after that, in KiB: the allocator's arenas vary.
 const SLACK: u64 = 32 * 1024;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Numbers that look random: splitmix64.
+/// Pseudo-random numbers: splitmix64.
 struct Random(u64);
 
 impl Random {
@@ -53,7 +56,7 @@ impl Drop for Dropped {
     }
 }
 
-/// What one coroutine does; an error if it isn't what should be.
+/// Does one coroutine's work; returns an error if the result is wrong.
 async fn one(mut random: Random, echo: SocketAddr) -> Result<(), Failure> {
     match random.below(100) {
         0..10 => over_tcp(&mut random, echo).await,
@@ -115,14 +118,14 @@ async fn one(mut random: Random, echo: SocketAddr) -> Result<(), Failure> {
             expect(doubled == 2 * number, "a blocking call lost its result")
         }
         _ => {
-            // On purpose: nobody may depend on this worker meanwhile.
+            // Blocks on purpose: no coroutine may depend on this worker meanwhile.
             std::thread::sleep(Duration::from_micros(random.below(3_000)));
             Ok(())
         }
     }
 }
 
-/// What is sent to the echo comes back.
+/// Sends bytes to the echo, and expects them back.
 async fn over_tcp(random: &mut Random, echo: SocketAddr) -> Result<(), Failure> {
     let sent: Vec<u8> = (0..random.below(64 * 1024)).map(|at| at as u8).collect();
     let stream = TcpStream::connect(echo).await?;
@@ -156,7 +159,7 @@ async fn serve_echo(listener: TcpListener) {
     }
 }
 
-/// Descriptors that are open, and memory in KiB.
+/// Returns the number of open descriptors, and the memory in KiB.
 fn held() -> Result<(usize, u64), Failure> {
     let descriptors = std::fs::read_dir("/proc/self/fd")?.count();
     let status = std::fs::read_to_string("/proc/self/status")?;
@@ -188,8 +191,8 @@ fn round(runtime: &Runtime, mut random: Random, echo: SocketAddr) -> Result<(), 
     })
 }
 
-/// Waits until only the echo is left: its connections end a moment after ours.
-fn settle(runtime: &Runtime, descriptors: usize) -> Result<(), Failure> {
+/// Waits until only the echo is left: its connections end a moment after the others.
+fn wait_until_only_the_echo_is_left(runtime: &Runtime, descriptors: usize) -> Result<(), Failure> {
     let began = Instant::now();
     while runtime.handle().live() > 1 || descriptors > 0 && held()?.0 > descriptors {
         if began.elapsed() > HANGS {
@@ -222,7 +225,7 @@ fn main() -> Result<(), Failure> {
     let (mut descriptors, mut memory) = (0, 0);
     while Instant::now() < end || rounds <= WARM_UP {
         round(&runtime, Random(random.below(u64::MAX)), echo)?;
-        settle(&runtime, descriptors)?;
+        wait_until_only_the_echo_is_left(&runtime, descriptors)?;
         rounds += 1;
         let now = held()?;
         if rounds == WARM_UP {
@@ -240,7 +243,7 @@ fn main() -> Result<(), Failure> {
     println!(
         "{rounds} rounds of {COROUTINES} coroutines: {open} descriptors, {kib} KiB, first {memory}"
     );
-    // The echo is broken off.
+    // The echo is cancelled.
     match runtime.shutdown(Duration::from_millis(10)) {
         Err(unfinished) if unfinished.cancelled == 1 && unfinished.blocked.is_empty() => Ok(()),
         other => Err(format!("the runtime ended as it should not: {other:?}").into()),

@@ -1,4 +1,5 @@
-//! A worker that is held up inside one poll: it is named, and what it would have looked after is not forgotten.
+//! A worker that one poll keeps: it is reported, and its share of checks for events is done by
+//! others.
 
 #![cfg(not(loom))]
 
@@ -12,34 +13,35 @@ use std::time::Duration;
 use corank_linux::{Blocked, Builder, Priority, current, pipe, spawn, yield_now};
 use futures::{AsyncReadExt, AsyncWriteExt};
 
-/// Long enough for any machine: only a failing test waits so long.
+/// Bounds the waits of a failing test; long enough for any machine.
 const LONG: Duration = Duration::from_secs(60);
-/// After this time a poll is told of.
+/// A poll that lasts this long is reported.
 const AFTER: Duration = Duration::from_millis(3);
 
 fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// What a hook was told.
-fn listener() -> (impl Fn(&Blocked) + Send + Sync, mpsc::Receiver<Blocked>) {
-    let (tell, told) = mpsc::channel();
-    let tell = Mutex::new(tell);
-    let hook = move |blocked: &Blocked| drop(tell.lock().unwrap().send(blocked.clone()));
-    (hook, told)
+/// Creates a hook, and the receiver of its reports.
+fn reporting_hook() -> (impl Fn(&Blocked) + Send + Sync, mpsc::Receiver<Blocked>) {
+    let (send, reports) = mpsc::channel();
+    let send = Mutex::new(send);
+    let hook = move |blocked: &Blocked| drop(send.lock().unwrap().send(blocked.clone()));
+    (hook, reports)
 }
 
-/// Blocks its worker until it has been told of so often.
-async fn blocks(told: mpsc::Receiver<Blocked>, times: usize) -> Vec<Blocked> {
+/// Blocks its worker until it has been reported this often.
+async fn block_until_reported(reports: mpsc::Receiver<Blocked>, times: usize) -> Vec<Blocked> {
     (0..times)
-        .map(|_| told.recv_timeout(LONG).expect("it is told of"))
+        .map(|_| reports.recv_timeout(LONG).expect("a report"))
         .collect()
 }
 
-/// One worker, so that nobody but the watchdog could tell: which worker, which coroutine, how long, and what waits.
+/// There is one worker, so only the watchdog can report: the worker, the coroutine, the time, and
+/// the level that waits.
 #[test]
-fn a_blocked_worker_is_named() {
-    let (hook, told) = listener();
+fn a_blocked_worker_is_reported() {
+    let (hook, reports) = reporting_hook();
     let runtime = Builder::new()
         .workers(1)
         .name("held")
@@ -47,61 +49,63 @@ fn a_blocked_worker_is_named() {
         .build()
         .unwrap();
     let handle = runtime.handle().clone();
-    let (id, told) = runtime.block_on_at(level(9), async move {
+    let (id, reports) = runtime.block_on_at(level(9), async move {
         let urgent = handle.spawn(level(2), async {}).unwrap();
-        // How long it has lasted is told again when it has doubled.
-        let told = blocks(told, 3).await;
+        // There is a further report when the time has doubled.
+        let reports = block_until_reported(reports, 3).await;
         assert!(!urgent.has_exited());
-        (current().unwrap(), told)
+        (current().unwrap(), reports)
     });
-    for blocked in &told {
+    for blocked in &reports {
         assert!(blocked.time >= AFTER);
         assert_eq!(blocked.worker, "held-0");
         assert_eq!(blocked.coroutine, id);
         assert_eq!(blocked.priority, level(9));
-        assert!(blocked.future.contains("a_blocked_worker_is_named"));
+        assert!(blocked.future.contains("a_blocked_worker_is_reported"));
         assert_eq!(blocked.waiting, Some(level(2)));
         let text = blocked.to_string();
         assert!(text.starts_with("held-0 has been inside one poll of `blocked::"));
         assert!(text.contains("(level 9)") && text.contains("while level 2 is ready"));
     }
-    for pair in told.windows(2) {
-        assert!(pair[1].time >= 2 * pair[0].time, "{told:?}");
+    for pair in reports.windows(2) {
+        assert!(pair[1].time >= 2 * pair[0].time, "{reports:?}");
     }
 }
 
-/// What is ready and less urgent doesn't wait for the blocked one: nothing is said to.
+/// A less urgent ready coroutine does not count as waiting for the blocked worker.
 #[test]
 fn less_urgent_work_does_not_count_as_waiting() {
-    let (hook, told) = listener();
+    let (hook, reports) = reporting_hook();
     let runtime = Builder::new().workers(1).on_blocked(AFTER, hook).build();
     let runtime = runtime.unwrap();
     let handle = runtime.handle().clone();
-    let told = runtime.block_on_at(level(9), async move {
+    let reports = runtime.block_on_at(level(9), async move {
         let bulk = handle.spawn(level(10), async {}).unwrap();
-        let told = blocks(told, 1).await;
+        let reports = block_until_reported(reports, 1).await;
         drop(bulk);
-        told
+        reports
     });
-    assert_eq!(told[0].waiting, None);
+    assert_eq!(reports[0].waiting, None);
 }
 
 /// A hook that panics is called again.
 #[test]
-fn a_hook_may_panic() {
-    let (hook, told) = listener();
+fn a_hook_that_panics_is_called_again() {
+    let (hook, reports) = reporting_hook();
     let hook = move |blocked: &Blocked| {
         hook(blocked);
         std::panic::resume_unwind(Box::new("on purpose"));
     };
     let runtime = Builder::new().workers(1).on_blocked(AFTER, hook).build();
-    runtime.unwrap().block_on(async { blocks(told, 2).await });
+    runtime
+        .unwrap()
+        .block_on(async { block_until_reported(reports, 2).await });
 }
 
-/// A worker that has looked after events for both, because its polls were short, is blocked; the other one sleeps. An event still reaches
-/// its coroutine, which ends the blocking.
+/// A worker that checked for events for both, because its polls were short, is blocked; the other
+/// one is parked. An event still reaches its coroutine, which ends the blocking.
 #[test]
-fn an_event_is_noticed_although_who_looked_is_blocked() {
+fn an_event_is_noticed_while_the_checking_worker_is_blocked() {
     for _ in 0..20 {
         let runtime = Builder::new().workers(2).build().unwrap();
         runtime.block_on(async {

@@ -1,4 +1,5 @@
-//! Blocking calls by urgency. A test program of its own: how many threads there are is the whole process's.
+//! Blocking calls by priority. A test program of its own, because the limit of threads holds for
+//! the whole process.
 
 #![cfg(not(loom))]
 
@@ -16,14 +17,14 @@ use corank_linux::{
 };
 use futures::AsyncWriteExt;
 
-/// Long enough for any machine: only a failing test waits so long.
+/// Bounds the waits of a failing test; long enough for any machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// Keeps the only thread busy until the sender is told or dropped.
+/// Occupies the only thread until the sender is used or dropped.
 fn occupy() -> (Blocking<()>, mpsc::Sender<()>) {
     limit_blocking_threads(NonZeroUsize::MIN);
     let (begin, begun) = mpsc::channel();
@@ -36,7 +37,8 @@ fn occupy() -> (Blocking<()>, mpsc::Sender<()>) {
     (busy, end)
 }
 
-/// While the only thread is busy, calls wait; then the most urgent caller's is next. One that nobody wants any more is not done.
+/// While the only thread is busy, calls wait; then the call of the most urgent caller runs next. A
+/// call whose future was dropped does not run.
 #[test]
 fn the_most_urgent_caller_is_served_first() {
     let log = Arc::new(Mutex::new(Vec::new()));
@@ -54,7 +56,7 @@ fn the_most_urgent_caller_is_served_first() {
         drop(dropped);
         drop(end);
         busy.await.unwrap();
-        // Awaited, they would be as urgent as this coroutine.
+        // If awaited, they would be as urgent as this coroutine.
         calls.into_iter().for_each(Blocking::detach);
         reprioritize(current().unwrap(), level(60));
         spawn_blocking(|| ()).await.unwrap();
@@ -62,9 +64,9 @@ fn the_most_urgent_caller_is_served_first() {
     assert_eq!(*seen.lock().unwrap(), [3, 20, 20, 50]);
 }
 
-/// A call follows the live level of the coroutine that awaits it: given by itself, or lent by who waits for that one.
+/// A call has the current priority of the coroutine that awaits it, whether set or inherited.
 #[test]
-fn a_call_follows_its_caller() {
+fn a_call_inherits_its_callers_priority() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let seen = log.clone();
     let runtime = Builder::new().workers(1).build().unwrap();
@@ -80,14 +82,14 @@ fn a_call_follows_its_caller() {
         };
         let callers = [20, 30, 40, 50, 60].map(caller);
         let me = current().unwrap();
-        // All of them call.
+        // All of them make their calls.
         reprioritize(me, level(62));
         yield_now().await;
         reprioritize(me, level(1));
         assert!(reprioritize(callers[4].id(), level(10)));
         assert!(reprioritize(callers[0].id(), level(45)));
         let [late, second, third, lent, first] = callers;
-        // Who waits for another's handle lends it its level.
+        // A coroutine that awaits a handle donates its priority.
         let waits = spawn(level(5), async move { lent.await.unwrap() }).unwrap();
         reprioritize(me, level(62));
         yield_now().await;
@@ -100,9 +102,9 @@ fn a_call_follows_its_caller() {
     assert_eq!(*seen.lock().unwrap(), [50, 60, 30, 40, 20]);
 }
 
-/// A write that is given up while it waits, and then another one: they don't get into each other's way, and each has its own result.
+/// A write is dropped while it waits, and another one follows: each has its own result.
 #[test]
-fn a_write_that_was_given_up_ends_before_the_next() {
+fn a_dropped_write_ends_before_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     let file = std::fs::File::create(&path).unwrap();

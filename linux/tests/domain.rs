@@ -1,4 +1,4 @@
-//! A runtime whose workers share priorities with another process; here another participant of the same one.
+//! Runtimes whose workers share priorities in a domain.
 
 #![cfg(all(feature = "domain", not(loom)))]
 
@@ -13,11 +13,12 @@ use corank_linux::net::UnixStream;
 use corank_linux::{Builder, Priority, spawn, time, yield_now};
 use futures::{AsyncReadExt, AsyncWriteExt};
 
-/// Two runtimes of one domain, each with as many busy workers as there are processors, at opposite ends of the scale: both get all their
-/// work done, also what waits for I/O and timers.
+/// Two runtimes of one domain, each with as many busy workers as there are processors, on the most
+/// and the least urgent level: both finish all their work, also coroutines that wait for I/O and
+/// timers.
 #[test]
 fn two_runtimes_of_a_domain_do_all_their_work() {
-    // Nobody else may enter it: a domain is one user's.
+    // Other users may not enter it.
     let mode = std::fs::Permissions::from_mode(0o700);
     let root = tempfile::Builder::new()
         .permissions(mode)

@@ -1,5 +1,6 @@
-//! No descriptors are left, or no thread can be started: errors for who asked, nothing lost, and everything goes on when there are some again. One test, because the limit
-//! is the whole process's.
+//! Exhausted descriptors and threads: the call that needs one fails, nothing is lost, and
+//! everything continues once there are some again. One test, because the limit holds for the whole
+//! process.
 
 #![cfg(not(loom))]
 
@@ -19,9 +20,9 @@ use rustix::process::{Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, wai
 
 /// Few enough to be used up at once.
 const LIMIT: u64 = 64;
-/// How long `accept` waits after there was none left.
+/// The pause of `accept` after a shortage.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
-/// What the system says when there are none left.
+/// The system's error if no descriptor is left.
 const NONE_LEFT: i32 = 24;
 
 /// Takes all descriptors that are left.
@@ -38,7 +39,8 @@ fn assert_none_left<T>(result: io::Result<T>) {
     assert_eq!(error.raw_os_error(), Some(NONE_LEFT), "{error}");
 }
 
-/// Gives `make` one descriptor more each time until it succeeds. Every failure says what is missing, and leaves as many as there were.
+/// Gives `make` one more descriptor each time until it succeeds. Every failure names the shortage,
+/// and leaks no descriptor.
 async fn with_ever_more(make: impl AsyncFn() -> io::Result<()>) {
     let mut taken = take_all();
     for given_back in 0.. {
@@ -64,9 +66,9 @@ fn leave_no_room_for_a_stack() {
     setrlimit(Resource::As, limit).unwrap();
 }
 
-/// Before there is any thread for blocking calls.
-fn without_threads_blocking_calls_say_so() {
-    // One worker, which has run: no other thread is still taking address space, or giving it back.
+/// Runs before there is any thread for blocking calls.
+fn blocking_calls_fail_without_threads() {
+    // One worker, which has run: no other thread is still taking address space, or releasing it.
     let runtime = Builder::new().workers(1).build().unwrap();
     runtime.block_on(async { vec![0; 100] });
     let room = getrlimit(Resource::As);
@@ -87,8 +89,8 @@ fn without_threads_blocking_calls_say_so() {
 }
 
 #[test]
-fn without_resources_there_are_errors_and_nothing_is_lost() {
-    without_threads_blocking_calls_say_so();
+fn exhausted_descriptors_are_errors_and_lose_nothing() {
+    blocking_calls_fail_without_threads();
     let runtime = Builder::new().workers(2).build().unwrap();
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = Some(LIMIT);
@@ -104,11 +106,11 @@ fn without_resources_there_are_errors_and_nothing_is_lost() {
         assert_none_left(TcpStream::connect(address).await);
         assert_none_left(TcpListener::bind("127.0.0.1:0").await);
         assert_none_left(pipe::pipe());
-        // The connection waits for somebody to accept it; each call says why nobody does.
+        // The connection waits to be accepted; each call reports the shortage.
         for _ in 0..3 {
             assert_none_left(listener.accept().await);
         }
-        // A loop that only goes on does not spin: there are as many attempts as there are pauses.
+        // A loop that only repeats the call does not spin: there are as many attempts as pauses.
         let (began, mut attempts) = (Instant::now(), 0);
         while began.elapsed() < 20 * ACCEPT_PAUSE {
             assert_none_left(listener.accept().await);
@@ -116,7 +118,7 @@ fn without_resources_there_are_errors_and_nothing_is_lost() {
         }
         let pauses = began.elapsed().as_nanos() / ACCEPT_PAUSE.as_nanos();
         assert!(attempts <= pauses + 2, "{attempts} in {pauses} pauses");
-        // What is open goes on.
+        // Open connections continue.
         one.write_all(b"still").await.unwrap();
         let mut word = [0; 5];
         other.read_exact(&mut word).await.unwrap();
@@ -131,7 +133,7 @@ fn without_resources_there_are_errors_and_nothing_is_lost() {
         assert_eq!(&word, b"there");
         drop(server);
 
-        // Nothing leaked on the way: as many can be taken again as were given back.
+        // Nothing has leaked: as many descriptors can be taken again as were released.
         let given_back = taken.len() + 1;
         drop(taken);
         assert_eq!(take_all().len(), given_back);
@@ -146,7 +148,7 @@ fn without_resources_there_are_errors_and_nothing_is_lost() {
             fs::File::open("/dev/null").await.map(drop)
         })
         .await;
-        // What serves all children of the process is there before.
+        // The thread for the process's orphans exists before.
         Command::new("true").status().await.unwrap();
         with_ever_more(async || {
             let mut command = Command::new("cat");
@@ -162,7 +164,7 @@ fn without_resources_there_are_errors_and_nothing_is_lost() {
             Ok(())
         })
         .await;
-        // Children that were begun when there was no descriptor to watch them with are gone as well.
+        // Children that began without a descriptor to watch them are gone too.
         let any = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         assert_eq!(any.unwrap_err(), rustix::io::Errno::CHILD);
     });

@@ -1,4 +1,5 @@
-//! Files: what is written is read, also when operations are dropped half way, and by the most urgent first.
+//! Files: written bytes are read back, also if operations are dropped, and the most urgent caller
+//! goes first.
 
 #![cfg(not(loom))]
 
@@ -17,14 +18,14 @@ use corank_linux::time::timeout;
 use corank_linux::{Builder, Runtime};
 use futures::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, FutureExt, StreamExt};
 
-/// Long enough for any machine: only a failing test waits so long.
+/// Bounds the waits of a failing test; long enough for any machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn runtime() -> Runtime {
     Builder::new().workers(2).build().unwrap()
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that differ from offset to offset.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (at * 7 + at / 251 + at / 65_537) as u8)
@@ -32,7 +33,7 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_bytes_are_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     runtime().block_on(async move {
@@ -40,7 +41,7 @@ fn what_is_written_is_read() {
         let bytes = pattern(1_000_003);
         let mut file = File::create(&path).await.unwrap();
         file.write_all(&bytes).await.unwrap();
-        // Nothing is on its way any more.
+        // No operation is pending any more.
         assert_eq!(fs::read(&path).await.unwrap(), bytes);
         file.sync_all().await.unwrap();
         file.sync_data().await.unwrap();
@@ -53,12 +54,16 @@ fn what_is_written_is_read() {
         assert!(read == bytes);
         assert_eq!(file.read(&mut [0]).await.unwrap(), 0, "the end stays");
         let refused = file.write(b"x").await.unwrap_err();
-        assert_eq!(refused.raw_os_error(), Some(9), "it is open to be read");
+        assert_eq!(
+            refused.raw_os_error(),
+            Some(9),
+            "it is open for reading only"
+        );
     });
 }
 
 #[test]
-fn positions_are_the_files_own() {
+fn a_file_keeps_its_own_position() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     runtime().block_on(async move {
@@ -83,7 +88,7 @@ fn positions_are_the_files_own() {
         }
         assert_eq!(file.stream_position().await.unwrap(), 12, "it stays");
 
-        // Others read and write where they like.
+        // Reads and writes at offsets do not move the position.
         assert_eq!(file.write_at(b"AB".as_slice(), 1).await.unwrap(), 2);
         let mut four = [0; 4];
         assert_eq!(file.read_at(&mut four, 0).await.unwrap(), 4);
@@ -102,7 +107,8 @@ fn positions_are_the_files_own() {
     });
 }
 
-/// Copies a file in small pieces, where every operation is dropped after its first poll, and begun anew, before it is done.
+/// Copies a file in small pieces, where every operation is dropped after its first poll and begun
+/// again before it is done.
 #[test]
 fn operations_may_be_cancelled_at_every_await() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,14 +123,14 @@ fn operations_may_be_cancelled_at_every_await() {
             drop_after_one_poll(source.read(&mut buffer[..1000])).await;
             source.seek(SeekFrom::Current(0)).await.unwrap();
             drop_after_one_poll(source.seek(SeekFrom::End(0))).await;
-            // The position is what it was, unless one of them was done at once.
+            // The position has not changed, unless one of them was done at once.
             let position = target.stream_position().await.unwrap();
             source.seek(SeekFrom::Start(position)).await.unwrap();
             let count = source.read(&mut buffer).await.unwrap();
             if count == 0 {
                 break;
             }
-            // Something else, which is overwritten if it was written at all.
+            // Other bytes, which are overwritten if they were written at all.
             drop_after_one_poll(target.write(&vec![0xff; count])).await;
             target.seek(SeekFrom::Start(position)).await.unwrap();
             drop_after_one_poll(target.write(&buffer[..count])).await;
@@ -135,14 +141,15 @@ fn operations_may_be_cancelled_at_every_await() {
     });
 }
 
-/// True if the operation was done by then.
+/// Polls once; returns true if the operation was done.
 async fn drop_after_one_poll<F: Future + Unpin>(mut operation: F) -> bool {
     poll_fn(|cx| Poll::Ready(operation.poll_unpin(cx).is_ready())).await
 }
 
-/// A write that is given up and begun again with the same bytes is one write, also at the end of a file that grows by it.
+/// A write that is dropped and begun again with the same bytes is one write, also at the end of a
+/// file that it extends.
 #[test]
-fn a_write_begun_again_is_one() {
+fn a_repeated_write_is_written_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     runtime().block_on(async move {
@@ -218,7 +225,7 @@ fn directories_are_read_and_changed() {
     });
 }
 
-/// What the kernel makes up when it is read, and has no length.
+/// Reads a file that the kernel generates, which has no length.
 #[test]
 fn files_without_a_length_are_read_to_their_end() {
     runtime().block_on(async {
@@ -231,7 +238,7 @@ fn files_without_a_length_are_read_to_their_end() {
 }
 
 #[test]
-fn what_has_no_positions_is_refused() {
+fn files_without_positions_are_refused() {
     runtime().block_on(async {
         let (end, _other) = std::io::pipe().unwrap();
         let owned = std::os::fd::OwnedFd::from(end);

@@ -22,13 +22,13 @@ fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// Its own base level.
+/// Returns the level of the current coroutine.
 fn own_level() -> u8 {
     let me = Handle::current().zip(current()).unwrap();
     me.0.priority(me.1).unwrap().level()
 }
 
-/// Answers with the level at which the answer was made; the path says which that is.
+/// Answers with the level at which the answer was made; the path contains the wanted level.
 async fn answer(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
     let wanted = request
         .uri()
@@ -85,9 +85,10 @@ fn each_request_has_its_own_level() {
     });
 }
 
-/// What becomes less urgent lets others run first; what is dropped half way is where it was before.
+/// A coroutine that becomes less urgent lets others run first; one whose future is dropped has its
+/// former level again.
 #[test]
-fn a_level_begins_and_ends_with_its_stretch() {
+fn a_level_lasts_as_long_as_its_future() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let inner = log.clone();
     let runtime = Builder::new().workers(1).build().unwrap();
@@ -101,7 +102,7 @@ fn a_level_begins_and_ends_with_its_stretch() {
         )
         .await;
         let mut dropped = Box::pin(at(level(50), std::future::pending::<()>()));
-        // Polled once, and again when it was let through.
+        // Polled once, and again after the other one.
         for _ in 0..2 {
             let polled = futures::poll!(&mut dropped);
             assert!(polled.is_pending());
@@ -115,9 +116,9 @@ fn a_level_begins_and_ends_with_its_stretch() {
     assert_eq!(*log.lock().unwrap(), ["other", "stretch"]);
 }
 
-/// A sleep that is set anew stays where it is, and ends when it was set to last.
+/// A sleep that is reset keeps its allocation, and ends at the last deadline.
 #[test]
-fn hyper_sleeps_and_sets_anew() {
+fn a_hyper_sleep_can_be_reset() {
     Builder::new().workers(1).build().unwrap().block_on(async {
         let mut slept = Timer.sleep(Duration::from_secs(3600));
         assert!(futures::poll!(slept.as_mut()).is_pending());

@@ -1,4 +1,4 @@
-//! Sockets and pipes, the bound within which urgent I/O is noticed, and what happens when there is too much of it.
+//! Sockets and pipes, the bound within which urgent I/O is noticed, and exhausted descriptors.
 
 #![cfg(not(loom))]
 
@@ -70,7 +70,8 @@ where
             break;
         }
         for &byte in &buffer[..count] {
-            // Each block of 65,536 begins anew, which changes nothing: it is a multiple of 256.
+            // Each block of 65,536 begins again at 0, which changes nothing: it is a multiple of
+            // 256.
             assert_eq!(byte, (received % 256) as u8);
             received += 1;
         }
@@ -114,7 +115,8 @@ fn a_name_is_resolved_and_refusal_is_an_error() {
     });
 }
 
-/// The end of a stream that comes together with its last bytes is one event for both, and is read nevertheless.
+/// The end of a stream that comes together with its last bytes is one event for both, and is read
+/// nevertheless.
 #[test]
 fn an_end_that_comes_with_data_is_found() {
     workers(1).block_on(async {
@@ -182,9 +184,10 @@ fn udp_sends_and_receives() {
     });
 }
 
-/// How many polls of less urgent work end after an event of something urgent and before that is noticed, if each takes so long at least.
+/// Counts the less urgent polls between an event of an urgent coroutine and its wake, if each takes
+/// at least `time`.
 fn polls_until_noticed(time: Duration) -> u64 {
-    /// The write comes from among the bulk, far into it.
+    /// A bulk coroutine writes, late among the others.
     const WRITES: u64 = 1000;
     let (write, read) = Blocking::pair().unwrap();
     let noticed_at = workers(1).block_on_at(level(1), async move {
@@ -221,20 +224,21 @@ fn polls_until_noticed(time: Duration) -> u64 {
         .expect("it is noticed after it was written")
 }
 
-/// The promised bounds, by count: less urgent work goes on for at most `POLLS_PER_CHECK` polls after an event of something urgent.
+/// The promised bound, by count: an urgent event is noticed after at most `POLLS_PER_CHECK` less
+/// urgent polls.
 #[test]
 fn urgent_io_is_noticed_within_the_bound() {
     let polls = polls_until_noticed(Duration::ZERO);
     assert!(polls <= POLLS_PER_CHECK, "noticed {polls} polls later");
 }
 
-/// Where polls are long, a worker looks after each.
+/// If polls are long, a worker checks after each.
 #[test]
 fn urgent_io_is_noticed_after_one_long_poll() {
     assert_eq!(polls_until_noticed(TIME_PER_CHECK), 0);
 }
 
-/// A coroutine whose I/O never waits doesn't keep others of its level waiting for longer than the bound, by count.
+/// A coroutine whose I/O never waits lets others of its level run within the bound, by count.
 #[test]
 fn io_that_is_always_ready_lets_others_run() {
     const OPERATIONS: u64 = 1000;
@@ -263,7 +267,7 @@ fn io_that_is_always_ready_lets_others_run() {
             turns
         };
         let watching = spawn(level(40), watching).unwrap();
-        // Whoever awaits them lends both the same urgency.
+        // A coroutine that awaits both donates the same priority to both.
         let (turns, end) = futures::join!(watching, busy);
         end.unwrap();
         (turns.unwrap(), seen.load(Ordering::Relaxed))
@@ -275,7 +279,7 @@ fn io_that_is_always_ready_lets_others_run() {
     );
 }
 
-/// Events for many descriptors at once, more than one system call brings: each wakes who waits for it.
+/// More events at once than one system call returns: each wakes its waiter.
 #[test]
 fn no_event_is_lost_among_many() {
     const PAIRS: usize = 400;
@@ -309,7 +313,7 @@ fn no_event_is_lost_among_many() {
 
 /// Several coroutines wait for one descriptor; each datagram reaches exactly one.
 #[test]
-fn many_wait_for_one_descriptor() {
+fn each_datagram_reaches_one_of_many_waiters() {
     let runtime = workers(2);
     let sum = runtime.block_on(async {
         let (one, other) = UnixDatagram::pair().unwrap();
@@ -337,7 +341,7 @@ fn many_wait_for_one_descriptor() {
     assert_eq!(sum, 55);
 }
 
-/// A socket may go to a runtime of its own end and be dropped after it.
+/// A socket may outlive the runtime that it is registered with.
 #[test]
 fn a_socket_outlives_its_runtime() {
     let runtime = workers(1);
@@ -348,7 +352,7 @@ fn a_socket_outlives_its_runtime() {
 }
 
 #[test]
-fn what_cannot_be_waited_for_is_refused() {
+fn descriptors_without_readiness_are_refused() {
     workers(1).block_on(async {
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         let refused = Async::new(file).unwrap_err();
@@ -357,7 +361,7 @@ fn what_cannot_be_waited_for_is_refused() {
 }
 
 #[test]
-fn what_was_inside_comes_back_unregistered() {
+fn into_inner_ends_the_registration() {
     workers(1).block_on(async {
         let (one, _other) = Blocking::pair().unwrap();
         let wrapped = Async::new(one).unwrap();
@@ -366,8 +370,7 @@ fn what_was_inside_comes_back_unregistered() {
     });
 }
 
-/// Another machine can end any connection before it is accepted: that is no error of the
-/// listener's.
+/// A peer can end any connection before it is accepted: that is no error of the listener.
 #[test]
 fn a_connection_that_is_reset_before_it_is_accepted_is_no_error() {
     workers(1).block_on(async {
@@ -377,7 +380,7 @@ fn a_connection_that_is_reset_before_it_is_accepted_is_no_error() {
         let at_once = Some(Duration::ZERO);
         rustix::net::sockopt::set_socket_linger(&reset, at_once).unwrap();
         drop(reset);
-        // It may be passed over as well: then the next one comes.
+        // It may be skipped too: then the next one comes.
         let next = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut stream, peer) = listener.accept().await.unwrap();
         assert!(peer == here || peer == next.local_addr().unwrap());

@@ -1,4 +1,5 @@
-//! Going to sleep, watching, calling, handing on and looking after events while busy, and the readiness of a descriptor, in all interleavings.
+//! Explores all interleavings of parking, watching, waking, choosing a successor and checking while
+//! busy, and of the readiness of a descriptor.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p corank-linux --test loom`
 
@@ -20,7 +21,8 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use readiness::Readiness;
 
-/// What a descriptor's event and the interruption are to who watches: both stay until they are taken.
+/// Models the kernel: a descriptor's event and the interrupt both stay until the watcher takes
+/// them.
 #[derive(Default)]
 struct Kernel {
     state: Mutex<Pending>,
@@ -34,7 +36,7 @@ struct Pending {
 }
 
 impl Kernel {
-    /// Sleeps; true if there was an event.
+    /// Sleeps; returns true if there was an event.
     fn wait(&self) -> bool {
         let mut state = self.state.lock().unwrap();
         while !state.interrupted && !state.event {
@@ -44,7 +46,7 @@ impl Kernel {
         std::mem::take(&mut state.event)
     }
 
-    /// True if there was an event; without sleeping.
+    /// Returns true if there was an event, without sleeping.
     fn check(&self) -> bool {
         std::mem::take(&mut self.state.lock().unwrap().event)
     }
@@ -55,8 +57,8 @@ impl Kernel {
     }
 }
 
-/// Two workers, as the runtime has them: their parkers, and what they look for.
-struct Home {
+/// Models a runtime of two workers: their parkers, and their events.
+struct Runtime {
     watch: Watch,
     parkers: Mutex<Vec<Arc<Parker>>>,
     kernel: Kernel,
@@ -64,7 +66,7 @@ struct Home {
     stopping: AtomicBool,
 }
 
-impl Home {
+impl Runtime {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             watch: Watch::new(),
@@ -80,7 +82,7 @@ impl Home {
         let _ = parkers.iter().any(|parker| parker.wake_sleeper());
     }
 
-    /// True if there was an event.
+    /// Parks or watches; returns true if there was an event.
     fn park(&self, parker: &Parker, short_polling: bool) -> bool {
         let mut event = false;
         let watch = || event = self.kernel.wait();
@@ -88,23 +90,23 @@ impl Home {
         event
     }
 
-    /// Parks, and looks before it parks again if it is short-polling.
+    /// Parks, and checks before it parks again if it is short-polling.
     fn serve(&self, short_polling: bool) {
         let parker = Arc::new(Parker::current());
         self.parkers.lock().unwrap().push(parker.clone());
         while !self.stopping.load(Ordering::Acquire) {
             if self.park(&parker, short_polling) || short_polling && self.kernel.check() {
-                // Whoever takes the event is the last: it tells the others to leave.
+                // The worker that takes the event stops the others.
                 self.events.fetch_add(1, Ordering::Relaxed);
                 self.stop();
             }
         }
     }
 
-    /// A thread that serves it.
-    fn start_worker(home: &Arc<Self>, short_polling: bool) -> thread::JoinHandle<()> {
-        let home = home.clone();
-        thread::spawn(move || home.serve(short_polling))
+    /// Starts a worker's thread.
+    fn start_worker(runtime: &Arc<Self>, short_polling: bool) -> thread::JoinHandle<()> {
+        let runtime = runtime.clone();
+        thread::spawn(move || runtime.serve(short_polling))
     }
 
     fn stop(&self) {
@@ -117,19 +119,19 @@ impl Home {
     }
 }
 
-/// Two workers, for whom `happens` does something; each leaves in the end.
-fn two_workers(happens: impl Fn(&Home) + Send + Sync + 'static, events: usize) {
+/// Runs two workers and `happens` at once; each worker leaves in the end.
+fn two_workers(happens: impl Fn(&Runtime) + Send + Sync + 'static, events: usize) {
     explore(move || {
-        let home = Home::new();
+        let runtime = Runtime::new();
         let workers = [
-            Home::start_worker(&home, false),
-            Home::start_worker(&home, false),
+            Runtime::start_worker(&runtime, false),
+            Runtime::start_worker(&runtime, false),
         ];
-        happens(&home);
+        happens(&runtime);
         for worker in workers {
             worker.join().unwrap();
         }
-        assert_eq!(home.events.load(Ordering::Relaxed), events);
+        assert_eq!(runtime.events.load(Ordering::Relaxed), events);
     });
 }
 
@@ -139,93 +141,100 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// However they go to sleep, one of the workers takes the event, and each leaves when it is told to. Nobody sleeps for ever.
+/// However they park, one of the workers takes the event, and each leaves after the stop. No worker
+/// sleeps forever.
 #[test]
 fn an_event_is_taken_and_all_leave() {
-    two_workers(|home| home.kernel.set(|pending| pending.event = true), 1);
+    two_workers(
+        |runtime| runtime.kernel.set(|pending| pending.event = true),
+        1,
+    );
 }
 
-/// Whoever is called while it watches, or goes to, is inside a poll after that and takes nothing. Then the other worker watches.
+/// A worker that is woken while it watches, or is about to, is inside a poll after that and takes
+/// nothing. Then the other worker watches.
 #[test]
-fn somebody_watches_while_another_is_busy() {
+fn another_worker_watches_while_one_is_busy() {
     explore(|| {
-        let home = Home::new();
+        let runtime = Runtime::new();
         let called = Arc::new(Parker::current());
-        home.parkers.lock().unwrap().push(called.clone());
-        let other = Home::start_worker(&home, false);
+        runtime.parkers.lock().unwrap().push(called.clone());
+        let other = Runtime::start_worker(&runtime, false);
         let caller = {
-            let (home, called) = (home.clone(), called.clone());
+            let (runtime, called) = (runtime.clone(), called.clone());
             thread::spawn(move || {
                 if called.wake() == Wakeup::Interrupt {
-                    home.kernel.set(|pending| pending.interrupted = true);
+                    runtime.kernel.set(|pending| pending.interrupted = true);
                 }
             })
         };
-        home.park(&called, false);
+        runtime.park(&called, false);
         caller.join().unwrap();
-        home.kernel.set(|pending| pending.event = true);
+        runtime.kernel.set(|pending| pending.event = true);
         other.join().unwrap();
-        assert_eq!(home.events.load(Ordering::Relaxed), 1);
+        assert_eq!(runtime.events.load(Ordering::Relaxed), 1);
     });
 }
 
-/// Workers that are told to leave while they go to sleep, or one of them wakes the other as its successor.
+/// Workers are stopped while they park, or while one of them wakes the other as its successor.
 #[test]
-fn a_call_ends_every_sleep() {
-    two_workers(Home::stop, 0);
+fn a_wake_ends_every_sleep() {
+    two_workers(Runtime::stop, 0);
 }
 
-/// While a busy worker is short-polling, the other one sleeps and doesn't watch. When the busy one is held up, the watchdog says so, and
-/// the other one takes the event.
+/// While a busy worker is short-polling, the other one parks and does not watch. If one poll keeps
+/// the busy one, the watchdog ends its short polling, and the other one takes the event.
 #[test]
-fn a_short_polling_worker_that_is_held_up_is_replaced() {
+fn a_blocked_short_polling_worker_is_replaced() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let home = Home::new();
+        let runtime = Runtime::new();
         let short_polling = Arc::new(Parker::current());
-        home.watch.begin_short_polling(&short_polling);
-        let other = Home::start_worker(&home, false);
+        runtime.watch.begin_short_polling(&short_polling);
+        let other = Runtime::start_worker(&runtime, false);
         let event = {
-            let home = home.clone();
-            thread::spawn(move || home.kernel.set(|pending| pending.event = true))
+            let runtime = runtime.clone();
+            thread::spawn(move || runtime.kernel.set(|pending| pending.event = true))
         };
-        home.watch
-            .end_short_polling(&short_polling, || home.wake_successor());
+        runtime
+            .watch
+            .end_short_polling(&short_polling, || runtime.wake_successor());
         event.join().unwrap();
         other.join().unwrap();
-        assert_eq!(home.events.load(Ordering::Relaxed), 1);
+        assert_eq!(runtime.events.load(Ordering::Relaxed), 1);
     });
 }
 
-/// Workers that are short-polling, or one of two, and a watchdog that takes that back from one of them at any moment: the event is taken,
-/// and all leave.
+/// One or two workers are short-polling, and a watchdog ends the short polling of one of them at
+/// any moment: the event is taken, and all leave.
 #[test]
 fn short_polling_workers_take_the_event() {
     for short_polling in [[true, true], [true, false]] {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(move || {
-            let home = Home::new();
+            let runtime = Runtime::new();
             let workers =
-                short_polling.map(|short_polling| Home::start_worker(&home, short_polling));
-            home.kernel.set(|pending| pending.event = true);
-            let first = home.parkers.lock().unwrap().first().cloned();
+                short_polling.map(|short_polling| Runtime::start_worker(&runtime, short_polling));
+            runtime.kernel.set(|pending| pending.event = true);
+            let first = runtime.parkers.lock().unwrap().first().cloned();
             if let Some(first) = first {
-                home.watch
-                    .end_short_polling(&first, || home.wake_successor());
+                runtime
+                    .watch
+                    .end_short_polling(&first, || runtime.wake_successor());
             }
             for worker in workers {
                 worker.join().unwrap();
             }
-            assert_eq!(home.events.load(Ordering::Relaxed), 1);
+            assert_eq!(runtime.events.load(Ordering::Relaxed), 1);
         });
     }
 }
 
 /// A pausing thread is awake when a worker is.
 #[test]
-fn an_awake_worker_ends_the_doze() {
+fn an_awake_worker_ends_the_pause() {
     loom::model(|| {
         let parker = Arc::new(Parker::current());
         let watch = Watch::new();
@@ -287,7 +296,7 @@ fn no_event_is_forgotten() {
             match ready.poll_ready(&cx).map(Result::unwrap) {
                 Poll::Ready(seen) => match bytes.swap(0, Ordering::Acquire) {
                     0 => ready.clear(seen),
-                    // As from a stream: what doesn't fill the buffer is supposed to be all.
+                    // As from a stream: a read that does not fill the buffer is taken for all data.
                     some => {
                         read += some;
                         ready.suppose_clear(seen);

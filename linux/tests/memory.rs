@@ -1,5 +1,5 @@
-//! Memory that runs out at each allocation in turn: registrations and spawns fail as errors and leave nothing behind, and what is there already goes on
-//! without any memory.
+//! Memory that runs out at each allocation in turn: registrations and spawns fail with errors and
+//! leave nothing behind, and existing coroutines continue without memory.
 
 #![cfg(not(loom))]
 
@@ -27,12 +27,13 @@ fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// One worker: whatever a coroutine sets for its thread holds for all of the runtime.
+/// One worker: a limit that a coroutine sets for its thread holds for the whole runtime.
 fn runtime() -> Runtime {
     Builder::new().workers(1).build().unwrap()
 }
 
-/// Registers a descriptor with memory for ever more allocations until it succeeds; returns how many that took.
+/// Registers a descriptor with memory for one more allocation each time until it succeeds; returns
+/// how many that took.
 fn register(kept: &mut Vec<Async<Blocking>>) -> usize {
     for allocations in 0..10 {
         let (one, mut other) = Blocking::pair().unwrap();
@@ -45,7 +46,7 @@ fn register(kept: &mut Vec<Async<Blocking>>) -> usize {
             Err(error) => {
                 assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
                 assert_eq!(LIVE.get(), before, "something is left");
-                // The other end tells that this one is closed.
+                // The other end finds that this one is closed.
                 assert!(other.write_all(b"!").is_err());
             }
         }
@@ -57,7 +58,8 @@ fn register(kept: &mut Vec<Async<Blocking>>) -> usize {
 fn a_registration_fails_at_each_allocation() {
     runtime().block_on(async {
         let mut kept = Vec::with_capacity(512);
-        // There is room for 64, then for 128 more, then for 256 more; each time two allocations: entries, and the list of those that are free.
+        // There is room for 64, then for 128 more, then for 256 more. Each time there are two
+        // allocations: entries, and the list of free entries.
         for (first, room) in [(0, 64), (64, 128), (192, 256)] {
             assert_eq!(kept.len(), first);
             assert_eq!(register(&mut kept), 2);
@@ -99,7 +101,8 @@ fn a_spawn_fails_at_each_allocation() {
     });
 }
 
-/// Whether the pool has threads already or not: without memory a call is refused and leaves nothing, and later ones are done.
+/// With and without threads in the pool: without memory a call is refused and leaves nothing, and
+/// later ones run.
 #[test]
 fn a_blocking_call_is_refused_without_memory() {
     runtime().block_on(async {
@@ -116,13 +119,13 @@ fn a_blocking_call_is_refused_without_memory() {
             let said = payload.message();
             assert_eq!(said, Some("there is no memory for a blocking call"));
             drop(payload);
-            // What it was given is gone.
+            // Its closure is dropped.
             assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Disconnected));
             drop(told);
             assert_eq!(LIVE.get(), before, "something is left");
             assert_eq!(spawn_blocking(|| 5).await.unwrap(), 5);
         }
-        // So are operations on files that go to threads.
+        // Operations on files that need a thread are refused too.
         let scarcity = Scarcity::of(0);
         let refused = file.metadata().await.map(drop).unwrap_err();
         drop(scarcity);
@@ -131,9 +134,10 @@ fn a_blocking_call_is_refused_without_memory() {
     });
 }
 
-/// One that waits for a thread while memory ends is done; its caller's level is not followed then.
+/// A call that waits for a thread when memory is exhausted still runs; it does not inherit its
+/// caller's priority then.
 #[test]
-fn a_blocking_call_that_waits_goes_on_without_memory() {
+fn a_waiting_blocking_call_continues_without_memory() {
     runtime().block_on(async {
         let (end, ended) = mpsc::channel::<()>();
         let call = spawn_blocking(move || ended.recv().is_err());
@@ -154,7 +158,7 @@ fn a_blocking_call_that_waits_goes_on_without_memory() {
 
 /// I/O, wakes, timers, time limits, locks, joins and changes of level need no memory.
 #[test]
-fn what_is_there_goes_on_without_memory() {
+fn existing_coroutines_continue_without_memory() {
     const ROUNDS: u8 = 100;
     runtime().block_on(async {
         let (mut one, mut other) = UnixStream::pair().unwrap();
@@ -178,7 +182,7 @@ fn what_is_there_goes_on_without_memory() {
             at(level(40), yield_now()).await;
         }
         sleep(Duration::from_micros(100)).await;
-        // The other end is gone then, or says nothing.
+        // The other end is gone, or silent.
         let end = timeout(Duration::from_micros(100), one.read(&mut [0])).await;
         assert!(matches!(end, Ok(Ok(0)) | Err(Elapsed)));
         echo.await.unwrap();
@@ -187,7 +191,7 @@ fn what_is_there_goes_on_without_memory() {
     });
 }
 
-/// A hundred thousand timers are set, and fire, without memory.
+/// Sets 100,000 timers, which fire without memory.
 #[test]
 fn timers_need_no_memory() {
     const TIMERS: usize = 100_000;
@@ -215,13 +219,13 @@ fn timers_need_no_memory() {
     });
 }
 
-/// One may always wait for a descriptor; for others there must be memory.
+/// The first waiter of a descriptor needs no memory; further ones do.
 #[test]
-fn a_second_to_wait_is_an_error_without_memory() {
+fn a_second_waiter_is_an_error_without_memory() {
     runtime().block_on(async {
         let (mut write, read) = Blocking::pair().unwrap();
         let read = Arc::new(Async::new(read).unwrap());
-        // It says at first that it is worth trying.
+        // The descriptor is ready at first.
         let nothing = |read: &Blocking| {
             use io::Read;
             (&*read).read(&mut [0])
@@ -240,7 +244,7 @@ fn a_second_to_wait_is_an_error_without_memory() {
     });
 }
 
-/// More wait for one event than a worker has room for, and there is no memory for more room: all are woken.
+/// More tasks wait for one event than a worker's buffer holds, and it cannot grow: all are woken.
 #[test]
 fn an_event_wakes_all_without_memory() {
     const WAITING: usize = 2000;
@@ -259,7 +263,7 @@ fn an_event_wakes_all_without_memory() {
             .collect();
         yield_now().await;
         let scarcity = Scarcity::of(0);
-        // An end that all of them find.
+        // All of them find the end of the stream.
         write.write_all(b"!").unwrap();
         drop(write);
         let mut bytes = 0;

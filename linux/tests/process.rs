@@ -1,6 +1,7 @@
-//! Child processes: what they write, how they end, and that nothing of them stays, however they are left.
+//! Child processes: their output, their exit status, and that none is left behind, however it is
+//! dropped.
 //!
-//! Whether a child lives is seen by what it holds: the end of a pipe that only it has.
+//! A child is alive as long as it holds one end of a pipe that only it has.
 
 #![cfg(not(loom))]
 
@@ -21,7 +22,7 @@ use corank_linux::time::{sleep, timeout};
 use corank_linux::{Builder, Priority, Runtime, spawn};
 use futures::{AsyncReadExt, AsyncWriteExt};
 
-/// Long enough for any machine: only a failing test waits so long.
+/// Bounds the waits of a failing test; long enough for any machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn runtime() -> Runtime {
@@ -34,7 +35,8 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// A child that reads until its input ends, and what it holds meanwhile: that ends with the child.
+/// Starts a child that reads until its input ends; returns the end of a pipe that the child holds
+/// as long as it lives.
 fn endless(command: &mut Command) -> (Child, Receiver) {
     let (write, held) = pipe().unwrap();
     let child = command
@@ -42,7 +44,7 @@ fn endless(command: &mut Command) -> (Child, Receiver) {
         .stderr(write.into_blocking().unwrap())
         .spawn()
         .unwrap();
-    // The command keeps the end that it has passed on.
+    // The command keeps the end that the child inherits.
     command.stderr(Stdio::null());
     (child, held)
 }
@@ -52,13 +54,14 @@ async fn assert_ends(mut held: Receiver) {
     assert_eq!(end.expect("the child ends").unwrap(), 0);
 }
 
-/// Waits until there is no such child of this process any more, not even as a zombie.
+/// Waits until this process has no such child any more, not even as a zombie.
 async fn assert_gone(id: u32) {
     let began = Instant::now();
     let parent = std::process::id().to_string();
     loop {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        // Number, name in parentheses, state, parent. The number may be another's by now.
+        // Identifier, name in parentheses, state, parent. Another process may have the identifier
+        // by now.
         let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         if rest.split_whitespace().nth(1) != Some(&parent) {
             return;
@@ -73,7 +76,7 @@ fn output_collects_more_than_a_pipe_holds() {
     runtime().block_on(async {
         let script = "head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2; exit 3";
         let mut command = shell(script);
-        // The second time as the first.
+        // The second call behaves as the first.
         for _ in 0..2 {
             let output = command.output().await.unwrap();
             assert_eq!(output.status.code(), Some(3));
@@ -114,7 +117,7 @@ fn pipes_carry_everything_both_ways() {
 }
 
 #[test]
-fn who_waits_is_told_and_told_again() {
+fn each_wait_returns_the_status() {
     runtime().block_on(async {
         let mut child = shell("read line; exit 7")
             .stdin(Stdio::piped())
@@ -128,15 +131,18 @@ fn who_waits_is_told_and_told_again() {
             assert_eq!(child.wait().await.unwrap().code(), Some(7));
         }
         assert_eq!(child.try_wait().unwrap().unwrap().code(), Some(7));
-        assert!(child.kill().is_ok(), "it has ended, and nobody else is hit");
+        assert!(
+            child.kill().is_ok(),
+            "it has ended, and no other process is killed"
+        );
         assert!(child.signal(Signal::TERM).is_err());
-        // Who waits closes the input first.
+        // The wait closes the input first.
         let mut child = shell("cat").stdin(Stdio::piped()).spawn().unwrap();
         assert!(child.wait().await.unwrap().success());
     });
 }
 
-/// What a parent does with signals isn't passed on.
+/// A child does not inherit the signal handling of its parent.
 #[test]
 fn signals_end_a_child_of_a_parent_that_listens() {
     runtime().block_on(async {
@@ -166,7 +172,7 @@ fn a_child_may_be_killed_when_it_is_dropped() {
 }
 
 #[test]
-fn a_child_may_go_on_alone() {
+fn a_child_continues_when_dropped() {
     runtime().block_on(async {
         let (mut child, held) = endless(Command::new("cat").stdout(Stdio::piped()));
         let id = child.id();
@@ -183,7 +189,7 @@ fn a_child_may_go_on_alone() {
 }
 
 #[test]
-fn one_that_goes_on_holds_up_no_other() {
+fn a_detached_child_delays_no_other() {
     runtime().block_on(async {
         let (mut long, held) = endless(&mut Command::new("cat"));
         let (id, stdin) = (long.id(), long.stdin.take());
@@ -202,7 +208,7 @@ fn one_that_goes_on_holds_up_no_other() {
     });
 }
 
-/// Many at once, some of them dropped when they have ended and some before: none stays.
+/// Many children at once, some dropped after they have ended and some before: no zombie stays.
 #[test]
 fn no_zombie_stays() {
     let ids = runtime().block_on(async {
@@ -216,7 +222,7 @@ fn no_zombie_stays() {
         }
         ids
     });
-    // And without the runtime from which they came.
+    // Also without the runtime that started them.
     let other = runtime();
     other.block_on(async move {
         for id in ids {
@@ -240,7 +246,7 @@ fn a_child_outlives_its_runtime() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_an_error() {
+fn a_missing_program_is_an_error() {
     runtime().block_on(async {
         let error = Command::new("/no/such/program").spawn().unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
@@ -249,7 +255,8 @@ fn a_program_that_is_not_there_is_an_error() {
     });
 }
 
-/// Dropped at each await of `output` in turn: the child is killed and gone. The child stops at each of them until somebody reads on.
+/// `output` is dropped at each of its awaits in turn: the child is killed and waited for. The child
+/// stops at each await until its pipe is read.
 #[test]
 fn output_may_be_cancelled_at_every_await() {
     runtime().block_on(async {
@@ -259,7 +266,7 @@ fn output_may_be_cancelled_at_every_await() {
         for polls in 0.. {
             let (write, held) = pipe().unwrap();
             let mut command = shell(script);
-            // Its input is an end of a pipe as well: it only has to be held.
+            // Its input is one end of a pipe too: it only has to be held.
             command
                 .stdin(write.into_blocking().unwrap())
                 .kill_on_drop(true);

@@ -16,7 +16,7 @@ use corank_linux::{
     spawn_blocking, yield_now,
 };
 
-/// Long enough for any machine: only a failing test waits so long.
+/// Bounds the waits of a failing test; long enough for any machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn level(level: u8) -> Priority {
@@ -47,7 +47,8 @@ fn one_worker_runs_the_most_urgent_first() {
             .into_iter()
             .map(|at| spawn(level(at), note(at)).unwrap())
             .collect();
-        // Awaiting a handle lends it level 0: so the least urgent one is awaited first, when all have run.
+        // Awaiting a handle donates level 0 to it: so the least urgent one is awaited first, when
+        // all have run.
         let last = spawn(level(63), async {}).unwrap();
         while !last.has_exited() {
             let me = current().unwrap();
@@ -59,8 +60,8 @@ fn one_worker_runs_the_most_urgent_first() {
     assert_eq!(*log.lock().unwrap(), [3, 3, 7, 40, 63]);
 }
 
-/// While all workers are inside a poll, many things become ready. Whichever worker is free first takes the most urgent one: nothing less
-/// urgent begins before it, on any worker.
+/// While all workers are inside a poll, many coroutines become ready. The worker that is free first
+/// takes the most urgent one: nothing less urgent begins before it, on any worker.
 #[test]
 fn the_first_free_worker_takes_the_urgent_one() {
     const WORKERS: usize = 3;
@@ -104,7 +105,7 @@ fn the_first_free_worker_takes_the_urgent_one() {
 }
 
 #[test]
-fn a_panic_ends_alone() {
+fn a_panic_ends_only_its_coroutine() {
     let runtime = workers(2);
     let bad = runtime.handle().spawn(level(3), async {
         std::panic::resume_unwind(Box::new("on purpose"))
@@ -114,7 +115,7 @@ fn a_panic_ends_alone() {
     assert_eq!(runtime.block_on(async { 1 }), 1);
 }
 
-/// An error of a join goes wherever errors go, with the panic's message.
+/// A join error is an ordinary error, with the message of the panic.
 #[test]
 fn a_join_error_is_an_error_like_others() {
     type AnyError = Box<dyn std::error::Error + Send + Sync>;
@@ -127,7 +128,7 @@ fn a_join_error_is_an_error_like_others() {
 
 #[test]
 #[should_panic(expected = "on purpose, through and through")]
-fn a_panic_goes_through_block_on() {
+fn block_on_resumes_a_panic() {
     workers(1).block_on(async { panic!("on purpose, through and through") })
 }
 
@@ -202,7 +203,8 @@ fn outside_of_a_runtime_nothing_is_spawned() {
     assert!(Handle::current().is_none());
 }
 
-/// Wakes from many threads, workers and blocking threads among them: none is lost, and each counts once.
+/// Wakes come from many threads, also workers and threads for blocking calls: none is lost, and
+/// each counts once.
 #[test]
 fn no_wake_is_lost() {
     const ROUNDS: u64 = 2_000;
@@ -238,7 +240,7 @@ fn no_wake_is_lost() {
 }
 
 #[test]
-fn a_bounded_policy_starves_nobody() {
+fn a_bounded_policy_starves_no_level() {
     let runtime = Builder::new()
         .workers(1)
         .policy(Policy::bounded(4))
@@ -256,7 +258,7 @@ fn a_bounded_policy_starves_nobody() {
 }
 
 #[test]
-fn shutdown_waits_for_what_is_under_way() {
+fn shutdown_waits_for_coroutines() {
     let runtime = workers(2);
     let done = Arc::new(AtomicUsize::new(0));
     for _ in 0..100 {
@@ -274,7 +276,7 @@ fn shutdown_waits_for_what_is_under_way() {
 }
 
 #[test]
-fn shutdown_says_what_it_broke_off() {
+fn shutdown_reports_what_it_cancelled() {
     let runtime = Builder::new().workers(1).name("stuck").build().unwrap();
     let handle = runtime.handle().clone();
     drop(handle.spawn(level(9), pending::<()>()).unwrap());

@@ -1,4 +1,5 @@
-//! The server of the examples: requests over real sockets choose their level, and a server that is asked to end answers what was asked.
+//! The server of the examples: requests over real sockets choose their level, and a server that is
+//! stopped answers pending requests.
 
 #![cfg(all(feature = "hyper", feature = "tower", not(loom)))]
 
@@ -23,10 +24,10 @@ use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http2;
 
-/// Long enough for any machine: only a failing test waits so long.
+/// Bounds the waits of a failing test; long enough for any machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Reads what there is until it ends like this.
+/// Reads until the text ends with `end`.
 async fn read_until(stream: &mut TcpStream, end: &str) -> String {
     let mut text = String::new();
     let mut buffer = [0; 512];
@@ -47,7 +48,7 @@ async fn get(stream: &mut TcpStream, path: &str, header: &str) -> String {
     answer.rsplit_once("\r\n").unwrap().1.trim_end().to_string()
 }
 
-/// Asks for the level over one HTTP/2 connection, with all these headers at once.
+/// Requests the level over one HTTP/2 connection, with each of these headers, all at once.
 async fn levels_over_http2(stream: TcpStream, headers: &[&str]) -> Vec<String> {
     let connecting = http2::handshake(Spawner(Priority::DEFAULT), stream);
     let (mut sender, connection) = connecting.await.unwrap();
@@ -68,7 +69,7 @@ async fn levels_over_http2(stream: TcpStream, headers: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn requests_choose_and_the_end_is_graceful() {
+fn requests_choose_levels_and_shutdown_is_graceful() {
     Builder::new().workers(2).build().unwrap().block_on(async {
         let mut signals = Signals::new([Signal::TERM]).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -92,14 +93,14 @@ fn requests_choose_and_the_end_is_graceful() {
         let levels = levels_over_http2(other, &["u=7", "u=0", "i", "u=5, i"]);
         assert_eq!(timeout(LONG, levels).await.unwrap(), ["56", "0", "24", "40"]);
 
-        // The server says that it goes on reading when the handler waits for the rest.
+        // The server reports that it continues to read when the handler waits for the rest.
         let mut begun = TcpStream::connect(address).await.unwrap();
         let head = "POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n";
         begun.write_all(head.as_bytes()).await.unwrap();
         let goes_on = read_until(&mut begun, "\r\n\r\n").await;
         assert!(goes_on.starts_with("HTTP/1.1 100 "), "{goes_on}");
         signal_hook::low_level::raise(Signal::TERM.as_raw()).unwrap();
-        // Who has asked nothing is cut off, and nobody new is let in.
+        // Connections without a request are closed, and no new ones are accepted.
         assert_eq!(timeout(LONG, stream.read(&mut [0])).await.unwrap().unwrap(), 0);
         let refused = TcpStream::connect(address).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);

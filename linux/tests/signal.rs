@@ -1,5 +1,5 @@
-//! Signals: none is lost, whoever listens and however many come. Each test has kinds of its own, for they reach all who listen in the
-//! process.
+//! Signals: none is lost, however many listeners there are and however many signals come. Each test
+//! has its own kinds, because a signal reaches all listeners of the process.
 
 #![cfg(not(loom))]
 
@@ -16,7 +16,7 @@ use corank_linux::time::timeout;
 use corank_linux::{Builder, Runtime, spawn_blocking, yield_now};
 use futures::StreamExt;
 
-/// Long enough for any machine: only a failing test waits so long.
+/// Bounds the waits of a failing test; long enough for any machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn workers(workers: usize) -> Runtime {
@@ -44,15 +44,16 @@ fn each_kind_is_received_and_coalesces() {
         assert_eq!(received(&mut signals).await, Signal::HUP);
         assert_eq!(signals.next().await, Some(Signal::TERM));
         assert!(futures::poll!(Box::pin(signals.recv())).is_pending());
-        // A wait that was given up has taken nothing.
+        // A wait that was dropped has taken nothing.
         raise(Signal::HUP);
         assert_eq!(received(&mut signals).await, Signal::HUP);
     });
 }
 
-/// Signals from another thread while they are received: whoever counts what has come sees the last.
+/// Sends signals from another thread while they are received: a receiver that counts them sees the
+/// last.
 #[test]
-fn the_last_of_a_storm_is_received() {
+fn the_last_of_many_signals_is_received() {
     const COUNT: u64 = 20_000;
     workers(2).block_on(async {
         let mut signals = Signals::new([Signal::USR1]).unwrap();
@@ -72,7 +73,7 @@ fn the_last_of_a_storm_is_received() {
 }
 
 #[test]
-fn a_storm_hides_no_other_kind() {
+fn many_signals_of_one_kind_hide_no_other() {
     workers(1).block_on(async {
         let mut signals = Signals::new([Signal::ALARM, Signal::USR2, Signal::QUIT]).unwrap();
         raise(Signal::QUIT);
@@ -86,9 +87,9 @@ fn a_storm_hides_no_other_kind() {
     });
 }
 
-/// Several runtimes in one process, some of which end: each listener that is there gets each signal.
+/// Each listener receives each signal, with several runtimes in one process, some of which end.
 #[test]
-fn every_runtime_is_told() {
+fn every_runtime_receives_a_signal() {
     let runtimes: Vec<_> = (1..4).map(workers).collect();
     let mut listeners: Vec<_> = (runtimes.iter())
         .map(|runtime| {
@@ -98,7 +99,7 @@ fn every_runtime_is_told() {
         .collect();
     raise(Signal::WINCH);
     for (runtime, mut signals) in runtimes.iter().zip(listeners.drain(1..).rev()) {
-        // On another runtime than it was made for, too.
+        // Also on another runtime than the one that created it.
         let kind = runtime.block_on(async move { received(&mut signals).await });
         assert_eq!(kind, Signal::WINCH);
     }
@@ -112,7 +113,7 @@ fn every_runtime_is_told() {
 }
 
 #[test]
-fn what_cannot_be_listened_to_is_refused() {
+fn forbidden_signals_are_refused() {
     workers(1).block_on(async {
         for kind in [Signal::KILL, Signal::STOP, Signal::SEGV] {
             let refused = Signals::new([Signal::CONT, kind]).unwrap_err();

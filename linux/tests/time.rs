@@ -1,4 +1,5 @@
-//! Timers: they fire when they are due, in order, also when there are very many, and whoever is asleep.
+//! Timers fire when they are due and in order, also if there are very many, and whichever worker
+//! sleeps.
 
 #![cfg(not(loom))]
 
@@ -21,7 +22,7 @@ fn workers(workers: usize) -> Runtime {
 }
 
 #[test]
-fn nobody_wakes_too_early() {
+fn no_sleep_ends_too_early() {
     for count in [1, 2] {
         workers(count).block_on(async {
             let start = Instant::now();
@@ -36,7 +37,7 @@ fn nobody_wakes_too_early() {
 }
 
 #[test]
-fn a_limit_ends_what_takes_too_long() {
+fn a_timeout_ends_a_slow_future() {
     workers(2).block_on(async {
         let never = std::future::pending::<()>();
         assert_eq!(timeout(Duration::from_millis(1), never).await, Err(Elapsed));
@@ -47,7 +48,7 @@ fn a_limit_ends_what_takes_too_long() {
     });
 }
 
-/// A hundred thousand timers at once, set in another order than they are due in: each fires once.
+/// Sets 100,000 timers at once, in another order than they are due in: each fires once.
 #[test]
 fn very_many_timers_fire_once() {
     const TIMERS: u64 = 100_000;
@@ -79,9 +80,10 @@ fn very_many_timers_fire_once() {
     assert!(sorted.iter().copied().eq(0..TIMERS));
 }
 
-/// An earlier timer than the one for which an idle worker sleeps, set by a worker that is busy in the same poll until it has fired.
+/// A busy worker sets an earlier timer than the one for which an idle worker sleeps, and stays in
+/// the same poll until it has fired.
 #[test]
-fn an_idle_worker_minds_the_timers_of_a_busy_one() {
+fn an_idle_worker_serves_the_timers_of_a_busy_one() {
     workers(2).block_on(async {
         let far = spawn(level(9), sleep(Duration::from_secs(3600))).unwrap();
         let (told, tells) = std::sync::mpsc::channel();
@@ -90,11 +92,11 @@ fn an_idle_worker_minds_the_timers_of_a_busy_one() {
             told.send(()).unwrap();
         };
         drop(spawn(level(9), near).unwrap());
-        // Lets both set their timers, on whichever worker.
+        // Lets both set their timers, on either worker.
         for _ in 0..100 {
             yield_now().await;
         }
-        // This worker is kept: the other one has to fire the timer.
+        // This worker is busy: the other one has to fire the timer.
         tells.recv_timeout(Duration::from_secs(60)).unwrap();
         far.cancel();
     });
@@ -117,7 +119,7 @@ fn timers_fire_beside_busy_coroutines() {
     assert!(polls.load(Ordering::Relaxed) > 0);
 }
 
-/// While workers sleep without a limit, a thread of another kind wakes a coroutine.
+/// While workers sleep without a limit, a thread outside the runtime wakes a coroutine.
 #[test]
 fn sleepers_are_woken_from_elsewhere() {
     let runtime = workers(2);

@@ -27,7 +27,7 @@ fn own_level() -> u8 {
     me.0.priority(me.1).unwrap().level()
 }
 
-/// Answers with the levels of its two polls; is not ready the first time.
+/// Answers with the levels of its two polls; not ready the first time.
 struct Levels {
     ready: bool,
 }
@@ -55,7 +55,7 @@ impl Service<u8> for Levels {
 }
 
 #[test]
-fn each_request_runs_where_it_is_said() {
+fn each_request_runs_on_its_level() {
     let runtime = Builder::new().workers(1).build().unwrap();
     runtime.block_on_at(level(20), async {
         let layer = PriorityLayer::new(|&wanted: &u8| level(wanted));
@@ -65,7 +65,7 @@ fn each_request_runs_where_it_is_said() {
             assert_eq!(service.call(wanted).await, Ok([wanted; 2]));
             assert_eq!(own_level(), 20);
         }
-        // A request that is given up leaves no trace.
+        // A request whose future is dropped leaves no trace.
         {
             let mut given_up = pin!(service.call(50));
             assert!(futures::poll!(given_up.as_mut()).is_pending());
@@ -77,7 +77,7 @@ fn each_request_runs_where_it_is_said() {
 
 /// Outside of coroutines there are no levels, and requests are answered.
 #[test]
-fn it_works_without_a_runtime() {
+fn requests_are_answered_outside_of_a_runtime() {
     struct Same;
     impl Service<u8> for Same {
         type Response = u8;

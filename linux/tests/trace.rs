@@ -1,4 +1,4 @@
-//! What `tracing` is told: spans that live across polls, names, and workers that are held up.
+//! Spans that live across polls, names of coroutines, and events of blocked workers.
 
 #![cfg(all(feature = "tracing", not(loom)))]
 
@@ -17,14 +17,14 @@ use tracing::{Event, Instrument, Level, Subscriber, debug, info_span};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
-/// Long enough for any machine: only a failing test waits so long.
+/// Bounds the waits of a failing test; long enough for any machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Writes down each event, with the spans around it from outside in; and each span that is closed.
+/// Records each event, with the spans around it from outside in, and each closed span.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
-/// A span's fields, or an event's, as `name=value`.
+/// The fields of a span or an event, as `name=value`.
 #[derive(Default)]
 struct Fields(String);
 
@@ -83,7 +83,7 @@ fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// One test: the subscriber is the whole process's.
+/// One test, because the subscriber is the whole process's.
 #[test]
 fn coroutines_have_spans_and_names() {
     let log = Log::default();
@@ -91,7 +91,8 @@ fn coroutines_have_spans_and_names() {
     assert!(tracing::enabled!(Level::DEBUG));
     let runtime = Builder::new().workers(2).build().unwrap();
 
-    // A span of a guest's lives across polls, on whichever worker; other coroutines' events are not in it.
+    // A span of another crate lives across polls, on any worker; events of other coroutines are not
+    // in it.
     runtime.block_on(async {
         let guest = |number: u8| {
             let span = info_span!("guest", number);
@@ -119,7 +120,7 @@ fn coroutines_have_spans_and_names() {
             .collect::<Vec<_>>();
         assert_eq!(rounds.len(), 4, "{lines:#?}");
         for (round, line) in rounds.iter().enumerate() {
-            // Inside the span of who made it.
+            // Inside the span in which it was spawned.
             let outer = "coroutine{name=\"trace::coroutines_have_spans_and_names::{{closure}}\" level=32 id=";
             assert!(line.starts_with(outer), "{line}");
             let wanted = match round {
@@ -144,7 +145,7 @@ fn coroutines_have_spans_and_names() {
     assert!(writes.contains(&span), "{writes}");
     assert!(lines.iter().any(|line| line == "closed coroutine"));
 
-    // A poll that doesn't end is told of meanwhile.
+    // A poll that does not end is reported meanwhile.
     log.0.lock().unwrap().clear();
     let hook = corank_linux::trace::blocked;
     let named = Builder::new().workers(1).name("held");

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_burst_are_begun_although_each_blocks() {
+    fn all_jobs_of_a_burst_begin() {
         const JOBS: usize = 10;
         let pool = pool();
         let barrier = Arc::new(std::sync::Barrier::new(JOBS + 1));

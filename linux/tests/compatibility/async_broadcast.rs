@@ -1,4 +1,4 @@
-//! `async-broadcast`: every receiver gets every message; who is too slow learns how many it has missed.
+//! `async-broadcast`: every receiver gets every message; a slow one learns how many it has missed.
 
 use async_broadcast::{RecvError, TryRecvError, broadcast};
 
@@ -29,7 +29,7 @@ fn every_receiver_gets_every_message() {
 }
 
 #[test]
-fn who_is_too_slow_learns_of_it() {
+fn a_slow_receiver_learns_of_missed_messages() {
     run(async {
         let (mut sender, mut receiver) = broadcast(2);
         sender.set_overflow(true);

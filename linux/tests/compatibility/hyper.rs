@@ -26,7 +26,7 @@ async fn echo(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper
     Ok(answer)
 }
 
-/// What hyper needs of a connection, which sockets of ours are.
+/// The traits that hyper needs of a connection, which this crate's sockets implement.
 trait Socket: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static {}
 impl<S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static> Socket for S {}
 
@@ -72,7 +72,7 @@ fn a_client_asks_a_server() {
     });
 }
 
-/// The body's own error type, so that services without errors fit as well.
+/// Uses the error type of the body, so that services without errors fit too.
 #[test]
 fn services_that_cannot_fail_fit() {
     run(async {

@@ -1,7 +1,8 @@
-//! Compatibility tests: crates that know nothing of this runtime do here what their documentation shows, on two workers.
+//! Compatibility tests: crates that do not know this runtime run the examples of their
+//! documentation, on two workers.
 //!
-//! Each module uses one crate, after its published examples. Nothing is adapted to the runtime but what the examples leave to one: spawning,
-//! sleeping, sockets.
+//! Each module uses one crate, after its published examples. Only spawning, sleeping and sockets
+//! are adapted, which the examples leave to a runtime.
 
 #![cfg(not(loom))]
 
@@ -22,14 +23,14 @@ use std::time::Duration;
 use corank_linux::time::timeout;
 use corank_linux::{Builder, JoinHandle, Priority, spawn};
 
-/// Runs an example; one that hangs fails in the end, on whatever machine.
+/// Runs an example; one that hangs fails, on any machine.
 fn run<T: Send + 'static>(example: impl Future<Output = T> + Send + 'static) -> T {
     let runtime = Builder::new().workers(2).build().unwrap();
     let limited = timeout(Duration::from_secs(60), example);
-    runtime.block_on(limited).expect("it doesn't hang")
+    runtime.block_on(limited).expect("the example ends")
 }
 
-/// What the examples spawn, on a level each.
+/// Spawns the coroutines of the examples, each on its own level.
 fn start<F>(level: u8, future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,

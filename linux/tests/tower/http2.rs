@@ -29,7 +29,7 @@ fn wanted(request: &Request<Incoming>) -> u8 {
         .unwrap()
 }
 
-/// Answers with the level at which it ends, and notes what it answers.
+/// Answers with the level at which it ends, and records its answer.
 #[derive(Clone)]
 struct Notes(Arc<Mutex<Vec<u8>>>);
 
@@ -53,8 +53,9 @@ impl Service<Request<Incoming>> for Notes {
     }
 }
 
-/// Requests that are sent in any order, all at once, are answered by their urgency. Each part is on a level of its own, so that the client has sent all
-/// before the server reads any, and the server has read all before it answers any.
+/// Requests that are sent in any order, all at once, are answered by priority. Client, server and
+/// answers have levels of their own: the client has sent all requests before the server reads any,
+/// and the server has read all before it answers any.
 #[test]
 fn streams_of_one_connection_are_served_by_urgency() {
     const LEVELS: [u8; 10] = [60, 5, 33, 5, 63, 20, 4, 48, 4, 32];
@@ -74,7 +75,7 @@ fn streams_of_one_connection_are_served_by_urgency() {
             let request = Request::get(format!("http://test/{level}"));
             sender.send_request(request.body(Empty::<Bytes>::new()).unwrap())
         };
-        // Both sides have said what they may do.
+        // Both sides have exchanged their settings.
         ask(&4).await.unwrap();
         notes.0.lock().unwrap().clear();
         let requests: Vec<_> = LEVELS.iter().map(ask).collect();
