@@ -1,9 +1,10 @@
 //! Compares layers that report events: `rustix` as the runtime uses it, `mio`, and `polling`, on
 //! which async-io is built.
 //!
-//! `cargo bench -p corank-linux --bench events` prints nanoseconds for each byte that is written to one end of a socket pair, announced, and read from
-//! the other, with 256 pairs of which so many have something at a time: the three layers in turn, the median of the rounds, and the smallest and largest.
-//! Writing and reading are the same for all three.
+//! `cargo bench -p corank-linux --bench events` prints nanoseconds for each byte that is written to
+//! one end of a socket pair, announced, and read from the other end. There are 256 pairs, of which
+//! a given number have a byte at a time. The three layers take turns; the output is the median of
+//! the rounds, the smallest and the largest. Writing and reading are the same for all three.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;

@@ -1,8 +1,9 @@
 //! Compares ways to read files: on threads for blocking calls; from the cache and only then on
 //! threads, as `corank_linux::fs` does; and by io_uring.
 //!
-//! `cargo bench -p corank-linux --bench files` prints nanoseconds for each 4 KiB read at a random place of a file of 64 MiB, by one
-//! coroutine and by 64 at once, the three ways in turn: the median of the rounds, and the smallest and largest.
+//! `cargo bench -p corank-linux --bench files` prints nanoseconds for each 4 KiB read at a random
+//! offset of a file of 64 MiB, by one coroutine and by 64 at once. The three ways take turns; the
+//! output is the median of the rounds, the smallest and the largest.
 
 use std::fs::OpenOptions;
 use std::future::poll_fn;

@@ -5,7 +5,7 @@
 //!
 //! ```sh
 //! curl http://127.0.0.1:8080/level                      # the level at which this was answered
-//! curl -H 'priority: u=0' http://127.0.0.1:8080/level   # RFC 9218: 0 is the most urgent, 7 the least, 3 is usual
+//! curl -H 'priority: u=0' http://127.0.0.1:8080/level   # RFC 9218: 0 is most urgent, 7 least
 //! curl http://127.0.0.1:8080/report/1000000 &           # computes for long, and delays no request
 //! curl --http2-prior-knowledge http://127.0.0.1:8080/level
 //! ```

@@ -41,7 +41,7 @@ pub fn at<F: Future>(priority: Priority, future: F) -> At<F> {
     }
 }
 
-/// Future of [`at`].
+/// Runs its future on another level; see [`at`].
 #[must_use = "a future does nothing unless awaited"]
 pub struct At<F> {
     /// Dropped before the future, so that the future's destructor runs on the former level.

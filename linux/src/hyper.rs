@@ -86,7 +86,7 @@ impl hyper::rt::Timer for Timer {
         Instant::now()
     }
 
-    /// In place, without an allocation.
+    /// Resets the sleep in place, without an allocation.
     fn reset(&self, sleep: &mut Pin<Box<dyn hyper::rt::Sleep>>, deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<Sleep>() {
             Some(mut sleep) => sleep.set(Sleep(time::sleep_until(deadline))),

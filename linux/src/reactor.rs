@@ -36,7 +36,7 @@ pub(crate) struct Reactor {
     last_check: AtomicU64,
 }
 
-/// One worker's buffers for the events of a check.
+/// Holds one worker's buffers for the events of a check.
 pub(crate) struct ReadyEvents {
     events: Vec<epoll::Event>,
     woken: Vec<Waker>,

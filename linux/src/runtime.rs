@@ -175,7 +175,7 @@ impl Runtime {
         enter(self.handle.clone())
     }
 
-    /// EndNotice the runtime: waits up to `limit` until every coroutine has exited, then cancels the
+    /// Ends the runtime: waits up to `limit` until every coroutine has exited, then cancels the
     /// remaining ones.
     ///
     /// A worker whose poll does not end within another `limit` is left behind.

@@ -30,7 +30,7 @@ struct Free {
     registered: u32,
 }
 
-/// Both directions of a registered descriptor.
+/// Keeps both directions of a registered descriptor.
 pub(crate) struct Source {
     pub(crate) read: Readiness,
     pub(crate) write: Readiness,

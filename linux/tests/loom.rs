@@ -267,7 +267,8 @@ impl Wake for Counts {
     }
 }
 
-/// A byte that arrives at any moment is read, whether the event comes before, during or after the attempt.
+/// A byte that arrives at any moment is read, whether the event comes before, during or after the
+/// attempt.
 #[test]
 fn no_event_is_forgotten() {
     loom::model(|| {

@@ -290,12 +290,12 @@ impl AsyncWrite for File {
         }
     }
 
-    /// There is nothing to flush; see [`sync_all`](File::sync_all).
+    /// Waits for pending writes; there is no buffer to flush. See [`sync_all`](File::sync_all).
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_idle(cx).map(Ok)
     }
 
-    /// The file is closed when it is dropped.
+    /// Waits for pending writes; dropping the file closes it.
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
     }

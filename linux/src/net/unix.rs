@@ -103,7 +103,8 @@ impl UnixStream {
         self.0.get_ref()
     }
 
-    /// Reads into memory that need not be initialised; returns how many bytes are written at its beginning.
+    /// Reads into memory that need not be initialised; returns how many bytes are written at its
+    /// beginning.
     #[cfg(feature = "hyper")]
     pub(crate) fn poll_read_into(
         &self,
