@@ -161,12 +161,12 @@ impl Ring {
     }
 
     fn drain(&self) -> usize {
-        let mut uring = self.uring.lock().expect("nobody panics");
+        let mut uring = self.uring.lock().expect("no code panics under this lock");
         let mut count = 0;
         for entry in uring.completion() {
             // SAFETY: created by `into_raw` for this entry, which comes once.
             let read = unsafe { Arc::from_raw(entry.user_data() as *const Read) };
-            let mut state = read.0.lock().expect("nobody panics");
+            let mut state = read.0.lock().expect("no code panics under this lock");
             state.0 = Some(entry.result());
             if let Some(waker) = state.1.take() {
                 waker.wake();
@@ -188,7 +188,7 @@ impl Ring {
         .build()
         .user_data(Arc::into_raw(read.clone()) as u64);
         {
-            let mut uring = self.uring.lock().expect("nobody panics");
+            let mut uring = self.uring.lock().expect("no code panics under this lock");
             // SAFETY: file and buffer stay until the completion, which is waited for below.
             unsafe {
                 uring
@@ -201,7 +201,7 @@ impl Ring {
         // A cached read has completed already.
         self.drain();
         let result = poll_fn(|cx| {
-            let mut state = read.0.lock().expect("nobody panics");
+            let mut state = read.0.lock().expect("no code panics under this lock");
             match state.0 {
                 Some(result) => Poll::Ready(result),
                 None => {
