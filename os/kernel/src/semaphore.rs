@@ -1,19 +1,67 @@
 //! The counting semaphore behind the semaphores, mutexes and condition variables of programs.
 //!
-//! Waiters form one line. Whoever stands among the first *permits* of it may go: so nobody overtakes, and an `up` before
-//! the waiter runs is not lost.
+//! Waiters form a line. A permit goes to the first of them that has none, which may go from then on: so no waiter overtakes another, and
+//! an `up` before the waiter runs is not lost. A program chooses how many wait, so no operation visits them all.
 use crate::lock::Mutex;
 use crate::memory::account::Charge;
-use crate::wait::{Ticketed, WaitMode};
-use alloc::collections::VecDeque;
+use crate::wait::WaitMode;
+use alloc::collections::BTreeMap;
 use core::future::poll_fn;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 
 #[derive(Debug, Default)]
 struct State {
+    /// How many permits no waiter has. Not 0 only where each waiter has one.
     permits: usize,
-    line: VecDeque<Ticketed>,
+    /// How many waiters have permits.
+    given: usize,
+    /// Waiters with tickets up to this one have permits.
+    given_up_to: u64,
+    line: Line,
     last_ticket: u64,
+}
+
+/// Waiters by their tickets, which are given out in order. Most lines never hold more than one: the first has its place without an
+/// allocation.
+#[derive(Debug, Default)]
+struct Line {
+    /// The one with the lowest ticket. Without it there are no others.
+    first: Option<(u64, Waker)>,
+    others: BTreeMap<u64, Waker>,
+}
+
+impl Line {
+    /// Adds a waiter with a ticket that is higher than all others.
+    fn push(&mut self, ticket: u64, waker: Waker) {
+        if self.first.is_none() {
+            self.first = Some((ticket, waker));
+        } else {
+            self.others.insert(ticket, waker);
+        }
+    }
+
+    /// Takes a waiter out.
+    fn remove(&mut self, ticket: u64) -> Option<Waker> {
+        if self.first.as_ref().is_some_and(|first| first.0 == ticket) {
+            let second = if self.others.is_empty() {
+                None
+            } else {
+                self.others.pop_first()
+            };
+            return core::mem::replace(&mut self.first, second).map(|first| first.1);
+        }
+        self.others.remove(&ticket)
+    }
+
+    /// The first waiter with a ticket that is higher than this one.
+    fn behind(&self, ticket: u64) -> Option<(u64, &Waker)> {
+        let first = self.first.as_ref()?;
+        if first.0 > ticket {
+            return Some((first.0, &first.1));
+        }
+        let mut behind = self.others.range(ticket + 1..);
+        behind.next().map(|(ticket, waker)| (*ticket, waker))
+    }
 }
 
 /// A counting semaphore.
@@ -44,25 +92,22 @@ impl Semaphore {
     /// Adds a permit if there is none, as a mutex does when it is unlocked; false if there was one.
     pub(crate) fn up_to_one(&self) -> bool {
         let mut state = self.state.lock();
-        let none = state.permits == 0;
+        let none = state.permits == 0 && state.given == 0;
         if none {
             state.add();
         }
         none
     }
 
-    /// Adds a permit if someone waits without one, as a condition variable does when it is signalled.
+    /// Adds a permit if a waiter has none, as a condition variable does when it is signalled.
     pub(crate) fn up_if_awaited(&self) {
-        let mut state = self.state.lock();
-        if state.permits < state.line.len() {
-            state.add();
-        }
+        self.state.lock().give();
     }
 
     /// Takes a permit if it can be had without waiting.
     pub(crate) fn try_down(&self) -> bool {
         let mut state = self.state.lock();
-        let free = state.permits > state.line.len();
+        let free = state.permits > 0;
         if free {
             state.permits -= 1;
         }
@@ -91,23 +136,28 @@ impl Semaphore {
 }
 
 impl State {
+    /// Adds a permit.
     fn add(&mut self) {
-        self.permits += 1;
-        self.wake(self.permits - 1);
-    }
-
-    fn wake(&mut self, at: usize) {
-        if let Some((_, waker)) = self.line.get(at) {
-            waker.wake_by_ref();
+        if !self.give() {
+            self.permits += 1;
         }
     }
 
-    /// Where the ticket stands, if it may go.
-    fn may_go(&self, ticket: u64) -> Option<usize> {
-        self.line
-            .iter()
-            .take(self.permits)
-            .position(|entry| entry.0 == ticket)
+    /// Gives a permit to the first waiter that has none, and wakes it; false if there is none.
+    fn give(&mut self) -> bool {
+        let Some((ticket, waker)) = self.line.behind(self.given_up_to) else {
+            return false;
+        };
+        waker.wake_by_ref();
+        self.given_up_to = ticket;
+        self.given += 1;
+        true
+    }
+
+    /// Takes a waiter out of the line that has a permit.
+    fn leave(&mut self, ticket: u64) -> Option<Waker> {
+        self.given -= 1;
+        self.line.remove(ticket)
     }
 }
 
@@ -124,10 +174,6 @@ impl Place<'_> {
         let mut then = Some(then);
         poll_fn(move |context| {
             let polled = self.poll(context);
-            if polled.is_pending() && self.ticket == 0 {
-                // There was no room in the line yet.
-                return Poll::Pending;
-            }
             if let Some(then) = then.take()
                 && !then()
             {
@@ -141,31 +187,22 @@ impl Place<'_> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.semaphore.state.lock();
         if self.ticket == 0 {
-            if state.permits > state.line.len() {
+            if state.permits > 0 {
                 state.permits -= 1;
                 return Poll::Ready(());
             }
-            if state.line.try_reserve(1).is_err() {
-                // Asks again when its turn comes, until there is room in the line.
-                context.waker().wake_by_ref();
-                return Poll::Pending;
-            }
             state.last_ticket += 1;
             self.ticket = state.last_ticket;
-            state.line.push_back((self.ticket, context.waker().clone()));
+            state.line.push(self.ticket, context.waker().clone());
             return Poll::Pending;
         }
-        let Some(place) = state.may_go(self.ticket) else {
+        if self.ticket > state.given_up_to {
             return Poll::Pending;
-        };
-        if place == 0 {
-            // By far the most frequent, and cheaper.
-            state.line.pop_front();
-        } else {
-            state.line.remove(place);
         }
-        state.permits -= 1;
+        let waker = state.leave(self.ticket);
         self.ticket = 0;
+        drop(state);
+        drop(waker);
         Poll::Ready(())
     }
 }
@@ -176,13 +213,15 @@ impl Drop for Place<'_> {
             return;
         }
         let mut state = self.semaphore.state.lock();
-        if let Some(place) = state.line.iter().position(|entry| entry.0 == self.ticket) {
-            state.line.remove(place);
-            // Whoever moved up to the last permit may go now.
-            if place < state.permits {
-                let last = state.permits - 1;
-                state.wake(last);
-            }
-        }
+        let waker = if self.ticket > state.given_up_to {
+            state.line.remove(self.ticket)
+        } else {
+            // Another one gets its permit.
+            let waker = state.leave(self.ticket);
+            state.add();
+            waker
+        };
+        drop(state);
+        drop(waker);
     }
 }
