@@ -2,7 +2,7 @@
 use crate::boot::Machine;
 use crate::lock::Mutex;
 use crate::memory::frame::Frame;
-use crate::{hart, process};
+use crate::{hart, pace, process};
 use alloc::collections::BTreeMap;
 use corank::{Config, Published, SharedExecutor};
 use corank_abi::page::SystemPage;
@@ -19,16 +19,39 @@ const NANOSECONDS: u64 = 1_000_000_000;
 static TIMEBASE_HZ: AtomicU64 = AtomicU64::new(0);
 static SYSTEM_PAGE: Once<Frame> = Once::new();
 
-/// Sleepers by deadline, then by the order in which they came.
-static SLEEPERS: Mutex<BTreeMap<Place, Waker>> = Mutex::new(BTreeMap::new());
-type Place = (u64, u64);
+static SLEEPERS: Mutex<Sleepers> = Mutex::new(Sleepers {
+    levels: 0,
+    by_level: [const { BTreeMap::new() }; LEVELS],
+});
+
+/// How many levels there are.
+const LEVELS: usize = 64;
+
+/// How many sleepers one interrupt of the clock wakes at most: a program chooses how many sleep until the same time.
+const WOKEN_AT_ONCE: usize = 2 * pace::OBJECTS;
+
+/// Those that sleep, by the levels that they had when they began to: so the more urgent ones are woken first of those whose time has come.
+struct Sleepers {
+    /// The levels at which there are any.
+    levels: u64,
+    /// By deadline, then by the order in which they came.
+    by_level: [BTreeMap<(u64, u64), Waker>; LEVELS],
+}
+
+/// A sleeper's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    level: u8,
+    deadline: u64,
+    number: u64,
+}
 
 /// The first sleeper's deadline; `u64::MAX` where nobody sleeps. Written under the lock, read without: all harts ask for an interrupt at this
 /// time, and those that come behind the first are to find out without a lock that there is nothing left to do.
 static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Another hart is at the sleepers when some are due: after so many microseconds this one looks again. Waiting for the lock instead
-/// would stop what the hart does for as long as the other one is itself stopped, by its machine's host for example.
+/// More sleepers are due than one interrupt wakes, or another hart is at them: after so many microseconds this one looks again. Waiting
+/// for the lock instead would stop what the hart does for as long as the other one is itself stopped, by its machine's host for example.
 const AGAIN: u64 = 10;
 
 /// When the system's next tick is due. Every hart has ticks at these times; the first to come to one counts it.
@@ -171,7 +194,8 @@ pub(crate) fn tick() {
     if is_done {
         arm();
     } else {
-        sbi_rt::set_timer(now + TIMEBASE_HZ.load(Ordering::Relaxed) * AGAIN / 1_000_000);
+        // From the end of this: what is more urgent than the sleepers goes on in between.
+        sbi_rt::set_timer(self::now() + TIMEBASE_HZ.load(Ordering::Relaxed) * AGAIN / 1_000_000);
     }
 }
 
@@ -181,51 +205,106 @@ fn arm() {
     sbi_rt::set_timer(first.min(hart::next_tick().get()));
 }
 
-/// Wakes those whose time has come. Whether it could: if not, another hart is at the sleepers, perhaps to wake them.
+/// Wakes those whose time has come, the most urgent ones first. Whether it could wake all: if not, more than [`WOKEN_AT_ONCE`] were due,
+/// or another hart is at the sleepers, perhaps to wake them.
 fn wake_sleepers(now: u64) -> bool {
-    while FIRST.load(Ordering::Relaxed) <= now {
+    for _ in 0..WOKEN_AT_ONCE {
+        if FIRST.load(Ordering::Relaxed) > now {
+            return true;
+        }
         let Some(mut sleepers) = SLEEPERS.try_lock() else {
             return false;
         };
-        match sleepers.first_entry() {
-            Some(first) if first.key().0 <= now => {
-                let waker = first.remove();
-                note_first(&sleepers);
-                drop(sleepers);
-                waker.wake();
-            }
-            _ => break,
+        let due = sleepers.take_due(now);
+        drop(sleepers);
+        if let Some(waker) = due {
+            waker.wake();
         }
     }
-    true
+    FIRST.load(Ordering::Relaxed) > now
 }
 
-/// To be called under the lock, after each change.
-fn note_first(sleepers: &BTreeMap<Place, Waker>) {
-    let first = sleepers.first_key_value();
-    let deadline = first.map_or(u64::MAX, |((deadline, _), _)| *deadline);
-    FIRST.store(deadline, Ordering::Relaxed);
+impl Sleepers {
+    /// The levels at which there are any, the most urgent one first.
+    fn levels(&self) -> impl Iterator<Item = usize> + use<> {
+        let mut left = self.levels;
+        core::iter::from_fn(move || {
+            let level = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            (level < LEVELS).then_some(level)
+        })
+    }
+
+    fn insert(&mut self, place: Place, sleeper: Waker) {
+        let level = usize::from(place.level);
+        self.levels |= 1 << level;
+        self.by_level[level].insert((place.deadline, place.number), sleeper);
+        if place.deadline < FIRST.load(Ordering::Relaxed) {
+            FIRST.store(place.deadline, Ordering::Relaxed);
+        }
+    }
+
+    fn get_mut(&mut self, place: &Place) -> Option<&mut Waker> {
+        self.by_level[usize::from(place.level)].get_mut(&(place.deadline, place.number))
+    }
+
+    fn remove(&mut self, place: &Place) -> Option<Waker> {
+        let level = usize::from(place.level);
+        let waker = self.by_level[level].remove(&(place.deadline, place.number));
+        self.note_removed(level, place.deadline);
+        waker
+    }
+
+    /// Takes the most urgent one out whose time has come.
+    fn take_due(&mut self, now: u64) -> Option<Waker> {
+        for level in self.levels() {
+            if let Some(first) = self.by_level[level].first_entry()
+                && first.key().0 <= now
+            {
+                let ((deadline, _), waker) = first.remove_entry();
+                self.note_removed(level, deadline);
+                return Some(waker);
+            }
+        }
+        None
+    }
+
+    fn note_removed(&mut self, level: usize, deadline: u64) {
+        if self.by_level[level].is_empty() {
+            self.levels &= !(1 << level);
+        }
+        if deadline > FIRST.load(Ordering::Relaxed) {
+            return;
+        }
+        let firsts = self.levels().filter_map(|level| {
+            let first = self.by_level[level].first_key_value();
+            first.map(|((deadline, _), _)| *deadline)
+        });
+        FIRST.store(firsts.min().unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
 }
 
-/// Returns the place among the sleepers.
-fn add_sleeper(deadline: u64, sleeper: Waker) -> Place {
+/// Adds a sleeper of this level. Returns its place.
+fn add_sleeper(deadline: u64, level: u8, sleeper: Waker) -> Place {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let place = (deadline, NEXT.fetch_add(1, Ordering::Relaxed));
+    let place = Place {
+        level: level.min(LEVELS as u8 - 1),
+        deadline,
+        number: NEXT.fetch_add(1, Ordering::Relaxed),
+    };
     let mut sleepers = SLEEPERS.lock();
+    let is_first = deadline < FIRST.load(Ordering::Relaxed);
     sleepers.insert(place, sleeper);
-    let first = sleepers.first_key_value().map(|(first, _)| *first);
-    note_first(&sleepers);
     drop(sleepers);
-    if first == Some(place) && deadline < hart::next_tick().get() {
+    if is_first && deadline < hart::next_tick().get() {
         arm();
     }
     place
 }
 
 fn remove_sleeper(place: &Place) {
-    let mut sleepers = SLEEPERS.lock();
-    sleepers.remove(place);
-    note_first(&sleepers);
+    let waker = SLEEPERS.lock().remove(place);
+    drop(waker);
 }
 
 /// Wakes someone at a point in time, again and again. Dropped, it leaves nothing behind.
@@ -235,14 +314,16 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Wakes `sleeper` when [`now`] has reached `deadline`, which it has not, and at no time that was set before; `u64::MAX`: never.
-    pub(crate) fn set(&mut self, deadline: u64, sleeper: impl FnOnce() -> Waker) {
-        if self.place.is_some_and(|(known, _)| known == deadline) {
+    /// Wakes `sleeper`, which is of this level, when [`now`] has reached `deadline`, which it has not, and at no time that was set before;
+    /// `u64::MAX`: never.
+    pub(crate) fn set(&mut self, deadline: u64, level: u8, sleeper: impl FnOnce() -> Waker) {
+        let known = self.place.map(|place| (place.deadline, place.level));
+        if known == Some((deadline, level)) {
             return;
         }
         self.clear();
         if deadline != u64::MAX {
-            self.place = Some(add_sleeper(deadline, sleeper()));
+            self.place = Some(add_sleeper(deadline, level, sleeper()));
         }
     }
 
@@ -292,7 +373,8 @@ impl Future for Sleep {
             known.map(|known| known.clone_from(sleeper)).is_some()
         });
         if !is_known {
-            self.key = Some(add_sleeper(self.deadline, sleeper.clone()));
+            let level = process::current_level();
+            self.key = Some(add_sleeper(self.deadline, level, sleeper.clone()));
         }
         Poll::Pending
     }

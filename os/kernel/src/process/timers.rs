@@ -58,7 +58,11 @@ impl Worker {
         let due = found.levels.bits();
         watch.counted |= due;
         let next = found.next.map_or(u64::MAX, clock::at_nanoseconds);
-        watch.alarm.set(next, || waker(process.pid, self.number));
+        // That of the most urgent timer, due or not.
+        let levels = self.page().deadlines.levels.load(Ordering::Relaxed);
+        let level = process.allowed(levels.trailing_zeros() as u8);
+        let sleeper = || waker(process.pid, self.number);
+        watch.alarm.set(next, level, sleeper);
         drop(watch);
         if due != 0 {
             self.page().arriving.fetch_or(due, Ordering::AcqRel);
