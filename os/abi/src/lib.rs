@@ -13,6 +13,7 @@ pub mod error;
 pub mod exit_code;
 pub mod file;
 pub mod information;
+mod kept;
 pub mod net;
 pub mod page;
 pub mod rights;

@@ -16,7 +16,8 @@
 //! flag and looks then misses nothing. `os/abi/tests/loom_ring.rs` tries every interleaving.
 extern crate alloc;
 
-use alloc::collections::{TryReserveError, VecDeque};
+use crate::kept::Kept;
+use alloc::collections::TryReserveError;
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(loom)]
@@ -136,7 +137,7 @@ pub struct Outbox {
     /// Number of the next completion in the ring.
     tail: u32,
     /// Completions for which the ring had no room, oldest first.
-    kept: VecDeque<Completion>,
+    kept: Kept,
 }
 
 impl Outbox {
@@ -151,16 +152,21 @@ impl Outbox {
     #[inline]
     #[must_use]
     pub fn room(&self) -> usize {
-        self.kept.capacity()
+        self.kept.room()
     }
 
-    /// Makes room to keep so many completions. One allocation.
+    /// Returns how many bytes of memory the room for so many completions takes at most.
+    #[must_use]
+    pub const fn bytes(completions: usize) -> usize {
+        Kept::bytes(completions)
+    }
+
+    /// Makes room to keep so many completions, no less than there was. Copies no more than 512 of them, however many are kept.
     ///
     /// # Errors
     /// When there is no memory for them; what there was room for stays.
     pub fn make_room(&mut self, completions: usize) -> Result<(), TryReserveError> {
-        let more = completions.saturating_sub(self.kept.len());
-        self.kept.try_reserve_exact(more)
+        self.kept.make_room(completions)
     }
 
     /// Puts a completion into the ring with so many entries, by `write`, which is told its number; keeps it while there is no room. Takes
@@ -174,14 +180,11 @@ impl Outbox {
         write: impl FnMut(u32, Completion),
         completion: Completion,
     ) {
-        if self.kept.is_empty() && self.in_ring(header, entries) < entries {
+        if self.kept.len() == 0 && self.in_ring(header, entries) < entries {
             self.publish(header, write, completion);
         } else {
-            let has_room = self.kept.len() < self.kept.capacity();
-            debug_assert!(has_room, "a completion that there is no room for");
-            if has_room {
-                self.kept.push_back(completion);
-            }
+            let is_kept = self.kept.push(completion);
+            debug_assert!(is_kept, "a completion that there is no room for");
             self.fill(header, entries, write);
         }
     }
@@ -194,7 +197,7 @@ impl Outbox {
         entries: u32,
         write: impl FnMut(u32, Completion),
     ) -> u32 {
-        if !self.kept.is_empty() {
+        if self.kept.len() != 0 {
             self.fill(header, entries, write);
         }
         self.in_ring(header, entries) + self.kept.len() as u32
@@ -206,7 +209,7 @@ impl Outbox {
     fn fill(&mut self, header: &RingHeader, entries: u32, mut write: impl FnMut(u32, Completion)) {
         let room = entries - self.in_ring(header, entries);
         let count = self.kept.len().min(room as usize);
-        for (number, completion) in (0..).zip(self.kept.drain(..count)) {
+        for (number, completion) in (0..).zip(self.kept.drain(count)) {
             write(self.tail.wrapping_add(number), completion);
         }
         self.tail = header.completions().publish_many(self.tail, count as u32);

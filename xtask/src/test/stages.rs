@@ -477,7 +477,7 @@ fn loom(context: &mut Context) -> Result<Outcome> {
     // The flag of user-level interrupts and the rings belong to another workspace, which is built for the host here.
     let mut flag = host_command(&["test", "--release", "--manifest-path", "os/Cargo.toml"]);
     flag.args(["--package", "corank-abi"])
-        .args(["--test", "loom", "--test", "loom_ring"])
+        .args(["--lib", "--test", "loom", "--test", "loom_ring"])
         .args(LOOM_PROFILE);
     for (name, value) in command.get_envs() {
         flag.env(name, value.unwrap_or_default());
