@@ -54,32 +54,11 @@ impl<T> List<T> {
         self.items.push(item);
         Ok(())
     }
-
-    /// Takes the last item out.
-    pub(crate) fn pop(&mut self) -> Option<T> {
-        self.items.pop()
-    }
 }
 
 impl<T> Default for List<T> {
     fn default() -> List<T> {
         List::new()
-    }
-}
-
-impl<T: Clone> List<T> {
-    /// Adds copies of these items at the end, at the expense of this account, always the same one.
-    ///
-    /// # Errors
-    /// When there is no memory for them. The list is as it was.
-    pub(crate) fn append(
-        &mut self,
-        account: &Arc<Account>,
-        items: &[T],
-    ) -> Result<(), OutOfMemory> {
-        self.reserve(account, items.len())?;
-        self.items.extend_from_slice(items);
-        Ok(())
     }
 }
 

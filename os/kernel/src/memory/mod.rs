@@ -10,6 +10,7 @@ pub(crate) mod heap;
 pub(crate) mod kernel_space;
 pub(crate) mod list;
 pub(crate) mod page_table;
+pub(crate) mod segments;
 pub(crate) mod slots;
 pub(crate) mod stack;
 pub(crate) mod user;

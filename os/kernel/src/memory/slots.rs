@@ -1,14 +1,14 @@
 //! A table whose places are used again, and that a process pays for.
 use super::OutOfMemory;
 use super::account::Account;
-use super::list::List;
+use super::segments::Segments;
 use alloc::sync::Arc;
-use core::ops::{Index, IndexMut};
+use core::ops::{Index, IndexMut, Range};
 
 /// Values by numbers that are given out anew when they are free: that of the value that was removed last first.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
-    places: List<Place<T>>,
+    places: Segments<Place<T>>,
     /// The first free place, or one behind the last.
     free: usize,
     length: usize,
@@ -25,7 +25,7 @@ impl<T> Slots<T> {
     /// Returns a table without places, which costs nothing.
     pub(crate) const fn new() -> Slots<T> {
         Slots {
-            places: List::new(),
+            places: Segments::new(),
             free: 0,
             length: 0,
         }
@@ -49,7 +49,7 @@ impl<T> Slots<T> {
         if self.free < self.places.len() {
             return Ok(());
         }
-        self.places.reserve(account, 1)
+        self.places.reserve(account)
     }
 
     /// Adds a value, at the expense of this account, always the same one. Returns its number.
@@ -132,19 +132,14 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Returns all values with their numbers, from this number on.
-    pub(crate) fn iter_from(&self, first: usize) -> impl Iterator<Item = (usize, &T)> {
-        let places = self.places.get(first..).unwrap_or_default();
-        let numbered = places.iter().enumerate();
-        numbered.filter_map(move |(at, place)| match place {
-            Place::Taken(value) => Some((first + at, value)),
-            Place::Free(_) => None,
-        })
+    /// Returns the numbers that were ever given out: all are below this.
+    pub(crate) fn bound(&self) -> usize {
+        self.places.len()
     }
 
-    /// Returns all values with their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        self.iter_from(0)
+    /// Returns the values with these numbers. Looks at each number: so the caller bounds the range, by [`bound`](Self::bound) as well.
+    pub(crate) fn range(&self, numbers: Range<usize>) -> impl Iterator<Item = (usize, &T)> {
+        numbers.filter_map(|number| self.get(number).map(|value| (number, value)))
     }
 }
 

@@ -1,5 +1,5 @@
 //! Which level the threads of a process run at: relaxed global priority (AsyncOS, section 2.3.2.2).
-use super::{Process, Slot, Worker, table};
+use super::{Process, Slot, Worker};
 use crate::hart;
 use corank::Priority;
 use corank_abi::page::DEFAULT_LEVEL;
@@ -65,19 +65,21 @@ impl Worker {
     }
 
     /// Moves the threads to the level that the worker should have now: looked at under the lock, so that of two harts that follow at
-    /// once the one that comes second has the last word with what it sees then.
+    /// once the one that comes second has the last word with what it sees then. A worker's own thread moves at once; of the threads
+    /// that are no workers, some move later (see [`follow`](super::follow)).
     #[cold]
     pub(super) fn move_threads(&self, process: &Process) {
-        let state = process.state.lock();
+        let mut state = process.state.lock();
+        let before = self.level();
         if let Some(level) = self.wanted_level(process) {
             self.level.store(level, Ordering::Relaxed);
         }
-        for (tid, slot) in state.threads.iter() {
-            if let Slot::Live(coroutine) = slot
-                && state.worker_of(tid) == self.number
-            {
-                hart::executor().reprioritize(*coroutine, priority(self.level()));
-            }
+        let own = state.workers[self.number];
+        if let Some(Slot::Live(coroutine)) = own.and_then(|tid| state.threads.get(tid)) {
+            hart::executor().reprioritize(*coroutine, priority(self.level()));
+        }
+        if self.number == 0 {
+            state.move_threads(process.pid, before, self.level());
         }
     }
 
@@ -131,16 +133,11 @@ impl Process {
     }
 
     /// Lets each worker follow what it says of its coroutines.
-    fn follow_levels(&self) {
+    pub(super) fn follow_levels(&self) {
         for worker in self.workers() {
             worker.follow_level(self);
         }
     }
-}
-
-/// Lets each process follow what it says of its coroutines.
-pub(crate) fn follow_levels() {
-    table::for_each(|process| process.follow_levels());
 }
 
 /// The live level of the coroutine of the kernel that calls this.

@@ -2,15 +2,15 @@
 use super::level::{Global, priority};
 use super::memory::release;
 use super::table::SpaceId;
-use super::{Group, Kind, Numbered, Process, Slot, State, Worker, table};
+use super::{Group, Kind, Numbered, Process, Slot, State, Worker, follow, table};
 use crate::elf_loader::{self, LoadError};
 use crate::fault::{self, OwnFaults};
 use crate::file::File;
 use crate::lock::Mutex;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::address_space::{AddressSpace, USER_DATA};
-use crate::memory::list::List;
 use crate::memory::page_table::Flags;
+use crate::memory::segments::Segments;
 use crate::memory::slots::Slots;
 use crate::memory::{OutOfMemory, PAGE_SIZE};
 use crate::pace::{self, Pace, checkpoint};
@@ -51,6 +51,7 @@ static FIRST: Once<Arc<Process>> = Once::new();
 
 /// Starts the first process with the program that the boot arguments name. Switches the machine off if that is not possible.
 pub(crate) fn start_first(arguments: &[String]) {
+    follow::start();
     let Some(name) = arguments.first() else {
         println!(
             "corank: no program is named in the boot arguments; there are: {}",
@@ -105,7 +106,8 @@ impl Process {
             threads: Slots::new(),
             workers: [None; WORKERS],
             live: 0,
-            files: List::new(),
+            moving: None,
+            files: Segments::new(),
             first_free_file: 0,
             taken_files: Vec::new(),
             semaphores: Numbered::default(),
@@ -319,16 +321,17 @@ impl Process {
 
     async fn copy_files_to(&self, child: &Process) -> Result<(), OutOfMemory> {
         let count = self.state.lock().files.len();
-        child.state.lock().files.reserve(&child.account, count)?;
         for from in (0..count).step_by(FILES_AT_ONCE) {
             {
                 let (ours, mut theirs) = (self.state.lock(), child.state.lock());
-                let until = ours.files.len().min(from + FILES_AT_ONCE);
-                let some = ours.files.get(from..until).unwrap_or_default();
-                theirs.files.append(&child.account, some)?;
-                for (place, file) in some.iter().enumerate() {
-                    if file.is_some() {
-                        theirs.note_taken(from + place);
+                for descriptor in from..ours.files.len().min(from + FILES_AT_ONCE) {
+                    // First of all: a file must not be dropped under the lock.
+                    theirs.files.reserve(&child.account)?;
+                    let file = ours.files.get(descriptor).cloned().flatten();
+                    let is_open = file.is_some();
+                    let _ = theirs.files.push(&child.account, file);
+                    if is_open {
+                        theirs.note_taken(descriptor);
                     }
                 }
             }

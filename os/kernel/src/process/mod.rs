@@ -5,6 +5,7 @@
 //! ```
 //! `end` cancels the coroutines of the process's threads and calls. When the last thread's coroutine is gone, on whichever
 //! hart, memory and files go back and the parent learns the exit code.
+mod follow;
 mod level;
 mod life;
 mod memory;
@@ -14,7 +15,8 @@ mod table;
 mod timers;
 mod worker;
 
-pub(crate) use level::{Global, current_level, follow_levels, priority};
+pub(crate) use follow::follow_levels;
+pub(crate) use level::{Global, current_level, priority};
 pub(crate) use life::start_first;
 pub(crate) use records::records;
 pub(crate) use rights::Group;
@@ -27,7 +29,7 @@ use crate::lock::Mutex;
 use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::address_space::AddressSpace;
-use crate::memory::list::List;
+use crate::memory::segments::Segments;
 use crate::memory::slots::Slots;
 use crate::net::Socket;
 use crate::pace::checkpoint;
@@ -44,6 +46,7 @@ use corank::CoroutineId;
 use corank_abi::exit_code;
 use corank_abi::page::WORKERS;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use follow::Moving;
 use spin::Once;
 use table::SpaceId;
 
@@ -114,7 +117,9 @@ struct State {
     workers: [Option<usize>; WORKERS],
     /// How many threads have a coroutine.
     live: usize,
-    files: List<Option<File>>,
+    /// Where the threads are not at their worker's level yet, if not all are.
+    moving: Option<Moving>,
+    files: Segments<Option<File>>,
     /// Every file descriptor below this is taken.
     first_free_file: usize,
     /// Which descriptors are taken, a bit each: a small block, beside what the files cost.
@@ -143,7 +148,7 @@ struct Numbered {
     /// The number of the first. Those below it are of an ancestor, in whose copied memory they may still stand for something that is
     /// locked: no semaphore of this process has one of them.
     first: usize,
-    semaphores: List<Arc<Semaphore>>,
+    semaphores: Segments<Arc<Semaphore>>,
 }
 
 /// Which of its tables of semaphores.
@@ -566,7 +571,7 @@ impl Numbered {
     fn of_child(&self) -> Numbered {
         Numbered {
             first: self.first + self.semaphores.len(),
-            semaphores: List::new(),
+            semaphores: Segments::new(),
         }
     }
 

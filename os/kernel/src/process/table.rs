@@ -36,6 +36,21 @@ pub(super) fn for_each(visit: impl FnMut(&Arc<Process>)) {
     TABLE.lock().processes.values().for_each(visit);
 }
 
+/// Calls `visit` with so many processes with numbers from `first` on. Returns the number of the next one, if there is one.
+pub(super) fn visit_from(
+    first: usize,
+    count: usize,
+    mut visit: impl FnMut(&Process),
+) -> Option<usize> {
+    let table = TABLE.lock();
+    let mut processes = table.processes.range(first..);
+    processes
+        .by_ref()
+        .take(count)
+        .for_each(|(_, process)| visit(process));
+    processes.next().map(|(number, _)| *number)
+}
+
 /// How many processes one piece of work visits.
 const VISITED_AT_ONCE: usize = 4 * pace::OBJECTS;
 
