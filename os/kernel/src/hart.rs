@@ -174,6 +174,13 @@ pub(crate) fn has_more_urgent_work() -> bool {
     (pending || ready) && must_give_way(pending)
 }
 
+/// Tests whether the executor has been told of something that it takes in when the coroutine that calls this gives way. False where no
+/// coroutine runs.
+pub(crate) fn has_something_to_take_in() -> bool {
+    let arriving = clock::system_page().arriving.load(Ordering::Relaxed);
+    arriving != 0 && corank::current().is_some()
+}
+
 #[cold]
 fn must_give_way(pending: bool) -> bool {
     let current = corank::current().and_then(|coroutine| executor().priority(coroutine));

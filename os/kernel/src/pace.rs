@@ -38,7 +38,8 @@ pub(crate) fn poll_checkpoint(context: &Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
-/// Counts objects, and passes a [`checkpoint`] behind each [`OBJECTS`] of them.
+/// Counts objects, and passes a [`checkpoint`] behind each [`OBJECTS`] of them. Gives way there as well if the executor has something to
+/// take in: coroutines that were cancelled, or whose last handles are gone. So it never has much of that at once.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     objects: usize,
@@ -51,7 +52,10 @@ impl Pace {
         self.objects += 1;
         if self.objects == OBJECTS {
             self.objects = 0;
-            checkpoint().await;
+            stretch::check();
+            if hart::has_more_urgent_work() || hart::has_something_to_take_in() {
+                corank::yield_now().await;
+            }
         }
     }
 }

@@ -15,6 +15,7 @@
 //! else ever drops what may be writing to the program's memory, and whoever cancels waits until that is over. A read that is parked
 //! (see [`super::parked`]) is taken out of its source by whoever cancels, and if another hart has just done that, whoever cancels waits.
 use super::parked::{Parked, Source};
+use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::slots::Slots;
 use crate::process::Process;
@@ -57,7 +58,7 @@ pub(super) struct Calls {
 }
 
 /// How many calls and linked submissions a search looks at before others may go first.
-const SEARCHED_AT_ONCE: usize = 4096;
+const SEARCHED_AT_ONCE: usize = 2048;
 
 /// How many buckets one piece of work makes.
 const BUCKETS_AT_ONCE: usize = SEARCHED_AT_ONCE;
@@ -113,47 +114,53 @@ struct Call {
     next: u32,
     /// The one in front of it in its bucket.
     previous: u32,
-    /// Boxed, because most have nothing.
+    /// What is linked behind it. Boxed, because most have nothing.
     rest: Option<Box<Linked>>,
     cancel: Option<Arc<Cancel>>,
 }
 
-/// What is linked behind a call, in reverse order. There is room for one more, which closes the file that the call takes along.
-#[derive(Debug, Default)]
-pub(super) struct Linked {
+/// What is linked behind a call, in order.
+#[derive(Debug)]
+struct Linked {
     submissions: Vec<Submission>,
+    /// How many of them were served or are.
+    taken: usize,
     _charge: Charge,
 }
 
+/// The call of a submission that was cancelled before it began.
+const REMOVED: u32 = u32::MAX;
+
 impl Linked {
-    /// Nothing, with room for so many, which are charged for.
-    pub(super) fn new(room: Vec<Submission>, charge: Charge) -> Linked {
-        Linked {
-            submissions: room,
+    /// Nothing, with room for so many.
+    fn new(account: &Arc<Account>, count: usize) -> Result<Linked, OutOfMemory> {
+        let bytes = count * size_of::<Submission>() + account::of::<Linked>();
+        let charge = account::charge(account, bytes)?;
+        let mut submissions = Vec::new();
+        account::make_room(&mut submissions, count)?;
+        Ok(Linked {
+            submissions,
+            taken: 0,
             _charge: charge,
-        }
+        })
     }
 
-    /// Adds the next submission behind the others; there is room for it.
-    pub(super) fn push(&mut self, submission: Submission) {
-        self.submissions.push(submission);
+    /// Those that have not begun.
+    fn left(&self) -> &[Submission] {
+        &self.submissions[self.taken..]
     }
 
-    /// The submissions, the last one first.
-    pub(super) fn submissions(&self) -> &[Submission] {
-        &self.submissions
+    /// Takes the first one out that has not begun.
+    fn pop(&mut self) -> Option<Submission> {
+        let place = self.left().iter().position(|next| next.call != REMOVED);
+        let next = self.taken + place?;
+        self.taken = next + 1;
+        Some(self.submissions[next])
     }
 
-    pub(super) fn reverse(&mut self) {
-        self.submissions.reverse();
-    }
-
-    /// Those that report back.
-    pub(super) fn reporting(&self) -> usize {
-        self.submissions
-            .iter()
-            .filter(|linked| reports(linked))
-            .count()
+    /// How many of those that have not begun report back.
+    fn reporting(&self) -> usize {
+        self.left().iter().filter(|next| reports(next)).count()
     }
 }
 
@@ -324,21 +331,32 @@ impl Calls {
         self.cancels
     }
 
-    /// A call begins that a coroutine will serve, with `rest` linked behind it, which were [added](Self::add_linked) already.
+    /// A call begins that a coroutine will serve, with so many submissions behind it, which are [linked](Self::link) to it next.
     ///
     /// # Errors
-    /// Without memory for it `rest` comes back.
+    /// Without memory for it.
     pub(super) fn begin(
         &mut self,
         account: &Arc<Account>,
         first: &Submission,
-        rest: Linked,
-    ) -> Result<Place, Linked> {
-        if self.calls.reserve(account).is_err() {
-            return Err(rest);
-        }
-        let rest = (!rest.submissions.is_empty()).then(|| Box::new(rest));
+        linked: usize,
+    ) -> Result<Place, OutOfMemory> {
+        self.calls.reserve(account)?;
+        let rest = match linked {
+            0 => None,
+            count => Some(Box::new(Linked::new(account, count)?)),
+        };
         Ok(self.insert(account, first, rest))
+    }
+
+    /// Links the next submission behind a call that began with room for it; false if there is no such call any more.
+    pub(super) fn link(&mut self, place: Place, next: Submission) -> bool {
+        let Some(rest) = self.at(place).and_then(|call| call.rest.as_mut()) else {
+            return false;
+        };
+        rest.submissions.push(next);
+        self.linked += usize::from(reports(&next));
+        true
     }
 
     /// A call begins whose read, which `make` makes, is parked in this source. It comes back if it can't be.
@@ -396,6 +414,11 @@ impl Calls {
         (call.serial == place.serial).then_some(call)
     }
 
+    /// The level at which a call is served; `None` if there is no such call any more.
+    pub(super) fn level_of(&mut self, place: Place) -> Option<u8> {
+        self.at(place).map(|call| call.served.level)
+    }
+
     /// The coroutine that serves a call has been made, under the same lock as the call's beginning.
     pub(super) fn made(&mut self, place: Place, coroutine: Remote) {
         self.calls[place.number].server = Server::Coroutine(coroutine);
@@ -441,7 +464,7 @@ impl Calls {
         let next = match call.server {
             Server::Parked(_) => None,
             _ => served.close().or_else(|| {
-                let next = call.rest.as_mut()?.submissions.pop()?;
+                let next = call.rest.as_mut()?.pop()?;
                 self.linked -= usize::from(reports(&next));
                 Some(next)
             }),
@@ -467,17 +490,44 @@ impl Calls {
         })
     }
 
-    /// The coroutine of a call is gone before it was done, or was never made. Returns what was linked behind it, which still
-    /// [counts](Self::add_linked) as such.
-    pub(super) fn abandon(&mut self, number: usize) -> Linked {
-        if self.leave(number).is_none() {
-            return Linked::default();
+    /// The coroutine of a call is gone before it was done: so are the call and what is linked behind it.
+    pub(super) fn abandon(&mut self, place: Place) {
+        if self.at(place).is_none() || self.leave(place.number).is_none() {
+            return;
         }
-        let call = self.calls.remove(number);
+        let call = self.calls.remove(place.number);
         self.cancels -= usize::from(call.cancel.is_some());
-        let mut rest = call.rest.map_or_else(Linked::default, |rest| *rest);
-        rest.submissions.extend(call.served.close());
-        rest
+        let linked = call.rest.map_or(0, |rest| rest.reporting());
+        self.linked = self.linked.saturating_sub(linked);
+    }
+
+    /// The coroutine of a call could not be made: the call has failed. Returns what waits for its end, and whether something is linked
+    /// behind it, which is [taken](Self::take_linked) next. If not, the call is gone.
+    pub(super) fn fail(&mut self, place: Place) -> (Option<Arc<Cancel>>, bool) {
+        if self.at(place).is_none() || self.leave(place.number).is_none() {
+            return (None, false);
+        }
+        let call = &mut self.calls[place.number];
+        // Nothing finds it from now on.
+        call.served.flags = SILENT;
+        let cancel = call.cancel.take();
+        let has_rest = call.rest.is_some();
+        self.cancels -= usize::from(cancel.is_some());
+        if !has_rest {
+            self.calls.remove(place.number);
+        }
+        (cancel, has_rest)
+    }
+
+    /// Takes the next submission that is linked behind a call that has [failed](Self::fail). Without one the call is gone.
+    pub(super) fn take_linked(&mut self, place: Place) -> Option<Submission> {
+        let call = self.at(place)?;
+        let next = call.rest.as_mut().and_then(|rest| rest.pop());
+        match &next {
+            Some(next) => self.linked -= usize::from(reports(next)),
+            None => drop(self.calls.remove(place.number)),
+        }
+        next
     }
 
     /// The call of `process` with this key shall end. Takes bounded time, and advances `search`, which begins with its default value.
@@ -508,7 +558,8 @@ impl Calls {
             };
         };
         if let Some(rest) = &mut self.calls[number].rest {
-            rest.submissions.remove(place);
+            rest.submissions[place].call = REMOVED;
+            rest.submissions[place].flags = SILENT;
             self.linked -= 1;
         }
         Found::Removed
@@ -629,10 +680,10 @@ impl Calls {
             let Some(rest) = self.calls.get(number).and_then(|call| call.rest.as_ref()) else {
                 continue;
             };
-            if let Some(place) = rest.submissions.iter().position(is_it) {
-                return Some((number, place));
+            if let Some(place) = rest.left().iter().position(is_it) {
+                return Some((number, rest.taken + place));
             }
-            budget = budget.saturating_sub(rest.submissions.len());
+            budget = budget.saturating_sub(rest.left().len());
         }
         None
     }

@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use corank_abi::page::ring_base;
 use corank_abi::ring::{Completion, RingHeader, SUBMISSIONS, Submission};
 use core::alloc::Layout;
+use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 // The rings of one worker end where the next one's begin.
@@ -76,6 +77,14 @@ impl Memory {
                 .add(index)
                 .read_volatile()
         }
+    }
+
+    /// The flags of a submission, whatever they are.
+    pub(super) fn flags(&self, number: u32) -> u8 {
+        let index = (number % self.entries) as usize;
+        let offset = SUBMISSIONS + index * size_of::<Submission>() + offset_of!(Submission, flags);
+        // SAFETY: as in `submission`.
+        unsafe { self.start.add(offset).read_volatile() }
     }
 
     pub(super) fn write_completion(&self, number: u32, completion: Completion) {

@@ -7,8 +7,10 @@
 //! - `memory`: what is shared with the program;
 //! - `calls`: who is under way, and how a call is cancelled;
 //! - `serve`: serving a call, at once or by a coroutine;
+//! - `chain`: taking what is linked behind a call;
 //! - `parked`: reads from pipes and connections, which wait without a coroutine.
 mod calls;
+mod chain;
 mod memory;
 mod parked;
 mod serve;
@@ -27,10 +29,9 @@ use crate::thread::Thread;
 use crate::wait::{WaitMode, WaitQueue, until};
 use crate::{clock, hart, stretch};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use calls::{Calls, Found, Levelled, Linked, Search, Tag};
+use calls::{Calls, Found, Levelled, Place, Search, Tag};
 use corank_abi::call::{FAILED, RING_CANCELLED, RING_REPRIORITIZE};
-use corank_abi::ring::{Completion, LINK, Outbox, Submission};
+use corank_abi::ring::{Completion, Outbox, Submission};
 use core::future::poll_fn;
 use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -43,6 +44,9 @@ const MAX_ENTRIES_U32: u32 = 4096;
 
 /// How many calls may be under way and completions be kept for one worker. Further submissions stay in their ring.
 const MAX_PENDING: usize = 1 << 16;
+
+/// For how many more completions room is made in one step.
+const MOST_ADDED: usize = 1 << 13;
 
 /// Threads that may have taken a submission each that is not counted yet: they serve it at once, and each needs a hart for that.
 const UNCOUNTED: usize = MAX_HARTS;
@@ -71,10 +75,40 @@ struct State {
     /// What the room for completions that are kept costs.
     completions_charge: Charge,
     calls: Calls,
+    /// Submissions that are linked behind one that waits, while they are taken out of the ring.
+    chain: Option<Chain>,
     /// The smallest number of completions that someone waits for.
     wanted: u32,
     /// The process has ended or runs another program.
     closed: bool,
+}
+
+/// What is linked behind a call, while no coroutine serves it yet. Taken up in pieces, by whichever thread is in the kernel with the
+/// ring: nothing behind it is taken out of the ring before.
+#[derive(Debug)]
+struct Chain {
+    /// The call.
+    place: Place,
+    first: Submission,
+    state: ChainState,
+}
+
+#[derive(Debug)]
+enum ChainState {
+    /// So many submissions are still in the ring.
+    Taking(usize),
+    /// There was no memory for a coroutine: the call has failed, and each of the others is served alone, in their order.
+    Failed,
+}
+
+/// What is next in a ring.
+enum Next {
+    /// Nothing.
+    Nothing,
+    /// This submission.
+    Submission(Submission),
+    /// A piece of work has been done. There may be more.
+    Piece,
 }
 
 impl Ring {
@@ -125,16 +159,20 @@ impl Ring {
             return Ok(FAILED);
         }
         let end = head.wrapping_add(queued);
-        while let Some(submission) = self.next(&process.account, end) {
-            if submission.call as usize == RING_REPRIORITIZE {
-                let [key, level, _] = submission.arguments;
-                // It may give way meanwhile, and as many threads as there are may do so: it counts as long as it has no completion.
-                self.state.lock().calls.add_linked(1);
-                let result = apart(self.reprioritize(process, key, level as usize)).await;
-                self.complete(process, Tag::of(&submission), result);
-                self.state.lock().calls.remove_linked(1);
-            } else {
-                self.serve(process, submission, end)?;
+        loop {
+            match self.next(process, end) {
+                Next::Nothing => break,
+                Next::Submission(submission) if submission.call as usize == RING_REPRIORITIZE => {
+                    let [key, level, _] = submission.arguments;
+                    // It may give way meanwhile, and as many threads as there are may do so: it counts as long as it has no
+                    // completion.
+                    self.state.lock().calls.add_linked(1);
+                    let result = apart(self.reprioritize(process, key, level as usize)).await;
+                    self.complete(process, Tag::of(&submission), result);
+                    self.state.lock().calls.remove_linked(1);
+                }
+                Next::Submission(submission) => self.serve(process, submission, end)?,
+                Next::Piece => process.step(),
             }
             stretch::check();
             if hart::has_more_urgent_work() {
@@ -182,65 +220,20 @@ impl Ring {
     }
 
     /// Takes the next submission, up to the one with number `end`. It stays where it is until there is room to keep its completion.
-    fn next(&self, account: &Arc<Account>, end: u32) -> Option<Submission> {
+    fn next(self: &Arc<Ring>, process: &Arc<Process>, end: u32) -> Next {
         let mut state = self.state.lock();
+        if state.chain.is_some() {
+            return self.go_on_with_chain(process, state);
+        }
         let number = state.submission_head;
         // Another thread may have taken submissions meanwhile, up to a later end.
         let is_there = matches!(end.wrapping_sub(number), 1..=MAX_ENTRIES_U32);
-        if is_there && (state.has_room_for(1) || state.grow(account)) {
+        if is_there && (state.has_room_for(1) || state.grow(&process.account)) {
             let submission = self.memory.submission(number);
             state.submission_head = self.memory.header().submissions().take(number);
-            return Some(submission);
+            return Next::Submission(submission);
         }
-        None
-    }
-
-    /// Takes the submissions up to the one with number `end` that are linked behind one with these flags. They count as
-    /// [linked](Calls::add_linked) from now on.
-    ///
-    /// # Errors
-    /// Without memory for them all. They stay in their ring.
-    fn take_linked(
-        &self,
-        account: &Arc<Account>,
-        flags: u8,
-        end: u32,
-    ) -> Result<Linked, OutOfMemory> {
-        if flags & LINK == 0 {
-            return Ok(Linked::default());
-        }
-        let mut state = self.state.lock();
-        let first = state.submission_head;
-        let left = match end.wrapping_sub(first) {
-            left @ 1..=MAX_ENTRIES_U32 => left,
-            _ => return Ok(Linked::default()),
-        };
-        let is_last = |behind: &u32| {
-            let submission = self.memory.submission(first.wrapping_add(*behind));
-            submission.flags & LINK == 0
-        };
-        let count = (0..left).find(is_last).map_or(left, |last| last + 1) as usize;
-        // The one in front of them is not counted yet.
-        while !state.has_room_for(1 + count) {
-            if !state.grow(account) {
-                return Err(OutOfMemory);
-            }
-        }
-        // One more, for what closes a file.
-        let bytes = (count + 1) * size_of::<Submission>() + account::of::<Linked>();
-        let charge = account::charge(account, bytes)?;
-        let mut room = Vec::new();
-        account::make_room(&mut room, count + 1)?;
-        let mut linked = Linked::new(room, charge);
-        for _ in 0..count {
-            // The program may have written to it meanwhile: then it is another one, but no more than were counted.
-            linked.push(self.memory.submission(state.submission_head));
-            let header = self.memory.header();
-            state.submission_head = header.submissions().take(state.submission_head);
-        }
-        linked.reverse();
-        state.calls.add_linked(linked.reporting());
-        Ok(linked)
+        Next::Nothing
     }
 
     /// Ends the call with this key, and waits until the kernel does not touch its memory any more. Returns what
@@ -331,7 +324,11 @@ impl Ring {
     /// Cancels the calls under way: the process or its worker ends, or runs another program. Nothing is written to the rings any more.
     /// What is not cancelled when this is given up, another one cancels.
     pub(crate) async fn cancel_all(&self, process: &Process) {
-        self.state.lock().closed = true;
+        {
+            let mut state = self.state.lock();
+            state.closed = true;
+            state.chain = None;
+        }
         let mut cancelled = 0_usize;
         loop {
             let ended = self.state.lock().calls.remove_any();
@@ -365,12 +362,14 @@ impl State {
     #[cold]
     fn grow(&mut self, account: &Arc<Account>) -> bool {
         let room = self.completions.room();
-        let more = (2 * room).min(MAX_PENDING + UNCOUNTED - 1);
+        let more = (2 * room)
+            .min(room + MOST_ADDED)
+            .min(MAX_PENDING + UNCOUNTED - 1);
         more > room && self.make_room(account, more).is_ok()
     }
 
     fn make_room(&mut self, account: &Arc<Account>, room: usize) -> Result<(), OutOfMemory> {
-        let charge = account::charge(account, room * size_of::<Completion>())?;
+        let charge = account::charge(account, Outbox::bytes(room))?;
         let made = self.completions.make_room(room);
         made.map_err(|_| OutOfMemory)?;
         // What the smaller one cost is given back.

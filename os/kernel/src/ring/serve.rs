@@ -1,13 +1,14 @@
 //! Serving a submission: in place if that is done without waiting, else by a coroutine.
-use super::calls::{Finished, Linked, Place, Tag};
+use super::calls::{Finished, Place, Tag};
 use super::parked::{Parked, Unparked};
 use super::{LAST_LEVEL, Ring, State};
 use crate::file::File;
 use crate::file::pipe::Writer;
 use crate::kernel_thread::{Call, KernelThread};
 use crate::lock::MutexGuard;
-use crate::memory::account::{self, Charge};
+use crate::memory::account::Charge;
 use crate::memory::user::{BadAddress, UserBuffer};
+use crate::pace::checkpoint;
 use crate::process::{Process, priority};
 use crate::stretch::{self, Work};
 use crate::syscall;
@@ -49,48 +50,6 @@ impl Ring {
             return Ok(());
         }
         self.serve_later(process, &first, end)
-    }
-
-    /// Makes a coroutine for a submission that waits, and for all that is linked to it.
-    #[inline(never)]
-    fn serve_later(
-        self: &Arc<Ring>,
-        process: &Arc<Process>,
-        first: &Submission,
-        end: u32,
-    ) -> Result<(), BadAddress> {
-        // Without memory for a coroutine the call fails, and what is linked behind it goes on as after any failure.
-        let Ok(rest) = self.take_linked(&process.account, first.flags, end) else {
-            return self.refuse(process, first, end);
-        };
-        if let Some(rest) = self.spawn(process, first, rest) {
-            // They were counted until now, so that their completions have a place.
-            for next in rest.submissions().iter().rev() {
-                let alone = Submission {
-                    flags: next.flags & !LINK,
-                    ..*next
-                };
-                self.serve(process, alone, end)?;
-            }
-            self.state.lock().calls.remove_linked(rest.reporting());
-        }
-        Ok(())
-    }
-
-    /// Completes a submission that there is no memory for, and closes the file that it takes along.
-    #[cold]
-    fn refuse(
-        self: &Arc<Ring>,
-        process: &Arc<Process>,
-        first: &Submission,
-        end: u32,
-    ) -> Result<(), BadAddress> {
-        let served = Tag::of(first);
-        self.complete(process, served, FAILED);
-        match served.close() {
-            Some(close) => self.serve(process, close, end),
-            None => Ok(()),
-        }
     }
 
     /// Serves a write to a pipe that need not wait, and closes the file if the call takes it along. False if it is another write.
@@ -158,48 +117,6 @@ impl Ring {
             }
         }
         true
-    }
-
-    /// Makes the coroutine that serves `first` and then `rest`, which is in reverse order. If that is not possible, `first` has failed, and
-    /// `rest` comes back, behind which its file is closed.
-    fn spawn(
-        self: &Arc<Ring>,
-        process: &Arc<Process>,
-        first: &Submission,
-        rest: Linked,
-    ) -> Option<Linked> {
-        let level = priority(process.allowed(first.level));
-        let mut state = self.state.lock();
-        if state.closed {
-            return None;
-        }
-        let place = match state.calls.begin(&process.account, first, rest) {
-            Ok(place) => place,
-            Err(mut rest) => {
-                drop(state);
-                // One that stands alone has no room for what closes its file: it is made here, of one block.
-                if let Some(close) = Tag::of(first).close() {
-                    rest.push(close);
-                }
-                self.complete(process, Tag::of(first), FAILED);
-                return Some(rest);
-            }
-        };
-        let under_way = UnderWay::new(self.clone(), place);
-        // Under the lock: whoever cancels the call, or moves it to another level, finds its coroutine, even if it waits on another hart
-        // already.
-        let (owner, first_call) = (process.clone(), *first);
-        let spawned = account::spawn(&process.account, level, 0, |charge| {
-            run(owner, under_way, first_call, charge)
-        });
-        if let Ok(handle) = spawned {
-            state.calls.made(place, handle.remote());
-            return None;
-        }
-        let rest = state.calls.abandon(place.number);
-        drop(state);
-        self.complete(process, Tag::of(first), FAILED);
-        Some(rest)
     }
 
     /// Puts the result of what was served at once into the completion ring. Its process has entered the kernel, and its level is
@@ -344,15 +261,18 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         if self.begun.load(Ordering::Relaxed) {
             // Killed in the middle. Not there any more when all calls of the process were cancelled.
-            let mut state = self.ring.state.lock();
-            let rest = state.calls.abandon(self.place.number);
-            state.calls.remove_linked(rest.reporting());
+            self.ring.state.lock().calls.abandon(self.place);
         }
     }
 }
 
 /// The coroutine of calls that have to wait.
-async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission, _charge: Charge) {
+pub(super) async fn run(
+    process: Arc<Process>,
+    under_way: UnderWay,
+    first: Submission,
+    _charge: Charge,
+) {
     under_way.begin();
     let mut served = first;
     loop {
@@ -394,6 +314,8 @@ async fn run(process: Arc<Process>, under_way: UnderWay, first: Submission, _cha
         if let Some(this) = corank::current() {
             corank::reprioritize(this, priority(process.allowed(served.level)));
         }
+        // Calls that need not wait follow one another without end.
+        checkpoint().await;
     }
 }
 
