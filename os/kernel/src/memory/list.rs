@@ -21,11 +21,6 @@ impl<T> List<T> {
         }
     }
 
-    /// Returns how many items it has room for.
-    pub(crate) fn capacity(&self) -> usize {
-        self.items.capacity()
-    }
-
     /// Makes room for so many items more than there are, at the expense of this account, always the same one.
     ///
     /// # Errors

@@ -31,11 +31,6 @@ pub(crate) fn count() -> usize {
     TABLE.lock().processes.len()
 }
 
-/// Calls `visit` with every process that has not ended.
-pub(super) fn for_each(visit: impl FnMut(&Arc<Process>)) {
-    TABLE.lock().processes.values().for_each(visit);
-}
-
 /// Calls `visit` with so many processes with numbers from `first` on. Returns the number of the next one, if there is one.
 pub(super) fn visit_from(
     first: usize,

@@ -165,7 +165,8 @@ fn threads_that_nobody_waits_for_stay_within_the_limit() {
         let before = heap_used();
         let made = threads_until_refused(40_000);
         let more = heap_used() - before;
-        assert!((10..20_000).contains(&made), "{made} threads");
+        // Before their number is limited.
+        assert!((10..32_000).contains(&made), "{made} threads");
         assert!(more < LITTLE, "{more} bytes more");
     });
 }

@@ -61,7 +61,11 @@ fn whatever_is_kept_is_seen() {
 
 /// Runs `scenario` in a process of its own for every step at which a fault of this kind can come, until one run has none. `scenario`
 /// says with which exit code it may end. Returns how many steps there are.
-fn at_every_step(kind: usize, scenario: impl Fn() -> i32, may_end: impl Fn(i32) -> bool) -> usize {
+pub(crate) fn at_every_step(
+    kind: usize,
+    scenario: impl Fn() -> i32,
+    may_end: impl Fn(i32) -> bool,
+) -> usize {
     at_every_step_by(footprint, kind, scenario, may_end)
 }
 

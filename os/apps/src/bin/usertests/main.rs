@@ -14,6 +14,7 @@ mod asynchronous;
 mod batches;
 mod calls;
 mod cancel;
+mod chains;
 mod connections;
 mod coroutines;
 mod faults;
@@ -41,6 +42,7 @@ mod service;
 mod silence;
 mod support;
 mod synchronisation;
+mod tables;
 mod threads;
 mod timers;
 mod upcalls;
@@ -67,6 +69,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("pipes", pipes::TESTS),
     ("threads", threads::TESTS),
     ("synchronisation", synchronisation::TESTS),
+    ("tables", tables::TESTS),
     ("memory", memory::TESTS),
     ("accounts", accounts::TESTS),
     ("files", files::TESTS),
@@ -74,6 +77,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("rings", rings::TESTS),
     ("asynchronous", asynchronous::TESTS),
     ("batches", batches::TESTS),
+    ("chains", chains::TESTS),
     ("calls", calls::TESTS),
     ("parked", parked::TESTS),
     ("cancel", cancel::TESTS),
