@@ -103,7 +103,7 @@ fn permits_come_in_order_to_those_that_still_wait() {
         rings.submit(submission(key, SEMAPHORE_DOWN, [semaphore, 0, 0], 0));
     }
     assert_eq!(rings.enter(0), 0);
-    let is_cancelled = |key: &u64| key % 3 == 0 || *key >= COUNT - 5;
+    let is_cancelled = |key: &u64| key.is_multiple_of(3) || *key >= COUNT - 5;
     for key in (0..COUNT).filter(is_cancelled) {
         assert_eq!(call(RING_CANCEL, [key as usize, 0, 0]), RING_CANCELLED);
     }
