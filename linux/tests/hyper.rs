@@ -134,9 +134,9 @@ fn a_hyper_sleep_can_be_reset() {
 fn hyper_spawns_on_a_level() {
     let runtime = Builder::new().workers(1).build().unwrap();
     let found = runtime.block_on(async {
-        let (tell, told) = async_channel::bounded(1);
-        Spawner(level(7)).execute(async move { tell.send(own_level()).await.unwrap() });
-        told.recv().await.unwrap()
+        let (sender, receiver) = async_channel::bounded(1);
+        Spawner(level(7)).execute(async move { sender.send(own_level()).await.unwrap() });
+        receiver.recv().await.unwrap()
     });
     assert_eq!(found, 7);
 }

@@ -109,9 +109,9 @@ fn a_blocking_call_is_refused_without_memory() {
         let file = File::open("/proc/self/status").await.unwrap();
         for _ in 0..2 {
             let before = LIVE.get();
-            let (tell, told) = mpsc::channel::<()>();
+            let (sender, receiver) = mpsc::channel::<()>();
             let scarcity = Scarcity::of(0);
-            let refused = spawn_blocking(move || drop(tell)).await;
+            let refused = spawn_blocking(move || drop(sender)).await;
             drop(scarcity);
             let Err(JoinError::Panicked(payload)) = refused else {
                 panic!("it was done");
@@ -120,8 +120,8 @@ fn a_blocking_call_is_refused_without_memory() {
             assert_eq!(said, Some("there is no memory for a blocking call"));
             drop(payload);
             // Its closure is dropped.
-            assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Disconnected));
-            drop(told);
+            assert_eq!(receiver.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+            drop(receiver);
             assert_eq!(LIVE.get(), before, "something is left");
             assert_eq!(spawn_blocking(|| 5).await.unwrap(), 5);
         }

@@ -86,10 +86,10 @@ fn very_many_timers_fire_once() {
 fn an_idle_worker_serves_the_timers_of_a_busy_one() {
     workers(2).block_on(async {
         let far = spawn(level(9), sleep(Duration::from_secs(3600))).unwrap();
-        let (told, tells) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let near = async move {
             sleep(Duration::from_millis(5)).await;
-            told.send(()).unwrap();
+            sender.send(()).unwrap();
         };
         drop(spawn(level(9), near).unwrap());
         // Lets both set their timers, on either worker.
@@ -97,7 +97,7 @@ fn an_idle_worker_serves_the_timers_of_a_busy_one() {
             yield_now().await;
         }
         // This worker is busy: the other one has to fire the timer.
-        tells.recv_timeout(Duration::from_secs(60)).unwrap();
+        receiver.recv_timeout(Duration::from_secs(60)).unwrap();
         far.cancel();
     });
 }

@@ -158,8 +158,8 @@ fn coroutines_have_spans_and_names() {
         let began = Instant::now();
         loop {
             let lines = seen.lines();
-            let told = lines.iter().find(|line| line.contains("WARN"));
-            if let Some(line) = told {
+            let reported = lines.iter().find(|line| line.contains("WARN"));
+            if let Some(line) = reported {
                 return line.clone();
             }
             assert!(began.elapsed() < LONG, "{lines:#?}");

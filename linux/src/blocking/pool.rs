@@ -188,15 +188,15 @@ mod tests {
         let pool = pool();
         pool.limit(NonZeroUsize::MIN);
         let end = occupy(&pool);
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         for (number, at) in [40, 3, 63, 3, 7].into_iter().enumerate() {
-            let tell = tell.clone();
-            let job = move || tell.send((at, number)).unwrap();
+            let sender = sender.clone();
+            let job = move || sender.send((at, number)).unwrap();
             pool.submit(level(at), Box::new(job)).unwrap();
         }
-        drop(tell);
+        drop(sender);
         end.send(()).unwrap();
-        let order: Vec<_> = told.iter().collect();
+        let order: Vec<_> = receiver.iter().collect();
         assert_eq!(order, [(3, 1), (3, 3), (7, 4), (40, 0), (63, 2)]);
         assert_eq!(pool.state().threads, 1);
     }
@@ -239,10 +239,10 @@ mod tests {
         let pool = pool();
         pool.limit(NonZeroUsize::MIN);
         let end = occupy(&pool);
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let submit = |at: u8| {
-            let tell = tell.clone();
-            let job = move || tell.send(at).unwrap();
+            let sender = sender.clone();
+            let job = move || sender.send(at).unwrap();
             pool.submit(level(at), Box::new(job)).unwrap()
         };
         let numbers = [10, 20, 30, 40].map(submit);
@@ -251,9 +251,9 @@ mod tests {
         pool.move_job(numbers[0], level(10), level(20));
         pool.move_job(numbers[1], level(21), level(1));
         assert!(!pool.waits(level(30), numbers[2]));
-        drop(tell);
+        drop(sender);
         end.send(()).unwrap();
-        let order: Vec<_> = told.iter().collect();
+        let order: Vec<_> = receiver.iter().collect();
         assert_eq!(
             order,
             [30, 10, 20, 40],
@@ -269,11 +269,11 @@ mod tests {
         let end = occupy(&pool);
         let panics = || std::panic::resume_unwind(Box::new("on purpose"));
         pool.submit(level(1), Box::new(panics)).unwrap();
-        let (tell, told) = mpsc::channel();
-        let job = move || tell.send(()).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let job = move || sender.send(()).unwrap();
         pool.submit(level(1), Box::new(job)).unwrap();
         end.send(()).unwrap();
-        told.recv_timeout(LONG).unwrap();
+        receiver.recv_timeout(LONG).unwrap();
     }
 
     /// The number of threads falls to a lower limit as jobs end, and every job runs.
@@ -282,13 +282,13 @@ mod tests {
         let pool = pool();
         let ends: Vec<_> = (0..5).map(|_| occupy(&pool)).collect();
         pool.limit(NonZeroUsize::new(2).unwrap());
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         for number in 0..50 {
-            let tell = tell.clone();
-            let job = move || tell.send(number).unwrap();
+            let sender = sender.clone();
+            let job = move || sender.send(number).unwrap();
             pool.submit(level(9), Box::new(job)).unwrap();
         }
-        drop((ends, tell));
-        assert_eq!(told.iter().count(), 50);
+        drop((ends, sender));
+        assert_eq!(receiver.iter().count(), 50);
     }
 }

@@ -27,15 +27,15 @@ fn channels_carry_everything() {
 
         let (answer, answered) = oneshot::channel();
         let (ask, mut asked) = watch::channel(0);
-        let (tell, mut told) = broadcast::channel(4);
+        let (sender, mut receiver) = broadcast::channel(4);
         let other = start(3, async move {
             let question = *asked.wait_for(|&question| question > 0).await.unwrap();
             answer.send(question * 2).unwrap();
-            tell.send("answered").unwrap();
+            sender.send("answered").unwrap();
         });
         ask.send(21).unwrap();
         assert_eq!(answered.await, Ok(42));
-        assert_eq!(told.recv().await, Ok("answered"));
+        assert_eq!(receiver.recv().await, Ok("answered"));
         other.await.unwrap();
     });
 }
