@@ -57,9 +57,9 @@ impl Scheduler {
                 act()
             }
             None => {
-                let seat = Seat::new(self);
-                let _entered = Entered::new(&seat);
-                let _held = Held::new(self, &seat);
+                let seat: &Seat = &Seat::passing(self);
+                let _entered = Entered::new(seat);
+                let _held = Held::new(self, seat);
                 act()
             }
         }
@@ -130,39 +130,47 @@ impl Scheduler {
         block: BlockRef,
         waiter: &Waiter,
     ) -> Option<KeptWaker> {
+        if SHARED {
+            return Self::release_shared(block, waiter);
+        }
         let scheduler = block.scheduler();
         let this = Self::of(block);
-        let (waker, was_last) = if SHARED {
-            let release = || (waiter.end_held(), Self::of(block).forget_handle(block));
-            Self::take_last_turn(scheduler, release)
-        } else {
-            (waiter.end_held(), this.forget_handle(block))
-        };
-        if was_last {
+        let waker = waiter.end_held();
+        if this.forget_handle(block) {
             Self::unanchor(scheduler);
         }
         waker
     }
 
-    /// As [`owned`](Self::owned), for an operation after which nothing may keep the scheduler for the caller: once the scheduler lock is
-    /// free, other threads may end and free the scheduler, and nothing touches it here.
+    /// As [`owned`](Self::owned), for the one operation after which nothing keeps the scheduler for the caller: once the scheduler lock
+    /// is free, other threads may end and free the scheduler, and nothing touches it here, unless an anchor is to be let go.
     #[cold]
     #[inline(never)]
-    fn take_last_turn<R>(scheduler: NonNull<Scheduler>, act: impl FnOnce() -> R) -> R {
-        match context::seat_of(scheduler.as_ptr()) {
+    fn release_shared(block: BlockRef, waiter: &Waiter) -> Option<KeptWaker> {
+        let scheduler = block.scheduler();
+        let release = || {
+            // SAFETY: the scheduler lock is held, and the handle still counts.
+            let this = unsafe { scheduler.as_ref() };
+            (waiter.end_held(), this.forget_handle(block))
+        };
+        let (waker, was_last) = match context::seat_of(scheduler.as_ptr()) {
             // The outer operation keeps the scheduler, and frees the scheduler lock.
-            Some(seat) if seat.holds.get() => act(),
+            Some(seat) if seat.holds.get() => release(),
             Some(seat) => {
                 let _held = HeldAtLast::new(scheduler, seat);
-                act()
+                release()
             }
             None => {
-                let seat = Seat::new(scheduler.as_ptr());
-                let _entered = Entered::new(&seat);
-                let _held = HeldAtLast::new(scheduler, &seat);
-                act()
+                let seat: &Seat = &Seat::passing(scheduler.as_ptr());
+                let _entered = Entered::new(seat);
+                let _held = HeldAtLast::new(scheduler, seat);
+                release()
             }
+        };
+        if was_last {
+            Self::unanchor(scheduler);
         }
+        waker
     }
 
     /// The output of a finished coroutine, once.
@@ -178,35 +186,33 @@ impl Scheduler {
     }
 }
 
-/// The scheduler lock is held from a seat until this is dropped; after that as well if it was held before: what is called with the
-/// baton held, as a `SystemView` is, may run the worker again.
+/// The scheduler lock is held from a seat until this is dropped.
 pub(crate) struct Held<'a> {
     scheduler: &'a Scheduler,
     seat: &'a Seat,
-    outer: bool,
 }
 
 impl<'a> Held<'a> {
+    #[inline]
     pub(crate) fn new(scheduler: &'a Scheduler, seat: &'a Seat) -> Self {
-        let outer = seat.holds.get();
         scheduler.pick_up(seat);
-        Self {
-            scheduler,
-            seat,
-            outer,
-        }
+        Self { scheduler, seat }
+    }
+
+    /// `None` if the lock is held from the seat already: what is called with it held, as a `SystemView` is, may run the worker again.
+    #[inline]
+    pub(crate) fn unless_held(scheduler: &'a Scheduler, seat: &'a Seat) -> Option<Self> {
+        (!seat.holds.get()).then(|| Self::new(scheduler, seat))
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        if !self.outer {
-            self.scheduler.put_down(self.seat);
-        }
+        self.scheduler.put_down(self.seat);
     }
 }
 
-/// As [`Held`], for [`Scheduler::take_last_turn`].
+/// As [`Held`], for [`Scheduler::release_shared`].
 struct HeldAtLast<'a> {
     scheduler: NonNull<Scheduler>,
     seat: &'a Seat,
@@ -215,7 +221,7 @@ struct HeldAtLast<'a> {
 impl<'a> HeldAtLast<'a> {
     #[inline]
     fn new(scheduler: NonNull<Scheduler>, seat: &'a Seat) -> Self {
-        // SAFETY: the caller of `take_last_turn` keeps the scheduler until it has released the scheduler lock.
+        // SAFETY: the caller keeps the scheduler until it has released the scheduler lock.
         unsafe { scheduler.as_ref() }.pick_up(seat);
         Self { scheduler, seat }
     }

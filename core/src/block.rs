@@ -107,8 +107,9 @@ impl Flags {
     #[cfg(target_has_atomic = "64")]
     pub(crate) const SLEPT: Self = Self(1 << 6);
 
-    /// Exited, and those who wait for it are being woken: the slot is not given back meanwhile.
-    pub(crate) const ENDING: Self = Self(1 << 7);
+    /// Exited, and the slot is given back when the handle is released. Not set while foreign wakers are called at the
+    /// exit: a handle that is released meanwhile leaves the slot to the exit.
+    pub(crate) const DISCARDABLE: Self = Self(1 << 7);
 
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)

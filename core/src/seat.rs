@@ -4,6 +4,7 @@
 //! whoever acts on it from elsewhere (see [`crate::scheduler`], "Several workers").
 
 use core::cell::Cell;
+use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 #[cfg(feature = "heap")]
 use core::task::Waker;
@@ -88,6 +89,12 @@ impl Seat {
             role: Role::Passing,
             next: Cell::new(None),
         }
+    }
+
+    /// A passing seat, which has nothing to drop.
+    #[inline]
+    pub(crate) fn passing(scheduler: *const Scheduler) -> ManuallyDrop<Self> {
+        ManuallyDrop::new(Self::new(scheduler))
     }
 
     /// A worker's seat.

@@ -291,7 +291,7 @@ impl Worker<'_> {
         let (scheduler, seat) = (self.executor.scheduler(), self.seat());
         // Entered before anything is held: whoever holds can be found.
         let _entered = Entered::new(seat);
-        let _held = Held::new(scheduler, seat);
+        let _held = Held::unless_held(scheduler, seat);
         scheduler.run_worker(seat, view, limit)
     }
 

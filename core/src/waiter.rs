@@ -242,7 +242,7 @@ impl Waiter {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn remember_waker(
         self: Pin<&Self>,
         this: NonNull<Self>,
@@ -250,11 +250,26 @@ impl Waiter {
         lender: Option<BlockRef>,
         scheduler: Option<&Scheduler>,
     ) {
-        if lender.is_some_and(|lender| waker::is_of(cx.waker(), lender)) {
-            if !self.waker.is_empty() {
-                let old = self.waker.replace(None);
-                aside(scheduler, || drop(old));
-            }
+        let is_lender = lender.is_some_and(|lender| waker::is_of(cx.waker(), lender));
+        if !is_lender || !self.waker.is_empty() {
+            self.change_waker(this, cx, lender, scheduler, is_lender);
+        }
+    }
+
+    /// Where it is not simply the lender that is woken, or was not so far.
+    #[cold]
+    #[inline(never)]
+    fn change_waker(
+        self: Pin<&Self>,
+        this: NonNull<Self>,
+        cx: &Context<'_>,
+        lender: Option<BlockRef>,
+        scheduler: Option<&Scheduler>,
+        is_lender: bool,
+    ) {
+        if is_lender {
+            let old = self.waker.replace(None);
+            aside(scheduler, || drop(old));
         } else if !self.waker.will_wake(cx.waker()) {
             // Its level counts already, if others choose among those who wait meanwhile.
             self.wait_as(this, lender, self.borrower.get());

@@ -9,7 +9,6 @@ use crate::context::Entered;
 use crate::priority::Levels;
 use crate::seat::Seat;
 use crate::storage::Storage;
-use crate::task::resume;
 
 /// Most anchors of one table: half of what the count holds, so that threads that race beyond it cannot make it overflow before the
 /// first of them has noticed.
@@ -156,9 +155,7 @@ impl Scheduler {
         let slots = self.cancel_all();
         for index in 0..slots {
             let block = self.block(index);
-            if let Some(panic) = self.end_waiters(block) {
-                resume(panic);
-            }
+            self.end_waiters(block);
             self.anchor();
             if !block.signals.close() {
                 // Not the last one: the executor's own comes last.

@@ -178,12 +178,14 @@ impl Scheduler {
     pub(super) fn exit(&self, block: BlockRef, result: Flags) {
         self.assert_owned();
         block.state.set(State::Exited);
-        block.insert(result);
+        block.insert(result.or(Flags::DISCARDABLE));
         self.live.set(self.live.get() - 1);
         self.note_exited(block, result);
         if block.waiters.get().is_some() {
-            self.exit_awaited(block);
-        } else if !block.has(Flags::HANDLE) {
+            self.end_waiters(block);
+        }
+        // Asked after that: a waker that dropped the handle has left the slot to this.
+        if !block.has(Flags::HANDLE) {
             self.discard(block);
         }
     }

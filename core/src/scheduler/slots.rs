@@ -1,7 +1,7 @@
 //! The table's slots: taken by a spawn, given back when coroutine, handle and wakers are gone.
 
 use super::Scheduler;
-use crate::block::{BlockRef, Flags, State};
+use crate::block::{BlockRef, Flags};
 use crate::executor::SpawnError;
 use crate::link::Link;
 use crate::task::contain;
@@ -50,19 +50,13 @@ impl Scheduler {
     /// The handle of `block` is gone. True if it was what kept the table.
     #[inline]
     pub(crate) fn forget_handle(&self, block: BlockRef) -> bool {
-        block.remove(Flags::HANDLE);
-        if block.state.get() == State::Exited {
-            self.discard_exited(block);
+        if block.has(Flags::DISCARDABLE) {
+            self.discard(block);
+        } else {
+            block.remove(Flags::HANDLE);
         }
         self.handles.set(self.handles.get() - 1);
         self.closing.get() && self.handles.get() == 0
-    }
-
-    /// As [`discard`](Self::discard), unless [`exit_awaited`](Self::exit_awaited) does it.
-    fn discard_exited(&self, block: BlockRef) {
-        if !block.has(Flags::ENDING) {
-            self.discard(block);
-        }
     }
 
     /// Nobody asks for the result of an exited coroutine any more.

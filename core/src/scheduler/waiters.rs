@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use super::Scheduler;
 use crate::block::{BlockRef, Flags};
 use crate::priority::Priority;
-use crate::task::{Panic, isolate, resume};
+use crate::task::{Panic, contain, isolate, resume};
 use crate::waiter::{Loans, Waiter, Wakeup};
 
 /// The waiters that `block` is part of, on either side, each also by the pointer with which its wait began. The list must not change
@@ -86,30 +86,37 @@ impl Scheduler {
         }
     }
 
-    /// `block` has exited: those who wait for it are woken, and it waits for nothing. A waker may drop the handle; the slot is not given to
-    /// another coroutine before.
-    #[inline]
-    pub(super) fn exit_awaited(&self, block: BlockRef) {
-        block.insert(Flags::ENDING);
-        let panicked = self.end_waiters(block);
-        block.remove(Flags::ENDING);
-        if !block.has(Flags::HANDLE) {
-            self.discard(block);
-        }
-        if let Some(panic) = panicked {
-            resume(panic);
-        }
-    }
-
     /// Ends all waits that `block` is part of. Its slot is not given back meanwhile.
     ///
-    /// If a waker panics, the others are woken all the same, and what the first panic carried is for the caller to let go on.
-    #[must_use]
-    #[inline]
-    pub(super) fn end_waiters(&self, block: BlockRef) -> Option<Panic> {
-        // From now on nobody lends to it.
+    /// If a waker panics, the others are woken all the same, and the first panic goes on after that.
+    #[inline(never)]
+    pub(super) fn end_waiters(&self, block: BlockRef) {
+        self.end_waiters_by(block, |wakeup| {
+            if let Err(panic) = self.wake_foreign(block, wakeup) {
+                self.end_waiters_after(block, panic);
+            }
+        });
+    }
+
+    /// Ends the waits that are left after a waker has panicked.
+    #[cold]
+    fn end_waiters_after(&self, block: BlockRef, first: Panic) -> ! {
+        self.end_waiters_by(block, |wakeup| {
+            if let Err(panic) = self.wake_foreign(block, wakeup) {
+                self.aside(|| contain(move || drop(panic)));
+            }
+        });
+        if block.has(Flags::DISCARDABLE) && !block.has(Flags::HANDLE) {
+            self.discard(block);
+        }
+        resume(first)
+    }
+
+    /// Ends all waits that `block` is part of. `wake` is called for each wakeup that is not simply that of a coroutine.
+    #[inline(always)]
+    fn end_waiters_by(&self, block: BlockRef, wake: impl Fn(Wakeup)) {
+        // From now on nothing is lent to it.
         block.set_level(block.base());
-        let mut panicked = None;
         while let Some(waiter) = block.waiters.get() {
             // SAFETY: as in `waiters`.
             let waiter = unsafe { waiter.as_ref() };
@@ -122,16 +129,20 @@ impl Scheduler {
             waiter.take_borrower();
             match waiter.take_wakeup() {
                 Wakeup::Coroutine(lender) => self.wake(lender),
-                other => self.wake_contained(other, &mut panicked),
+                other => wake(other),
             }
         }
-        panicked
     }
 
+    /// Calls a waker that may do anything, and among that drop the handle of `block`: the slot stays.
     #[inline(never)]
-    fn wake_contained(&self, wakeup: Wakeup, panicked: &mut Option<Panic>) {
-        if let Err(panic) = isolate(|| wakeup.wake(Some(self))) {
-            panicked.get_or_insert(panic);
+    fn wake_foreign(&self, block: BlockRef, wakeup: Wakeup) -> Result<(), Panic> {
+        let discardable = block.has(Flags::DISCARDABLE);
+        block.remove(Flags::DISCARDABLE);
+        let result = isolate(|| wakeup.wake(Some(self)));
+        if discardable {
+            block.insert(Flags::DISCARDABLE);
         }
+        result
     }
 }
