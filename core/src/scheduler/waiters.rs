@@ -21,12 +21,57 @@ fn waiters<'a>(block: BlockRef) -> impl Iterator<Item = (NonNull<Waiter>, &'a Wa
     })
 }
 
-/// The level that `block` has by itself and by what is lent to it.
-fn effective_level(block: BlockRef) -> Priority {
-    waiters(block)
-        .filter_map(|(_, waiter)| waiter.lender())
-        .filter(|&lender| lender != block)
-        .fold(block.base(), |level, lender| level.min(lender.level()))
+/// What the waiters of a coroutine say about it.
+struct Loaned {
+    /// The level that it has by itself and by what is lent to it.
+    level: Priority,
+    /// The coroutine that it lends to, by the first of its waiters that has one.
+    borrower: Option<BlockRef>,
+    /// Whether there is more that follows its level: further loans, or what is told of it.
+    more: bool,
+}
+
+impl Loaned {
+    #[inline(always)]
+    fn of(block: BlockRef) -> Self {
+        let (mut level, mut borrower, mut more) = (block.base(), None, false);
+        for (_, waiter) in waiters(block) {
+            match waiter.lender() {
+                Some(lender) if lender == block => match waiter.borrower() {
+                    Some(first) if borrower.is_none() => borrower = Some(first),
+                    Some(_) => more = true,
+                    None => more |= waiter.tell().is_some(),
+                },
+                Some(lender) => level = level.min(lender.level()),
+                None => {}
+            }
+        }
+        Self {
+            level,
+            borrower,
+            more,
+        }
+    }
+}
+
+/// Passes on that the level of `block` is `level` now, but by the first of its loans.
+#[cold]
+fn tell_others(block: BlockRef, level: Priority, loans: &mut Loans) {
+    let mut first = true;
+    let mut last = None;
+    for (this, waiter) in waiters(block) {
+        if waiter.lender() != Some(block) {
+            continue;
+        }
+        if waiter.borrower().is_some() {
+            if !core::mem::take(&mut first) && loans.add(waiter, last) {
+                last = Some(waiter);
+            }
+        } else if let Some(tell) = waiter.tell() {
+            // SAFETY: it is that of the follower that the waiter is part of, and the pointer reaches all of it.
+            unsafe { tell(this, level) }
+        }
+    }
 }
 
 impl Scheduler {
@@ -38,51 +83,43 @@ impl Scheduler {
     pub(crate) fn refresh_level(&self, block: BlockRef) {
         if block.waiters.get().is_some() {
             self.refresh_levels(block);
-        } else if block.level() != block.base() {
+        } else {
+            self.refresh_alone(block);
+        }
+    }
+
+    /// Of a coroutine without waiters.
+    #[inline(never)]
+    fn refresh_alone(&self, block: BlockRef) {
+        if block.level() != block.base() {
             self.move_to_level(block, block.base());
         }
     }
 
     #[inline(never)]
     fn refresh_levels(&self, mut block: BlockRef) {
-        let mut level = effective_level(block);
         let mut loans = Loans::new();
+        let mut loaned = Loaned::of(block);
         loop {
-            // The first loan goes on here, and the others wait, before those that wait already: so the coroutines change in the order of
-            // the chain.
-            let mut first = None;
+            let level = loaned.level;
+            let mut next = None;
             if level != block.level() {
                 self.move_to_level(block, level);
-                let mut last = None;
-                for (this, waiter) in waiters(block) {
-                    if waiter.lender() != Some(block) {
-                        continue;
-                    }
-                    match waiter.borrower() {
-                        Some(borrower) if first.is_none() => first = Some((level, borrower)),
-                        Some(_) => {
-                            if loans.add(waiter, last) {
-                                last = Some(waiter);
-                            }
-                        }
-                        None => {
-                            if let Some(tell) = waiter.tell() {
-                                // SAFETY: it is that of the follower that the waiter is part of, and the pointer reaches all of it.
-                                unsafe { tell(this, level) }
-                            }
-                        }
-                    }
+                // The first loan goes on here, and the others wait, before those that wait already: so the coroutines change in
+                // the order of the chain.
+                next = loaned.borrower.map(|borrower| (level, borrower));
+                if loaned.more {
+                    tell_others(block, level, &mut loans);
                 }
             }
-            let Some((lent, borrower)) = first.or_else(|| loans.take()) else {
+            let Some((lent, borrower)) = next.or_else(|| loans.take()) else {
                 return;
             };
             block = borrower;
-            level = if lent.is_more_urgent_than(block.level()) {
-                lent
-            } else {
-                effective_level(block)
-            };
+            loaned = Loaned::of(block);
+            if lent.is_more_urgent_than(block.level()) {
+                loaned.level = lent;
+            }
         }
     }
 

@@ -69,6 +69,7 @@ impl<P: Place> Entry<P> {
 
     /// Whoever polls waits from now on, and lends to the coroutine that `borrower` names, if any. False if the wait has ended: a
     /// waker of anyone's was cloned, and meanwhile others have had their turn.
+    #[inline(never)]
     pub(crate) fn wait(
         self: Pin<&Self>,
         place: &P,
