@@ -44,8 +44,12 @@ const REFERENCE: u32 = 1 << 12;
 const REFERENCES: u32 = !(REFERENCE - 1);
 
 /// Most references that one coroutine can have: half of what the count holds, so that threads that race beyond it cannot
-/// make it overflow before the first of them has noticed.
-pub(crate) const MAX_REFERENCES: u32 = REFERENCES / REFERENCE / 2;
+/// make it overflow before the first of them has noticed. Fewer under Miri, for which so many take minutes.
+pub(crate) const MAX_REFERENCES: u32 = if cfg!(miri) {
+    1 << 10
+} else {
+    REFERENCES / REFERENCE / 2
+};
 
 /// See the module's documentation.
 #[derive(Debug)]

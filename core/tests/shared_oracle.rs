@@ -174,7 +174,7 @@ proptest! {
 
     /// Three workers, one inside a poll of the other: every pick, state and level is as the contract says.
     #[test]
-    fn workers_and_oracle_agree(numbers in proptest::collection::vec(any::<(u8, u8, u8)>(), 0..200)) {
+    fn workers_and_oracle_agree(numbers in proptest::collection::vec(any::<(u8, u8, u8)>(), 0..if cfg!(miri) { 50 } else { 200 })) {
         let scene = Rc::new(Scene {
             executor: SharedExecutor::new(),
             coroutines: RefCell::default(),

@@ -17,7 +17,7 @@ use corank::{Config, CoroutineId, JoinError, Policy, Priority, Step, SystemView,
 use corank_model as model;
 use corank_model::{
     Action, Answer, Failure, Feature, Home, Id, Op, Outcome, Question, Reply, Script, Settings,
-    Stepped, TRACES, Trace, replay,
+    Stepped, Trace, replay,
 };
 
 /// What came of replaying all traces.
@@ -44,14 +44,17 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Replays every trace, each on a fresh executor that these workers serve.
+/// Replays `traces`, each a name and a text, each on a fresh executor that these workers serve.
 ///
 /// # Panics
 /// If a question of a trace cannot be answered.
 #[must_use]
-pub fn replay_all(workers: Workers) -> Verdict {
+pub fn replay_all(
+    traces: impl Iterator<Item = &'static (&'static str, &'static str)>,
+    workers: Workers,
+) -> Verdict {
     let mut verdict = Verdict::default();
-    for (name, text) in TRACES {
+    for (name, text) in traces {
         let file = format!("spec/traces/{name}.trace");
         let trace = Trace::parse(&file, text).expect("the traces are well-formed");
         match replay(&trace, &mut CoreHome::new(workers)) {

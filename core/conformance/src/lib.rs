@@ -13,6 +13,8 @@ mod served;
 use alloc::vec::Vec;
 use core::fmt;
 
+use corank_model::TRACES;
+
 pub use home::{CoreHome, Verdict, replay_all};
 pub use served::Workers;
 
@@ -55,7 +57,7 @@ pub fn report() -> Report {
     ];
     Report(
         kinds
-            .map(|(kind, workers)| (kind, replay_all(workers)))
+            .map(|(kind, workers)| (kind, replay_all(TRACES.iter(), workers)))
             .into(),
     )
 }
