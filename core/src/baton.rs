@@ -28,6 +28,9 @@ pub(crate) struct Baton {
     /// Stands for all that the baton guards: loom reports two who touch it at once.
     #[cfg(loom)]
     guarded: loom::cell::UnsafeCell<()>,
+    /// Lets loom report a use of the lock, and so of its scheduler, after it was freed.
+    #[cfg(loom)]
+    alive: loom::cell::UnsafeCell<()>,
 }
 
 impl Baton {
@@ -37,6 +40,8 @@ impl Baton {
             give_way,
             #[cfg(loom)]
             guarded: loom::cell::UnsafeCell::new(()),
+            #[cfg(loom)]
+            alive: loom::cell::UnsafeCell::new(()),
         }
     }
 
@@ -51,7 +56,7 @@ impl Baton {
     #[inline]
     fn try_pick_up(&self) -> bool {
         // Acquire: what the holder before did is visible.
-        self.word
+        self.word()
             .compare_exchange_weak(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
@@ -66,7 +71,7 @@ impl Baton {
                 _ => pause(looks),
             }
             looks = looks.saturating_add(1);
-            if self.word.load(Ordering::Relaxed) == FREE && self.try_pick_up() {
+            if self.word().load(Ordering::Relaxed) == FREE && self.try_pick_up() {
                 break;
             }
         }
@@ -79,7 +84,7 @@ impl Baton {
         self.touch();
         // One operation, so that a ring comes before it and is seen here, or after it and finds the baton free. Release is enough: what came
         // with a ring is seen by whoever picks the baton up next, because this goes on from the ring's own write.
-        self.word.swap(FREE, Ordering::Release) == RUNG
+        self.word().swap(FREE, Ordering::Release) == RUNG
     }
 
     /// As [`put_down`](Self::put_down), but if it was rung since, the scheduler lock stays held, and the answer is false. If it is true, nothing touches
@@ -92,7 +97,7 @@ impl Baton {
         // may outlive what it points to for the rest of its last operation.
         let word = unsafe {
             (*this).touch();
-            &(*this).word
+            (*this).word()
         };
         match word.compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => true,
@@ -112,19 +117,19 @@ impl Baton {
         // SAFETY: as in `try_put_down`.
         let word = unsafe {
             (*this).touch();
-            &(*this).word
+            (*this).word()
         };
         word.swap(FREE, Ordering::Release);
     }
 
     /// True if the baton was free: the caller holds it. Else its holder is told.
     pub(crate) fn ring(&self) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
+        let mut word = self.word().load(Ordering::Relaxed);
         loop {
             let free = word == FREE;
             let after = if free { HELD } else { RUNG };
             // Even where the word would not change it is written: that orders what the caller did before what the holder sees.
-            match (self.word).compare_exchange_weak(
+            match self.word().compare_exchange_weak(
                 word,
                 after,
                 Ordering::AcqRel,
@@ -140,10 +145,25 @@ impl Baton {
         }
     }
 
+    /// The word, for one operation. Not kept beyond that: loom looks here whether the lock is still there.
+    #[inline(always)]
+    fn word(&self) -> &AtomicU32 {
+        #[cfg(loom)]
+        self.alive.with(|_| ());
+        &self.word
+    }
+
     #[inline]
     fn touch(&self) {
         #[cfg(loom)]
         self.guarded.with_mut(|_| ());
+    }
+}
+
+#[cfg(loom)]
+impl Drop for Baton {
+    fn drop(&mut self) {
+        self.alive.with_mut(|_| ());
     }
 }
 

@@ -17,6 +17,7 @@
 //! | one that has looked still counts as called | `idle_worker_is_called_again` |
 //! | a wake, a cancellation, or a re-prioritisation without the baton | the test of that name |
 //! | who awaits does not look again after its waker was cloned | `exit_races_with_join_from_outside` |
+//! | the lock is looked at again after a released handle has unlocked it | `release_races_with_the_end_of_the_executor`, `release_calls_a_worker_and_races_with_the_end_of_the_executor` |
 //! | a handle is dropped without the baton | `exit_races_with_join`, `cancel_while_it_runs_elsewhere` |
 //! | a seat goes while it is called, because its worker does not wait for that, or does not when it leaves | `worker_leaves_while_it_is_called` |
 //! | the baton is down for a moment between pick and poll | `cancel_while_it_runs_elsewhere` |
@@ -26,7 +27,7 @@
 mod explored;
 
 use std::cell::Cell;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -393,5 +394,38 @@ fn worker_leaves_while_it_is_called() {
         other.join().unwrap();
         run(&executor);
         assert_eq!(executor.live(), 0);
+    });
+}
+
+/// A handle is released while another thread rings, and then ends the executor: nothing touches the scheduler after it is freed.
+#[test]
+fn release_races_with_the_end_of_the_executor() {
+    explore(3, || {
+        let executor = SharedExecutor::new();
+        let handle = executor.spawn(level(1), async {}).unwrap();
+        let remote = handle.remote();
+        let other = thread::spawn(move || drop(handle));
+        remote.wake();
+        drop(remote);
+        drop(executor);
+        other.join().unwrap();
+    });
+}
+
+/// As above, where the release also calls a worker for what was announced meanwhile.
+#[test]
+fn release_calls_a_worker_and_races_with_the_end_of_the_executor() {
+    explore(3, || {
+        let executor = SharedExecutor::new();
+        let handle = executor.spawn(level(1), pending::<()>()).unwrap();
+        let remote = handle.remote();
+        let worker = executor.worker(Waker::from(Park::new()));
+        worker.run_until_idle();
+        let other = thread::spawn(move || drop(handle));
+        remote.wake();
+        drop(remote);
+        drop(worker);
+        drop(executor);
+        other.join().unwrap();
     });
 }
