@@ -2,7 +2,7 @@
 //!
 //! # What may call back, and what then
 //! Everything that safe code can write may call the crate again, on the same thread: any operation of any executor. The core
-//! keeps no reference, and trusts nothing that it read before, across such a call. `core/tests/hostile.rs` tries each.
+//! keeps no reference, and trusts nothing that it read before, across such a call. `core/tests/hostile` tries each.
 //!
 //! | what is called | when | scheduler lock | what it may do |
 //! |---|---|---|---|

@@ -32,16 +32,16 @@ const SHORT: &[Model] = &[
         flags: TREE_BORROWS,
         target: HOST,
         only: &[
-            "hostile::a_lock",
-            "hostile::a_view",
-            "hostile::a_wait",
-            "hostile::the_",
+            "hostile::callbacks::a_view",
+            "hostile::destructors",
+            "hostile::exits",
+            "hostile::one_thread",
         ],
     },
     Model {
         flags: "",
         target: POWERPC,
-        only: &["hostile::a_later", "hostile::a_view", "pool::"],
+        only: &["hostile::outlived", "hostile::callbacks::a_view", "pool::"],
     },
 ];
 
