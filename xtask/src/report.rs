@@ -5,7 +5,7 @@ use crate::repository;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use corank_report::document::Document;
-use corank_report::documentation;
+use corank_report::experiments;
 use corank_report::page;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,7 +49,7 @@ fn write_documentation() -> Result<()> {
             );
             continue;
         }
-        for passage in documentation::passages(&document)? {
+        for passage in experiments::of(&document)?.passages(&document)? {
             let file = repository::path(passage.page);
             let before = std::fs::read_to_string(&file)
                 .with_context(|| format!("can't read {}", file.display()))?;
@@ -79,7 +79,7 @@ pub(crate) fn write() -> Result<PathBuf> {
     std::fs::create_dir_all(&figures)
         .with_context(|| format!("can't make {}", figures.display()))?;
     for document in &documents {
-        for (name, svg) in page::figures(document)? {
+        for (name, svg) in experiments::of(document)?.figures(document)? {
             std::fs::write(figures.join(format!("{name}.svg")), svg)?;
         }
     }

@@ -4,7 +4,7 @@ use crate::experiment::{self, Name};
 use crate::{report, setup};
 use anyhow::Result;
 use corank_report::document::Document;
-use corank_report::{page, verdict};
+use corank_report::{experiments, verdict};
 use std::process::ExitCode;
 
 /// Sets up, runs the operating system's experiments at a quick setting, shows the results beside published figures, writes the report.
@@ -18,7 +18,7 @@ pub(crate) fn run() -> Result<ExitCode> {
         );
         let document = experiment::measure(name, true)?;
         show(&document)?;
-        verdicts.extend(verdict::verdicts(&document)?);
+        verdicts.extend(experiments::of(&document)?.verdicts(&document)?);
     }
     for (name, about) in [
         (
@@ -39,7 +39,7 @@ pub(crate) fn run() -> Result<ExitCode> {
         if name != Name::Global {
             show(&document)?;
         }
-        verdicts.extend(verdict::verdicts(&document)?);
+        verdicts.extend(experiments::of(&document)?.verdicts(&document)?);
     }
     println!("{}", verdict::table(&verdicts).to_text());
     println!("report: {}", report::write()?.display());
@@ -48,7 +48,7 @@ pub(crate) fn run() -> Result<ExitCode> {
 
 /// Prints an experiment's numbers, beside published ones where there are some.
 fn show(document: &Document) -> Result<()> {
-    for table in page::tables(document)? {
+    for table in experiments::of(document)?.tables(document)? {
         println!("\n{}", table.to_text());
     }
     Ok(())

@@ -24,24 +24,24 @@ pub(crate) const THEME: &str = "<style>.corank-figure{color:#24292f}@media(prefe
 
 /// What the horizontal or vertical direction shows.
 #[derive(Clone, Copy, Debug)]
-pub struct Axis<'a> {
+pub(crate) struct Axis<'a> {
     /// What is shown, with its unit.
-    pub label: &'a str,
+    pub(crate) label: &'a str,
     /// Whether equal distances are equal ratios.
-    pub logarithmic: bool,
+    pub(crate) logarithmic: bool,
 }
 
 /// A measured point with its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Dot {
+pub(crate) struct Dot {
     /// Position on the horizontal axis.
-    pub x: f64,
+    pub(crate) x: f64,
     /// Position on the vertical axis.
-    pub y: f64,
+    pub(crate) y: f64,
     /// The smallest of the runs.
-    pub low: f64,
+    pub(crate) low: f64,
     /// The largest of the runs.
-    pub high: f64,
+    pub(crate) high: f64,
 }
 
 /// The rows' dots over the parameter `x`, from left to right. Rows without it have none.
@@ -89,31 +89,31 @@ pub(crate) fn by_model<'a>(
         y,
         series: &series,
     };
-    Ok(Some((crate::page::file_name(title), chart.to_svg()?)))
+    Ok(Some((file_name(title), chart.to_svg()?)))
 }
 
 /// One line of a chart.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub(crate) struct Series {
     /// The name in the legend.
-    pub name: String,
+    pub(crate) name: String,
     /// Which of the colours and marks, so that one model looks alike in every figure.
-    pub style: usize,
+    pub(crate) style: usize,
     /// The points, from left to right.
-    pub dots: Vec<Dot>,
+    pub(crate) dots: Vec<Dot>,
 }
 
 /// A line chart.
 #[derive(Clone, Debug)]
-pub struct Chart<'a> {
+pub(crate) struct Chart<'a> {
     /// The title.
-    pub title: &'a str,
+    pub(crate) title: &'a str,
     /// The horizontal axis.
-    pub x: Axis<'a>,
+    pub(crate) x: Axis<'a>,
     /// The vertical axis.
-    pub y: Axis<'a>,
+    pub(crate) y: Axis<'a>,
     /// The lines.
-    pub series: &'a [Series],
+    pub(crate) series: &'a [Series],
 }
 
 /// Blue, vermilion, green, purple, orange, light blue, grey, brown: dark enough for white, bright enough for black.
@@ -133,7 +133,7 @@ impl Chart<'_> {
     ///
     /// # Errors
     /// When there is nothing to draw, or a logarithmic axis would have to show 0.
-    pub fn to_svg(&self) -> Result<String> {
+    pub(crate) fn to_svg(&self) -> Result<String> {
         let dots = || self.series.iter().flat_map(|series| &series.dots);
         let x = range(self.x, dots().map(|dot| dot.x))?;
         let y = range(self.y, dots().flat_map(|dot| [dot.low, dot.high]))?;
@@ -307,6 +307,14 @@ fn tick(value: f64) -> String {
 
 fn failed(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("can't draw the figure: {error}")
+}
+
+/// A title as a file's name: small letters, digits, and `-` for everything between.
+pub(crate) fn file_name(title: &str) -> String {
+    let words = title
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
 #[cfg(test)]

@@ -5,18 +5,18 @@
 
 /// One published point: threads that wait by yielding, against coroutines.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub(crate) struct Point {
     /// Number of tasks.
-    pub n: u32,
+    pub(crate) n: u32,
     /// The threads' time, in milliseconds.
-    pub threads: f64,
+    pub(crate) threads: f64,
     /// The coroutines' time, in milliseconds.
-    pub coroutines: f64,
+    pub(crate) coroutines: f64,
 }
 
 impl Point {
     /// The coroutines' time as a part of the threads'.
-    pub fn ratio(self) -> f64 {
+    pub(crate) fn ratio(self) -> f64 {
         self.coroutines / self.threads
     }
 }
@@ -32,7 +32,7 @@ const fn point(n: u32, threads: f64, coroutines: f64) -> Point {
 /// Experiment A: numbered tasks pass a turn through one shared variable.
 ///
 /// Source: AsyncOS in its versions with four authors, table I. Figure 5 of AsyncOS has 2290 ms for 4000 threads.
-pub const A: &[Point] = &[
+pub(crate) const A: &[Point] = &[
     point(200, 22.0, 49.0),
     point(800, 122.0, 124.0),
     point(1000, 193.0, 164.0),
@@ -42,7 +42,7 @@ pub const A: &[Point] = &[
 /// Experiment B: tasks in series through pipes, by bytes a message.
 ///
 /// Source: AsyncOS, figures 10 to 12, which are tables.
-pub const B: &[(u32, &[Point])] = &[
+pub(crate) const B: &[(u32, &[Point])] = &[
     (
         1,
         &[
@@ -71,15 +71,15 @@ pub const B: &[(u32, &[Point])] = &[
 
 /// A published point of the TCP server.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Served {
+pub(crate) struct Served {
     /// Which tasks serve calls in the kernel (`K`) and which run in the process (`U`): coroutines (`C`) or threads (`T`).
-    pub model: &'static str,
+    pub(crate) model: &'static str,
     /// Connections.
-    pub connections: u32,
+    pub(crate) connections: u32,
     /// Requests per second.
-    pub throughput: f64,
+    pub(crate) throughput: f64,
     /// Mean latency in milliseconds.
-    pub latency: f64,
+    pub(crate) latency: f64,
 }
 
 const fn served(model: &'static str, connections: u32, throughput: f64, latency: f64) -> Served {
@@ -94,7 +94,7 @@ const fn served(model: &'static str, connections: u32, throughput: f64, latency:
 /// The TCP server on four cores of 100 MHz; [`SERVER_LOAD`] is its load. With kernel and user threads the run of 96 connections failed.
 ///
 /// Source: raw data of the authors of COPS, not the text.
-pub const SERVER: &[Served] = &[
+pub(crate) const SERVER: &[Served] = &[
     served("KCUC", 1, 19.5, 167.0),
     served("KCUC", 8, 153.0, 170.0),
     served("KCUC", 64, 487.0, 588.0),
@@ -109,7 +109,7 @@ pub const SERVER: &[Served] = &[
 ];
 
 /// The load of [`SERVER`]. Its figures stand beside rows of the same load only.
-pub const SERVER_LOAD: Load = Load {
+pub(crate) const SERVER_LOAD: Load = Load {
     matrix: 15.0,
     period: 100.0,
     harts: 4.0,
@@ -117,13 +117,13 @@ pub const SERVER_LOAD: Load = Load {
 
 /// What two measurements of the TCP server must have in common to stand beside each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
+pub(crate) struct Load {
     /// Rows of a request's matrix.
-    pub matrix: f64,
+    pub(crate) matrix: f64,
     /// Milliseconds from one request of a connection to the next.
-    pub period: f64,
+    pub(crate) period: f64,
     /// Processors of the server.
-    pub harts: f64,
+    pub(crate) harts: f64,
 }
 
 /// On one core, the mean latency of the least urgent of eight levels divided by that of the most urgent one.
@@ -131,20 +131,20 @@ pub struct Load {
 /// Source: raw data of the authors of COPS, not the text: 64 connections, a request each 50 ms. How the value was computed is not known
 /// (docs/papers.md). It is a target and stands beside no row of
 /// ours, whose load is that of COPS, section 5.2.
-pub const LEVELS_APART: f64 = 13.5;
+pub(crate) const LEVELS_APART: f64 = 13.5;
 
 /// Number of connections that the TCP server takes in the same memory: with coroutines, with threads.
 ///
 /// Source: a draft in the repository of the authors of COPS, table of the largest number of connections.
-pub const CONNECTIONS: [f64; 2] = [385.0, 186.0];
+pub(crate) const CONNECTIONS: [f64; 2] = [385.0, 186.0];
 
 /// Bytes of a connection's futures: in the process, in the kernel.
 ///
 /// Source: the same draft, "Less memory usage".
-pub const FUTURES: [f64; 2] = [264.0, 176.0];
+pub(crate) const FUTURES: [f64; 2] = [264.0, 176.0];
 
 /// The published point of an experiment at `n`; `bytes` only matters in B.
-pub fn find(experiment: &str, bytes: Option<f64>, n: f64) -> Option<Point> {
+pub(crate) fn find(experiment: &str, bytes: Option<f64>, n: f64) -> Option<Point> {
     let points = match experiment {
         "a" => A,
         "b" => {

@@ -13,7 +13,7 @@ use crate::{repository, setup};
 use anyhow::Result;
 use clap::Args;
 use corank_report::document::Document;
-use corank_report::verdict;
+use corank_report::{experiments, verdict};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let document = measure(options.name, options.quick)?;
     document.save(&options.json)?;
     println!("{} rows in {}", document.rows.len(), options.json.display());
-    let verdicts = verdict::verdicts(&document)?;
+    let verdicts = experiments::of(&document)?.verdicts(&document)?;
     if !verdicts.is_empty() {
         println!("\n{}", verdict::table(&verdicts).to_text());
     }
@@ -101,5 +101,7 @@ mod tests {
             .collect();
         let expected = "a b core global tcp-models tcp-priority linux-latency linux-machine mcu-switch mcu-size edge gateway";
         assert_eq!(names.join(" "), expected);
+        // The report can show each of them.
+        assert_eq!(names, experiments::ALL.map(|experiment| experiment.name));
     }
 }

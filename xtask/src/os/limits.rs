@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::repository;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use corank_report::documentation::Passage;
+use corank_report::passage::Passage;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;

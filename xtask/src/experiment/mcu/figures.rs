@@ -5,8 +5,9 @@ use super::{BUILDS, Sections, build, cpp_sizes, cpp_switches, sample, samples};
 use crate::repository;
 use anyhow::{Context, Result};
 use corank_report::document::Document;
+use corank_report::experiments;
 use corank_report::row::{self, Sample};
-use corank_report::verdict::{self, Verdict};
+use corank_report::verdict::Verdict;
 use std::path::PathBuf;
 
 /// What `cpp/mcu/bench/feature.cpp` knows, and what is measured of each.
@@ -100,13 +101,14 @@ impl Figures {
     pub(crate) fn verdicts(&self) -> Result<Vec<Verdict>> {
         let mut all = Vec::new();
         for (experiment, samples) in [("mcu-switch", &self.switches), ("mcu-size", &self.sizes)] {
-            all.extend(verdict::verdicts(&Document {
+            let document = Document {
                 experiment: experiment.to_string(),
                 commit: String::new(),
                 host: serde_json::Map::new(),
                 settings: serde_json::Map::new(),
                 rows: row::gather(experiment, samples)?,
-            })?);
+            };
+            all.extend(experiments::of(&document)?.verdicts(&document)?);
         }
         Ok(all)
     }

@@ -2,14 +2,26 @@
 
 use crate::chart::{Axis, Chart, Dot, Series};
 use crate::document::Document;
-use crate::documentation::{self, Passage};
+use crate::experiment::Experiment;
 use crate::heat_map::HeatMap;
+use crate::passage::{self, Passage};
 use crate::row::Row;
 use crate::table::{Table, figure};
 use crate::verdict::Verdict;
 use anyhow::{Context, Result};
 
-pub(crate) const ABOUT: &str = "S sensors have sent M measurements of F bins each, which their support vector machines judge: one after the other, and interleaved by \
+/// The experiment as the report shows it.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "gateway",
+    heading: "The sensor gateway",
+    about: ABOUT,
+    figures,
+    tables: |document| Ok(tables(document)),
+    verdicts: |document| Ok(verdicts(document)),
+    passages,
+};
+
+const ABOUT: &str = "S sensors have sent M measurements of F bins each, which their support vector machines judge: one after the other, and interleaved by \
     coroutines. The models run in turn, each from emptied caches. Rows in order lie behind each other in memory; scattered ones where slots were free. \
     Energy is that of the whole processor, where the machine counts it.";
 
@@ -306,7 +318,7 @@ pub(crate) fn passages(document: &Document) -> Result<Vec<Passage>> {
     Ok(vec![Passage {
         page: PAGE,
         name: "gateway",
-        text: documentation::lines(document, &[table])?,
+        text: passage::lines(document, &[table], &verdicts(document))?,
     }])
 }
 

@@ -2,7 +2,7 @@
 
 use super::results::{Point, Results, size};
 use super::{ALGORITHMS, COROUTINE, MODELS, SEQUENTIAL};
-use crate::chart::{Axis, Chart, Dot, Series};
+use crate::chart::{self, Axis, Chart, Dot, Series};
 use crate::document::Document;
 use crate::heat_map::HeatMap;
 use anyhow::Result;
@@ -15,7 +15,7 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let results = Results::of(document);
     let mut figures = vec![("edge-best-gains".to_string(), best_gains(&results).to_svg())];
     for family in results.families() {
-        let name = crate::page::file_name(&format!("edge {}", family.name()));
+        let name = chart::file_name(&format!("edge {}", family.name()));
         let sizes = results.sizes(&family);
         if sizes.len() > 1 {
             figures.push((format!("{name}-sizes"), curves(&results, &family, &sizes)?));

@@ -2,12 +2,23 @@
 
 use crate::chart::{self, Axis};
 use crate::document::Document;
+use crate::experiment::Experiment;
 use crate::row::Row;
 use crate::verdict::Verdict;
 use anyhow::Result;
 
+/// The experiment as the report shows it.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "linux-latency",
+    heading: "Urgent requests in one Linux process",
+    about: ABOUT,
+    figures,
+    verdicts: |document| Ok(verdicts(document)),
+    ..Experiment::PLAIN
+};
+
 /// What the report says of it.
-pub(crate) const ABOUT: &str = "One worker serves requests that come by a clock, whatever it does: 99.5 % take 10 µs and 0.5 % take 5 ms, and let others run \
+const ABOUT: &str = "One worker serves requests that come by a clock, whatever it does: 99.5 % take 10 µs and 0.5 % take 5 ms, and let others run \
      every 20 µs. `load` is in percent of what the worker can do. Latency runs from when a request should have been sent to the \
      end of its work, in microseconds; of those that were not served, to the end of a take. Takes are short (60 ms, the first 10 not counted), each to a new server, and of each model's the half counts in \
      which its threads and the client had to wait least for a processor (`lost-kept`, `lost-dropped`: percent of the time), so that the figures show \

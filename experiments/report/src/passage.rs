@@ -5,10 +5,7 @@
 
 use crate::document::Document;
 use crate::table::Table;
-use crate::verdict;
-#[cfg(test)]
-use crate::verdict::Verdict;
-use crate::{edge, gateway};
+use crate::verdict::{self, Verdict};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
@@ -35,7 +32,7 @@ impl Passage {
 }
 
 /// Where the passage of this name begins and ends in a page.
-fn between(page: &str, name: &str) -> Result<[usize; 2]> {
+pub(crate) fn between(page: &str, name: &str) -> Result<[usize; 2]> {
     let [before, behind] = [format!("<!-- {name} -->"), format!("<!-- /{name} -->")];
     for mark in [&before, &behind] {
         let count = page.matches(mark.as_str()).count();
@@ -50,20 +47,8 @@ fn between(page: &str, name: &str) -> Result<[usize; 2]> {
     Ok([begin, end])
 }
 
-/// What the documentation says of these results; nothing if it has none of the experiment.
-///
-/// # Errors
-/// As [`verdict::verdicts`], and when something that a page says was not measured.
-pub fn passages(document: &Document) -> Result<Vec<Passage>> {
-    match document.experiment.as_str() {
-        "edge" => edge::passages(document),
-        "gateway" => gateway::passages(document),
-        _ => Ok(Vec::new()),
-    }
-}
-
 /// A passage of whole lines: where the figures are from, tables, and what the targets say of them.
-pub(crate) fn lines(document: &Document, tables: &[Table]) -> Result<String> {
+pub(crate) fn lines(document: &Document, tables: &[Table], verdicts: &[Verdict]) -> Result<String> {
     ensure!(
         !document.quick(),
         "the documentation has the figures of full runs; these of `{}` are of a quick one",
@@ -94,13 +79,13 @@ pub(crate) fn lines(document: &Document, tables: &[Table]) -> Result<String> {
     for table in tables {
         text += &format!("\n{}:\n\n{}", table.title, table.to_markdown());
     }
-    let verdicts = verdict::table(&verdict::verdicts(document)?);
+    let verdicts = verdict::table(verdicts);
     Ok(text + "\nThe targets, as ratios of times:\n\n" + &verdicts.to_markdown())
 }
 
 /// What is wrong with the targets that a passage shows: other ones than these, or a result that is not what its figures say.
 #[cfg(test)]
-fn wrong_targets(passage: &str, verdicts: &[Verdict]) -> Option<String> {
+pub(crate) fn wrong_targets(passage: &str, verdicts: &[Verdict]) -> Option<String> {
     let heads = verdict::table(&[]).to_markdown();
     let Some((_, shown)) = passage.split_once(&heads) else {
         return Some("it has no table of targets".to_string());
@@ -141,21 +126,6 @@ fn wrong_targets(passage: &str, verdicts: &[Verdict]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::path::Path;
-
-    /// A page of this repository.
-    fn page(name: &str) -> String {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../..")
-            .join(name);
-        fs::read_to_string(&file).unwrap()
-    }
-
-    fn passage<'a>(page: &'a str, name: &str) -> &'a str {
-        let [begin, end] = between(page, name).unwrap();
-        &page[begin..end]
-    }
 
     #[test]
     fn a_passage_takes_the_place_of_what_was_there() {
@@ -200,41 +170,5 @@ mod tests {
             assert_ne!(wrong_targets(&wrong, all), None, "{what}");
         }
         assert_ne!(wrong_targets(&shown, &[]), None);
-    }
-
-    #[test]
-    fn the_pages_say_what_their_figures_say() {
-        for (name, file) in [("edge", edge::PAGE), ("gateway", gateway::PAGE)] {
-            let page = page(file);
-            let targets = verdict::verdicts(&crate::sample::document(name, &[])).unwrap();
-            assert_eq!(
-                wrong_targets(passage(&page, name), &targets),
-                None,
-                "{file}; `cargo xtask report --docs` writes it"
-            );
-        }
-    }
-
-    #[test]
-    fn the_front_page_has_a_figure_of_the_interleavers_page() {
-        let (front, guide) = (page("README.md"), page(edge::PAGE));
-        let mut figures: Vec<f64> = passage(&front, edge::FASTEST)
-            .split(" to ")
-            .map(|figure| figure.parse().unwrap())
-            .collect();
-        figures.sort_by(f64::total_cmp);
-        let line = passage(&guide, "edge")
-            .lines()
-            .find(|line| line.starts_with("| B+ tree, scan of 64-byte leaves |"))
-            .unwrap();
-        // Of 32 coroutines, and of the automatic number; with both compilers.
-        let cells: Vec<&str> = line.split('|').collect();
-        let mut there: Vec<f64> = [cells[3], cells[5]]
-            .iter()
-            .flat_map(|cell| cell.split('/'))
-            .map(|figure| figure.trim().parse::<f64>().unwrap().round())
-            .collect();
-        there.sort_by(f64::total_cmp);
-        assert_eq!(figures, [there[0], there[3]]);
     }
 }

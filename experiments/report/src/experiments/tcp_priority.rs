@@ -4,16 +4,28 @@ mod tables;
 
 pub(crate) use tables::tables;
 
-use crate::answers;
+use super::answers;
 use crate::chart::{self, Axis, Chart, Dot, Series};
 use crate::document::Document;
+use crate::experiment::Experiment;
 use crate::papers;
 use crate::row::Row;
 use crate::verdict::Verdict;
 use anyhow::Result;
 
+/// The experiment as the report shows it.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tcp-priority",
+    heading: "A TCP server: priorities under overload",
+    about: ABOUT,
+    figures,
+    tables: |document| Ok(tables(document)),
+    verdicts: |document| Ok(verdicts(document)),
+    ..Experiment::PLAIN
+};
+
 /// What the report says of it.
-pub(crate) const ABOUT: &str = "128 connections, 16 on each of 8 levels, with 20x20 matrices. `full`: a request each 50 ms; `level-0-alone`: those of level 0 \
+const ABOUT: &str = "128 connections, 16 on each of 8 levels, with 20x20 matrices. `full`: a request each 50 ms; `level-0-alone`: those of level 0 \
      and no others; `overload`: level 0 goes on so, and each of the others always has two requests under way; `overload-one-level`: the same with \
      all connections on one level. `strict`: a level that never empties starves those below it. `bounded`: one pick in eight goes round the \
      levels. `wire-` latencies end when Linux got the answer, the others when the client's thread did, which shares the computer's processors \
@@ -233,7 +245,7 @@ fn distribution(
         },
         series: &series,
     };
-    Ok(Some((crate::page::file_name(title), chart.to_svg()?)))
+    Ok(Some((chart::file_name(title), chart.to_svg()?)))
 }
 
 /// A figure over the levels, if there is a line to draw.
@@ -261,7 +273,7 @@ fn draw(
         y: Axis { label, logarithmic },
         series: &series,
     };
-    let name = crate::page::file_name(&format!("{title} {metric}"));
+    let name = chart::file_name(&format!("{title} {metric}"));
     Ok(Some((name, chart.to_svg()?)))
 }
 

@@ -12,10 +12,22 @@ pub(crate) use figures::figures;
 pub(crate) use verdicts::verdicts;
 
 use crate::document::Document;
+use crate::experiment::Experiment;
 use crate::table::{Table, figure};
 use results::{Results, size};
 
-pub(crate) const ABOUT: &str = "How many times as fast as the sequential code of the same compiler each execution model is, at its best number of coroutines where \
+/// The experiment as the report shows it.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "edge",
+    heading: "Hiding the memory's latency",
+    about: ABOUT,
+    figures,
+    tables: |document| Ok(tables(document)),
+    verdicts: |document| Ok(verdicts(document)),
+    passages,
+};
+
+const ABOUT: &str = "How many times as fast as the sequential code of the same compiler each execution model is, at its best number of coroutines where \
     it has one. `vectorised` is the sequential code compiled for this very machine. A pass looks at all the data once; data that fits into a cache is there already.";
 
 const SEQUENTIAL: &str = "sequential";

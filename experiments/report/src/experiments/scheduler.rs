@@ -2,10 +2,25 @@
 
 use crate::chart::{self, Axis, Chart, Series};
 use crate::document::Document;
+use crate::experiment::Experiment;
 use crate::row::Row;
 use crate::table::{Table, figure};
 use crate::verdict::Verdict;
 use anyhow::Result;
+
+/// The experiment as the report shows it.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "core",
+    heading: "The scheduler alone, on the host",
+    about: ABOUT,
+    figures,
+    tables: |document| Ok(tables(document)),
+    verdicts: |document| Ok(verdicts(document)),
+    ..Experiment::PLAIN
+};
+
+const ABOUT: &str = "One thread of the host, no operating system of ours: what one operation of the scheduler costs beside \
+    other executors, measured alternately in one run.";
 
 /// The models in the order of tables and legends.
 const MODELS: [&str; 5] = [
@@ -121,7 +136,7 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
                 },
                 series: &series,
             };
-            figures.push((crate::page::file_name(chart.title), chart.to_svg()?));
+            figures.push((chart::file_name(chart.title), chart.to_svg()?));
         }
     }
     Ok(figures)

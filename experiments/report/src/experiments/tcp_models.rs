@@ -4,16 +4,28 @@ mod tables;
 
 pub(crate) use tables::tables;
 
-use crate::answers;
+use super::answers;
 use crate::chart::{self, Axis, Chart, Series};
 use crate::document::Document;
+use crate::experiment::Experiment;
 use crate::papers;
 use crate::row::Row;
 use crate::verdict::Verdict;
 use anyhow::Result;
 
+/// The experiment as the report shows it.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tcp-models",
+    heading: "A TCP server: coroutines and threads",
+    about: ABOUT,
+    figures,
+    tables: |document| Ok(tables(document)),
+    verdicts: |document| Ok(verdicts(document)),
+    ..Experiment::PLAIN
+};
+
 /// What the report says of it.
-pub(crate) const ABOUT: &str = "Each connection has a task that receives, one that multiplies matrices and one that sends, joined by message buffers. \
+const ABOUT: &str = "Each connection has a task that receives, one that multiplies matrices and one that sends, joined by message buffers. \
      A model's name says which tasks serve calls in the kernel (K) and which run in the process (U): coroutines (C) or threads (T). The client is a Linux program, across a \
      tap device, or QEMU's own network where that is not allowed (`network` in the settings). `period`: from one request of a connection to the \
      next, in milliseconds, 0: with the answer. `window`: requests of a \
@@ -292,7 +304,7 @@ fn draw(
         },
         series: &series,
     };
-    let name = crate::page::file_name(&format!("{title} {metric}"));
+    let name = chart::file_name(&format!("{title} {metric}"));
     Ok(Some((name, chart.to_svg()?)))
 }
 

@@ -1,8 +1,8 @@
 //! The numbers of experiment `tcp-priority`, by level.
 
 use super::{BOUNDED, LOADS, STRICT, rows};
-use crate::answers::{self, SHOWN};
 use crate::document::Document;
+use crate::experiments::answers::{self, SHOWN};
 use crate::row::Row;
 use crate::table::{Table, figure};
 

@@ -3,7 +3,7 @@
 use super::results::{Point, Results, size};
 use super::{AUTO, COROUTINE, HAND, SEQUENTIAL};
 use crate::document::Document;
-use crate::documentation::{self, Passage};
+use crate::passage::{self, Passage};
 use crate::table::{Table, figure};
 use anyhow::{Context, Result, ensure};
 
@@ -24,7 +24,7 @@ pub(crate) fn passages(document: &Document) -> Result<Vec<Passage>> {
         Passage {
             page: PAGE,
             name: "edge",
-            text: documentation::lines(document, &tables)?,
+            text: passage::lines(document, &tables, &super::verdicts(document))?,
         },
         Passage {
             page: "README.md",

@@ -2,12 +2,23 @@
 
 use crate::chart::{self, Axis};
 use crate::document::Document;
+use crate::experiment::Experiment;
 use crate::row::Row;
 use crate::verdict::Verdict;
 use anyhow::Result;
 
+/// The experiment as the report shows it.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "linux-machine",
+    heading: "An urgent Linux process beside bulk ones",
+    about: ABOUT,
+    figures,
+    verdicts: |document| Ok(verdicts(document)),
+    ..Experiment::PLAIN
+};
+
 /// What the report says of it.
-pub(crate) const ABOUT: &str = "An urgent process does 200 µs of work each millisecond beside bulk processes with 2, 4 or 8 threads, all on two \
+const ABOUT: &str = "An urgent process does 200 µs of work each millisecond beside bulk processes with 2, 4 or 8 threads, all on two \
      processors and without privileges. Latency is the time from when a job was due to its end, in microseconds. All is cut into takes of 60 ms, and of each \
      model's the half counts that lost least of both processors (`lost-kept`, `lost-dropped`: percent that none of these processes had); `latency-p99-of-all-takes` is \
      that of all. Beside that: the instructions of a yield without a domain and alone in one, for an executor of one thread and for one that workers share, as those of a runtime do.";

@@ -44,7 +44,7 @@ pub(crate) fn values(document: &Document, parameter: &str) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{sample, verdict as verdicts};
+    use crate::{experiments, sample};
     use serde_json::json;
 
     #[test]
@@ -57,7 +57,10 @@ mod tests {
         ];
         for experiment in ["tcp-models", "tcp-priority"] {
             let document = sample::document(experiment, &rows);
-            let verdicts = verdicts::verdicts(&document).unwrap();
+            let verdicts = experiments::of(&document)
+                .unwrap()
+                .verdicts(&document)
+                .unwrap();
             let found = verdicts.iter().find(|found| found.claim.contains("wrong"));
             let found = found.unwrap();
             assert_eq!((found.measured, found.met()), (Some(3.0), Some(false)));

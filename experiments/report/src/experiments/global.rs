@@ -2,12 +2,23 @@
 
 use crate::chart::{self, Axis, Chart, Dot, Series};
 use crate::document::Document;
+use crate::experiment::Experiment;
 use crate::row::Row;
 use crate::verdict::Verdict;
 use anyhow::Result;
 
+/// The experiment as the report shows it.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "global",
+    heading: "Relaxed and strict global priority",
+    about: ABOUT,
+    figures,
+    verdicts: |document| Ok(verdicts(document)),
+    ..Experiment::PLAIN
+};
+
 /// What the report says of it.
-pub(crate) const ABOUT: &str = "Several processes have coroutines at levels that interleave, and more work than they can do at once. An inversion lasts while \
+const ABOUT: &str = "Several processes have coroutines at levels that interleave, and more work than they can do at once. An inversion lasts while \
      a coroutine is ready that is more urgent than one that runs, unless its own process runs something as urgent. Relaxed: the \
      kernel decides at its clock ticks and entries; strict: each executor also compares before every poll. On one hart the machine counts \
      instructions, and each takes a nanosecond: so these times are the same on every host. On several harts they are taken by the clock, and \
@@ -126,7 +137,7 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
                 },
                 series: &series,
             };
-            figures.push((crate::page::file_name(chart.title), chart.to_svg()?));
+            figures.push((chart::file_name(chart.title), chart.to_svg()?));
         }
     }
     Ok(figures)

@@ -1,8 +1,8 @@
 //! The numbers of experiment `tcp-models`, and beside them the COPS data where the load is the same.
 
 use super::{MODELS, OURS, Scene, THREADS, beside};
-use crate::answers::SHOWN;
 use crate::document::Document;
+use crate::experiments::answers::SHOWN;
 use crate::papers::{self, Served};
 use crate::row::Row;
 use crate::table::{Table, figure};

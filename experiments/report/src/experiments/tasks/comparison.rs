@@ -8,11 +8,11 @@ use anyhow::{Result, ensure};
 use serde_json::{Map, Value};
 
 /// Tasks that are coroutines of the process's own executor.
-pub const COROUTINE: &str = "coroutine";
+pub(super) const COROUTINE: &str = "coroutine";
 /// Threads that wait by yielding until it is their turn, as in AsyncOS.
-pub const THREAD_YIELD: &str = "thread-yield";
+pub(super) const THREAD_YIELD: &str = "thread-yield";
 /// Threads that the kernel blocks and wakes.
-pub const THREAD_BLOCK: &str = "thread-block";
+pub(super) const THREAD_BLOCK: &str = "thread-block";
 
 /// The models in the order of tables and legends, each with the name that readers see.
 const MODELS: [(&str, &str); 3] = [
@@ -23,7 +23,7 @@ const MODELS: [(&str, &str); 3] = [
 
 /// All points of one experiment that differ in nothing but the model and the number of tasks.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
+pub(super) struct Comparison {
     experiment: String,
     /// The parameters that all points share.
     parameters: Map<String, Value>,
@@ -35,7 +35,7 @@ pub struct Comparison {
 ///
 /// # Errors
 /// When a row has no `n`, an unknown model, or a unit that is not one of time.
-pub fn comparisons(document: &Document) -> Result<Vec<Comparison>> {
+pub(super) fn comparisons(document: &Document) -> Result<Vec<Comparison>> {
     let mut found: Vec<Comparison> = Vec::new();
     for row in document.rows.iter().filter(|row| row.metric == "time") {
         let mut parameters = row.parameters.clone();
@@ -81,22 +81,22 @@ pub fn comparisons(document: &Document) -> Result<Vec<Comparison>> {
 
 impl Comparison {
     /// `a` or `b`.
-    pub fn experiment(&self) -> &str {
+    pub(super) fn experiment(&self) -> &str {
         &self.experiment
     }
 
     /// Whether the tasks were created in the order in which they take their turn.
-    pub fn in_order(&self) -> bool {
+    pub(super) fn in_order(&self) -> bool {
         self.parameters.get("order").and_then(Value::as_str) != Some("shuffled")
     }
 
     /// Bytes per message, in B.
-    pub fn bytes(&self) -> Option<f64> {
+    pub(super) fn bytes(&self) -> Option<f64> {
         self.parameters.get("bytes")?.as_f64()
     }
 
     /// What was compared, in words.
-    pub fn title(&self) -> String {
+    pub(super) fn title(&self) -> String {
         let mut title = format!("Experiment {}", self.experiment.to_uppercase());
         for (name, value) in &self.parameters {
             let text = match value.as_str() {
@@ -117,7 +117,7 @@ impl Comparison {
     }
 
     /// Every number of tasks that any model ran, ascending.
-    pub fn sizes(&self) -> Vec<f64> {
+    pub(super) fn sizes(&self) -> Vec<f64> {
         let mut sizes: Vec<f64> = self.lines.iter().flatten().map(|dot| dot.x).collect();
         sizes.sort_by(f64::total_cmp);
         sizes.dedup();
@@ -125,7 +125,7 @@ impl Comparison {
     }
 
     /// The median time of a model with `n` tasks, in milliseconds.
-    pub fn time(&self, model: &str, n: f64) -> Option<f64> {
+    pub(super) fn time(&self, model: &str, n: f64) -> Option<f64> {
         let at = MODELS.iter().position(|(name, _)| *name == model)?;
         self.lines[at]
             .iter()
@@ -134,12 +134,12 @@ impl Comparison {
     }
 
     /// The coroutines' time as a part of `model`'s.
-    pub fn ratio(&self, model: &str, n: f64) -> Option<f64> {
+    pub(super) fn ratio(&self, model: &str, n: f64) -> Option<f64> {
         Some(self.time(COROUTINE, n)? / self.time(model, n)?)
     }
 
     /// The times, beside those of AsyncOS (docs/papers.md).
-    pub fn table(&self) -> Table {
+    pub(super) fn table(&self) -> Table {
         let mut table = Table::new(
             format!(
                 "{}: times in ms, ratios of coroutines to threads",
@@ -186,8 +186,8 @@ impl Comparison {
     /// Time against the number of tasks, as SVG; on a logarithmic scale small and large times can both be read.
     ///
     /// # Errors
-    /// As [`Chart::to_svg`].
-    pub fn figure(&self, logarithmic: bool) -> Result<String> {
+    /// If the chart cannot be drawn.
+    pub(super) fn figure(&self, logarithmic: bool) -> Result<String> {
         let series: Vec<Series> = MODELS
             .iter()
             .zip(&self.lines)

@@ -1,9 +1,34 @@
 //! The experiments on a Cortex-M4: which targets they meet, and what their counts leave out.
 
 use crate::document::Document;
+use crate::experiment::{self, Experiment};
 use crate::row::Row;
 use crate::table::{Table, figure};
 use crate::verdict::Verdict;
+
+/// The experiment as the report shows it.
+pub(super) const SWITCH: Experiment = Experiment {
+    name: "mcu-switch",
+    heading: "A switch on a Cortex-M4",
+    about: ABOUT_SWITCH,
+    tables: |document| Ok(vec![experiment::rows_table(document), exception_model()]),
+    verdicts: |document| Ok(switch_verdicts(document)),
+    ..Experiment::PLAIN
+};
+
+/// The experiment as the report shows it.
+pub(super) const SIZE: Experiment = Experiment {
+    name: "mcu-size",
+    heading: "Code and RAM on a Cortex-M4",
+    about: ABOUT_SIZE,
+    verdicts: |document| Ok(size_verdicts(document)),
+    ..Experiment::PLAIN
+};
+
+const ABOUT_SWITCH: &str = "Instructions per switch in QEMU, the loop around it included. Instructions are not cycles: \
+    exception entry and exit, flash wait states and the pipeline are not in these numbers.";
+const ABOUT_SIZE: &str = "The switching firmware of each model: two tasks that toggle a pin and yield, with a vector table of the core's exceptions alone. \
+    What one more costs is the difference between two such firmwares.";
 
 /// The C++ library.
 const CORANK: &str = "corank";

@@ -1,0 +1,104 @@
+//! The experiments: each registers itself as one [`Experiment`] in its module.
+//!
+//! A new one adds its module and its entry in [`ALL`], and nothing else in this crate.
+
+mod answers;
+mod edge;
+mod gateway;
+mod global;
+mod linux_latency;
+mod linux_machine;
+mod mcu;
+mod scheduler;
+mod tasks;
+mod tcp_models;
+mod tcp_priority;
+
+use crate::document::Document;
+use crate::experiment::Experiment;
+use anyhow::{Context, Result};
+
+/// Every experiment.
+pub const ALL: [&Experiment; 12] = [
+    &tasks::TURN,
+    &tasks::PIPES,
+    &scheduler::EXPERIMENT,
+    &global::EXPERIMENT,
+    &tcp_models::EXPERIMENT,
+    &tcp_priority::EXPERIMENT,
+    &linux_latency::EXPERIMENT,
+    &linux_machine::EXPERIMENT,
+    &mcu::SWITCH,
+    &mcu::SIZE,
+    &edge::EXPERIMENT,
+    &gateway::EXPERIMENT,
+];
+
+/// Returns the experiment whose results a document has.
+///
+/// # Errors
+/// If no experiment has the document's name.
+pub fn of(document: &Document) -> Result<&'static Experiment> {
+    let name = document.experiment.as_str();
+    (ALL.into_iter().find(|experiment| experiment.name == name))
+        .with_context(|| format!("no experiment is called `{name}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passage::{self, wrong_targets};
+    use crate::sample;
+    use std::fs;
+    use std::path::Path;
+
+    /// A page of this repository.
+    fn page(name: &str) -> String {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(name);
+        fs::read_to_string(&file).unwrap()
+    }
+
+    fn passage<'a>(page: &'a str, name: &str) -> &'a str {
+        let [begin, end] = passage::between(page, name).unwrap();
+        &page[begin..end]
+    }
+
+    #[test]
+    fn the_pages_say_what_their_figures_say() {
+        for (name, file) in [("edge", edge::PAGE), ("gateway", gateway::PAGE)] {
+            let page = page(file);
+            let nothing = sample::document(name, &[]);
+            let targets = of(&nothing).unwrap().verdicts(&nothing).unwrap();
+            assert_eq!(
+                wrong_targets(passage(&page, name), &targets),
+                None,
+                "{file}; `cargo xtask report --docs` writes it"
+            );
+        }
+    }
+
+    #[test]
+    fn the_front_page_has_a_figure_of_the_interleavers_page() {
+        let (front, guide) = (page("README.md"), page(edge::PAGE));
+        let mut figures: Vec<f64> = passage(&front, edge::FASTEST)
+            .split(" to ")
+            .map(|figure| figure.parse().unwrap())
+            .collect();
+        figures.sort_by(f64::total_cmp);
+        let line = passage(&guide, "edge")
+            .lines()
+            .find(|line| line.starts_with("| B+ tree, scan of 64-byte leaves |"))
+            .unwrap();
+        // Of 32 coroutines, and of the automatic number; with both compilers.
+        let cells: Vec<&str> = line.split('|').collect();
+        let mut there: Vec<f64> = [cells[3], cells[5]]
+            .iter()
+            .flat_map(|cell| cell.split('/'))
+            .map(|figure| figure.trim().parse::<f64>().unwrap().round())
+            .collect();
+        there.sort_by(f64::total_cmp);
+        assert_eq!(figures, [there[0], there[3]]);
+    }
+}
