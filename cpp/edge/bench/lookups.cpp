@@ -102,6 +102,8 @@ void by_hand(const tree& in, batch& all, size_t width, size_t levels) {
 }
 
 void tree_lookups(size_t bytes) {
+  const point measured{"btree-lookup", "u64", "scattered", bytes, 256, 0};
+  if (spent(measured)) return;
   const size_t leaves = bytes / 256, keys = leaves * tree::keys_per_leaf();
   tree in;
   absl::btree_map<uint64_t, uint64_t> absl_map;
@@ -146,10 +148,11 @@ void tree_lookups(size_t bytes) {
     models.push_back({"protothreads", [&, width] { protothreads(in, all, width, cold); }, width});
     models.push_back({"hand-interleaved", [&, width] { by_hand(in, all, width, cold); }, width});
   }
-  compare({"btree-lookup", "u64", "scattered", bytes, 256, 0}, models, [&] { return all.result(); });
+  compare(measured, models, [&] { return all.result(); });
 }
 
 void table_lookups(size_t bytes) {
+  if (spent({"hash-lookup", "u64", "scattered", bytes, 0, 0})) return;
   table in;
   // The largest table of no more than this size, as full as it gets before it grows.
   const size_t keys = bytes / 24 * 3 / 4;

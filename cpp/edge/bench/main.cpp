@@ -22,7 +22,7 @@ std::vector<size_t> numbers(const char* list) {
 
 int usage() {
   std::fprintf(stderr,
-               "edge-bench [--quick] [--runs N] [--seconds N] [--compiler NAME] [--algorithms A,…] [--types T,…] [--bytes N,…] [--widths N,…]\n"
+               "edge-bench [--quick] [--runs N] [--seconds N] [--budget N] [--compiler NAME] [--algorithms A,…] [--types T,…] [--bytes N,…] [--widths N,…]\n"
                "algorithms: btree-scan, btree-lookup, hash-lookup, svm, norm, cnn; types: i16, i32, f32, f64\n");
   return 2;
 }
@@ -34,8 +34,7 @@ int main(int count, char** arguments) {
   for (int at = 1; at < count; ++at) {
     const std::string name = arguments[at];
     if (name == "--quick") {
-      chosen.quick = true;
-      chosen.runs = 5;
+      bench::be_quick();
       continue;
     }
     if (at + 1 == count) return usage();
@@ -43,6 +42,7 @@ int main(int count, char** arguments) {
     try {
       if (name == "--runs") chosen.runs = std::stoi(value);
       else if (name == "--seconds") chosen.seconds = std::stod(value);
+      else if (name == "--budget") chosen.budget = std::stod(value);
       else if (name == "--compiler") chosen.compiler = value;
       else if (name == "--algorithms") chosen.algorithms = words(value);
       else if (name == "--types") chosen.types = words(value);
@@ -56,6 +56,9 @@ int main(int count, char** arguments) {
   const corank::memory_profile& memory = corank::machine_memory();
   std::printf("memory: caches %zu, %zu, %zu bytes; latency %.1f ns; %zu misses at a time, then one each %.2f ns\n", memory.first_cache, memory.second_cache,
               memory.last_cache, memory.latency, memory.parallel, memory.interval);
+  const size_t largest = 8 * memory.last_cache;
+  if (chosen.quick && chosen.sizes.empty() && largest > bench::quick_bytes)
+    std::printf("left out: the largest size, %zu bytes\n", largest);
   bench::tree_scan();
   bench::lookups();
   bench::rows();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -17,7 +18,27 @@ options chosen;
 
 namespace {
 constexpr int least_runs = 3;
+const auto program_begin = std::chrono::steady_clock::now();
+
+bool over() {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - program_begin;
+  return chosen.budget > 0 && passed.count() > chosen.budget;
+}
 }  // namespace
+
+void be_quick() {
+  chosen.quick = true;
+  chosen.runs = 5;
+  chosen.seconds = 0.5;
+  chosen.budget = 20;
+}
+
+bool spent(const point& at) {
+  if (!over()) return false;
+  std::printf("left out: %s %s %s %zu bytes, leaf %zu\n", at.algorithm.c_str(), at.type.c_str(),
+              at.layout.c_str(), at.bytes, at.leaf);
+  return true;
+}
 
 bool wanted(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
@@ -27,9 +48,10 @@ std::vector<size_t> sizes() {
   if (!chosen.sizes.empty()) return chosen.sizes;
   const corank::memory_profile& memory = corank::machine_memory();
   const size_t first = memory.first_cache, second = memory.second_cache, last = memory.last_cache;
-  std::vector<size_t> all = chosen.quick ? std::vector<size_t>{first / 4, second / 2, last / 2, 8 * last}
+  std::vector<size_t> all = chosen.quick ? std::vector<size_t>{first / 4, second / 2, 8 * last}
                                          : std::vector<size_t>{first / 4, first, second / 2, 4 * second, last / 2, last, 2 * last, 8 * last};
-  const size_t most = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 10;
+  size_t most = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 10;
+  if (chosen.quick) most = std::min(most, quick_bytes);
   for (size_t& each : all) each = std::min(each, most);
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
@@ -75,6 +97,7 @@ void compare(const point& at, const std::vector<model>& models, const std::funct
   constexpr double shortest = 1e6;
   models[0].pass();
   const uint64_t expected = result();
+  if (spent(at)) return;
   const double once = nanoseconds(models[0], 1);
   const auto repeated = static_cast<size_t>(std::clamp(shortest / once, 1.0, 1e5));
   // What one run of all models takes.
@@ -86,9 +109,10 @@ void compare(const point& at, const std::vector<model>& models, const std::funct
                    each.width);
       std::exit(1);
     }
+    if (spent(at)) return;
   }
   const int runs = std::clamp(static_cast<int>(chosen.seconds * 1e9 / round), std::min(least_runs, chosen.runs), chosen.runs);
-  for (int run = 0; run < runs; ++run)
+  for (int run = 0; run < runs && (run == 0 || !over()); ++run)
     for (const model& each : models) {
       const double time = nanoseconds(each, repeated);
       print(at, each, time / static_cast<double>(repeated), run);
@@ -96,7 +120,8 @@ void compare(const point& at, const std::vector<model>& models, const std::funct
   // The first two, the sequential code and the automatic width, differ by little where they should: they are compared more often, and who is first changes.
   const model pair[] = {models[0], models[1]};
   const double both = static_cast<double>(repeated) * (nanoseconds(pair[0], 1) + nanoseconds(pair[1], 1));
-  const int more = std::min(3 * chosen.runs, static_cast<int>(chosen.seconds * 1e8 / both));
+  const int more =
+      over() ? 0 : std::min(3 * chosen.runs, static_cast<int>(chosen.seconds * 1e8 / both));
   for (int run = 0; run < more; ++run)
     for (const int first : {0, 1}) {
       const model& each = pair[first ^ (run & 1)];

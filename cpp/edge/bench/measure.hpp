@@ -36,6 +36,9 @@ struct options {
   // Passes that are kept, after one that is not; fewer, but three at least, where all models at a point take longer than so many seconds.
   int runs = 10;
   double seconds = 1.5;
+  // Seconds for the whole program. A point that has not begun to print by then is left out.
+  // 0: no limit.
+  double budget = 0;
   std::string compiler = "unknown";
   // Only these, if any are named.
   std::vector<std::string> algorithms;
@@ -48,12 +51,23 @@ extern options chosen;
 // Whether to measure an algorithm, or a type; whether any was named.
 bool wanted(const std::vector<std::string>& names, const std::string& name);
 
+// Limits a quick run: five runs at most, half a second a point, 20 seconds for the program. A point
+// begins only within the 20 seconds. Its data has at most `quick_bytes`, which bounds what it does
+// between two checks of the clock (filling a tree, one pass, one round of all models) to a few
+// seconds. The experiment has six such programs: it ends within three minutes.
+void be_quick();
+constexpr size_t quick_bytes = size_t{64} << 20;
+
 // Sizes of data, ascending: from a quarter of the first cache to eight times the last one, or what fits into a tenth of the machine's memory.
+// A quick run has three, of at most `quick_bytes`.
 std::vector<size_t> sizes();
 // Numbers of strands.
 std::vector<size_t> widths();
 // Whether to measure so many coroutines that don't ask for memory: from one number to the next one of `widths` they differ by little.
 bool without_prefetch(size_t width);
+
+// Tests whether the budget is spent; then prints that the point is left out.
+bool spent(const point& at);
 
 // Runs each model as often, in turn, and prints a row for each time: nanoseconds of a pass. `result` says what came of the last pass, and wipes it. The first model is the
 // sequential one, the second one `auto`; if another one's result is not the same the program ends with an error.

@@ -201,6 +201,8 @@ template <template <class> class Algorithm, class T>
 void measure(size_t bytes, size_t columns, const std::string& layout) {
   // A convolution needs three rows.
   if (bytes / (columns * sizeof(T)) < 3) return;
+  const point measured{Algorithm<T>::name, name_of<T>(), layout, bytes, 0, columns};
+  if (spent(measured)) return;
   matrix<T> data(bytes, columns, layout, Algorithm<T>::maps);
   Algorithm<T> of(data);
   const models<Algorithm<T>> run{of, columns * sizeof(T)};
@@ -218,7 +220,7 @@ void measure(size_t bytes, size_t columns, const std::string& layout) {
     all.push_back({"protothreads", [&, width] { run.protothreads(width); }, width});
     all.push_back({"hand-interleaved", [&, width] { run.by_hand(width); }, width});
   }
-  compare({Algorithm<T>::name, name_of<T>(), layout, bytes, 0, columns}, all, [&] {
+  compare(measured, all, [&] {
     if constexpr (Algorithm<T>::maps) return result_of(data.output);
     else return result_of(of.decided);
   });

@@ -23,13 +23,25 @@ const ALGORITHMS: [&str; 6] = [
 /// What the program prints before its rows: what it found of the machine's memory.
 const MEMORY: &str = "memory: ";
 
+/// What a quick program prints of each point that it leaves out.
+const LEFT_OUT: &str = "left out: ";
+
 /// Runs the benchmark of each compiler; of one if quick.
+///
+/// A quick run takes less than three minutes: six programs, each of which limits itself to 20 seconds and what it has begun by
+/// then (`be_quick` in `cpp/edge/bench/measure.hpp`).
 pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
     let compilers: &[&str] = if quick { &["clang"] } else { &["clang", "gcc"] };
     let mut memory = String::new();
+    let mut left_out: Vec<String> = Vec::new();
     let mut hear = |line: &str, listener: &mut Listener| {
         if let Some(found) = line.strip_prefix(MEMORY) {
             memory = found.to_string();
+        }
+        if let Some(point) = line.strip_prefix(LEFT_OUT)
+            && !left_out.iter().any(|known| known == point)
+        {
+            left_out.push(point.to_string());
         }
         listener.hear(line);
     };
@@ -54,6 +66,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
         &["cpp/edge/bench".to_string()],
         &[
             ("memory", json!(memory)),
+            ("left-out", json!(left_out)),
             ("parts-of-a-run-that-was-cut-off", json!(resumed)),
             (
                 "clock",

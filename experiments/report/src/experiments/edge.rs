@@ -100,6 +100,7 @@ pub(crate) fn tables(document: &Document) -> Vec<Table> {
 mod tests {
     use super::*;
     use crate::sample;
+    use crate::verdict::Verdict;
     use serde_json::json;
 
     /// Model, algorithm, layout, bytes, width, time.
@@ -175,6 +176,18 @@ mod tests {
         assert!(auto.at.contains("svm"));
         assert_eq!(named("B+ tree").met(), Some(true));
         assert_eq!(named("SVM / sequential").met(), None);
+    }
+
+    #[test]
+    fn targets_of_points_that_were_left_out_are_not_measured() {
+        let mut document = measured();
+        (document.settings).insert("left-out".into(), json!(["the largest size"]));
+        let words: Vec<&str> = verdicts(&document).iter().map(Verdict::word).collect();
+        let mut expected = ["not measured"; 11];
+        // The worst that was seen is missed, and the best that was seen is met, whatever else there is.
+        expected[6] = "MISSED";
+        expected[7] = "met";
+        assert_eq!(words, expected);
     }
 
     #[test]
