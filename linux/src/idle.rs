@@ -10,7 +10,7 @@
 //! does that for it.
 //!
 //! ```text
-//!           prepare                    wake                take
+//!            park                      wake               resume
 //!   awake ───────────▶ sleeps|watches ───────▶ notified ────────▶ awake
 //!     │                     wake                  ▲
 //!     └───────────────────────────────────────────┘
