@@ -19,7 +19,12 @@ use crate::common::served::{self, Workers};
 const EVERY: usize = if cfg!(miri) { 6 } else { 1 };
 
 fn every_trace_passes(workers: Workers) {
-    let traces = || TRACES.iter().skip(workers as usize % EVERY).step_by(EVERY);
+    let first = workers as usize;
+    let is_chosen = |at: usize| (at + first).is_multiple_of(EVERY);
+    let traces = || {
+        let all = TRACES.iter().enumerate();
+        all.filter(|(at, _)| is_chosen(*at)).map(|(_, trace)| trace)
+    };
     let verdict = replay_all(traces(), workers);
     assert_eq!(
         (verdict.passed, verdict.skipped.len()),
