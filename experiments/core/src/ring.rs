@@ -5,27 +5,27 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// One seat per task: whether the token lies there, and who waits for it.
+/// One slot per task: whether it has the token, and the waker that waits for it.
 pub(crate) struct Ring {
-    seats: Vec<Seat>,
+    slots: Vec<Slot>,
     rounds: usize,
 }
 
 #[derive(Default)]
-struct Seat {
+struct Slot {
     token: Cell<bool>,
     waiting: RefCell<Option<Waker>>,
 }
 
 impl Ring {
     pub(crate) fn new(n: usize, rounds: usize) -> Rc<Self> {
-        let seats = (0..n).map(|_| Seat::default()).collect();
-        Rc::new(Self { seats, rounds })
+        let slots = (0..n).map(|_| Slot::default()).collect();
+        Rc::new(Self { slots, rounds })
     }
 
-    /// How many times the token goes on in all.
+    /// Returns how many times the token moves in all.
     pub(crate) fn hops(&self) -> usize {
-        self.seats.len() * self.rounds
+        self.slots.len() * self.rounds
     }
 
     /// Lays the token before the first task.
@@ -33,23 +33,23 @@ impl Ring {
         self.pass_to(0);
     }
 
-    fn pass_to(&self, place: usize) {
-        let seat = &self.seats[place];
-        seat.token.set(true);
-        if let Some(waker) = seat.waiting.take() {
+    fn pass_to(&self, index: usize) {
+        let slot = &self.slots[index];
+        slot.token.set(true);
+        if let Some(waker) = slot.waiting.take() {
             waker.wake();
         }
     }
 
-    /// The body of the task at `place`.
-    pub(crate) async fn sit(self: Rc<Self>, place: usize) {
-        let seat = &self.seats[place];
+    /// The body of the task at `index`.
+    pub(crate) async fn sit(self: Rc<Self>, index: usize) {
+        let slot = &self.slots[index];
         for _ in 0..self.rounds {
             poll_fn(|cx| {
-                if seat.token.take() {
+                if slot.token.take() {
                     return Poll::Ready(());
                 }
-                let mut waiting = seat.waiting.borrow_mut();
+                let mut waiting = slot.waiting.borrow_mut();
                 match &mut *waiting {
                     Some(known) => known.clone_from(cx.waker()),
                     None => *waiting = Some(cx.waker().clone()),
@@ -57,7 +57,7 @@ impl Ring {
                 Poll::Pending
             })
             .await;
-            self.pass_to((place + 1) % self.seats.len());
+            self.pass_to((index + 1) % self.slots.len());
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::processors::{self, Processors};
-use corank_takes::Take;
+use corank_report::trials::Trial;
 
 /// Bytes of a request: its number.
 pub(crate) const REQUEST: usize = 4;
@@ -46,10 +46,10 @@ impl Shape {
     }
 }
 
-/// What comes in the first part of a take is served, and not counted: until then there is no more than what has just come.
+/// What comes in the first part of a trial is served, and not counted: until then there is no more than what has just come.
 const WARM_UP: Duration = Duration::from_millis(10);
 /// How long requests come.
-pub(crate) const TAKE: Duration = Duration::from_millis(60);
+pub(crate) const TRIAL: Duration = Duration::from_millis(60);
 /// Until the server has accepted all connections and rests.
 const SETTLE: Duration = Duration::from_millis(20);
 
@@ -167,7 +167,7 @@ pub(crate) fn calibrate() -> Pace {
 }
 
 impl Load {
-    /// `percent` of what one worker can do, for one [take](TAKE).
+    /// `percent` of what one worker can do, for one [trial](TRIAL).
     pub(crate) fn new(
         shape: Shape,
         percent: u32,
@@ -184,7 +184,7 @@ impl Load {
         let (mut due, mut requests) = (0.0, Vec::new());
         loop {
             due -= random.unit().ln() / rate;
-            if due >= TAKE.as_secs_f64() {
+            if due >= TRIAL.as_secs_f64() {
                 break;
             }
             let (level, is_long) = match shape {
@@ -264,7 +264,7 @@ impl Load {
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
             }
         }
-        let end = begin + TAKE.as_nanos() as u64;
+        let end = begin + TRIAL.as_nanos() as u64;
         while self.now() < end {
             std::hint::spin_loop();
         }
@@ -273,10 +273,10 @@ impl Load {
         self.processors.be_server();
     }
 
-    /// What this take has given so far.
-    pub(crate) fn take(&self) -> Take {
+    /// What this trial has given so far.
+    pub(crate) fn trial(&self) -> Trial {
         let levels = self.shape.levels();
-        let mut take = Take {
+        let mut trial = Trial {
             lost: Duration::from_nanos(self.lost.load(Ordering::Relaxed)),
             latencies: vec![Vec::new(); levels],
             served: vec![0; levels],
@@ -286,22 +286,22 @@ impl Load {
                 continue;
             }
             // One that was not served took until the end.
-            let end = TAKE.as_nanos() as u64;
+            let end = TRIAL.as_nanos() as u64;
             let finished = match finished.load(Ordering::Relaxed) {
                 0 => end,
                 finished => finished.min(end),
             };
             let latency = finished.saturating_sub(request.due.as_nanos() as u64);
-            take.latencies[request.level].push(latency as f64 / 1e3);
-            take.served[request.level] += usize::from(finished < end);
+            trial.latencies[request.level].push(latency as f64 / 1e3);
+            trial.served[request.level] += usize::from(finished < end);
         }
-        take
+        trial
     }
 }
 
-/// For how long each take counts.
+/// For how long each trial counts.
 pub(crate) fn counted() -> Duration {
-    TAKE - WARM_UP
+    TRIAL - WARM_UP
 }
 
 #[cfg(test)]

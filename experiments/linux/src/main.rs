@@ -3,8 +3,8 @@
 //! Every point is measured by all models in turn, run after run, so that a ratio of medians means something on a machine that has
 //! other things to do. One line per figure: `@row {json}`.
 //!
-//! Requests come in short *takes*, each to a server that has just been started. The half of a model's takes counts in which its threads
-//! and the client were held up least by other programs (see [`takes`] and [`processors::lost`]).
+//! Requests come in short *trials*, each to a server that has just been started. The half of a model's trials counts in which its threads
+//! and the client were held up least by other programs (see [`trials`] and [`processors::lost`]).
 //!
 //! - `two-class`: 99.5 % of the requests take 10 µs and are urgent (level 0); 0.5 % take 5 ms (level 1).
 //! - `eight-levels`: the same mixture of lengths on each of eight levels.
@@ -17,7 +17,7 @@ mod models;
 mod operations;
 mod processors;
 
-use corank_takes::{self as takes, Take};
+use corank_report::trials::{self, Trial};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,16 +64,16 @@ impl Kind {
 const LOADS: &[u32] = &[10, 50, 80, 100, 150, 200];
 const QUICK_LOADS: &[u32] = &[10, 150];
 
-/// At so few percent and below there are so few requests that one in a hundred of a level would be two or three: there are more takes.
+/// At so few percent and below there are so few requests that one in a hundred of a level would be two or three: there are more trials.
 const FEW: u32 = 10;
 const MORE: u64 = 4;
-/// Takes of a point have seeds of their own.
-const MOST_TAKES: u64 = 1000;
+/// Trials of a point have seeds of their own.
+const MOST_TRIALS: u64 = 1000;
 
 fn main() {
     let options = Options::parse();
-    let (loads, runs, takes) = if options.quick {
-        // Less than three minutes: 3 runs of 40 takes for each of 2 shapes and 4 models, 0.1 s each, and 4 s of `hello` in each run.
+    let (loads, runs, trials) = if options.quick {
+        // Less than three minutes: 3 runs of 40 trials for each of 2 shapes and 4 models, 0.1 s each, and 4 s of `hello` in each run.
         (QUICK_LOADS, 3, 8)
     } else {
         (LOADS, 5, 20)
@@ -100,8 +100,12 @@ fn main() {
     let all_loads = |shape: Shape, run| {
         processors.be_server();
         for &percent in loads {
-            let takes = if percent <= FEW { MORE * takes } else { takes };
-            latency(shape, percent, takes, processors, pace, run);
+            let trials = if percent <= FEW {
+                MORE * trials
+            } else {
+                trials
+            };
+            latency(shape, percent, trials, processors, pace, run);
         }
         processors.be_anywhere();
     };
@@ -133,18 +137,18 @@ fn print(model: &str, run: u32, metric: &str, unit: &str, value: f64, parameters
     println!("@row {}", Value::Object(row));
 }
 
-/// All takes of one point, by all models in turn.
-fn latency(shape: Shape, percent: u32, takes: u64, processors: Processors, pace: Pace, run: u32) {
-    let mut of_models: Vec<Vec<Take>> = models::ALL.iter().map(|_| Vec::new()).collect();
+/// All trials of one point, by all models in turn.
+fn latency(shape: Shape, percent: u32, trials: u64, processors: Processors, pace: Pace, run: u32) {
+    let mut of_models: Vec<Vec<Trial>> = models::ALL.iter().map(|_| Vec::new()).collect();
     let mut mixture = Mixture::new(shape.levels(), u64::from(run));
-    for number in 0..takes {
-        let seed = u64::from(run) * MOST_TAKES + number;
+    for number in 0..trials {
+        let seed = u64::from(run) * MOST_TRIALS + number;
         let load = Load::new(shape, percent, processors, pace, seed, &mut mixture);
         let load = Arc::new(load);
         for (model, of_model) in models::ALL.iter().zip(&mut of_models) {
             load.reset();
             (model.serve)(load.clone());
-            of_model.push(load.take());
+            of_model.push(load.trial());
         }
     }
     for (model, of_model) in models::ALL.iter().zip(of_models) {
@@ -152,21 +156,21 @@ fn latency(shape: Shape, percent: u32, takes: u64, processors: Processors, pace:
     }
 }
 
-fn report(model: &str, shape: Shape, percent: u32, run: u32, takes: Vec<Take>) {
-    let (kept, dropped) = takes::halves(takes);
+fn report(model: &str, shape: Shape, percent: u32, run: u32, trials: Vec<Trial>) {
+    let (kept, dropped) = trials::halves(trials);
     let point = |priority: usize| json!({"op": shape.name(), "load": percent, "priority": priority, "workers": 1});
     for priority in 0..shape.levels() {
-        let latencies = takes::latencies(&kept, priority);
+        let latencies = trials::latencies(&kept, priority);
         for (metric, share) in [
             ("latency-p50", 0.5),
             ("latency-p99", 0.99),
             ("latency-p999", 0.999),
         ] {
-            if let Some(value) = takes::quantile(&latencies, share) {
+            if let Some(value) = trials::quantile(&latencies, share) {
                 print(model, run, metric, "us", value, point(priority));
             }
         }
-        let served: usize = kept.iter().map(|take| take.served[priority]).sum();
+        let served: usize = kept.iter().map(|trial| trial.served[priority]).sum();
         let time = load::counted().as_secs_f64() * kept.len() as f64;
         print(
             model,
@@ -177,14 +181,14 @@ fn report(model: &str, shape: Shape, percent: u32, run: u32, takes: Vec<Take>) {
             point(priority),
         );
     }
-    for (which, takes) in [("lost-kept", &kept), ("lost-dropped", &dropped)] {
+    for (which, trials) in [("lost-kept", &kept), ("lost-dropped", &dropped)] {
         let parameters = json!({"op": shape.name(), "load": percent, "workers": 1});
         print(
             model,
             run,
             which,
             "%",
-            100.0 * takes::lost(takes, load::TAKE),
+            100.0 * trials::lost(trials, load::TRIAL),
             parameters,
         );
     }

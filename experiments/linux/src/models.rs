@@ -182,7 +182,7 @@ fn async_executor(load: Arc<Load>) {
         connections.push(executors[0].spawn(accept));
         let run = async {
             loop {
-                // Whoever is more urgent is asked first; if nobody has anything, all wait.
+                // Polls in order of urgency; waits for all if none is ready.
                 let ticks = executors
                     .iter()
                     .map(|executor| executor.tick().boxed_local());

@@ -54,8 +54,8 @@ fn become_one_of(processors: &CpuSet) {
     sched_setaffinity(None, processors).expect("a part of the processors that there were");
 }
 
-/// How long the threads of this process, client and server, have been ready to run and had no processor, since each began: what a take
-/// [loses](corank_takes::Take::lost). Nothing where Linux doesn't count it.
+/// How long the threads of this process, client and server, have been ready to run and had no processor, since each began: what a trial
+/// [loses](corank_report::trials::Trial::lost). Nothing where Linux doesn't count it.
 pub(crate) fn lost() -> Duration {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
     let lost = threads.filter_map(|thread| {

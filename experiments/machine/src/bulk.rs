@@ -31,7 +31,7 @@ pub(crate) fn run(part: &Part) -> Result<()> {
     };
     let schedule: Schedule = line?.parse()?;
     let _ = SCHEDULE.set(schedule);
-    let mut shares = vec![Share::default(); schedule.takes];
+    let mut shares = vec![Share::default(); schedule.trials];
     for _ in 0..part.threads {
         let of_thread = receiver.recv().context("a thread has ended")?;
         for (share, of_thread) in shares.iter_mut().zip(&of_thread) {
@@ -64,7 +64,7 @@ fn work(
                 has_told = own.has_ended();
             }
             if has_told && let Some(meter) = meter.take() {
-                // Nobody listens any more if the process ends.
+                // The reader may have ended.
                 let _ = shares.send(meter.shares());
             }
             yield_now().await;

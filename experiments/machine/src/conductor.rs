@@ -1,12 +1,12 @@
 //! Starts the processes of each measurement, and gathers what they say.
 
 use crate::cgroup::Groups;
-use crate::meter::{self, Schedule, Share, TAKE};
+use crate::meter::{self, Schedule, Share, TRIAL};
 use crate::work::{self, PERIOD};
 use crate::{Model, Options, alone, own_folder, this_program};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use corank_takes::{self as takes, Take};
+use corank_report::trials::{self, Trial};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -19,13 +19,13 @@ use std::time::Duration;
 const PROCESSORS: usize = 2;
 /// Bulk processes; they share the bulk threads.
 const BULK_PROCESSES: usize = 2;
-/// Until everybody has met everybody and Linux has spread the threads.
+/// Time in which the processes find each other and Linux spreads the threads.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Until everybody has been told when the takes are.
+/// Time in which every process receives the schedule.
 const LEAD: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let (runs, takes) = if options.quick { (3, 16) } else { (5, 66) };
+    let (runs, trials) = if options.quick { (3, 16) } else { (5, 66) };
     if options.parts {
         println!("--alone");
         (0..runs).for_each(|run| println!("--run {run}"));
@@ -73,10 +73,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                     rounds,
                     groups,
                 };
-                let takes = measurement
-                    .measure(takes)
+                let trials = measurement
+                    .measure(trials)
                     .with_context(|| format!("{} with {bulk} bulk threads", model.name()))?;
-                measurement.report(run, takes);
+                measurement.report(run, trials);
             }
         }
     }
@@ -107,7 +107,7 @@ struct Measurement<'a> {
 }
 
 impl Measurement<'_> {
-    fn measure(&self, takes: usize) -> Result<Vec<Take>> {
+    fn measure(&self, trials: usize) -> Result<Vec<Trial>> {
         let root = own_folder()?;
         let mut processes: Vec<Process> = (0..BULK_PROCESSES)
             .map(|_| self.start("bulk", root.path(), self.bulk / BULK_PROCESSES))
@@ -116,20 +116,20 @@ impl Measurement<'_> {
         thread::sleep(SETTLE);
         let schedule = Schedule {
             begin: meter::now() + LEAD.as_nanos() as u64,
-            takes,
+            trials,
         };
         for process in &mut processes {
             process.say(&schedule.to_string())?;
         }
-        thread::sleep(LEAD + TAKE * takes as u32);
-        let mut shares = vec![Share::default(); takes];
+        thread::sleep(LEAD + TRIAL * trials as u32);
+        let mut shares = vec![Share::default(); trials];
         // The urgent process has ended its last job when it tells, the others go on.
         for process in processes.iter_mut().rev() {
             for share in &mut shares {
                 share.add(&process.hear()?.parse()?);
             }
         }
-        Ok(shares.into_iter().map(take).collect())
+        Ok(shares.into_iter().map(trial).collect())
     }
 
     fn start(&self, role: &str, root: &Path, threads: usize) -> Result<Process> {
@@ -167,36 +167,36 @@ impl Measurement<'_> {
         Ok(process)
     }
 
-    fn report(&self, run: u32, takes: Vec<Take>) {
-        let all = takes::latencies(&takes, 0);
-        let (kept, dropped) = takes::halves(takes);
-        let latencies = takes::latencies(&kept, 0);
-        let chunks: usize = kept.iter().map(|take| take.served[0]).sum();
-        let throughput = chunks as f64 / (TAKE.as_secs_f64() * kept.len() as f64);
-        let lost = |takes| Some(100.0 * takes::lost(takes, TAKE) / PROCESSORS as f64);
+    fn report(&self, run: u32, trials: Vec<Trial>) {
+        let all = trials::latencies(&trials, 0);
+        let (kept, dropped) = trials::halves(trials);
+        let latencies = trials::latencies(&kept, 0);
+        let chunks: usize = kept.iter().map(|trial| trial.served[0]).sum();
+        let throughput = chunks as f64 / (TRIAL.as_secs_f64() * kept.len() as f64);
+        let lost = |trials| Some(100.0 * trials::lost(trials, TRIAL) / PROCESSORS as f64);
         let rows = [
             (
                 "urgent",
                 "latency-p50",
-                takes::quantile(&latencies, 0.5),
+                trials::quantile(&latencies, 0.5),
                 "us",
             ),
             (
                 "urgent",
                 "latency-p99",
-                takes::quantile(&latencies, 0.99),
+                trials::quantile(&latencies, 0.99),
                 "us",
             ),
             (
                 "urgent",
                 "latency-p999",
-                takes::quantile(&latencies, 0.999),
+                trials::quantile(&latencies, 0.999),
                 "us",
             ),
             (
                 "urgent",
-                "latency-p99-of-all-takes",
-                takes::quantile(&all, 0.99),
+                "latency-p99-of-all-trials",
+                trials::quantile(&all, 0.99),
                 "us",
             ),
             ("bulk", "throughput", Some(throughput), "chunks/s"),
@@ -220,11 +220,11 @@ impl Measurement<'_> {
     }
 }
 
-/// What all processes did in one take. Of the processors that time is lost which none of them had: others had it, or nobody while a
-/// processor changed hands.
-fn take(share: Share) -> Take {
-    let time = TAKE * PROCESSORS as u32;
-    Take {
+/// Sums up one trial of all processes. The time that none of them had a processor is lost: other programs had it, or the processor
+/// was between two threads.
+fn trial(share: Share) -> Trial {
+    let time = TRIAL * PROCESSORS as u32;
+    Trial {
         lost: time.saturating_sub(Duration::from_nanos(share.used)),
         latencies: vec![share.latencies],
         served: vec![share.chunks as usize],

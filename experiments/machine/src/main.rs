@@ -1,10 +1,10 @@
 //! Experiment `linux-machine`: an urgent process, 200 µs of work each millisecond, beside bulk processes, on two processors.
 //!
-//! The models are measured in turn, run after run, each in short takes, of which the half counts that lost least (see [`corank_takes`] and [`meter`]). Every process is a program of its own (this one, started again), without privileges,
+//! The models are measured in turn, run after run, each in short trials, of which the half counts that lost least (see [`corank_report::trials`] and [`meter`]). Every process is a program of its own (this one, started again), without privileges,
 //! and runs its work as coroutines of 20 µs per poll; the models differ in what the processes know of each other and in what Linux knows.
 //! One line per figure: `@row {json}`.
 //!
-//! - `off`: nobody knows anything.
+//! - `off`: without a domain.
 //! - `relaxed`, `strict`: all are in one domain.
 //! - `nice`: the bulk processes are at nice 19.
 //! - `cgroup`: the urgent process's group has 100 times the weight of the bulk processes'.
@@ -153,7 +153,7 @@ impl Part {
         Ok(Some(domain.mode(mode).class_policy(class_policy).join()?))
     }
 
-    /// Gives up what root may do, so that the measurement holds for everybody.
+    /// Drops all capabilities, so that the measurement holds for users without privileges.
     fn prepare(&self) -> Result<()> {
         if !self.privileged {
             let none = rustix::thread::CapabilitySet::empty();
@@ -178,7 +178,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// The folder in which the processes of one measurement meet.
+/// Creates the folder in which the processes of one measurement find each other.
 fn own_folder() -> Result<tempfile::TempDir> {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     Ok(tempfile::Builder::new().permissions(mode).tempdir()?)

@@ -1,5 +1,5 @@
-//! What a process did in each take. All processes of a measurement cut the time at the same moments, so nobody has to be told in time, and a
-//! thread that was kept waiting knows afterwards what belongs to which take.
+//! What a process did in each trial. All processes of a measurement cut the time at the same moments. A process needs no message at
+//! those moments, and a thread that was delayed knows afterwards what belongs to which trial.
 
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -7,8 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long a take lasts: 60 jobs.
-pub(crate) const TAKE: Duration = Duration::from_millis(60);
+/// How long a trial lasts: 60 jobs.
+pub(crate) const TRIAL: Duration = Duration::from_millis(60);
 
 /// Nanoseconds of the clock that all processes share.
 pub(crate) fn now() -> u64 {
@@ -19,48 +19,48 @@ fn nanoseconds(time: Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// When the takes are.
+/// When the trials are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     /// By [`now`].
     pub(crate) begin: u64,
-    pub(crate) takes: usize,
+    pub(crate) trials: usize,
 }
 
 impl Schedule {
-    /// In which take this moment is; `None` before and after all.
-    pub(crate) fn take(&self, moment: u64) -> Option<usize> {
+    /// In which trial this moment is; `None` before and after all.
+    pub(crate) fn trial(&self, moment: u64) -> Option<usize> {
         let passed = moment.checked_sub(self.begin)?;
-        let take = usize::try_from(passed / TAKE.as_nanos() as u64).ok()?;
-        (take < self.takes).then_some(take)
+        let trial = usize::try_from(passed / TRIAL.as_nanos() as u64).ok()?;
+        (trial < self.trials).then_some(trial)
     }
 
     /// When the last one ends.
     pub(crate) fn end(&self) -> u64 {
-        self.begin + self.takes as u64 * TAKE.as_nanos() as u64
+        self.begin + self.trials as u64 * TRIAL.as_nanos() as u64
     }
 }
 
-/// As a process is told: `begin takes`.
+/// As a process is told: `begin trials`.
 impl FromStr for Schedule {
     type Err = anyhow::Error;
 
     fn from_str(line: &str) -> Result<Self> {
-        let (begin, takes) = line.split_once(' ').context("two numbers")?;
+        let (begin, trials) = line.split_once(' ').context("two numbers")?;
         Ok(Self {
             begin: begin.parse()?,
-            takes: takes.parse()?,
+            trials: trials.parse()?,
         })
     }
 }
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.begin, self.takes)
+        write!(f, "{} {}", self.begin, self.trials)
     }
 }
 
-/// What a process, or a thread of it, did in one take.
+/// What a process, or a thread of it, did in one trial.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Share {
     /// The processor time that it had, in nanoseconds.
@@ -107,7 +107,7 @@ impl fmt::Display for Share {
 pub(crate) struct Meter {
     schedule: Schedule,
     shares: Vec<Share>,
-    /// The take at the last piece, if there was one.
+    /// The trial at the last piece, if there was one.
     current: Option<usize>,
     /// The thread's processor time when that began.
     used: u64,
@@ -116,14 +116,14 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new(schedule: Schedule) -> Self {
         Self {
-            shares: vec![Share::default(); schedule.takes],
+            shares: vec![Share::default(); schedule.trials],
             schedule,
             current: None,
             used: 0,
         }
     }
 
-    /// A piece of work has ended now, with so many chunks. What the thread used since the last take ended belongs to the take in which it last worked: while it
+    /// A piece of work has ended now, with so many chunks. What the thread used since the last trial ended belongs to the trial in which it last worked: while it
     /// did not run it used nothing.
     pub(crate) fn note(&mut self, chunks: u64) {
         self.note_at(now(), chunks, || {
@@ -132,29 +132,29 @@ impl Meter {
     }
 
     fn note_at(&mut self, now: u64, chunks: u64, used: impl FnOnce() -> u64) {
-        let take = self.schedule.take(now);
-        if take != self.current {
+        let trial = self.schedule.trial(now);
+        if trial != self.current {
             let used = used();
             if let Some(last) = self.current {
                 self.shares[last].used += used - self.used;
             }
             self.used = used;
-            self.current = take;
+            self.current = trial;
         }
-        if let Some(take) = take {
-            self.shares[take].chunks += chunks;
+        if let Some(trial) = trial {
+            self.shares[trial].chunks += chunks;
         }
     }
 
     /// A job that was due at this moment took so long.
     pub(crate) fn note_job(&mut self, due: u64, latency: Duration) {
-        if let Some(take) = self.schedule.take(due) {
+        if let Some(trial) = self.schedule.trial(due) {
             let latency = latency.as_nanos() as f64 / 1e3;
-            self.shares[take].latencies.push(latency);
+            self.shares[trial].latencies.push(latency);
         }
     }
 
-    /// Whether all takes have been.
+    /// Whether all trials have been.
     pub(crate) fn has_ended(&self) -> bool {
         self.current.is_none() && now() >= self.schedule.end()
     }
@@ -170,18 +170,18 @@ mod tests {
 
     const SCHEDULE: Schedule = Schedule {
         begin: 1000,
-        takes: 3,
+        trials: 3,
     };
 
-    fn at(takes: u64) -> u64 {
-        1000 + takes * TAKE.as_nanos() as u64
+    fn at(trials: u64) -> u64 {
+        1000 + trials * TRIAL.as_nanos() as u64
     }
 
     #[test]
-    fn a_moment_is_in_one_take_or_in_none() {
+    fn a_moment_is_in_one_trial_or_in_none() {
         let moments = [999, 1000, at(1) - 1, at(1), at(3) - 1, at(3)];
-        let takes = moments.map(|moment| SCHEDULE.take(moment));
-        assert_eq!(takes, [None, Some(0), Some(0), Some(1), Some(2), None]);
+        let trials = moments.map(|moment| SCHEDULE.trial(moment));
+        assert_eq!(trials, [None, Some(0), Some(0), Some(1), Some(2), None]);
         assert_eq!(SCHEDULE.end(), at(3));
     }
 
@@ -199,9 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn time_and_work_belong_to_the_take_in_which_they_were() {
+    fn time_and_work_belong_to_the_trial_in_which_they_were() {
         let mut meter = Meter::new(SCHEDULE);
-        // Before the takes, in the first, not at all in the second, in the third, and after all.
+        // Before the trials, in the first, not at all in the second, in the third, and after all.
         let pieces = [(500, 10), (2000, 20), (3000, 30), (at(2), 50), (at(3), 90)];
         for (now, used) in pieces {
             meter.note_at(now, 1, || used);

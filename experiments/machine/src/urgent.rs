@@ -83,7 +83,7 @@ pub(crate) fn run(part: &Part) -> Result<()> {
             meter.note_job(due, Duration::from_nanos(meter::now() - due));
         }
     }
-    let meter = meter.context("it was not told when the takes are")?;
+    let meter = meter.context("it was not told when the trials are")?;
     for share in meter.shares() {
         println!("{share}");
     }

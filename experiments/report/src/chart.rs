@@ -12,10 +12,10 @@ use plotters::prelude::*;
 use std::ops::Range;
 
 const SIZE: (u32, u32) = (820, 430);
-/// What of the width is the legend's.
+/// The legend's share of the width.
 const LEGEND_WIDTH: i32 = 176;
 
-/// Stands for the surrounding text's colour until the figure is finished. No line has it.
+/// Stands for the surrounding text's colour until the figure is finished. No line has this colour.
 const INK: RGBColor = RGBColor(1, 1, 1);
 const INK_IN_SVG: &str = "#010101";
 
@@ -25,9 +25,9 @@ pub(crate) const THEME: &str = "<style>.corank-figure{color:#24292f}@media(prefe
 /// What the horizontal or vertical direction shows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis<'a> {
-    /// What is shown, with its unit.
+    /// The quantity and its unit.
     pub(crate) label: &'a str,
-    /// Whether equal distances are equal ratios.
+    /// Whether equal distances mean equal ratios.
     pub(crate) logarithmic: bool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Dot {
     pub(crate) high: f64,
 }
 
-/// The rows' dots over the parameter `x`, from left to right. Rows without it have none.
+/// Returns the rows' dots over the parameter `x`, from left to right. Skips rows without it.
 pub(crate) fn dots<'a>(rows: impl Iterator<Item = &'a Row>, x: &str) -> Vec<Dot> {
     let mut dots: Vec<Dot> = rows
         .filter_map(|row| {
@@ -61,7 +61,7 @@ pub(crate) fn dots<'a>(rows: impl Iterator<Item = &'a Row>, x: &str) -> Vec<Dot>
     dots
 }
 
-/// A figure and a name for its file: a line for each model over a parameter, coloured in the models' order. `None` if no row is one of theirs.
+/// Draws a line for each model over a parameter, coloured in the models' order. Returns `None` if no row is of these models.
 ///
 /// # Errors
 /// As [`Chart::to_svg`].
@@ -97,7 +97,7 @@ pub(crate) fn by_model<'a>(
 pub(crate) struct Series {
     /// The name in the legend.
     pub(crate) name: String,
-    /// Which of the colours and marks, so that one model looks alike in every figure.
+    /// The number of its colour and mark, so that one model looks alike in every figure.
     pub(crate) style: usize,
     /// The points, from left to right.
     pub(crate) dots: Vec<Dot>,
@@ -129,10 +129,10 @@ const COLOURS: [RGBColor; 8] = [
 ];
 
 impl Chart<'_> {
-    /// The chart as a complete SVG document.
+    /// Draws the chart as a complete SVG document.
     ///
     /// # Errors
-    /// When there is nothing to draw, or a logarithmic axis would have to show 0.
+    /// If there is nothing to draw, or a logarithmic axis would have to show 0.
     pub(crate) fn to_svg(&self) -> Result<String> {
         let dots = || self.series.iter().flat_map(|series| &series.dots);
         let x = range(self.x, dots().map(|dot| dot.x))?;
@@ -229,7 +229,7 @@ impl Chart<'_> {
         Ok(())
     }
 
-    /// Gives the figure its ink, its theme and a description for those who can't see it.
+    /// Gives the figure its ink, its theme and a description for screen readers.
     fn finish(&self, svg: &str) -> String {
         let names: Vec<&str> = self
             .series
@@ -271,7 +271,7 @@ fn mark(style: usize) -> Polygon<(i32, i32)> {
     Polygon::new(corners.to_vec(), COLOURS[style % COLOURS.len()].filled())
 }
 
-/// What an axis has to cover; from 0 if it is linear.
+/// Returns the range of an axis, which begins at 0 if it is linear.
 fn range(axis: Axis, values: impl Iterator<Item = f64>) -> Result<Range<f64>> {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for value in values {
@@ -309,7 +309,7 @@ fn failed(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("can't draw the figure: {error}")
 }
 
-/// A title as a file's name: small letters, digits, and `-` for everything between.
+/// Turns a title into a file's name: small letters, digits, and `-` for everything between.
 pub(crate) fn file_name(title: &str) -> String {
     let words = title
         .split(|c: char| !c.is_ascii_alphanumeric())

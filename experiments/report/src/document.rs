@@ -1,4 +1,4 @@
-//! What one run of one experiment leaves behind: a JSON file.
+//! The results of one run of one experiment, as a JSON file.
 
 use crate::row::Row;
 use anyhow::{Context, Result};
@@ -12,7 +12,7 @@ use std::path::Path;
 pub struct Document {
     /// The experiment's name, as on the command line.
     pub experiment: String,
-    /// The commit that was measured; a `+` behind it: with changes.
+    /// The commit that was measured, with a `+` behind it if the tree had changes.
     pub commit: String,
     /// The machine: processor, cores, kernel, version of QEMU.
     pub host: Map<String, Value>,
@@ -26,7 +26,7 @@ impl Document {
     /// Reads a document.
     ///
     /// # Errors
-    /// When the file can't be read or is not a document.
+    /// If the file cannot be read or is not a document.
     pub fn load(path: &Path) -> Result<Self> {
         let text =
             fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
@@ -38,10 +38,10 @@ impl Document {
         })
     }
 
-    /// Writes the document, one row a line, and makes its folder if need be.
+    /// Writes the document, one row a line. Creates the folder if it is missing.
     ///
     /// # Errors
-    /// When the file can't be written.
+    /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)
@@ -66,7 +66,7 @@ impl Document {
         ))
     }
 
-    /// Whether the run was a quick one: fewer points and fewer repetitions.
+    /// Tests whether the run was a quick one: fewer points and fewer repetitions.
     pub fn quick(&self) -> bool {
         self.settings
             .get("quick")

@@ -17,7 +17,7 @@ const TOP: usize = 66;
 pub(crate) struct HeatMap<'a> {
     /// The title.
     pub(crate) title: &'a str,
-    /// What the columns differ in.
+    /// The parameter of the columns.
     pub(crate) across: &'a str,
     /// The columns.
     pub(crate) columns: Vec<String>,
@@ -26,7 +26,7 @@ pub(crate) struct HeatMap<'a> {
 }
 
 impl HeatMap<'_> {
-    /// The heat map as a complete SVG document.
+    /// Draws the heat map as a complete SVG document.
     pub(crate) fn to_svg(&self) -> String {
         let table = LEFT + CELL.0 * self.columns.len() + 20;
         let width = table.max(LETTER * self.title.chars().count() + 20);

@@ -20,4 +20,5 @@ pub mod row;
 #[cfg(test)]
 mod sample;
 pub mod table;
+pub mod trials;
 pub mod verdict;

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 /// The page's own rules; nothing is loaded from elsewhere.
 const STYLE: &str = include_str!("page.css");
 
-/// The page for these documents, complete in itself.
+/// Returns the page for these documents, complete in itself.
 ///
 /// # Errors
-/// When a document's experiment is not listed, or its rows can't be shown.
+/// If a document's experiment is not listed, or its rows cannot be shown.
 pub fn page(documents: &[Document]) -> Result<String> {
     let mut verdicts = Vec::new();
     let mut sections = String::new();
@@ -29,7 +29,7 @@ pub fn page(documents: &[Document]) -> Result<String> {
     ))
 }
 
-/// The targets with a mark each.
+/// Returns the targets, each with a mark.
 fn targets(verdicts: &[Verdict]) -> String {
     if verdicts.is_empty() {
         return String::new();
@@ -78,7 +78,7 @@ fn section(document: &Document) -> Result<String> {
     ))
 }
 
-/// Commit, machine and settings of a run.
+/// Returns commit, machine and settings of a run.
 fn source(document: &Document) -> String {
     let list = |map: &Map<String, Value>| {
         let entry = |(name, value): (&String, &Value)| match value.as_str() {

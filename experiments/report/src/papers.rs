@@ -15,7 +15,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// The coroutines' time as a part of the threads'.
+    /// Returns the coroutines' time divided by the threads'.
     pub(crate) fn ratio(self) -> f64 {
         self.coroutines / self.threads
     }
@@ -143,7 +143,7 @@ pub(crate) const CONNECTIONS: [f64; 2] = [385.0, 186.0];
 /// Source: the same draft, "Less memory usage".
 pub(crate) const FUTURES: [f64; 2] = [264.0, 176.0];
 
-/// The published point of an experiment at `n`; `bytes` only matters in B.
+/// Returns the published point of an experiment at `n`. `bytes` only matters in B.
 pub(crate) fn find(experiment: &str, bytes: Option<f64>, n: f64) -> Option<Point> {
     let points = match experiment {
         "a" => A,

@@ -1,7 +1,7 @@
-//! What the pages of documentation say of an experiment: written into them between two marks, from a full run's results.
+//! Passages of the documentation that are written from a full run's results, between two marks in the page.
 //!
-//! A mark is a comment: `<!-- NAME -->` before the passage and `<!-- /NAME -->` behind it, each once in the page. `cargo xtask report --docs` writes the passages; a
-//! test reads what they say of the targets, so that no page claims what the results behind it don't give.
+//! A mark is a comment: `<!-- NAME -->` before the passage and `<!-- /NAME -->` behind it, each once in the page. `cargo xtask report --docs`
+//! writes the passages. A test compares their targets with those of the experiment.
 
 use crate::document::Document;
 use crate::table::Table;
@@ -14,24 +14,24 @@ use serde_json::Value;
 pub struct Passage {
     /// The page's path, from the root of the repository.
     pub page: &'static str,
-    /// What the marks say.
+    /// The name in the marks.
     pub name: &'static str,
-    /// What stands between them.
+    /// The text between the marks.
     pub text: String,
 }
 
 impl Passage {
-    /// The page with this passage in the place of what it had.
+    /// Returns the page with this passage between its marks.
     ///
     /// # Errors
-    /// When the page does not have both marks once, in this order.
+    /// If the page does not have both marks once, in this order.
     pub fn write_into(&self, page: &str) -> Result<String> {
         let [begin, end] = between(page, self.name)?;
         Ok(format!("{}{}{}", &page[..begin], self.text, &page[end..]))
     }
 }
 
-/// Where the passage of this name begins and ends in a page.
+/// Returns where the passage of this name begins and ends in a page.
 pub(crate) fn between(page: &str, name: &str) -> Result<[usize; 2]> {
     let [before, behind] = [format!("<!-- {name} -->"), format!("<!-- /{name} -->")];
     for mark in [&before, &behind] {
@@ -47,7 +47,7 @@ pub(crate) fn between(page: &str, name: &str) -> Result<[usize; 2]> {
     Ok([begin, end])
 }
 
-/// A passage of whole lines: where the figures are from, tables, and what the targets say of them.
+/// Returns a passage of whole lines: the origin of the figures, tables, and the targets.
 pub(crate) fn lines(document: &Document, tables: &[Table], verdicts: &[Verdict]) -> Result<String> {
     ensure!(
         !document.quick(),
@@ -83,7 +83,7 @@ pub(crate) fn lines(document: &Document, tables: &[Table], verdicts: &[Verdict])
     Ok(text + "\nThe targets, as ratios of times:\n\n" + &verdicts.to_markdown())
 }
 
-/// What is wrong with the targets that a passage shows: other ones than these, or a result that is not what its figures say.
+/// Compares the targets of a passage with these. Returns the first difference, or a result that contradicts its figures.
 #[cfg(test)]
 pub(crate) fn wrong_targets(passage: &str, verdicts: &[Verdict]) -> Option<String> {
     let heads = verdict::table(&[]).to_markdown();

@@ -12,7 +12,7 @@ pub const MARK: &str = "@row ";
 pub struct Sample {
     /// The experiment's name, as on the command line.
     pub experiment: String,
-    /// Which side of the comparison.
+    /// The side of the comparison.
     pub model: String,
     /// What was measured: `time`, `bytes`, …
     pub metric: String,
@@ -20,7 +20,7 @@ pub struct Sample {
     pub unit: String,
     /// What was measured in this run.
     pub value: f64,
-    /// The number of the run, if the experiment tells: it is no parameter of the point.
+    /// The number of the run, if the experiment prints one. It is no parameter of the point.
     pub run: Option<u64>,
     /// Everything else: the parameters of the point.
     #[serde(flatten)]
@@ -28,10 +28,10 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Reads a line of an experiment's output; `None` if it is not a sample.
+    /// Parses a line of an experiment's output. Returns `None` if it is not a sample.
     ///
     /// # Errors
-    /// When the line bears the mark but is not a sample.
+    /// If the line has the mark but is not a sample.
     pub fn from_line(line: &str) -> Result<Option<Self>> {
         match line.trim().strip_prefix(MARK.trim_end()) {
             None => Ok(None),
@@ -47,7 +47,7 @@ impl Sample {
 /// One measured point: the samples that differ in nothing but their value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Which side of the comparison.
+    /// The side of the comparison.
     pub model: String,
     /// The parameters of the point: `n`, `bytes`, `order`, …
     #[serde(flatten)]
@@ -63,17 +63,17 @@ pub struct Row {
 }
 
 impl Row {
-    /// A parameter that is a number.
+    /// Returns a parameter that is a number.
     pub fn number(&self, parameter: &str) -> Option<f64> {
         self.parameters.get(parameter)?.as_f64()
     }
 
-    /// A parameter that is a text.
+    /// Returns a parameter that is a text.
     pub fn text(&self, parameter: &str) -> Option<&str> {
         self.parameters.get(parameter)?.as_str()
     }
 
-    /// The smallest and the largest raw value.
+    /// Returns the smallest and the largest raw value.
     pub fn range(&self) -> (f64, f64) {
         self.runs
             .iter()
@@ -82,7 +82,7 @@ impl Row {
             })
     }
 
-    /// The factor that turns this row's values into milliseconds; `None` if its unit is not one of time.
+    /// Returns the factor that turns this row's values into milliseconds, or `None` if its unit is not one of time.
     pub fn to_milliseconds(&self) -> Option<f64> {
         match self.unit.as_str() {
             "ns" => Some(1e-6),
@@ -97,7 +97,7 @@ impl Row {
 /// Groups samples into rows, in the order in which each point first came.
 ///
 /// # Errors
-/// When a sample belongs to another experiment, a name is empty, a value is not a finite number from 0 up, or the sides of a
+/// If a sample belongs to another experiment, a name is empty, a value is not a finite number from 0 up, or the sides of a
 /// comparison were not run equally often.
 pub fn gather(experiment: &str, samples: &[Sample]) -> Result<Vec<Row>> {
     let mut rows: Vec<Row> = Vec::new();
@@ -157,7 +157,7 @@ fn check(experiment: &str, sample: &Sample) -> Result<()> {
     Ok(())
 }
 
-/// Sides that alternate in one run have the same number of values at each point; or some of them, two at least, have gone on to alternate for more.
+/// Checks that the sides have equally many values at each point. Two or more of them may have alternated for more runs.
 fn equally_often(rows: &[Row]) -> Result<()> {
     for row in rows {
         let beside: Vec<_> = rows
@@ -192,7 +192,7 @@ const WITHOUT_OUTLIERS: [&str; 1] = ["edge"];
 /// A value is an outlier if it is further from the median than so many times the mean distance from it (the thesis, section 4.3.3).
 const OUTLIER: f64 = 3.5;
 
-/// The values without outliers, in their order; at least one of them if there was one.
+/// Returns the values without outliers, in their order. Keeps at least one.
 pub fn without_outliers(values: &[f64]) -> Vec<f64> {
     let Some(middle) = median(values) else {
         return Vec::new();
@@ -203,7 +203,7 @@ pub fn without_outliers(values: &[f64]) -> Vec<f64> {
     values.iter().filter(near).copied().collect()
 }
 
-/// The middle value, or the mean of the two in the middle; `None` of nothing.
+/// Returns the middle value, or the mean of the two in the middle. Returns `None` if there is no value.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

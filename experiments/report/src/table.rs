@@ -12,7 +12,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(title: impl Into<String>, header: &[&str]) -> Self {
         Self {
             title: title.into(),
@@ -35,7 +35,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Title, header and rows with aligned columns: a column of numbers to the right, others to the left.
+    /// Returns title, header and rows with aligned columns: numbers to the right, others to the left.
     pub fn to_text(&self) -> String {
         let lines: Vec<&Vec<String>> = std::iter::once(&self.header).chain(&self.rows).collect();
         let widths: Vec<usize> = (0..self.header.len())
@@ -65,7 +65,7 @@ impl Table {
         text
     }
 
-    /// A `<table>` whose caption is the title.
+    /// Returns a `<table>` with the title as caption.
     pub fn to_html(&self) -> String {
         let cells = |tag: &str, line: &[String]| -> String {
             let cell = |(column, cell): (usize, &String)| {
@@ -90,7 +90,7 @@ impl Table {
         )
     }
 
-    /// Header and rows, without the title.
+    /// Returns header and rows as Markdown, without the title.
     pub fn to_markdown(&self) -> String {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let rows: String = self.rows.iter().map(|row| line(row)).collect();
@@ -101,7 +101,7 @@ impl Table {
         )
     }
 
-    /// Whether every cell of a column is empty or begins like a number.
+    /// Tests whether every cell of a column is empty or begins like a number.
     fn is_numeric(&self, column: usize) -> bool {
         self.rows.iter().all(|row| {
             let cell = row[column].trim_start_matches(['-', '~', '–']);
@@ -110,7 +110,7 @@ impl Table {
     }
 }
 
-/// Three significant digits, without an exponent; large numbers whole.
+/// Formats three significant digits, without an exponent; large numbers whole.
 pub fn figure(value: f64) -> String {
     if value == 0.0 {
         return "0".to_string();
@@ -120,7 +120,7 @@ pub fn figure(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Text as it stands in HTML.
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -1,23 +1,23 @@
-//! Which of the project's targets the measured figures meet.
+//! A verdict: one of the project's targets, and whether the measured figures meet it.
 
 use crate::table::{Table, figure};
 
 /// One target and what was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What is wanted.
+    /// The quantity that has a limit.
     pub claim: String,
-    /// The largest value that is good enough.
+    /// The largest value that meets the target.
     pub limit: f64,
-    /// What was measured; `None` if this run did not measure it.
+    /// The measured value; `None` if this run did not measure it.
     pub measured: Option<f64>,
-    /// Where the value was found, if there is a choice.
+    /// The point that gave the value, if there are several.
     pub at: String,
 }
 
 impl Verdict {
-    /// The verdict of a run that something disturbed, which `disturbance` tells of: a target that was missed is missed all the same, but
-    /// one that was met may have been met by chance, so that counts as not measured. Both say what was disturbed.
+    /// Weakens the verdict of a disturbed run, and adds the disturbance to its text. A missed target stays missed.
+    /// A met target may have been met by chance, so it counts as not measured.
     #[must_use]
     pub(crate) fn disturbed(mut self, disturbance: Option<String>) -> Self {
         let Some(disturbance) = disturbance else {
@@ -36,12 +36,12 @@ impl Verdict {
         self
     }
 
-    /// Whether the target is met; `None` if it was not measured.
+    /// Tests whether the target is met; `None` if it was not measured.
     pub fn met(&self) -> Option<bool> {
         self.measured.map(|measured| measured <= self.limit)
     }
 
-    /// The limit, to be read.
+    /// Returns the limit as text, with at most four decimals.
     pub fn limit(&self) -> String {
         // A ratio of whole numbers may have no end.
         let rounded = format!("{:.4}", self.limit);
@@ -49,7 +49,7 @@ impl Verdict {
         shown.to_string()
     }
 
-    /// `met`, `MISSED` or `not measured`.
+    /// Returns `met`, `MISSED` or `not measured`.
     pub fn word(&self) -> &'static str {
         match self.met() {
             Some(true) => "met",
@@ -59,7 +59,7 @@ impl Verdict {
     }
 }
 
-/// The verdicts as a table.
+/// Returns the verdicts as a table.
 pub fn table(verdicts: &[Verdict]) -> Table {
     let mut table = Table::new("Targets", &["result", "measured", "at most", "what"]);
     for verdict in verdicts {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disturbance_hides_no_miss_and_proves_nothing() {
+    fn a_disturbed_run_keeps_misses_and_drops_hits() {
         let verdict = |measured| Verdict {
             claim: "one / other".into(),
             limit: 1.5,

@@ -15,6 +15,8 @@ use std::process::{Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+/// The package of all clients.
+const PACKAGE: &str = "corank-clients";
 /// The client of the servers that test and measure the network.
 pub(crate) const TCP_CLIENT: &str = "corank-tcp-client";
 
@@ -83,7 +85,7 @@ pub(crate) struct Met {
 /// When it does not compile.
 pub(crate) fn build(name: &str, progress: &mut Progress) -> Result<PathBuf> {
     let mut command = host_cargo();
-    command.args(["build", "--release", "--package", name]);
+    command.args(["build", "--release", "--package", PACKAGE, "--bin", name]);
     command.current_dir(repository::root());
     let finished = process::capture(&command, Duration::from_secs(600), |line| {
         progress.say(line);

@@ -69,13 +69,7 @@ const CORE: &[&str] = &["Cargo.", "core/", "spec/"];
 const CPP: &[&str] = &["cpp/", "spec/traces/", "xtask/src/cpp.rs"];
 const EDGE: &[&str] = &["cpp/edge/", "cpp/include/", "cpp/CMake"];
 const SYSTEM: &[&str] = &["core/src/", "os/", "xtask/src/os/"];
-const NETWORK: &[&str] = &[
-    "core/src/",
-    "experiments/http-client/",
-    "experiments/tcp-client/",
-    "os/",
-    "xtask/src/os/",
-];
+const NETWORK: &[&str] = &["core/src/", "experiments/clients/", "os/", "xtask/src/os/"];
 
 const fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(minutes * 60)

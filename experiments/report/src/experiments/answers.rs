@@ -1,12 +1,12 @@
-//! What both experiments with the TCP server have in common: answers that are late, wrong or lost.
+//! The common part of both experiments with the TCP server: answers that are late, wrong or lost.
 
 use crate::document::Document;
 use crate::verdict::Verdict;
 
-/// Answers with other bytes than they should have or that nobody has asked for, and requests without an answer.
+/// Answers with wrong bytes or without a request, and requests without an answer.
 const FAULTS: [&str; 2] = ["wrong-answers", "lost-answers"];
 
-/// What tables show of a point's latencies, in milliseconds, and of its answers; and how the columns are called.
+/// The metrics of a point in tables: latencies in milliseconds, and counts of answers. Each with its column's title.
 pub(crate) const SHOWN: [(&str, &str); 7] = [
     ("latency-mean", "mean"),
     ("latency-p50", "p50"),
@@ -17,7 +17,7 @@ pub(crate) const SHOWN: [(&str, &str); 7] = [
     ("lost-answers", "lost"),
 ];
 
-/// None may be wrong or lost: in no run, whatever the others are like.
+/// Returns the target that no answer is wrong or lost, in any run.
 pub(crate) fn verdict(document: &Document) -> Verdict {
     let counted: Vec<f64> = (document.rows.iter())
         .filter(|row| FAULTS.contains(&&*row.metric))
@@ -31,7 +31,7 @@ pub(crate) fn verdict(document: &Document) -> Verdict {
     }
 }
 
-/// Every value of a parameter, ascending.
+/// Returns every value of a parameter, ascending.
 pub(crate) fn values(document: &Document, parameter: &str) -> Vec<f64> {
     let mut values: Vec<f64> = (document.rows.iter())
         .filter_map(|row| row.number(parameter))

@@ -19,15 +19,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// What the report says of it.
 const ABOUT: &str = "An urgent process does 200 µs of work each millisecond beside bulk processes with 2, 4 or 8 threads, all on two \
-     processors and without privileges. Latency is the time from when a job was due to its end, in microseconds. All is cut into takes of 60 ms, and of each \
-     model's the half counts that lost least of both processors (`lost-kept`, `lost-dropped`: percent that none of these processes had); `latency-p99-of-all-takes` is \
+     processors and without privileges. Latency is the time from when a job was due to its end, in microseconds. All is cut into trials of 60 ms, and of each \
+     model's the half counts that lost least of both processors (`lost-kept`, `lost-dropped`: percent that none of these processes had); `latency-p99-of-all-trials` is \
      that of all. Beside that: the instructions of a yield without a domain and alone in one, for an executor of one thread and for one that workers share, as those of a runtime do.";
 
 /// The share of the latency without a domain that is left, at most.
 const LATENCY: f64 = 0.1;
 /// The share of the bulk work that is done, at least.
 const THROUGHPUT: f64 = 0.9;
-/// Percent of both processors, in the takes that count without a domain, when nobody leaves them without work: more is lost on a machine that has other things to
+/// Percent of both processors, in the trials that count without a domain, where no process leaves them idle: more is lost on a machine that has other things to
 /// do, and then the figures show those.
 const BUSY: f64 = 2.0;
 /// What a yield costs in a domain without others, compared with one without a domain, at most.
@@ -36,7 +36,7 @@ const ALONE: f64 = 1.02;
 /// In the order of their colours.
 const MODELS: [&str; 5] = ["off", "relaxed", "strict", "nice", "cgroup"];
 
-/// What a domain costs who is alone in it: an executor that workers share, as that of a runtime, and one of one thread.
+/// Returns the cost of a domain to a process that is alone in it, with an executor that workers share and with one of one thread.
 fn alone(document: &Document) -> [Verdict; 2] {
     [("shared", "that workers share"), ("one", "of one thread")].map(|(kind, words)| {
         let instructions = |model: &str| -> Option<f64> {
@@ -81,7 +81,7 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
             };
             let lost = median("off", "lost-kept").filter(|&lost| lost > BUSY);
             let disturbance = lost.map(|lost| {
-                format!("without a domain {lost:.1} % of the processors were others' or nobody's")
+                format!("without a domain {lost:.1} % of the processors were other programs' or idle")
             });
             // What else could be done, relaxed among them, on the same scale.
             let others = |metric: &str| -> String {
@@ -195,8 +195,8 @@ mod tests {
         let lost = row("off", "lost-kept", ("bulk", json!(8)), 34.0);
         (document.rows).extend(sample::document("linux-machine", &[lost]).rows);
         let verdicts = verdicts(&document);
-        let met = "0.0250, but without a domain 34.0 % of the processors were others' or nobody's";
-        let missed = "without a domain 34.0 % of the processors were others' or nobody's";
+        let met = "0.0250, but without a domain 34.0 % of the processors were other programs' or idle";
+        let missed = "without a domain 34.0 % of the processors were other programs' or idle";
         assert_eq!(
             results(&verdicts)[..2],
             [(None, None, met), (Some(1.5), Some(false), missed)]
@@ -213,7 +213,7 @@ mod tests {
                 "bulk-processes-throughput",
             ]
         );
-        // What is read to those who can't see it.
+        // The description for screen readers.
         let said = [": off, relaxed, strict, nice\"", ": off, strict\""];
         for ((_, svg), said) in figures.iter().zip(said) {
             assert!(svg.contains(said), "{svg}");

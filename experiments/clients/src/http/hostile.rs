@@ -7,7 +7,7 @@ use crate::check::Test;
 use crate::server::{Connection, LIMIT, Server, get};
 use crate::site::{self, LARGE, URGENT};
 use anyhow::{Context, Result, ensure};
-use corank_client::limited;
+use corank_clients::limited;
 use rustix::io::Errno;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{ErrorKind, Write};

@@ -3,7 +3,7 @@
 use crate::dialogue::{Answers, Kind, Until};
 use crate::load::{self, Crowd, Open};
 use anyhow::{Result, ensure};
-use corank_client::Tests;
+use corank_clients::Tests;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 

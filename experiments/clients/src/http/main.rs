@@ -23,7 +23,7 @@ mod server;
 mod site;
 
 use anyhow::{Context, Result, bail};
-use corank_client::address;
+use corank_clients::address;
 use server::Server;
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ const USAGE: &str = "usage: corank-http-client site FOLDER
    or: corank-http-client check|kill|levels SITE CONTROL";
 
 fn main() -> ExitCode {
-    corank_client::main(run)
+    corank_clients::main(run)
 }
 
 fn run(words: &[&str]) -> Result<bool> {

@@ -30,7 +30,7 @@ mod serves;
 mod stamped;
 
 use anyhow::{Context, Result, bail};
-use corank_client::address;
+use corank_clients::address;
 use measure::Part;
 use std::net::SocketAddrV4;
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ const USAGE: &str = "usage: corank-tcp-client check ECHO ORDERS
    or: corank-tcp-client load CONNECTIONS ROWS MILLISECONDS WINDOW SECONDS MODEL=SERVER...";
 
 fn main() -> ExitCode {
-    corank_client::main(run)
+    corank_clients::main(run)
 }
 
 /// Leaves the processors of this computer to the machine, whenever that can use them: where it is asked how long the most urgent requests wait, those that

@@ -1,7 +1,7 @@
 //! The server, as a client sees it.
 
 use anyhow::{Context, Result, bail, ensure};
-use corank_client::connect;
+use corank_clients::connect;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};

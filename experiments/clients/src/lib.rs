@@ -1,4 +1,4 @@
-//! What the clients of the operating system's servers share: how they reach a server, how they end, and how they judge.
+//! The common part of the clients of the operating system's servers: connections, command line, and the count of tests.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result};
@@ -6,20 +6,20 @@ use std::net::{SocketAddrV4, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// A connection to a server, on which a read or write that takes longer than `limit` fails, and every message leaves at once.
+/// Connects to a server. A read or write fails after `limit`, and every message leaves at once.
 ///
 /// # Errors
-/// When nobody takes it.
+/// If the server does not accept the connection.
 pub fn connect(server: SocketAddrV4, limit: Duration) -> Result<TcpStream> {
     let stream =
         TcpStream::connect(server).with_context(|| format!("can't connect to {server}"))?;
     limited(stream, limit)
 }
 
-/// The same for a connection that was made in another way.
+/// Applies the settings of [`connect`] to an open connection.
 ///
 /// # Errors
-/// When `limit` is 0.
+/// If `limit` is 0.
 pub fn limited(stream: TcpStream, limit: Duration) -> Result<TcpStream> {
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
@@ -27,16 +27,16 @@ pub fn limited(stream: TcpStream, limit: Duration) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Where a server is reached: an address of four numbers, a colon and a port.
+/// Parses a server's address: four numbers, a colon and a port.
 ///
 /// # Errors
-/// When it is something else.
+/// If the text is something else.
 pub fn address(text: &str) -> Result<SocketAddrV4> {
     text.parse()
         .with_context(|| format!("`{text}` is no address with a port, like 127.0.0.1:1001"))
 }
 
-/// Runs a client with the words of its command line. It ends with 0 if `run` says that all is well, and tells why not if that fails.
+/// Runs a client with the words of its command line. Ends with 0 if `run` returns `true`, and prints its error if it fails.
 pub fn main(run: impl FnOnce(&[&str]) -> Result<bool>) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -50,7 +50,7 @@ pub fn main(run: impl FnOnce(&[&str]) -> Result<bool>) -> ExitCode {
     }
 }
 
-/// What became of a client's tests: a line for each, and one with their numbers at the end.
+/// Counts a client's tests: prints a line for each, and one with the counts at the end.
 #[derive(Debug, Default)]
 pub struct Tests {
     passed: usize,
@@ -58,7 +58,7 @@ pub struct Tests {
 }
 
 impl Tests {
-    /// Prints how a test has ended.
+    /// Counts a test, and prints its result.
     pub fn judge(&mut self, name: &str, result: Result<()>) {
         match result {
             Ok(()) => {
@@ -72,7 +72,7 @@ impl Tests {
         }
     }
 
-    /// Prints how many have passed and failed; whether all have passed.
+    /// Prints the counts. Returns whether all tests passed.
     pub fn end(self) -> bool {
         println!("{} passed, {} failed", self.passed, self.failed);
         self.failed == 0

@@ -1,7 +1,7 @@
 //! Tests of the machine's network, against its program `echo-server`.
 
 use anyhow::{Context, Result, bail, ensure};
-use corank_client::{Tests, connect};
+use corank_clients::{Tests, connect};
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};

@@ -3,7 +3,7 @@
 use crate::dialogue::{Answers, Dialogue, Kind, Until};
 use crate::problems::Problems;
 use anyhow::{Context, Result, ensure};
-use corank_client::connect;
+use corank_clients::connect;
 use std::io::{Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::sync::{Arc, Barrier};

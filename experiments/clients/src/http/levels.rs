@@ -7,7 +7,7 @@ use crate::arrivals::Arrivals;
 use crate::server::{Connection, LIMIT, Server, get};
 use crate::site::{self, BULK, EQUAL, URGENT};
 use anyhow::{Context, Result, ensure};
-use corank_client::Tests;
+use corank_clients::Tests;
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@ use crate::server::{Connection, Server, get};
 use crate::site::{self, LARGE, MIDDLE, MIDDLE_TARGET, URGENT};
 use crate::{faults, hostile, programs};
 use anyhow::{Context, Result, bail, ensure};
-use corank_client::Tests;
+use corank_clients::Tests;
 use std::net::Shutdown;
 use std::thread;
 

@@ -4,7 +4,7 @@ use crate::check::stops_in_order;
 use crate::server::Server;
 use crate::site::{self, BULK, MIDDLE, MIDDLE_TARGET, URGENT};
 use anyhow::{Context, Result, ensure};
-use corank_client::Tests;
+use corank_clients::Tests;
 use std::thread;
 
 /// Clients at a time.
