@@ -4,6 +4,9 @@
 //! they are), [`repository`] (where things lie) and [`toolchain`] (which compiler builds for bare metal).
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate alloc;
+
 mod attack;
 mod cpp;
 mod experiment;

@@ -9,6 +9,11 @@ mod plan;
 mod runner;
 pub(crate) mod tcp;
 
+/// The analysis of experiment `global`, which a program of the operating system does: its tests run on the host.
+#[cfg(test)]
+#[path = "../../../os/apps/src/bin/experiment-global/stretches.rs"]
+mod stretches;
+
 use crate::{repository, setup};
 use anyhow::Result;
 use clap::Args;

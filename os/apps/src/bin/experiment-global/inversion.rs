@@ -1,12 +1,12 @@
 //! How long what is more urgent waits while what is less urgent runs.
 //!
-//! What an inversion is: see [`corank_inversions`].
+//! What an inversion is: see [`crate::stretches`].
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use corank_inversions::{Stretch, inversions};
+use crate::stretches::{Stretch, inversions};
 use corank_user::corank::time::sleep_until;
 use corank_user::io::{OwnedFd, Pipe};
 use corank_user::process::{self, Fork};

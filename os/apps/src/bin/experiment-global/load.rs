@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
 
-use corank_inversions::Stretch;
+use crate::stretches::Stretch;
 use corank_user::corank::time::sleep_until;
 use corank_user::{time, yield_now};
 

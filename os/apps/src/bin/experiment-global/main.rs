@@ -17,6 +17,7 @@ mod forger;
 mod inversion;
 mod load;
 mod settings;
+mod stretches;
 
 use alloc::string::String;
 

@@ -1,38 +1,34 @@
-//! Priority inversions in a log of what several processes' coroutines did, as experiment `global` takes it.
+//! Priority inversions in a log of what several processes' coroutines did. `xtask` runs the tests on the host.
 //!
 //! At an instant, a coroutine suffers an *inversion* if it is ready and does not run, its own process does not run anything at
 //! least as urgent (an executor has one thread, and serves its most urgent one), and some hart runs a coroutine of strictly less
-//! urgency. `inversion-total`: for how long there was any. `inversion-longest`: for how long, altogether, one coroutine did
+//! urgency. `inversion-total` is the time with any inversion. `inversion-longest` is the longest that one coroutine suffers
 //! between becoming ready and running.
-#![no_std]
-#![forbid(unsafe_code)]
-
-extern crate alloc;
 
 use alloc::vec::Vec;
 
-/// One stretch for which a coroutine ran, and since when it had been ready; in ticks.
+/// A stretch of time in which a coroutine ran, and when it had become ready; in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
-    /// Since when it had been ready.
-    pub ready: u64,
+pub(crate) struct Stretch {
+    /// When the coroutine became ready.
+    pub(crate) ready: u64,
     /// When it began to run.
-    pub start: u64,
+    pub(crate) start: u64,
     /// When it ended.
-    pub end: u64,
-    /// At which level.
-    pub level: u8,
-    /// Whose coroutine.
-    pub process: u8,
+    pub(crate) end: u64,
+    /// The coroutine's level.
+    pub(crate) level: u8,
+    /// The coroutine's process.
+    pub(crate) process: u8,
 }
 
 impl Stretch {
-    /// How many bytes it is written in.
-    pub const BYTES: usize = 26;
+    /// Bytes of a stretch in a log.
+    pub(crate) const BYTES: usize = 26;
 
-    /// Written down: numbers with their least significant byte first.
+    /// Encodes the stretch, numbers with their least significant byte first.
     #[must_use]
-    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         for (place, number) in [self.ready, self.start, self.end].iter().enumerate() {
             bytes[8 * place..][..8].copy_from_slice(&number.to_le_bytes());
@@ -41,12 +37,12 @@ impl Stretch {
         bytes
     }
 
-    /// What was written down.
+    /// Decodes what [`to_bytes`](Self::to_bytes) encoded.
     ///
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let number = |place: usize| {
             let number = bytes[8 * place..].first_chunk().expect("long enough");
             u64::from_le_bytes(*number)
@@ -61,7 +57,7 @@ impl Stretch {
     }
 }
 
-/// What happens at an instant: a stretch's coroutine becomes ready, starts, or ends.
+/// An event at an instant: a stretch's coroutine becomes ready, starts, or ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
     End,
@@ -69,11 +65,11 @@ enum Change {
     Start,
 }
 
-/// For how long there was any inversion, and for how long the unluckiest wait suffered one.
+/// Returns for how long there was any inversion, and the longest that one wait suffered.
 ///
 /// Costs the number of stretches, times those that run or wait at once, after sorting them.
 #[must_use]
-pub fn inversions(stretches: &[Stretch]) -> (u64, u64) {
+pub(crate) fn inversions(stretches: &[Stretch]) -> (u64, u64) {
     let mut changes: Vec<(u64, Change, usize)> = Vec::with_capacity(3 * stretches.len());
     for (number, stretch) in stretches.iter().enumerate() {
         changes.push((stretch.ready, Change::Ready, number));
@@ -133,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn without_anyone_less_urgent_nobody_suffers() {
+    fn without_less_urgent_work_there_is_no_inversion() {
         assert_eq!(inversions(&[]), (0, 0));
         // One waits for what is more urgent, then for its equal.
         let stretches = [
@@ -145,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn it_lasts_while_the_urgent_one_waits_and_the_other_runs() {
+    fn an_inversion_lasts_while_less_urgent_work_runs() {
         // The hart is idle from 10 to 15.
         let stretches = [stretch(0, 9, [0, 0, 10]), stretch(1, 5, [4, 15, 30])];
         assert_eq!(inversions(&stretches), (6, 6));
     }
 
     #[test]
-    fn it_begins_when_the_less_urgent_one_does() {
+    fn an_inversion_begins_when_less_urgent_work_begins() {
         let stretches = [
             stretch(0, 3, [0, 0, 10]),
             stretch(1, 5, [2, 14, 20]),
@@ -185,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_down_is_read_again() {
+    fn an_encoded_stretch_is_decoded() {
         let one = stretch(7, 63, [1 << 40, u64::MAX - 1, u64::MAX]);
         assert_eq!(Stretch::from_bytes(&one.to_bytes()), one);
     }
