@@ -32,9 +32,9 @@ struct Options {
 /// Measured operations of one run.
 const OPERATIONS: usize = 5_000_000;
 const QUICK_OPERATIONS: usize = 2_000_000;
-/// The first round of many coroutines finds nothing in the caches: it must not be what is measured.
+/// Enough rounds that the first one, with cold caches, does not dominate.
 const LEAST_ROUNDS: usize = 50;
-/// From here on the caches are too small for any round, and fewer rounds will do.
+/// From here on the caches are too small for any round, and fewer rounds are enough.
 const VERY_MANY: usize = 1_000_000;
 
 /// Huge pages for the allocator's heap: without them, what is measured at 100,000 coroutines is the walk through page
@@ -105,7 +105,7 @@ fn run(options: &Options) {
     }
 }
 
-/// What a model measured: how long so many operations took. `None` where the model has no such operation.
+/// The time of so many operations of a model; `None` if the model has no such operation.
 type Measured = Option<(Duration, usize)>;
 
 fn report(

@@ -1,4 +1,4 @@
-//! How many bytes the program has asked the allocator for and not given back.
+//! Counts the bytes that the program has allocated and not freed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,12 +38,12 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Bytes in use now.
+/// Returns the bytes in use now.
 fn in_use() -> usize {
     IN_USE.load(Ordering::Relaxed)
 }
 
-/// Bytes per coroutine that `spawn`ing `n` of them on `executor` costs beyond `future_size` each.
+/// Returns the bytes per coroutine that `spawn`ing `n` of them on `executor` costs beyond `future_size` each.
 pub(crate) fn beside_future<E>(
     n: usize,
     future_size: usize,

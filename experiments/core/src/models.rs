@@ -15,33 +15,33 @@ use crate::Measured;
 
 /// One executor. An operation that it does not have is `None`.
 pub(crate) trait Model {
-    /// As in the results.
+    /// Returns the name in the results.
     fn name(&self) -> &'static str;
 
-    /// Whether coroutines can be spread over priority levels.
+    /// Tests whether coroutines can be spread over priority levels.
     fn has_levels(&self) -> bool {
         false
     }
 
-    /// `n` coroutines yield `rounds` times each.
+    /// Lets `n` coroutines yield `rounds` times each.
     fn yield_now(&self, n: usize, levels: usize, rounds: usize) -> Measured;
 
-    /// `n` coroutines are spawned and then joined, `repetitions` times.
+    /// Spawns and then joins `n` coroutines, `repetitions` times.
     fn spawn_join(&self, _n: usize, _repetitions: usize) -> Measured {
         None
     }
 
-    /// A token goes `rounds` times round `n` coroutines.
+    /// Passes a token `rounds` times round `n` coroutines.
     fn wake(&self, _n: usize, _rounds: usize) -> Measured {
         None
     }
 
-    /// `n` ready coroutines are moved to another level, `rounds` times each.
+    /// Moves `n` ready coroutines to another level, `rounds` times each.
     fn reprioritize(&self, _n: usize, _levels: usize, _rounds: usize) -> Measured {
         None
     }
 
-    /// Bytes that each of `n` coroutines takes beside its future.
+    /// Returns the bytes that each of `n` coroutines takes beside its future.
     fn memory(&self, _n: usize) -> Option<f64> {
         None
     }
@@ -57,7 +57,7 @@ pub(crate) fn all() -> Vec<Box<dyn Model>> {
     ]
 }
 
-/// What every executor without a `yield_now` of its own offers: wake oneself, then wait.
+/// Yields on an executor without a `yield_now` of its own: wakes the coroutine, then waits.
 fn yield_by_waker() -> YieldByWaker {
     YieldByWaker(false)
 }
@@ -89,7 +89,7 @@ async fn returns(number: usize) -> usize {
     black_box(number)
 }
 
-/// Every join has given its number: the sum of 0 to n - 1.
+/// The sum of 0 to n - 1: every join has returned its number.
 fn check(sum: usize, n: usize) {
     assert_eq!(sum, n * (n - 1) / 2, "an output was lost or came twice");
 }

@@ -1,4 +1,4 @@
-//! What is asked of a server: when, how urgent, how long. The same schedule for every model.
+//! The requests of a trial: when, how urgent, how long. The schedule is the same for every model.
 //!
 //! Requests arrive by a clock whatever the server does (an open loop), and a request's time runs from when it should have been
 //! sent. So a server that is late doesn't slow its clients down, and nothing is left out.
@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_millis(5);
 /// One request in so many is a long one.
 const LONG_EVERY: u64 = 200;
 
-/// Which requests there are.
+/// The mixture of requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     TwoClass,
@@ -46,12 +46,12 @@ impl Shape {
     }
 }
 
-/// What comes in the first part of a trial is served, and not counted: until then there is no more than what has just come.
+/// Requests in the first part of a trial are served, and not counted: until then there is no backlog.
 const WARM_UP: Duration = Duration::from_millis(10);
 /// How long requests come.
 pub(crate) const TRIAL: Duration = Duration::from_millis(60);
-/// Until the server has accepted all connections and rests.
-const SETTLE: Duration = Duration::from_millis(20);
+/// Time in which the server accepts all connections.
+const START_UP: Duration = Duration::from_millis(20);
 
 /// Rounds of [`work`] in a microsecond.
 #[derive(Clone, Copy)]
@@ -97,7 +97,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Above 0, up to 1.
+    /// Returns a number above 0, at most 1.
     fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
@@ -131,7 +131,7 @@ impl Mixture {
         Self { random, groups }
     }
 
-    /// Whether the next one of this group is long.
+    /// Tests whether the next request of this group is long.
     fn is_long(&mut self, group: usize) -> bool {
         let group = &mut self.groups[group];
         let is_long = group.count == group.long;
@@ -154,7 +154,7 @@ pub(crate) fn work(rounds: u64) {
     }
 }
 
-/// How fast this processor works: the best of many tries, because others may use it.
+/// Measures how fast this processor works. Takes the best of many tries, as other programs may use it.
 pub(crate) fn calibrate() -> Pace {
     const ROUNDS: u64 = 200_000;
     let times = (0..200).map(|_| {
@@ -167,7 +167,7 @@ pub(crate) fn calibrate() -> Pace {
 }
 
 impl Load {
-    /// `percent` of what one worker can do, for one [trial](TRIAL).
+    /// Creates a load of `percent` of one worker's capacity, for one [trial](TRIAL).
     pub(crate) fn new(
         shape: Shape,
         percent: u32,
@@ -227,14 +227,14 @@ impl Load {
         }
     }
 
-    /// A request has been served.
+    /// Notes that a request has been served.
     pub(crate) fn finish(&self, number: usize) {
         let now = self.now() - self.begun.load(Ordering::Relaxed);
         self.finished[number].store(now.max(1), Ordering::Relaxed);
     }
 
-    /// Sends all requests, each when it is due, on one connection for each level. What a full connection doesn't take is lost: its time
-    /// runs to the end.
+    /// Sends all requests, each when it is due, on one connection for each level. A request that does not fit into a full connection is lost:
+    /// its time runs to the end.
     pub(crate) fn send(&self, server: SocketAddr) {
         self.processors.be_client();
         let mut connections: Vec<TcpStream> = (0..self.shape.levels())
@@ -249,7 +249,7 @@ impl Load {
                 connection
             })
             .collect();
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(START_UP);
         let lost = processors::lost();
         let begin = self.now();
         self.begun.store(begin, Ordering::Relaxed);
@@ -273,7 +273,7 @@ impl Load {
         self.processors.be_server();
     }
 
-    /// What this trial has given so far.
+    /// Returns the results of this trial so far.
     pub(crate) fn trial(&self) -> Trial {
         let levels = self.shape.levels();
         let mut trial = Trial {
@@ -299,7 +299,7 @@ impl Load {
     }
 }
 
-/// For how long each trial counts.
+/// Returns the part of each trial that counts.
 pub(crate) fn counted() -> Duration {
     TRIAL - WARM_UP
 }

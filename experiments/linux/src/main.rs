@@ -53,14 +53,14 @@ enum Kind {
 }
 
 impl Kind {
-    /// As on the command line.
+    /// Returns the name on the command line.
     fn name(self) -> String {
         let value = self.to_possible_value().expect("none is hidden");
         value.get_name().to_string()
     }
 }
 
-/// Percent of what one worker can do.
+/// Percent of one worker's capacity.
 const LOADS: &[u32] = &[10, 50, 80, 100, 150, 200];
 const QUICK_LOADS: &[u32] = &[10, 150];
 
@@ -137,7 +137,7 @@ fn print(model: &str, run: u32, metric: &str, unit: &str, value: f64, parameters
     println!("@row {}", Value::Object(row));
 }
 
-/// All trials of one point, by all models in turn.
+/// Measures all trials of one point, by all models in turn.
 fn latency(shape: Shape, percent: u32, trials: u64, processors: Processors, pace: Pace, run: u32) {
     let mut of_models: Vec<Vec<Trial>> = models::ALL.iter().map(|_| Vec::new()).collect();
     let mut mixture = Mixture::new(shape.levels(), u64::from(run));

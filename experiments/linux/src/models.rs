@@ -11,7 +11,7 @@ use crate::load::{Load, REQUEST, work};
 
 /// One runtime.
 pub(crate) struct Model {
-    /// As in the results.
+    /// The name in the results.
     pub(crate) name: &'static str,
     /// Serves a whole load.
     pub(crate) serve: fn(Arc<Load>),
@@ -44,7 +44,7 @@ async fn handle<F: Future>(load: Arc<Load>, number: usize, pause: impl Fn() -> F
     load.finish(number);
 }
 
-/// Numbers of requests out of what was read.
+/// Parses numbers of requests out of the bytes that were read.
 #[derive(Default)]
 struct Numbers {
     rest: Vec<u8>,

@@ -1,6 +1,6 @@
-//! Which processors the measurement uses, and what others took of them.
+//! The processors of the measurement, and the time that other programs took of them.
 //!
-//! With a processor of its own the client is not in the servers' way, nor they in its.
+//! With a processor of its own the client does not delay the servers, nor they the client.
 
 use std::fs;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// Those that this process may use; on a machine with only one, all share it.
+    /// Splits the processors that this process may use. On a machine with only one, client and servers share it.
     pub(crate) fn split() -> Self {
         let all = sched_getaffinity(None).expect("this thread's processors are known");
         let (mut client, mut servers) = (CpuSet::new(), all);
@@ -34,17 +34,17 @@ impl Processors {
         }
     }
 
-    /// This thread is the client from now on.
+    /// Moves this thread to the client's processor.
     pub(crate) fn be_client(&self) {
         become_one_of(&self.client);
     }
 
-    /// This thread, and those that it starts, serve from now on.
+    /// Moves this thread, and those that it starts, to the servers' processors.
     pub(crate) fn be_server(&self) {
         become_one_of(&self.servers);
     }
 
-    /// This thread, and those that it starts, run anywhere from now on.
+    /// Lets this thread, and those that it starts, run on every processor.
     pub(crate) fn be_anywhere(&self) {
         become_one_of(&self.all);
     }
@@ -54,8 +54,8 @@ fn become_one_of(processors: &CpuSet) {
     sched_setaffinity(None, processors).expect("a part of the processors that there were");
 }
 
-/// How long the threads of this process, client and server, have been ready to run and had no processor, since each began: what a trial
-/// [loses](corank_report::trials::Trial::lost). Nothing where Linux doesn't count it.
+/// Returns for how long the threads of this process, client and server, have been ready without a processor since each began: what a trial
+/// [loses](corank_report::trials::Trial::lost). Zero if Linux does not count it.
 pub(crate) fn lost() -> Duration {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
     let lost = threads.filter_map(|thread| {

@@ -1,4 +1,4 @@
-//! What a domain costs a process that is alone in it: the instructions of a yield, counted one by one.
+//! Counts the instructions of a yield, for a process that is alone in a domain.
 //!
 //! A process of its own runs yields, and this one lets it execute one instruction at a time (`ptrace`). So the count is the same on every
 //! run, whatever else the machine does, and needs no privileges and no counter of the processor's.
@@ -18,10 +18,10 @@ use std::task::Waker;
 
 /// Yields of the first stretch; the second has twice as many, so that what else happens cancels out.
 const YIELDS: u64 = 40;
-/// Yields before anything is counted: whatever is done once has been done then.
+/// Yields before the count begins, so that work that is done once is not counted.
 const WARM_UP: u64 = 10;
 
-/// How many serve the executor.
+/// The number of threads that serve the executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// An executor of one thread
@@ -96,7 +96,7 @@ fn count_stretches(process: Pid) -> Result<[u64; 2]> {
     Ok(counts)
 }
 
-/// Waits until the process is stopped; says by what.
+/// Waits until the process is stopped. Returns the signal.
 fn wait(process: Pid) -> Result<Signal> {
     match waitpid(process, None)? {
         WaitStatus::Stopped(_, signal) => Ok(signal),

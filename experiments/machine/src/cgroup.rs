@@ -1,4 +1,4 @@
-//! Two control groups with weights in the group of this process, where it may make them.
+//! Two control groups with weights in the group of this process, if it may create them.
 
 use std::fs;
 use std::io;

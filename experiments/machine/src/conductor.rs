@@ -1,4 +1,4 @@
-//! Starts the processes of each measurement, and gathers what they say.
+//! Starts the processes of each measurement, and collects their results.
 
 use crate::cgroup::Groups;
 use crate::meter::{self, Schedule, Share, TRIAL};
@@ -20,7 +20,7 @@ const PROCESSORS: usize = 2;
 /// Bulk processes; they share the bulk threads.
 const BULK_PROCESSES: usize = 2;
 /// Time in which the processes find each other and Linux spreads the threads.
-const SETTLE: Duration = Duration::from_millis(500);
+const START_UP: Duration = Duration::from_millis(500);
 /// Time in which every process receives the schedule.
 const LEAD: Duration = Duration::from_millis(100);
 
@@ -113,7 +113,7 @@ impl Measurement<'_> {
             .map(|_| self.start("bulk", root.path(), self.bulk / BULK_PROCESSES))
             .collect::<Result<_>>()?;
         processes.push(self.start("urgent", root.path(), 1)?);
-        thread::sleep(SETTLE);
+        thread::sleep(START_UP);
         let schedule = Schedule {
             begin: meter::now() + LEAD.as_nanos() as u64,
             trials,

@@ -57,7 +57,7 @@ fn fill(server: &Server) -> Result<()> {
     let mut same = 0;
     for _ in 0..FILLINGS {
         hostile::more_than_there_is_room_for(server)?;
-        hostile::a_crowd_at_once(server)?;
+        hostile::a_group_at_once(server)?;
         let now = server.footprint_at_rest()?;
         same = if before.as_ref() == Some(&now) {
             same + 1
@@ -293,7 +293,7 @@ fn bodies_are_thrown_away(server: &Server) -> Result<()> {
         let answer = connection.answer()?.with_status(200)?;
         ensure!(answer.body == content && !answer.closes());
     }
-    // Whoever waits for leave to send gets the answer instead.
+    // A client that waits for `100 Continue` gets the answer instead.
     let field = "Content-Length: 5\r\nExpect: 100-continue";
     connection.send(with(URGENT, field).as_bytes())?;
     ensure!(connection.answer()?.with_status(200)?.closes());
@@ -360,7 +360,7 @@ fn as_a_browser_does(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// What is under way is finished, what is idle ends, and nobody else gets in.
+/// Finishes requests under way, ends idle connections, and accepts no others.
 pub(crate) fn stops_in_order(server: &Server) -> Result<()> {
     let mut idle = server.connect()?;
     idle.fetch(URGENT, &site::content(URGENT))?;

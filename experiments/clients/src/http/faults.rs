@@ -33,7 +33,7 @@ fn arm(server: &Server, step: usize) -> Result<usize> {
     Ok(left.context("the order's answer")?.parse()?)
 }
 
-/// Each allocation of the kernel for a request fails in turn. Who comes then is served as ever.
+/// Each allocation of the kernel for a request fails in turn. The next client is served as before.
 pub(crate) fn memory_at_every_allocation(server: &Server) -> Result<()> {
     scenario(server).context("without a fault")?;
     for step in 1.. {

@@ -1,4 +1,4 @@
-//! Clients that send nonsense, are slow, break off, or come in crowds. The server goes on, and keeps nothing of them.
+//! Clients that send nonsense, are slow, break off, or come in groups. The server goes on, and keeps nothing of them.
 //!
 //! The server is started with room for [`ROOM`] connections and with limits of one second.
 
@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 const ROOM: usize = 64;
 /// Clients that come at the same time: far more than there is room for. The kernel keeps the others for the server; those that it did not keep QEMU would
 /// pass on again only after six seconds.
-const CROWD: usize = 500;
+const GROUP: usize = 500;
 /// How often those of them knock that were not let in. Linux waits for a second, then for two.
 const KNOCKING: Duration = Duration::from_millis(20);
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
-    ("a_crowd_at_once", a_crowd_at_once),
+    ("a_group_at_once", a_group_at_once),
     ("nonsense", nonsense),
     ("more_than_there_is_room_for", more_than_there_is_room_for),
     ("idle_connections_make_room", idle_connections_make_room),
@@ -116,23 +116,23 @@ fn nonsense(server: &Server) -> Result<()> {
     goes_on(server)
 }
 
-/// A crowd of clients knocks in the same moment, and each asks for a file as soon as QEMU has let it in; the server does not begin before. All that it answers arrives; the
+/// A group of clients knocks in the same moment, and each asks for a file as soon as QEMU has let it in; the server does not begin before. All that it answers arrives; the
 /// others, if a computer is so slow that the server's time limits come first, get nothing but the end.
 ///
 /// Before all tests that leave clients without an answer: those are answered some time, and would count.
-pub(crate) fn a_crowd_at_once(server: &Server) -> Result<()> {
+pub(crate) fn a_group_at_once(server: &Server) -> Result<()> {
     let content = site::content(URGENT);
     let before = server.status()?["answered"];
     let mut answers = 0;
     server.order("hold")?;
-    let crowd = let_in(server.site);
+    let group = let_in(server.site);
     server.order("go")?;
-    let crowd = crowd?;
-    let arrivals = Arrivals::on(&crowd)?;
-    let mut crowd: Vec<_> = crowd.into_iter().map(Some).collect();
-    for _ in 0..CROWD {
-        // Who has an answer goes, and makes room.
-        let next = crowd[arrivals.next()?].take();
+    let group = group?;
+    let arrivals = Arrivals::on(&group)?;
+    let mut group: Vec<_> = group.into_iter().map(Some).collect();
+    for _ in 0..GROUP {
+        // A connection with an answer ends, and makes room.
+        let next = group[arrivals.next()?].take();
         let mut connection = next.context("each has one end")?;
         if connection.has_ended()? {
             continue;
@@ -153,7 +153,7 @@ pub(crate) fn a_crowd_at_once(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// A crowd of connections to the server that are made at the same time. Each has sent a request.
+/// A group of connections to the server that are made at the same time. Each has sent a request.
 fn let_in(server: SocketAddrV4) -> Result<Vec<Connection>> {
     let knock = || -> Result<Socket> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
@@ -167,9 +167,9 @@ fn let_in(server: SocketAddrV4) -> Result<Vec<Connection>> {
     };
     let start = Instant::now();
     let mut inside = Vec::new();
-    while inside.len() < CROWD {
+    while inside.len() < GROUP {
         ensure!(start.elapsed() < LIMIT, "only {} were let in", inside.len());
-        let mut outside = (inside.len()..CROWD)
+        let mut outside = (inside.len()..GROUP)
             .map(|_| knock())
             .collect::<Result<Vec<_>>>()?;
         thread::sleep(KNOCKING);
@@ -201,7 +201,7 @@ pub(crate) fn more_than_there_is_room_for(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Whoever is idle for longest gives way to who comes.
+/// A new connection replaces the one that is idle for longest.
 fn idle_connections_make_room(server: &Server) -> Result<()> {
     let content = site::content(URGENT);
     let mut idle = Vec::new();
@@ -215,7 +215,7 @@ fn idle_connections_make_room(server: &Server) -> Result<()> {
     goes_on(server)
 }
 
-/// Whoever never sends a request has a bounded time; who comes behind them is served then.
+/// A connection without a request has a bounded time; then the connections behind it are served.
 fn silent_connections_make_room(server: &Server) -> Result<()> {
     let silent = (0..300)
         .map(|_| server.connect())
@@ -268,7 +268,7 @@ fn slow_heads(server: &Server) -> Result<()> {
     goes_on(server)
 }
 
-/// Who takes nothing of an answer is given up.
+/// The server drops a connection that reads nothing of its answer.
 fn slow_readers(server: &Server) -> Result<()> {
     let mut slow = Vec::new();
     for _ in 0..8 {

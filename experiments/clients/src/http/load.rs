@@ -19,7 +19,7 @@ const TO_BEGIN_WITH: usize = 3 * CLIENTS;
 ///
 /// They want a server that has had no other clients. QEMU takes a connection before the machine does, and goes on trying for more than a
 /// minute to pass on what came when the machine had no room: also what a client had sent that is gone. Such a request is answered and
-/// counted some time, to nobody, and the tests with more clients than there is room for leave some.
+/// counted at some time without a reader, and the tests with more clients than there is room for leave some.
 pub(crate) fn run(server: &Server, requests: usize) -> Result<bool> {
     let mut tests = Tests::default();
     many_requests(server, TO_BEGIN_WITH, TO_BEGIN_WITH * BY_CONNECTION)?;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Nothing that works takes so long: a read or write that does fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
-/// How long what is over may be on its way out. The kernel keeps no connection for longer that nobody has open.
-const SETTLING: Duration = Duration::from_secs(90);
+/// How long an ended connection may stay. The kernel keeps none for longer that no process has open.
+const DRAIN_TIME: Duration = Duration::from_secs(90);
 
 /// The server, by where its clients and its orders reach it.
 #[derive(Debug)]
@@ -231,7 +231,7 @@ impl Server {
                 return Ok(now);
             }
             ensure!(
-                start.elapsed() < SETTLING,
+                start.elapsed() < DRAIN_TIME,
                 "it does not come to rest: {now:?}"
             );
             std::thread::sleep(Duration::from_millis(10));
@@ -247,7 +247,7 @@ impl Server {
                 return Ok(());
             }
             ensure!(
-                start.elapsed() < SETTLING,
+                start.elapsed() < DRAIN_TIME,
                 "something was left behind: {before:?} before, {now:?} now"
             );
             std::thread::sleep(Duration::from_millis(10));

@@ -201,7 +201,7 @@ fn closed_with_answers_unread(server: SocketAddrV4) -> Result<()> {
     exchange(&mut connect_echo(server)?, 0, 1000)
 }
 
-/// Sends until nobody takes any more, because the answers are not read; then reads them.
+/// Sends without reading the answers until the connection is full; then reads them.
 fn a_slow_reader(server: SocketAddrV4) -> Result<()> {
     let mut connection = connect_echo(server)?;
     connection.set_nonblocking(true)?;

@@ -65,7 +65,7 @@ pub(crate) struct Answers {
     /// From each request to when its answer had come to this computer, where that is known: without what the client's thread waited for a
     /// processor.
     pub(crate) wire_latencies: Vec<Duration>,
-    /// Answers with other bytes than they should have, and answers, or beginnings of one, that nobody has asked for.
+    /// Answers with wrong bytes, and answers, or beginnings of one, without a request.
     pub(crate) wrong: u64,
     /// Requests without an answer.
     pub(crate) lost: u64,
@@ -147,9 +147,9 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Asks for as long as `until` says, and takes the answers to all requests. Returns what came since it was last asked.
+    /// Sends requests until `until`, and receives the answers to all of them. Returns what came since the last call.
     ///
-    /// What is broken off then has requests under way that nobody answers: these are lost.
+    /// If the connection breaks, the requests under way stay without an answer and count as lost.
     pub(crate) fn converse(&mut self, kind: Kind, until: Until) -> Answers {
         if self.run(kind, until).is_err() {
             self.answers.lost += self.under_way.len() as u64;
@@ -237,7 +237,7 @@ impl Dialogue {
         let mut count = 0;
         for answer in self.incoming[..whole].chunks_exact(length) {
             let Some(asked) = self.under_way.pop_front() else {
-                // Nobody has asked for it.
+                // No request is under way.
                 self.answers.wrong += 1;
                 continue;
             };
@@ -253,8 +253,7 @@ impl Dialogue {
         Ok(count)
     }
 
-    /// Ends the connection, when all requests are answered. Returns how many answers, the last perhaps only begun, came that nobody has
-    /// asked for.
+    /// Ends the connection, when all requests are answered. Returns how many answers came without a request; the last may be incomplete.
     ///
     /// # Errors
     /// When the server does not end it as well.
@@ -292,7 +291,7 @@ mod tests {
     };
 
     /// What came of a connection whose server makes `lie` of each of its answers, by the request's number, and ends it after one that is too
-    /// short; and how many answers came at the end that nobody has asked for.
+    /// short; and how many answers came at the end without a request.
     fn answers(kind: Kind, until: Until, lie: fn(u64, Vec<u8>) -> Vec<u8>) -> (Answers, u64) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -346,8 +345,8 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_asked_for_is_wrong() {
-        // Behind the last answer: it may come with that or when nobody reads any more.
+    fn an_answer_without_a_request_is_wrong() {
+        // Behind the last answer: it may come with that answer, or after the last read.
         let twice = |_, answer: Vec<u8>| answer.repeat(2);
         let (found, more) = answers(GREEDY, Until::Sent(1), twice);
         assert_eq!((found.wrong + more, found.lost, found.late), (1, 0, 0));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// An answer that takes longer is lost, and its connection ends.
 const LIMIT: Duration = Duration::from_secs(20);
-/// The level of connections that nobody says anything of.
+/// The level of connections without an order about it.
 pub(crate) const DEFAULT_LEVEL: u8 = 32;
 /// Stack of a connection's thread, in bytes.
 const STACK: usize = 128 << 10;
@@ -24,9 +24,9 @@ const END: u8 = 2;
 
 /// Connections to one server, all of them open.
 #[derive(Debug)]
-pub(crate) struct Crowd(Vec<(Kind, Dialogue)>);
+pub(crate) struct Group(Vec<(Kind, Dialogue)>);
 
-impl Crowd {
+impl Group {
     /// Opens a connection of each of these kinds, whose matrices have so many rows.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Crowd {
         })
     }
 
-    /// Ends all of them. Returns what came then of each: answers, or beginnings of one, that nobody has asked for.
+    /// Ends all of them. Returns what came then of each: answers, or beginnings of one, without a request.
     ///
     /// # Errors
     /// When the server does not end one of them as well.

@@ -1,7 +1,7 @@
 //! Which loads are run, and what is printed of them.
 
 use crate::dialogue::{Kind, Until};
-use crate::load::{self, Crowd, DEFAULT_LEVEL, Open};
+use crate::load::{self, DEFAULT_LEVEL, Group, Open};
 use crate::outcome::{Outcome, row};
 use anyhow::{Context, Result};
 use std::net::SocketAddrV4;
@@ -166,8 +166,8 @@ fn order(count: usize, turn: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |place| (first(place) + turn) % count)
 }
 
-/// Measures servers that each have connections of these kinds: in slices, by turns. So what the computer does beside them, and who came before, whose
-/// code and data are in the caches, falls on all of them.
+/// Measures servers that each have connections of these kinds: in slices, by turns. So other work of the computer, and caches
+/// that the server before has filled, affect all of them alike.
 fn by_turns(
     servers: &[&(String, SocketAddrV4)],
     kinds: &[Kind],
@@ -175,35 +175,35 @@ fn by_turns(
     slice: Duration,
     slices: u32,
 ) -> Result<Vec<Outcome>> {
-    let mut crowds = Vec::new();
+    let mut groups = Vec::new();
     for (_, server) in servers {
-        let mut crowd = Crowd::open(*server, kinds, rows)?;
-        let before = crowd.converse(Until::Over(WARM_UP))?;
-        crowds.push((crowd, Outcome::new(slice, before)));
+        let mut group = Group::open(*server, kinds, rows)?;
+        let before = group.converse(Until::Over(WARM_UP))?;
+        groups.push((group, Outcome::new(slice, before)));
     }
     for turn in 0..slices as usize {
         for next in order(servers.len(), turn) {
-            let (crowd, outcome) = &mut crowds[next];
-            outcome.add(crowd.converse(Until::Over(slice))?);
+            let (group, outcome) = &mut groups[next];
+            outcome.add(group.converse(Until::Over(slice))?);
         }
     }
-    let end = |(crowd, outcome): (Crowd, Outcome)| Ok(outcome.with_end(crowd.end()?));
-    crowds.into_iter().map(end).collect()
+    let end = |(group, outcome): (Group, Outcome)| Ok(outcome.with_end(group.end()?));
+    groups.into_iter().map(end).collect()
 }
 
-/// A load for each of the servers that nobody looks at. The machine's processor is emulated, and code is translated when it first runs: whoever is
-/// measured first would pay for what all share.
+/// Runs a load on each server without measuring it. The machine's processor is emulated, and code is translated when it first runs. The first
+/// measured server would pay for the code that all share.
 fn warm_up(settings: &Settings) -> Result<()> {
     for (_, server) in &settings.servers {
         let kinds = [Kind::new(DEFAULT_LEVEL, 0, 16); 8];
-        let mut crowd = Crowd::open(*server, &kinds, 20)?;
-        crowd.converse(Until::Over(Duration::from_millis(300)))?;
-        crowd.end()?;
+        let mut group = Group::open(*server, &kinds, 20)?;
+        group.converse(Until::Over(Duration::from_millis(300)))?;
+        group.end()?;
     }
     Ok(())
 }
 
-/// A load that somebody wants to look at.
+/// A single load, to examine by hand.
 pub(crate) struct One {
     pub(crate) connections: usize,
     pub(crate) rows: u16,
@@ -228,10 +228,10 @@ pub(crate) fn one(load: &One, servers: &[(String, SocketAddrV4)]) -> Result<()> 
 /// Measures one server for so many seconds on end.
 fn at_once(server: SocketAddrV4, kinds: &[Kind], rows: u16, seconds: u64) -> Result<Outcome> {
     let duration = Duration::from_secs(seconds);
-    let mut crowd = Crowd::open(server, kinds, rows)?;
+    let mut group = Group::open(server, kinds, rows)?;
     let mut outcome = Outcome::new(duration, Vec::new());
-    outcome.add(crowd.converse(Until::Over(duration))?);
-    Ok(outcome.with_end(crowd.end()?))
+    outcome.add(group.converse(Until::Over(duration))?);
+    Ok(outcome.with_end(group.end()?))
 }
 
 /// COPS, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone; all,

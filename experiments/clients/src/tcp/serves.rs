@@ -1,7 +1,7 @@
 //! Tests of the machine's program `tcp-server`, in each of its models: the same requests as in the experiments, but a fixed number of them.
 
 use crate::dialogue::{Answers, Kind, Until};
-use crate::load::{self, Crowd, Open};
+use crate::load::{self, Group, Open};
 use anyhow::{Result, ensure};
 use corank_clients::Tests;
 use std::net::SocketAddrV4;
@@ -43,9 +43,9 @@ fn answers(server: SocketAddrV4, rows: u16) -> Result<()> {
     let kinds: Vec<Kind> = (0..CONNECTIONS)
         .map(|level| Kind::new(level, 0, WINDOW))
         .collect();
-    let mut crowd = Crowd::open(server, &kinds, rows)?;
-    let found = crowd.converse(Until::Sent(REQUESTS))?;
-    let surplus: u64 = crowd.end()?.iter().map(|answers| answers.wrong).sum();
+    let mut group = Group::open(server, &kinds, rows)?;
+    let found = group.converse(Until::Sent(REQUESTS))?;
+    let surplus: u64 = group.end()?.iter().map(|answers| answers.wrong).sum();
     for Answers {
         level,
         wrong,
@@ -60,7 +60,7 @@ fn answers(server: SocketAddrV4, rows: u16) -> Result<()> {
             "{rows} rows, level {level}: {right} of {REQUESTS} answers, {wrong} wrong ones, {lost} lost ones"
         );
     }
-    ensure!(surplus == 0, "{surplus} answers that nobody has asked for");
+    ensure!(surplus == 0, "{surplus} answers without a request");
     Ok(())
 }
 

@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(&buffer[..count], b"abcd");
             came.inspect(|came| assert!((before..=SystemTime::now()).contains(came)))
         };
-        // Linux begins to take times when somebody asks for them, but not at once: some exchange is the first that has one.
+        // Linux begins to stamp some time after the first request for it: one exchange is the first with a stamp.
         let start = Instant::now();
         while exchange().is_none() {
             assert!(start.elapsed() < LIMIT, "Linux takes no times");

@@ -81,7 +81,9 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
             };
             let lost = median("off", "lost-kept").filter(|&lost| lost > BUSY);
             let disturbance = lost.map(|lost| {
-                format!("without a domain {lost:.1} % of the processors were other programs' or idle")
+                format!(
+                    "without a domain {lost:.1} % of the processors were other programs' or idle"
+                )
             });
             // What else could be done, relaxed among them, on the same scale.
             let others = |metric: &str| -> String {
@@ -195,7 +197,8 @@ mod tests {
         let lost = row("off", "lost-kept", ("bulk", json!(8)), 34.0);
         (document.rows).extend(sample::document("linux-machine", &[lost]).rows);
         let verdicts = verdicts(&document);
-        let met = "0.0250, but without a domain 34.0 % of the processors were other programs' or idle";
+        let met =
+            "0.0250, but without a domain 34.0 % of the processors were other programs' or idle";
         let missed = "without a domain 34.0 % of the processors were other programs' or idle";
         assert_eq!(
             results(&verdicts)[..2],
