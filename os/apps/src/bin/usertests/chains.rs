@@ -131,7 +131,7 @@ fn linked_calls_are_found_while_their_chain_is_taken() {
     const LENGTH: u64 = 4096;
     static ENTERED: AtomicBool = AtomicBool::new(false);
     let rings = Rings::new(LENGTH as u32);
-    for _ in 0..20 {
+    for _ in 0..6 {
         let semaphore = semaphore();
         ENTERED.store(false, Ordering::Release);
         let other = thread::spawn(|| {
@@ -166,7 +166,7 @@ fn linked_calls_are_found_while_their_chain_is_taken() {
 fn two_threads_enter_with_a_chain() {
     const LENGTH: u64 = 2000;
     let rings = Rings::new(4096);
-    for _ in 0..20 {
+    for _ in 0..6 {
         let semaphore = semaphore();
         submit(&rings, LENGTH, semaphore);
         let other = thread::spawn(|| call(RING_ENTER, [0; 3])).expect("a thread");
