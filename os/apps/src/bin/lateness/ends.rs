@@ -19,14 +19,14 @@ pub(crate) const ATTACKS: &[Attack] = &[
         wait_for(&group);
     }),
     (
-        "the end of a process with 64,000 calls under way",
+        "the end of a process with 48,000 calls under way",
         |begin| {
-            submit_sleeps(64_000, |number| (number.into(), 0));
+            submit_sleeps(48_000, |number| (number.into(), 0));
             begin();
         },
     ),
-    ("a cancellation among 48,000 linked calls", |begin| {
-        submit_sleeps(64_000, |number| {
+    ("a cancellation among 36,000 linked calls", |begin| {
+        submit_sleeps(48_000, |number| {
             let flags = if number % 4 < 3 { LINK } else { 0 };
             (number.into(), flags)
         });
@@ -34,10 +34,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
         assert_eq!(call(RING_CANCEL, [1 << 20, 0, 0]), FAILED);
     }),
     (
-        "a cancellation among 64,000 calls with like keys",
+        "a cancellation among 48,000 calls with like keys",
         |begin| {
             // Equal in the part by which the kernel tells them apart at first.
-            submit_sleeps(64_000, |number| (u64::from(number) << 49, 0));
+            submit_sleeps(48_000, |number| (u64::from(number) << 49, 0));
             begin();
             assert_eq!(call(RING_CANCEL, [1 << 48, 0, 0]), FAILED);
         },
