@@ -167,7 +167,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "sanitizer",
-        about: "the core's tests under AddressSanitizer",
+        about: "the core's tests under AddressSanitizer, those of several threads under ThreadSanitizer",
         home: Home::Path("core/tests"),
         reads: CORE,
         limit: minutes(15),
@@ -515,7 +515,50 @@ fn sanitizer(context: &mut Context) -> Result<Outcome> {
     command
         .env("RUSTFLAGS", "-Zsanitizer=address")
         .env("CARGO_TARGET_DIR", repository::path("target/sanitizer"));
+    let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
+    outcome.add(thread_sanitizer(context, HOST)?);
+    Ok(outcome)
+}
+
+/// The modules of `core/tests` in which several threads meet, by parts of their tests' names.
+const THREADED: [&str; 10] = [
+    "deadlines::",
+    "ecosystem::",
+    "hostile::",
+    "pool::",
+    "preempt::",
+    "remote::",
+    "shared::",
+    "shared_follower::",
+    "waker::",
+    "workers::",
+];
+
+/// The standard library is built for it as well: else what orders threads in there would be reported as missing.
+fn thread_sanitizer(context: &mut Context, host: &str) -> Result<Outcome> {
+    if !has_nightly_source() {
+        return Ok(Outcome::skipped(
+            "ThreadSanitizer needs the standard library's source: \
+             rustup component add rust-src --toolchain nightly",
+        ));
+    }
+    let mut command = Command::new("cargo");
+    command
+        .args(["+nightly", "test", "-Zbuild-std", "--package", "corank"])
+        .args(["--test", "behaviour", "--target", host, "--"])
+        .args(THREADED)
+        .current_dir(repository::root())
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env("RUSTFLAGS", "-Zsanitizer=thread")
+        .env("CARGO_TARGET_DIR", repository::path("target/thread"));
     Ok(Outcome::of_cargo_test(&context.command(&command)?))
+}
+
+fn has_nightly_source() -> bool {
+    process::answer("rustc", &["+nightly", "--print", "sysroot"]).is_some_and(|sysroot| {
+        let source = "lib/rustlib/src/rust/library/std/Cargo.toml";
+        std::path::Path::new(sysroot.trim()).join(source).exists()
+    })
 }
 
 fn os_lint(context: &mut Context) -> Result<Outcome> {
