@@ -200,6 +200,7 @@ impl<'a> Held<'a> {
     }
 
     /// `None` if the lock is held from the seat already: what is called with it held, as a `SystemView` is, may run the worker again.
+    #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) fn unless_held(scheduler: &'a Scheduler, seat: &'a Seat) -> Option<Self> {
         (!seat.holds.get()).then(|| Self::new(scheduler, seat))

@@ -140,7 +140,11 @@ impl Scheduler {
     fn end_waiters_after(&self, block: BlockRef, first: Panic) -> ! {
         self.end_waiters_by(block, |wakeup| {
             if let Err(panic) = self.wake_foreign(block, wakeup) {
-                self.aside(|| contain(move || drop(panic)));
+                self.aside(|| {
+                    contain(move || {
+                        let _dropped = panic;
+                    })
+                });
             }
         });
         if block.has(Flags::DISCARDABLE) && !block.has(Flags::HANDLE) {
