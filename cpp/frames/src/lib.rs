@@ -1,7 +1,7 @@
 //! The coroutine frames in a firmware, from the table that the compiler left in it; nothing is run.
 //!
 //! Each coroutine has entries in the section `.corank.frames`, which is not loaded: an address in its code, the frame's size, the room of the slot (see
-//! `cpp/include/corank/place.hpp`). Debug information gives the coroutine's name, and the size as well where GCC compiled without optimisation.
+//! `cpp/include/corank/storage.hpp`). Debug information gives the coroutine's name, and the size as well where GCC compiled without optimisation.
 #![forbid(unsafe_code)]
 
 mod names;

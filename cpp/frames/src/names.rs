@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const LISTING: [&str; 4] = [
     "promise_rootnw",
     "operator new",
-    "place_frame",
+    "take_storage",
     "list_frame",
 ];
 
@@ -142,7 +142,7 @@ mod tests {
     fn names_are_plain_however_they_come() {
         for raw in [
             "_ZN3app5blinkEi",
-            "_ZN3app5blinkITk5placeiEEvT_",
+            "_ZN3app5blinkITk13frame_storageiEEvT_",
             "blink",
             "blink<corank::in<(anonymous namespace)::bus_slot> >",
         ] {
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn names_that_cannot_be_demangled_say_who_they_are() {
         for (mangled, name) in [
-            ("_ZN3app5thing6methodITk5place4slotEEvRT_", Some("method")),
+            ("_ZN3app5thing6methodITk13frame_storage4slotEEvRT_", Some("method")),
             ("_ZL5blinkTk", Some("blink")),
             ("_Z5blink", Some("blink")),
             ("_ZNK3app5thing6methodEv", Some("method")),

@@ -73,7 +73,7 @@ class channel {
   void put(T message) {
     {
       critical masked;
-      new (at(first_ + count_), detail::at_place{}) T(detail::move(message));
+      new (at(first_ + count_), detail::in_storage{}) T(detail::move(message));
       ++count_;
     }
     there_.give();
@@ -95,13 +95,13 @@ class channel {
     return message;
   }
 
-  void* at(size_t index) { return places_ + index % Capacity * sizeof(T); }
+  void* at(size_t index) { return bytes_ + index % Capacity * sizeof(T); }
 
   detail::permits room_;
   detail::permits there_;
   size_t first_ = 0;
   size_t count_ = 0;
-  alignas(T) unsigned char places_[Capacity * sizeof(T)];
+  alignas(T) unsigned char bytes_[Capacity * sizeof(T)];
 };
 
 }  // namespace corank

@@ -16,16 +16,16 @@ class event {
     wait_future(wait_future&&) = default;
     ~wait_future() {
       critical masked;
-      if (entry_.where == detail::standing::queued) of_->waiting_.remove(entry_);
+      if (entry_.state == detail::entry_state::queued) of_->waiting_.remove(entry_);
     }
     bool poll() {
       critical masked;
       // Who waited when it was set goes through, even if it has been reset since.
-      const bool through = entry_.where == detail::standing::granted ||
-                           (entry_.where == detail::standing::out && of_->set_);
+      const bool through = entry_.state == detail::entry_state::granted ||
+                           (entry_.state == detail::entry_state::out && of_->set_);
       if (through) {
-        entry_.where = detail::standing::out;
-      } else if (entry_.where == detail::standing::out) {
+        entry_.state = detail::entry_state::out;
+      } else if (entry_.state == detail::entry_state::out) {
         of_->waiting_.push(entry_);
       }
       return through;

@@ -29,12 +29,12 @@ class promise {
   // From any context, once. False if there is a value or an error already.
   bool set_value(detail::value_t<T> value = {}) {
     if constexpr (detail::is_void<T>) {
-      return settle(output());
+      return complete(output());
     } else {
-      return settle(output(detail::move(value)));
+      return complete(output(detail::move(value)));
     }
   }
-  bool set_error(E error) { return settle(output(failure<E>{detail::move(error)})); }
+  bool set_error(E error) { return complete(output(failure<E>{detail::move(error)})); }
 
   [[nodiscard]] bool is_ready() const { return detail::peek(ready_); }
   // Forgets the value, for the next one. Nobody must be waiting.
@@ -46,17 +46,17 @@ class promise {
  private:
   friend class future<T, E>;
 
-  bool settle(output settled) {
+  bool complete(output completed) {
     critical masked;
     if (ready_) return false;
-    new (&output_, detail::at_place{}) output(detail::move(settled));
+    new (&output_, detail::in_storage{}) output(detail::move(completed));
     ready_ = true;
-    if (detail::block* const waiting = who_.find()) executor.wake_masked(waiting);
+    if (detail::block* const waiting = waiting_.find()) executor.wake_masked(waiting);
     return true;
   }
 
   bool ready_ = false;
-  coroutine_id who_;
+  coroutine_id waiting_;
   union {
     unit none_;
     output output_;
@@ -71,14 +71,14 @@ class future : public awaitable<future<T, E>> {
   future(future&& other) = default;
   ~future() {
     critical masked;
-    if (polled_) of_->who_ = coroutine_id();
+    if (polled_) of_->waiting_ = coroutine_id();
   }
 
   bool poll() {
     critical masked;
     if (of_->ready_) return true;
     polled_ = true;
-    of_->who_ = executor.current();
+    of_->waiting_ = executor.current();
     return false;
   }
   result<T, E> take() { return detail::move(of_->output_); }

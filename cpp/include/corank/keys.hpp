@@ -83,14 +83,14 @@ class keys {
 
   bool poll(uint64_t key, detail::entry& mine, bool& full) {
     critical masked;
-    if (mine.where == detail::standing::queued) return false;
+    if (mine.state == detail::entry_state::queued) return false;
     slot* const at = find(key, true);
     full = at == nullptr;
     if (full) return true;
-    const bool granted = mine.where == detail::standing::granted;
+    const bool granted = mine.state == detail::entry_state::granted;
     if (granted) {
       --at->granted;
-      mine.where = detail::standing::out;
+      mine.state = detail::entry_state::out;
     } else if (at->signalled) {
       at->signalled = false;
     } else {
@@ -103,9 +103,9 @@ class keys {
 
   void leave(uint64_t key, detail::entry& mine) {
     critical masked;
-    if (mine.where == detail::standing::out) return;
+    if (mine.state == detail::entry_state::out) return;
     slot& at = *find(key, false);
-    if (mine.where == detail::standing::queued) {
+    if (mine.state == detail::entry_state::queued) {
       at.waiting.remove(mine);
     } else {
       --at.granted;

@@ -87,9 +87,9 @@ template <class T>
 }
 
 template <class T>
-[[gnu::always_inline]] constexpr T exchange(T& place, T value) noexcept {
-  T old = move(place);
-  place = move(value);
+[[gnu::always_inline]] constexpr T exchange(T& object, T value) noexcept {
+  T old = move(object);
+  object = move(value);
   return old;
 }
 
@@ -98,13 +98,13 @@ template <class T>
 T& instance() noexcept;
 
 // Chooses the placement form of `new` without <new>.
-struct at_place {};
+struct in_storage {};
 
 }  // namespace detail
 }  // namespace corank
 
-[[nodiscard, gnu::always_inline]] inline void* operator new(size_t, void* place,
-                                                            corank::detail::at_place) noexcept {
-  return place;
+[[nodiscard, gnu::always_inline]] inline void* operator new(size_t, void* storage,
+                                                            corank::detail::in_storage) noexcept {
+  return storage;
 }
-inline void operator delete(void*, void*, corank::detail::at_place) noexcept {}
+inline void operator delete(void*, void*, corank::detail::in_storage) noexcept {}

@@ -16,23 +16,24 @@ namespace detail {
 
 // One that waits for a lock.
 struct lock_entry : entry {
-  waiter loan;
+  waiter donation;
 };
 
 class lock_root {
  public:
   bool poll(lock_entry& mine) {
-    if (mine.where == standing::granted) {
-      mine.where = standing::out;
+    if (mine.state == entry_state::granted) {
+      mine.state = entry_state::out;
       // Another coroutine may poll the future now than when the lock was handed to it.
-      if (executor.running_block() != find_holder()) move_loans(nullptr, executor.running_block());
+      if (executor.running_block() != find_holder())
+        move_donations(nullptr, executor.running_block());
       return true;
     }
-    if (mine.where == standing::out) {
+    if (mine.state == entry_state::out) {
       if (try_lock()) return true;
       waiting_.push(mine);
     }
-    mine.loan.wait(executor.running_block(), find_holder());
+    mine.donation.wait(executor.running_block(), find_holder());
     return false;
   }
 
@@ -51,17 +52,17 @@ class lock_root {
       holder_ = coroutine_id();
       return;
     }
-    block* const old = static_cast<lock_entry*>(next)->loan.lend_to(nullptr);
-    next->where = standing::granted;
-    move_loans(old, next->who);
-    wake(next->who);
+    block* const old = static_cast<lock_entry*>(next)->donation.donate_to(nullptr);
+    next->state = entry_state::granted;
+    move_donations(old, next->coroutine);
+    wake(next->coroutine);
   }
 
   // The future is destroyed (rule M7).
   void leave(lock_entry& mine) {
-    if (mine.where == standing::queued) waiting_.remove(mine);
-    if (mine.where == standing::granted) {
-      mine.where = standing::out;
+    if (mine.state == entry_state::queued) waiting_.remove(mine);
+    if (mine.state == entry_state::granted) {
+      mine.state = entry_state::out;
       unlock();
     }
   }
@@ -72,10 +73,11 @@ class lock_root {
   block* find_holder() const { return holder_.find(); }
 
   // `holder` has the lock now, instead of `old`: everybody who waits lends to it.
-  void move_loans(block* old, block* holder) {
+  void move_donations(block* old, block* holder) {
     holder_ = holder == nullptr ? coroutine_id() : coroutine_id(holder);
     for (entry* at = waiting_.first(); at != nullptr; at = at->next)
-      if (block* const former = static_cast<lock_entry*>(at)->loan.lend_to(holder)) old = former;
+      if (block* const former = static_cast<lock_entry*>(at)->donation.donate_to(holder))
+        old = former;
     // Once for all of them, and the more urgent first.
     if (holder != nullptr) refresh_level(holder);
     if (old != nullptr) refresh_level(old);
@@ -123,12 +125,12 @@ class mutex {
     explicit lock_future(mutex& of) : of_(&of) {}
     lock_future(lock_future&&) = default;
     ~lock_future() {
-      mine_.loan.end();
+      mine_.donation.end();
       of_->root_.leave(mine_);
     }
     bool poll() { return of_->root_.poll(mine_); }
     guard take() {
-      mine_.loan.end();
+      mine_.donation.end();
       return guard(of_);
     }
 

@@ -41,19 +41,19 @@ namespace detail {
 // compiler. Where threads wake, they are atomic; elsewhere volatile says as much, and compiles to
 // shorter code.
 template <class T>
-[[gnu::always_inline]] inline T peek(const T& place) {
+[[gnu::always_inline]] inline T peek(const T& object) {
   if constexpr (port::parallel) {
-    return __atomic_load_n(&place, __ATOMIC_RELAXED);
+    return __atomic_load_n(&object, __ATOMIC_RELAXED);
   } else {
-    return const_cast<const volatile T&>(place);
+    return const_cast<const volatile T&>(object);
   }
 }
 template <class T>
-[[gnu::always_inline]] inline void poke(T& place, T value) {
+[[gnu::always_inline]] inline void poke(T& object, T value) {
   if constexpr (port::parallel) {
-    __atomic_store_n(&place, value, __ATOMIC_RELAXED);
+    __atomic_store_n(&object, value, __ATOMIC_RELAXED);
   } else {
-    const_cast<volatile T&>(place) = value;
+    const_cast<volatile T&>(object) = value;
   }
 }
 

@@ -38,15 +38,15 @@ inline constexpr size_t most_lines = 16;
 namespace detail {
 // What a coroutine's promise must be so that it can await memory: see interleave/strand.hpp.
 template <class Promise>
-concept gives_way = requires(void* frame) { Promise::give_way(frame); };
+concept can_yield = requires(void* frame) { Promise::yield_strand(frame); };
 }  // namespace detail
 
 // Awaiting one gives way to the other strands of the run; in a `task`, to its scheduler.
 struct turn {
   constexpr bool await_ready() const noexcept { return false; }
-  template <detail::gives_way Promise>
+  template <detail::can_yield Promise>
   [[gnu::always_inline]] void await_suspend(std::coroutine_handle<Promise> self) const noexcept {
-    Promise::give_way(self.address());
+    Promise::yield_strand(self.address());
   }
   constexpr void await_resume() const noexcept {}
 };

@@ -9,7 +9,7 @@ namespace corank::detail {
 // out ─────────► queued ────────────────────────────► granted
 //  ▲               │ remove: the future is destroyed       │
 //  └───────────────┴───────────────────────────────────────┘ the future has seen it
-enum class standing : uint8_t { out, queued, granted };
+enum class entry_state : uint8_t { out, queued, granted };
 
 // One who waits; part of a future.
 struct entry {
@@ -17,10 +17,10 @@ struct entry {
   // A future may be moved until it is first polled.
   entry(entry&&) noexcept : entry() {}
 
-  block* who = nullptr;
+  block* coroutine = nullptr;
   entry* next = nullptr;
   entry* previous = nullptr;
-  standing where = standing::out;
+  entry_state state = entry_state::out;
 };
 
 // A list through the entries. Everything here is to be called masked, where interrupt handlers may
@@ -31,8 +31,8 @@ class queue {
   entry* first() const { return first_; }
 
   void push(entry& added) {
-    added.who = executor.running_block();
-    added.where = standing::queued;
+    added.coroutine = executor.running_block();
+    added.state = entry_state::queued;
     added.next = nullptr;
     added.previous = last_;
     (last_ != nullptr ? last_->next : first_) = &added;
@@ -43,7 +43,7 @@ class queue {
   void remove(entry& removed) {
     (removed.previous != nullptr ? removed.previous->next : first_) = removed.next;
     (removed.next != nullptr ? removed.next->previous : last_) = removed.previous;
-    removed.where = standing::out;
+    removed.state = entry_state::out;
   }
 
   // Takes the most urgent by its level now, the first among equals (rule N1); null if nobody waits.
@@ -51,7 +51,7 @@ class queue {
   entry* take_most_urgent() {
     entry* best = first_;
     for (entry* at = first_; at != nullptr; at = at->next)
-      if (at->who->level < best->who->level) best = at;
+      if (at->coroutine->level < best->coroutine->level) best = at;
     if (best != nullptr) remove(*best);
     return best;
   }
@@ -65,8 +65,8 @@ class queue {
 
   // Tells an entry that was taken that it has what it waited for.
   static void grant(entry& granted) {
-    granted.where = standing::granted;
-    executor.wake_masked(granted.who);
+    granted.state = entry_state::granted;
+    executor.wake_masked(granted.coroutine);
   }
 
  private:
@@ -83,11 +83,11 @@ class permits {
   // One permit if it is there or has been handed over; else the running coroutine waits.
   bool poll(entry& mine) {
     critical masked;
-    if (mine.where == standing::granted) {
-      mine.where = standing::out;
+    if (mine.state == entry_state::granted) {
+      mine.state = entry_state::out;
       return true;
     }
-    if (mine.where == standing::queued) return false;
+    if (mine.state == entry_state::queued) return false;
     if (free_ != 0) {
       --free_;
       return true;
@@ -111,8 +111,8 @@ class permits {
   // The future is destroyed: what was handed to it goes on (rule N3).
   void leave(entry& mine) {
     critical masked;
-    if (mine.where == standing::queued) waiting_.remove(mine);
-    if (mine.where == standing::granted) give_masked();
+    if (mine.state == entry_state::queued) waiting_.remove(mine);
+    if (mine.state == entry_state::granted) give_masked();
   }
 
   uint32_t free() const { return free_; }

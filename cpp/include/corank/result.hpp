@@ -73,9 +73,9 @@ class [[nodiscard]] result {
   }
   constexpr void take(result& other) {
     if (good_) {
-      new (&value_, detail::at_place{}) value_type(detail::move(other.value_));
+      new (&value_, detail::in_storage{}) value_type(detail::move(other.value_));
     } else {
-      new (&error_, detail::at_place{}) E(detail::move(other.error_));
+      new (&error_, detail::in_storage{}) E(detail::move(other.error_));
     }
   }
 

@@ -61,15 +61,15 @@ class rings {
   bool is_alone(unsigned level) const { return heads_[level]->next == heads_[level]; }
 
   // Where the head of a ring is kept.
-  [[gnu::always_inline]] block** head_place(unsigned level) { return &heads_[level]; }
+  [[gnu::always_inline]] block** head_link(unsigned level) { return &heads_[level]; }
 
   // Makes `*next` the head that is kept in `place`, and returns it: the head's successor, so that
   // the head goes to the tail; or the head, and nothing changes. One store, so an interrupt handler
   // may add to the ring at any moment: it comes before the old head or behind it, and never at the
   // head, as the ring is not empty.
-  [[gnu::always_inline]] static block* turn(block** place, block* const* next) {
+  [[gnu::always_inline]] static block* turn(block** link, block* const* next) {
     block* const head = peek(*next);
-    poke(*place, head);
+    poke(*link, head);
     return head;
   }
 

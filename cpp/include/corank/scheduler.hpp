@@ -29,7 +29,7 @@ class scheduler {
       // While nothing but yields happens, the most urgent level stays the same: the ring turns,
       // from its head on.
       detail::block* block;
-      detail::block** head = rings_.head_place(level);
+      detail::block** head = rings_.head_link(level);
       // One register: the compiler would keep two.
       asm("" : "+r"(head));
       detail::block* const* next = head;
@@ -65,7 +65,7 @@ class scheduler {
     if (level == detail::rings::none) return step::idle;
     if (view.most_urgent_elsewhere() < level) return step::elsewhere;
     const unsigned picked = policy.pick(rings_);
-    detail::block** const head = rings_.head_place(picked);
+    detail::block** const head = rings_.head_link(picked);
     detail::block* const block = begin(head, head);
     resume(block) ? static_cast<void>(rings_.turn(head, &block->next)) : end_poll(block);
     detail::poke<detail::block*>(current_, nullptr);
@@ -212,13 +212,13 @@ class scheduler {
   }
 
   // What the scheduler resumes next time: `leaf`, instead of what it has just resumed.
-  void set_leaf(void* leaf) { *(leaf_place_ != nullptr ? leaf_place_ : &current_->leaf) = leaf; }
+  void set_leaf(void* leaf) { *(leaf_link_ != nullptr ? leaf_link_ : &current_->leaf) = leaf; }
 
   // Resumes a part of the running coroutine that waits beside others of its parts; see await.hpp.
   void resume_part(void*& leaf) {
-    void** const outer = detail::exchange(leaf_place_, &leaf);
+    void** const outer = detail::exchange(leaf_link_, &leaf);
     std::coroutine_handle<>::from_address(leaf).resume();
-    leaf_place_ = outer;
+    leaf_link_ = outer;
   }
 
   detail::block* running_block() const { return current_; }
@@ -300,7 +300,7 @@ class scheduler {
   // without cancelling carries no code for it.
   void (*drop_cancelled_)(scheduler&, detail::block*) = nullptr;
   // Where the leaf of what runs is kept; null for the running block's own.
-  void** leaf_place_ = nullptr;
+  void** leaf_link_ = nullptr;
   unsigned live_ = 0;
   // The complement of the limit: no limit is 0, so that the scheduler begins as zeros and takes no
   // room in flash.

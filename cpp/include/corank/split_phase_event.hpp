@@ -66,7 +66,7 @@ class split_phase_event {
     if (stage_ != stage::started) return false;
     value_ = detail::move(result);
     stage_ = stage::complete;
-    if (detail::block* const waiting = who_.find()) executor.wake_masked(waiting);
+    if (detail::block* const waiting = waiting_.find()) executor.wake_masked(waiting);
     return true;
   }
 
@@ -81,13 +81,13 @@ class split_phase_event {
     critical masked;
     if (stage_ != stage::idle)
       port::fatal("corank: two coroutines wait for one split_phase_event: use a mutex around it");
-    who_ = executor.current();
+    waiting_ = executor.current();
     stage_ = stage::started;
   }
 
   stage stage_ = stage::idle;
   [[no_unique_address]] value value_{};
-  coroutine_id who_;
+  coroutine_id waiting_;
 };
 
 }  // namespace corank

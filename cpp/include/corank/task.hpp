@@ -7,13 +7,13 @@
 #pragma once
 
 #include "await.hpp"
-#include "place.hpp"
+#include "storage.hpp"
 
 namespace corank {
 
 // Why nothing was spawned. The arguments have been destroyed.
 enum class spawn_error : uint8_t {
-  no_place,    // its slot or pool is taken; with GCC's -O0 also: the frame does not fit into it
+  no_storage,  // its slot or pool is taken; with GCC's -O0 also: the frame does not fit into it
   table_full,  // as many coroutines live as scheduler::limit allows
 };
 
@@ -28,8 +28,8 @@ class join_handle;
 namespace detail {
 
 struct promise_root : promise_base {
-  // Says that the coroutine's frame lives in a place: see place.hpp.
-  using placed = void;
+  // Says that the coroutine's frame lives in a place: see storage.hpp.
+  using has_frame_storage = void;
 
   promise_root() = default;
   promise_root(const promise_root&) = delete;
@@ -49,15 +49,15 @@ struct promise_root : promise_base {
 
   // The frame is in the place that the first parameter names; after `*this` in the case of a member
   // function or a lambda.
-  template <place P, class... Others>
+  template <frame_storage P, class... Others>
   [[gnu::always_inline]] static void* operator new(size_t size, P& where, Others&...) noexcept {
-    return place_frame(size, where);
+    return take_storage(size, where);
   }
-  template <class Object, place P, class... Others>
-    requires(!place<Object>)
+  template <class Object, frame_storage P, class... Others>
+    requires(!frame_storage<Object>)
   [[gnu::always_inline]] static void* operator new(size_t size, Object&, P& where,
                                                    Others&...) noexcept {
-    return place_frame(size, where);
+    return take_storage(size, where);
   }
   template <class... Others>
   static void* operator new(size_t, Others&...) noexcept {
@@ -77,7 +77,7 @@ struct promise_root : promise_base {
   }
 
   // For prefetch.hpp: a task that waits for memory yields.
-  static void give_way(void*) noexcept { executor.remember_wake(); }
+  static void yield_strand(void*) noexcept { executor.remember_wake(); }
 
   std::suspend_always initial_suspend() const noexcept { return {}; }
 
@@ -150,7 +150,7 @@ struct promise : promise_root {
   // By default a `T`, so that `co_return {}` works.
   template <class U = T>
   void return_value(U&& output) {
-    new (&value, at_place{}) T(detail::forward<U>(output));
+    new (&value, in_storage{}) T(detail::forward<U>(output));
   }
   T take() { return detail::move(value); }
 
@@ -251,7 +251,7 @@ class checked_call {
     return call_.await_suspend(caller);
   }
   result<T, spawn_error> await_resume() {
-    if (!call_) return failure{spawn_error::no_place};
+    if (!call_) return failure{spawn_error::no_storage};
     if constexpr (is_void<T>) {
       return {};
     } else {
@@ -379,7 +379,7 @@ template <class T>
 [[gnu::always_inline]] inline result<join_handle<T>, spawn_error> spawn(priority level,
                                                                         task<T> work) {
   detail::block* const block = work.block_;
-  if (block == nullptr) return failure{spawn_error::no_place};
+  if (block == nullptr) return failure{spawn_error::no_storage};
   if (!executor.start(block, static_cast<uint8_t>(level.level())))
     return failure{spawn_error::table_full};
   work.block_ = nullptr;

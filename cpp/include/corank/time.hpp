@@ -18,9 +18,9 @@ struct timer {
   timer(timer&&) noexcept : timer() {}
 
   ticks deadline = 0;
-  block* who = nullptr;
+  block* coroutine = nullptr;
   timer* next = nullptr;
-  timer** place = nullptr;  // where the pointer to this one is kept; null while it doesn't wait
+  timer** link = nullptr;  // where the pointer to this one is kept; null while it doesn't wait
   bool fired = false;
 };
 
@@ -38,7 +38,7 @@ class timers {
       timer& due = *first_;
       remove(due);
       due.fired = true;
-      wake(due.who);
+      wake(due.coroutine);
       ++fired;
     }
     return fired;
@@ -48,16 +48,16 @@ class timers {
     timer** at = &first_;
     while (*at != nullptr && (*at)->deadline <= added.deadline) at = &(*at)->next;
     added.next = *at;
-    added.place = at;
-    if (added.next != nullptr) added.next->place = &added.next;
+    added.link = at;
+    if (added.next != nullptr) added.next->link = &added.next;
     *at = &added;
     if (at == &first_ && arm_ != nullptr) arm_(added.deadline);
   }
 
   void remove(timer& removed) {
-    *removed.place = removed.next;
-    if (removed.next != nullptr) removed.next->place = removed.place;
-    removed.place = nullptr;
+    *removed.link = removed.next;
+    if (removed.next != nullptr) removed.next->link = removed.link;
+    removed.link = nullptr;
   }
 
   // Whom to tell that the next deadline has become an earlier one.
@@ -94,17 +94,17 @@ class sleep_future : public awaitable<sleep_future> {
   sleep_future(ticks time, bool from_now) : time_(time), from_now_(from_now) {}
   sleep_future(sleep_future&&) = default;
   ~sleep_future() {
-    if (timer_.place != nullptr) detail::clockwork.remove(timer_);
+    if (timer_.link != nullptr) detail::clockwork.remove(timer_);
   }
 
   bool poll() {
     if (timer_.fired) return true;
-    if (timer_.place != nullptr) return false;
+    if (timer_.link != nullptr) return false;
     if (from_now_) time_ += now();
     from_now_ = false;
     if (time_ <= now()) return true;
     timer_.deadline = time_;
-    timer_.who = executor.running_block();
+    timer_.coroutine = executor.running_block();
     detail::clockwork.set(timer_);
     return false;
   }

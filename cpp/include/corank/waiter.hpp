@@ -44,7 +44,7 @@ struct waiter {
   void end();
   // Lends to `borrower` instead of the one so far, which is returned. The caller refreshes the
   // levels of both.
-  block* lend_to(block* borrower);
+  block* donate_to(block* borrower);
 
   block* lender() const { return lender_; }
 
@@ -188,7 +188,7 @@ inline void waiter::end() {
   if (borrower != nullptr) refresh_level(borrower);
 }
 
-inline block* waiter::lend_to(block* borrower) {
+inline block* waiter::donate_to(block* borrower) {
   block* const old = take_borrower();
   if (lender_ != nullptr && borrower != nullptr && lender_ != borrower) {
     borrower_ = borrower;

@@ -39,8 +39,8 @@ corank::mutex<int> lock{1};
 #elif CORANK_CHOSEN == 9
 corank::semaphore permits{1};
 #elif CORANK_CHOSEN == 7 || CORANK_CHOSEN == 10 || CORANK_CHOSEN == 15
-corank::event bell;
-[[maybe_unused]] corank::event alarm_bell;
+corank::event button;
+[[maybe_unused]] corank::event alarm_event;
 #elif CORANK_CHOSEN == 11
 corank::channel<int, 4> numbers;
 #elif CORANK_CHOSEN == 12
@@ -72,7 +72,7 @@ corank::task<> program(corank::in<slot>) {
   co_await corank::time::sleep(5);
   corank::time::advance(9);
 #elif CORANK_CHOSEN == 7
-  sink = (co_await corank::time::timeout(5, bell.wait())).has_value();
+  sink = (co_await corank::time::timeout(5, button.wait())).has_value();
   corank::time::advance(9);
 #elif CORANK_CHOSEN == 8
   auto guard = co_await lock.lock();
@@ -80,8 +80,8 @@ corank::task<> program(corank::in<slot>) {
 #elif CORANK_CHOSEN == 9
   auto permit = co_await permits.acquire();
 #elif CORANK_CHOSEN == 10
-  co_await bell;
-  bell.set();
+  co_await button;
+  button.set();
 #elif CORANK_CHOSEN == 11
   co_await numbers.send(3);
   sink = co_await numbers.receive();
@@ -94,7 +94,7 @@ corank::task<> program(corank::in<slot>) {
 #elif CORANK_CHOSEN == 14
   sink = co_await operation.after([] { operation.complete(1); });
 #elif CORANK_CHOSEN == 15
-  auto one = bell.wait(), two = alarm_bell.wait();
+  auto one = button.wait(), two = alarm_event.wait();
   sink = static_cast<int>(co_await corank::any(one, two));
 #elif CORANK_CHOSEN == 16
   for (int each : counts({}, 3)) sink = each;

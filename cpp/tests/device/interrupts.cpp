@@ -124,7 +124,7 @@ volatile uint32_t wakes_seen[2];
 volatile uint32_t interrupts_seen[2];
 corank::coroutine_id sleepers[2];
 
-corank::task<> sleeper(test::place, int me) {
+corank::task<> sleeper(test::storage, int me) {
   for (;;) {
     co_await corank::wait_for_wake{};
     wakes_seen[me] = wakes_seen[me] + 1;
@@ -257,7 +257,7 @@ TEST(interrupts, at_every_instruction_of_park) {
 namespace {
 
 volatile uint32_t turns;
-corank::task<> yields(test::place, uint32_t times) {
+corank::task<> yields(test::storage, uint32_t times) {
   while (times-- > 0) {
     turns = turns + 1;
     co_await corank::yield_now{};
@@ -289,21 +289,21 @@ corank::semaphore posts{0};
 corank::channel<uint32_t, 2> bytes;
 corank::split_phase_event<uint32_t> conversion;
 corank::promise<uint32_t> reply;
-corank::event bell;
+corank::event button;
 volatile uint32_t received;
 
-corank::task<> takes_post(test::place) {
+corank::task<> takes_permit(test::storage) {
   auto permit = co_await posts.acquire();
   permit.forget();
   received = received + 1;
 }
-corank::task<> takes_byte(test::place) { received = received + co_await bytes.receive(); }
-corank::task<> converts(test::place) {
+corank::task<> takes_byte(test::storage) { received = received + co_await bytes.receive(); }
+corank::task<> converts(test::storage) {
   received = received + co_await conversion.after([] {});
 }
-corank::task<> awaits_reply(test::place) { received = received + *co_await reply.get_future(); }
-corank::task<> hears_bell(test::place) {
-  co_await bell;
+corank::task<> awaits_reply(test::storage) { received = received + *co_await reply.get_future(); }
+corank::task<> waits_for_button(test::storage) {
+  co_await button;
   received = received + 1;
 }
 
@@ -316,7 +316,7 @@ void one_receiver(Make make, void (*handler)()) {
   const auto prepare = [] {
     received = 0;
     reply.reset();
-    bell.reset();
+    button.reset();
   };
   const auto scene = [] {
     handle = *spawn(priority{7}, (*made)());
@@ -340,13 +340,13 @@ void one_receiver(Make make, void (*handler)()) {
 }  // namespace
 
 TEST(interrupts, at_every_instruction_of_waiting_in_a_primitive) {
-  one_receiver([] { return takes_post({}); }, [] { posts.release(); });
+  one_receiver([] { return takes_permit({}); }, [] { posts.release(); });
   EXPECT_EQ(posts.available(), 0u);
   one_receiver([] { return takes_byte({}); }, [] { bytes.try_send(1); });
   EXPECT_FALSE(bytes.try_receive().has_value());
   one_receiver([] { return awaits_reply({}); }, [] { reply.set_value(1); });
-  one_receiver([] { return hears_bell({}); }, [] { bell.set(); });
-  bell.reset();
+  one_receiver([] { return waits_for_button({}); }, [] { button.set(); });
+  button.reset();
   EXPECT_ALL_FREE();
 }
 

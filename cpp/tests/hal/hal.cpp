@@ -38,18 +38,18 @@ bool by_interrupts(corank::task<> work, unsigned irq, unsigned interrupts) {
   return good && seen >= interrupts;
 }
 
-corank::task<> waits_for_ticks(test::place, int count) {
+corank::task<> waits_for_ticks(test::storage, int count) {
   for (; count > 0; --count) (co_await hal::next_tick()).forget();
 }
 
-corank::task<> sends(test::place, const char* text) {
+corank::task<> sends(test::storage, const char* text) {
   for (; *text != 0; ++text) co_await hal::send_byte(*text);
 }
 
 // What the tests' runner feeds to the serial port.
 constexpr char input[] = "ping";
 
-corank::task<> receives(test::place, bool& right) {
+corank::task<> receives(test::storage, bool& right) {
   hal::start_serial();
   right = true;
   for (const char* expected = input; *expected != 0; ++expected)
@@ -82,9 +82,9 @@ TEST(hal, the_serial_port_sends_and_receives) {
 
 namespace {
 
-corank::task<> waits_for_pin(test::place) { co_await hal::pin_low(0); }
+corank::task<> waits_for_pin(test::storage) { co_await hal::pin_low(0); }
 
-corank::task<> converts(test::place, uint16_t& x, uint16_t& y) {
+corank::task<> converts(test::storage, uint16_t& x, uint16_t& y) {
   x = co_await hal::read_adc(0);
   y = co_await hal::read_adc(1);
 }
@@ -93,9 +93,9 @@ corank::task<> converts(test::place, uint16_t& x, uint16_t& y) {
 constexpr uint8_t magnetometer = 0x1E, nobody = 0x22;
 corank::slot<160> bus_slot;
 
-corank::task<> reads_bus(test::place, uint8_t device, uint8_t (&who)[3], bool& acknowledged) {
-  corank::in<bus_slot> place;
-  acknowledged = (co_await hal::read_i2c(place, device, 10, who, 3)).has_value();
+corank::task<> reads_bus(test::storage, uint8_t device, uint8_t (&who)[3], bool& acknowledged) {
+  corank::in<bus_slot> storage;
+  acknowledged = (co_await hal::read_i2c(storage, device, 10, who, 3)).has_value();
 }
 
 }  // namespace

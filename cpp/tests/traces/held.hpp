@@ -16,7 +16,7 @@ class boxed {
   void fill(Make make) {
     using F = decltype(make());
     static_assert(sizeof(F) <= sizeof(room_), "a future is larger than the box");
-    new (room_, corank::detail::at_place{}) F(make());
+    new (room_, corank::detail::in_storage{}) F(make());
     poll_ = [](void* f) { return static_cast<F*>(f)->poll(); };
     clear_ = [](void* f) { static_cast<F*>(f)->~F(); };
   }
@@ -48,14 +48,14 @@ class holdings {
   }
 
   bool add(size_t which, lock_guard lock) {
-    return has_room() && (new (place(true, which), corank::detail::at_place{})
+    return has_room() && (new (next_guard(true, which), corank::detail::in_storage{})
                               lock_guard(corank::detail::move(lock)),
                           true);
   }
   bool add(size_t which, permit one) {
-    return has_room() &&
-           (new (place(false, which), corank::detail::at_place{}) permit(corank::detail::move(one)),
-            true);
+    return has_room() && (new (next_guard(false, which), corank::detail::in_storage{})
+                              permit(corank::detail::move(one)),
+                          true);
   }
 
   // Gives back the latest lock or permit of a mutex or semaphore; false if there is none.
@@ -78,7 +78,7 @@ class holdings {
   static_assert(sizeof(lock_guard) == sizeof(void*) && sizeof(permit) == sizeof(void*));
 
   bool has_room() const { return count_ < most; }
-  void* place(bool lock, size_t which) {
+  void* next_guard(bool lock, size_t which) {
     one& added = held_[count_++];
     added.lock = lock;
     added.which = which;

@@ -8,7 +8,7 @@
 namespace replay {
 namespace {
 
-using corank::detail::at_place;
+using corank::detail::in_storage;
 
 constexpr size_t most_coroutines = 12;
 constexpr size_t most_things = 4;
@@ -27,7 +27,7 @@ class fresh {
  public:
   template <class... Arguments>
   void make(Arguments... arguments) {
-    new (room_, at_place{}) T(arguments...);
+    new (room_, in_storage{}) T(arguments...);
   }
   T& operator*() { return *static_cast<T*>(static_cast<void*>(room_)); }
 

@@ -5,7 +5,7 @@ using corank::executor;
 using corank::priority;
 using corank::spawn;
 using test::log;
-using test::place;
+using test::storage;
 
 namespace {
 
@@ -19,13 +19,13 @@ corank::task<int> inner(corank::in<inner_slot>, int x) {
   co_return x * 2;
 }
 
-corank::task<int> outer(place) {
+corank::task<int> outer(storage) {
   test::guard end('o');
   const int once = co_await inner({}, 3);
   co_return once + co_await inner({}, 4);
 }
 
-corank::task<> recursion(place, int depth) {
+corank::task<> recursion(storage, int depth) {
   log(static_cast<char>('0' + depth));
   if (depth > 0) co_await recursion({}, depth - 1);
   log(static_cast<char>('0' + depth));
@@ -86,17 +86,17 @@ TEST(composing, calls_nest_as_deep_as_there_are_places) {
 
 namespace {
 
-corank::task<> out_of_slot(place) {
+corank::task<> out_of_slot(storage) {
   auto first = inner({}, 1);
   log(first ? 'y' : 'n');
   auto second = inner({}, 2);  // the slot is taken
   log(second ? 'y' : 'n');
   auto result = co_await corank::detail::move(second).checked();
   log(result ? 'y' : 'n');
-  log(result.error() == corank::spawn_error::no_place ? 'p' : '?');
+  log(result.error() == corank::spawn_error::no_storage ? 'p' : '?');
 }
 
-corank::task<> three_at_once(place) {
+corank::task<> three_at_once(storage) {
   auto a = corank::as_future(inner({}, 5));
   auto b = corank::time::sleep(100);
   auto c = ring.wait();
@@ -105,12 +105,12 @@ corank::task<> three_at_once(place) {
   if (first == 1) log(static_cast<char>('0' + a.take()));
 }
 
-corank::task<> with_limit(place, corank::ticks limit) {
+corank::task<> with_limit(storage, corank::ticks limit) {
   auto result = co_await corank::time::timeout(limit, inner({}, 4));
   log(result ? static_cast<char>('0' + *result) : '-');
 }
 
-corank::task<> both(place) {
+corank::task<> both(storage) {
   auto a = ring.wait();
   auto b = corank::time::sleep(7);
   co_await corank::all(a, b);
@@ -174,14 +174,14 @@ TEST(composing, all_waits_for_the_last) {
 }
 
 namespace {
-corank::generator<int> squares(place, int n) {
+corank::generator<int> squares(storage, int n) {
   test::guard end('g');
   for (int i = 0; i < n; ++i) co_yield i* i;
 }
 
-corank::task<> beats(place) {
+corank::task<> ticks_three_times(storage) {
   corank::time::ticker ticker(10);
-  for (int beat = 0; beat < 3; ++beat) {
+  for (int tick = 0; tick < 3; ++tick) {
     co_await ticker.tick();
     log('.');
   }
@@ -207,7 +207,7 @@ TEST(composing, generator_gives_values_to_a_loop) {
 TEST(composing, ticker_does_not_drift) {
   EXPECT_LOG("g");
   const corank::ticks start = corank::time::now();
-  auto handle = spawn(priority{5}, beats({}));
+  auto handle = spawn(priority{5}, ticks_three_times({}));
   executor.run_until_idle();
   corank::time::advance(start + 13);
   executor.run_until_idle();

@@ -4,7 +4,7 @@
 using corank::executor;
 using corank::priority;
 using corank::spawn;
-using test::place;
+using test::storage;
 
 namespace {
 
@@ -15,14 +15,14 @@ corank::task<int> inner(corank::in<inner_slot>) {
   co_return 1;
 }
 
-corank::task<> calls_twice_at_once(place) {
+corank::task<> calls_twice_at_once(storage) {
   auto first = inner({});
   co_await inner({});
 }
 
 corank::split_phase_event<> operation;
 
-corank::task<> operates(place) {
+corank::task<> operates(storage) {
   co_await operation.after([] {});
 }
 

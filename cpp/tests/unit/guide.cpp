@@ -2,16 +2,16 @@
 #include "test.hpp"
 
 using corank::executor;
-using test::place;
+using test::storage;
 
 namespace {
 
-corank::task<int> measure(place) {
+corank::task<int> measure(storage) {
   co_await corank::yield_now{};
   co_return 42;
 }
 
-corank::task<> spawns(place) {
+corank::task<> spawns(storage) {
   if (auto handle = corank::spawn(corank::priority{5}, measure({}))) {
     auto result = co_await *handle;  // result<int, join_error>; lends its urgency meanwhile
     test::log(result && *result == 42 ? 'y' : 'n');
@@ -23,7 +23,7 @@ void start_conversion() { ++conversions; }
 
 corank::split_phase_event<uint16_t> converted;
 
-corank::task<> converts(place) {
+corank::task<> converts(storage) {
   uint16_t volts = co_await converted.after([] { start_conversion(); });  // in a coroutine
   test::log(volts == 7 ? 'y' : 'n');
 }

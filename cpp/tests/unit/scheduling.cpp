@@ -6,17 +6,17 @@ using corank::executor;
 using corank::priority;
 using corank::spawn;
 using test::log;
-using test::place;
+using test::storage;
 
 namespace {
 
-corank::task<> twice(place, char name) {
+corank::task<> twice(storage, char name) {
   log(name);
   co_await corank::yield_now{};
   log(name);
 }
 
-corank::task<> waits(place, char name) {
+corank::task<> waits(storage, char name) {
   test::guard end('~');
   for (;;) {
     log(name);
@@ -106,7 +106,7 @@ TEST(scheduling, full_is_an_error) {
   for (auto& each : handles) each = *spawn(priority{9}, waits({}, '.'));
   auto refused = spawn(priority{1}, waits({}, '!'));
   ASSERT_TRUE(!refused.has_value());
-  EXPECT_EQ(refused.error(), corank::spawn_error::no_place);
+  EXPECT_EQ(refused.error(), corank::spawn_error::no_storage);
   EXPECT_EQ(executor.live(), 8u);
   handles[3].cancel();
   handles[3].detach();
@@ -127,7 +127,7 @@ TEST(scheduling, full_is_an_error) {
 
 namespace {
 corank::coroutine_id everyone[8];
-corank::task<> remembers(place, int me) {
+corank::task<> remembers(storage, int me) {
   everyone[me] = corank::current();
   co_await corank::wait_for_wake{};
 }
@@ -148,14 +148,14 @@ TEST(scheduling, detached_ones_are_freed_when_they_end) {
 }
 
 namespace {
-corank::task<> cancels_itself(place) {
+corank::task<> cancels_itself(storage) {
   test::guard end('~');
   corank::cancel(corank::current());
   log('1');
   co_await corank::yield_now{};
   log('2');
 }
-corank::task<> moves_itself(place) {
+corank::task<> moves_itself(storage) {
   corank::reprioritize(corank::current(), priority{40});
   log('a' + static_cast<char>(executor.running() == 40));
   co_await corank::yield_now{};
@@ -193,7 +193,7 @@ struct looks_round {
   }
   unsigned level;
 };
-corank::task<> ends(place, looks_round) { co_return; }
+corank::task<> ends(storage, looks_round) { co_return; }
 }  // namespace
 
 TEST(scheduling, one_that_has_ended_hides_nobody) {

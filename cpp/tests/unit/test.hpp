@@ -79,7 +79,7 @@ inline std::string take_log() {
 
 // Room for the frames of a test, on either machine.
 inline corank::pool<56 * sizeof(void*), 8> frames;
-using place = corank::in<frames>;
+using storage = corank::in<frames>;
 
 // Logs when it is destroyed.
 struct guard {

@@ -10,7 +10,7 @@
 
 using corank::executor;
 using corank::priority;
-using test::place;
+using test::storage;
 
 namespace {
 
@@ -21,7 +21,7 @@ corank::semaphore posts{0};
 corank::channel<int, 4> numbers;
 corank::split_phase_event<int> conversion;
 
-corank::task<> takes(place, int count, int& taken) {
+corank::task<> takes(storage, int count, int& taken) {
   for (; count > 0; --count) {
     auto permit = co_await posts.acquire();
     permit.forget();
@@ -29,15 +29,15 @@ corank::task<> takes(place, int count, int& taken) {
   }
 }
 
-corank::task<> sums(place, int count, long& sum) {
+corank::task<> sums(storage, int count, long& sum) {
   while (count-- > 0) sum += co_await numbers.receive();
 }
 
-corank::task<> converts(place, int count, std::atomic<int>& started, long& sum) {
+corank::task<> converts(storage, int count, std::atomic<int>& started, long& sum) {
   while (count-- > 0) sum += co_await conversion.after([&] { started.fetch_add(1); });
 }
 
-corank::task<> busy(place, const bool& stop) {
+corank::task<> busy(storage, const bool& stop) {
   while (!stop) co_await corank::yield_now{};
 }
 

@@ -66,7 +66,7 @@ struct device {
 corank::slot<32 * sizeof(void*)> static_slot;
 corank::pool<32 * sizeof(void*), 2> two_slots;
 
-corank::task<counted> makes(test::place, int x) { co_return counted(x); }
+corank::task<counted> makes(test::storage, int x) { co_return counted(x); }
 }  // namespace
 
 TEST(values, frames_live_where_the_caller_says) {

@@ -9,16 +9,16 @@ using corank::executor;
 using corank::priority;
 using corank::spawn;
 using test::log;
-using test::place;
+using test::storage;
 
 namespace {
 
-corank::task<int> seven(place) {
+corank::task<int> seven(storage) {
   co_await corank::yield_now{};
   co_return 7;
 }
 
-corank::task<int> eight(place) {
+corank::task<int> eight(storage) {
   auto low = spawn(priority{40}, seven({}));
   if (!low) co_return 0;
   const corank::coroutine_id id = low->id();
@@ -50,7 +50,7 @@ namespace {
 
 corank::mutex<int> account{10};
 
-corank::task<> holds(place, char name, int rounds) {
+corank::task<> holds(storage, char name, int rounds) {
   auto lock = co_await account.lock();
   log(name);
   while (rounds-- > 0) co_await corank::yield_now{};
@@ -58,7 +58,7 @@ corank::task<> holds(place, char name, int rounds) {
   log(name);
 }
 
-corank::task<> busy(place, char name) {
+corank::task<> busy(storage, char name) {
   log(name);
   co_return;
 }
@@ -101,13 +101,13 @@ TEST(waiting, lock_of_a_cancelled_holder_goes_on) {
 namespace {
 
 // Waits for the exit of two others at once, and lends to both.
-corank::task<> waits_for(place, corank::join_handle<>& one, corank::join_handle<>& other) {
+corank::task<> waits_for(storage, corank::join_handle<>& one, corank::join_handle<>& other) {
   auto first = one.wait();
   auto second = other.wait();
   co_await corank::any(first, second);
 }
 
-corank::task<> logs_when_woken(place, char name) {
+corank::task<> logs_when_woken(storage, char name) {
   co_await corank::wait_for_wake{};
   log(name);
 }
@@ -143,7 +143,7 @@ namespace {
 corank::join_handle<>* of_ring[3];
 
 // Each waits for the next one of a ring, and for something that does not happen.
-corank::task<> waits_in_ring(place, size_t at, corank::join_handle<>& never) {
+corank::task<> waits_in_ring(storage, size_t at, corank::join_handle<>& never) {
   auto ends = never.wait();
   auto next = of_ring[(at + 1) % 3]->wait();
   co_await corank::any(ends, next);
@@ -214,30 +214,30 @@ TEST(waiting, a_chain_of_waits_needs_no_stack) {
 namespace {
 
 corank::semaphore two_permits{2};
-corank::event alarm_bell;
+corank::event alarm_event;
 corank::channel<char, 2> letters;
 corank::keys<2> numbers;
 
-corank::task<> takes_permit(place, char name) {
+corank::task<> takes_permit(storage, char name) {
   auto permit = co_await two_permits.acquire();
   log(name);
   co_await corank::wait_for_wake{};
 }
 
-corank::task<> hears(place, char name) {
-  co_await alarm_bell;
+corank::task<> hears(storage, char name) {
+  co_await alarm_event;
   log(name);
 }
 
-corank::task<> sends(place, const char* text) {
+corank::task<> sends(storage, const char* text) {
   for (; *text != 0; ++text) co_await letters.send(*text);
 }
 
-corank::task<> receives(place, int count) {
+corank::task<> receives(storage, int count) {
   while (count-- > 0) log(co_await letters.receive());
 }
 
-corank::task<> wants(place, uint64_t key, char name) {
+corank::task<> wants(storage, uint64_t key, char name) {
   auto got = co_await numbers.wait(key);
   log(got ? name : '!');
 }
@@ -272,15 +272,15 @@ TEST(waiting, event_lets_all_through_and_stays_set) {
   auto b = spawn(priority{4}, hears({}, 'b'));
   executor.run_until_idle();
   EXPECT_LOG("");
-  alarm_bell.set();
-  alarm_bell.reset();  // who waited goes through all the same
+  alarm_event.set();
+  alarm_event.reset();  // who waited goes through all the same
   auto c = spawn(priority{3}, hears({}, 'c'));
   executor.run_until_idle();
   EXPECT_LOG("ba");
-  alarm_bell.set();
+  alarm_event.set();
   executor.run_until_idle();
   EXPECT_LOG("c");
-  alarm_bell.reset();
+  alarm_event.reset();
   a->detach(), b->detach(), c->detach();
   EXPECT_ALL_FREE();
 }
@@ -327,12 +327,12 @@ namespace {
 corank::promise<int, char> answer;
 corank::split_phase_event<int> conversion;
 
-corank::task<> asks(place) {
+corank::task<> asks(storage) {
   auto got = co_await answer.get_future();
   log(got ? static_cast<char>('0' + *got) : got.error());
 }
 
-corank::task<> converts(place) {
+corank::task<> converts(storage) {
   for (int round = 0; round < 3; ++round) {
     auto value = co_await corank::time::timeout(10, conversion.after([] { log('s'); }));
     log(value ? static_cast<char>('0' + *value) : '-');

@@ -371,11 +371,11 @@ class btree {
   // Whether most leaves lie close behind the one before, as far as a few of the lowest inner nodes
   // tell: then the processor's own prefetcher brings them.
   [[nodiscard]] bool lies_in_order() const {
-    constexpr size_t places = 16;
+    constexpr size_t samples = 16;
     if (height_ == 0) return true;
     // Down level by level, so that the nodes at a level don't wait for each other.
-    const inner* at[places];
-    std::fill_n(at, places, static_cast<const inner*>(root_));
+    const inner* at[samples];
+    std::fill_n(at, samples, static_cast<const inner*>(root_));
     uint64_t chance = 0;
     for (size_t level = height_; level > 1; --level)
       for (const inner*& in : at) {

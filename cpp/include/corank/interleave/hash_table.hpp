@@ -56,14 +56,14 @@ class hash_table {
     const size_t old_room = old != nullptr ? this->room() : 0;
     mask_ = room - 1;
     for (size_t at = 0; at < old_room; ++at)
-      if (old[at].used) entries_[place_of(old[at].key)] = old[at];
+      if (old[at].used) entries_[position_of(old[at].key)] = old[at];
   }
 
   // Adds the key with this value, unless it is there: then nothing changes and the result is false.
   // Throws as reserve.
   bool insert(const Key& key, const Value& value) {
     reserve(size_ + 1);
-    entry& in = entries_[place_of(key)];
+    entry& in = entries_[position_of(key)];
     if (in.used) return false;
     in = {key, value, true};
     ++size_;
@@ -74,7 +74,7 @@ class hash_table {
   // behind a hole.
   bool erase(const Key& key) {
     if (size_ == 0) return false;
-    size_t hole = place_of(key);
+    size_t hole = position_of(key);
     if (!entries_[hole].used) return false;
     for (size_t at = next(hole); entries_[at].used; at = next(at)) {
       // How far the entry is from where it would like to be; it may go into the hole if that is no
@@ -140,14 +140,14 @@ class hash_table {
     while (count > 0) {
       const size_t now = std::min(together, count), at = left.take(now);
       count -= now;
-      size_t places[together];
+      size_t positions[together];
       for (size_t each = 0; each < now; ++each) {
-        places[each] = Hash{}(keys[at + each]) & mask_;
-        prefetch_now(entries_.get() + places[each], sizeof(entry));
+        positions[each] = Hash{}(keys[at + each]) & mask_;
+        prefetch_now(entries_.get() + positions[each], sizeof(entry));
       }
       co_await turn{};
       for (size_t each = 0; each < now; ++each)
-        out[at + each] = size_ != 0 ? value_from(places[each], keys[at + each]) : nullptr;
+        out[at + each] = size_ != 0 ? value_from(positions[each], keys[at + each]) : nullptr;
     }
   }
 
@@ -155,13 +155,15 @@ class hash_table {
   [[nodiscard]] size_t next(size_t at) const noexcept { return (at + 1) & mask_; }
 
   // Where the key is, or where it would go, looked for from here on.
-  [[nodiscard]] size_t place_from(size_t at, const Key& key) const {
+  [[nodiscard]] size_t position_from(size_t at, const Key& key) const {
     while (entries_[at].used && !(entries_[at].key == key)) at = next(at);
     return at;
   }
-  [[nodiscard]] size_t place_of(const Key& key) const { return place_from(Hash{}(key)&mask_, key); }
+  [[nodiscard]] size_t position_of(const Key& key) const {
+    return position_from(Hash{}(key)&mask_, key);
+  }
   [[nodiscard]] const Value* value_from(size_t first, const Key& key) const {
-    const entry& in = entries_[place_from(first, key)];
+    const entry& in = entries_[position_from(first, key)];
     return in.used ? &in.value : nullptr;
   }
 

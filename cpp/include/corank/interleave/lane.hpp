@@ -51,7 +51,7 @@ class alignas(cache_line) lane {
 
   // In front of every frame.
   struct alignas(__STDCPP_DEFAULT_NEW_ALIGNMENT__) header {
-    lane* home;
+    lane* owner;
     // Outside of the slot: how large a frame has room behind the header.
     size_t room;
   };
@@ -72,14 +72,14 @@ class alignas(cache_line) lane {
     return static_cast<header*>(frame) - 1;
   }
   [[gnu::always_inline]] static lane* of_frame(void* frame) noexcept {
-    return head_of(frame)->home;
+    return head_of(frame)->owner;
   }
 
   [[gnu::always_inline]] void* take(size_t bytes) {
     if (rounded(bytes) > static_cast<size_t>(end_ - top_)) return take_elsewhere(bytes);
     auto* const head = reinterpret_cast<header*>(top_);
     top_ += rounded(bytes);
-    head->home = this;
+    head->owner = this;
     void* frame = head + 1;
     // From here on a piece of memory of its own for the compiler, as an allocator's would be.
     asm("" : "+r"(frame));
@@ -88,12 +88,12 @@ class alignas(cache_line) lane {
 
   [[gnu::always_inline]] static void give_back(void* frame, size_t bytes) noexcept {
     header* const head = head_of(frame);
-    lane& home = *head->home;
+    lane& owner = *head->owner;
     auto* const at = reinterpret_cast<unsigned char*>(head);
-    if (at + rounded(bytes) == home.top_) {
-      home.top_ = at;
+    if (at + rounded(bytes) == owner.top_) {
+      owner.top_ = at;
     } else {
-      home.give_back_elsewhere(head);
+      owner.give_back_elsewhere(head);
     }
   }
 

@@ -100,7 +100,7 @@ struct strand_root {
   }
 
   // Nothing to note: the lane knows its innermost frame, which changes with calls only.
-  [[gnu::always_inline]] static void give_way(void*) noexcept {}
+  [[gnu::always_inline]] static void yield_strand(void*) noexcept {}
 
   // From now on the lane of `mine`, a frame, goes on in this one: in that of a call, or of whom a
   // call has returned to.
@@ -115,14 +115,14 @@ struct strand_root {
     void await_suspend(std::coroutine_handle<>) const noexcept {}
     void await_resume() const noexcept {}
   };
-  first_suspend initial_suspend() const noexcept { return {home_ != nullptr}; }
+  first_suspend initial_suspend() const noexcept { return {lane_ != nullptr}; }
 
   // An item's frame ends by itself; that of a call is its strand's.
   struct last_suspend {
     const strand_root& of;
     [[gnu::always_inline]] bool await_ready() const noexcept {
-      if (of.home_ != nullptr) of.home_->item_ = nullptr;
-      return of.home_ != nullptr;
+      if (of.lane_ != nullptr) of.lane_->item_ = nullptr;
+      return of.lane_ != nullptr;
     }
     // A call that ends where it began has no caller: that one looks by itself.
     std::coroutine_handle<> await_suspend(std::coroutine_handle<> call) const noexcept {
@@ -136,17 +136,17 @@ struct strand_root {
 
   // Whether the strand in this frame is an item's; then where its outcome goes.
   [[gnu::always_inline]] void* begin(void* frame) noexcept {
-    lane* const home = lane::of_frame(frame);
-    if (!home->begins_) return nullptr;
-    home->begins_ = false;
-    home->item_ = frame;
-    home_ = home;
-    home->leaf_ = frame;
-    return home->outcome_;
+    lane* const owner = lane::of_frame(frame);
+    if (!owner->begins_) return nullptr;
+    owner->begins_ = false;
+    owner->item_ = frame;
+    lane_ = owner;
+    owner->leaf_ = frame;
+    return owner->outcome_;
   }
 
   // An item's lane; null for a call. Who waits for the call's end.
-  lane* home_ = nullptr;
+  lane* lane_ = nullptr;
   void* caller_ = nullptr;
 };
 

@@ -3,8 +3,8 @@
 //
 //   corank::slot<96> blink_slot;                                        a static slot, or storage of the caller's, wherever it is defined
 //   corank::task<> blink(corank::in<blink_slot>, pin led);              always there; call it as blink({}, led)
-//   corank::task<> serve(corank::slot<128>& place, request r);          where each call says
-//   corank::task<> reply(corank::pool<64, 8>& place, request r);        in a free slot of a pool
+//   corank::task<> serve(corank::slot<128>& storage, request r);          where each call says
+//   corank::task<> reply(corank::pool<64, 8>& storage, request r);        in a free slot of a pool
 //
 // Nothing is ever allocated. If the frame does not fit, the program does not build, whatever the
 // optimisation, and the message names the coroutine. A frame's size counts everything: the control
@@ -79,16 +79,16 @@ struct pool {
 };
 
 // A slot or pool of static storage as a type: as a parameter it takes no room in the frame.
-template <auto& Place>
+template <auto& Storage>
 struct in {
-  static constexpr size_t room = Place.room;
-  [[gnu::always_inline]] static void* take() { return Place.take(); }
+  static constexpr size_t room = Storage.room;
+  [[gnu::always_inline]] static void* take() { return Storage.take(); }
 };
 
 namespace detail {
 
 template <class P>
-concept place = requires(bare_t<P>& p) {
+concept frame_storage = requires(bare_t<P>& p) {
   bare_t<P>::room;
   { p.take() };
 };
@@ -137,7 +137,7 @@ list_frame([[maybe_unused]] size_t size) {
 
 // The frame for a coroutine of `size` bytes in `place`, or null if the place is taken.
 template <class P>
-[[gnu::always_inline]] inline void* place_frame([[maybe_unused]] size_t size, P& place) {
+[[gnu::always_inline]] inline void* take_storage([[maybe_unused]] size_t size, P& storage) {
 #if !defined(__clang__)
 #if defined(__OPTIMIZE__)
   // After inlining, `size` is a constant. Sooner than the linker, and with the line.
@@ -147,7 +147,7 @@ template <class P>
 #endif
   list_frame<P::room>(size);
 #endif
-  void* frame = place.take();
+  void* frame = storage.take();
   // From here on a piece of memory of its own for the compiler, as an allocator's would be; else
   // both compilers warn of a `delete` of a variable.
   asm("" : "+r"(frame));
@@ -159,11 +159,11 @@ template <class P>
 // so.
 template <class...>
 inline constexpr size_t room_among = 0;
-template <place P, class... Others>
+template <frame_storage P, class... Others>
 inline constexpr size_t room_among<P, Others...> = bare_t<P>::room;
 // Behind the object of a member function or a lambda.
-template <class Object, place P, class... Others>
-  requires(!place<Object>)
+template <class Object, frame_storage P, class... Others>
+  requires(!frame_storage<Object>)
 inline constexpr size_t room_among<Object, P, Others...> = bare_t<P>::room;
 
 // clang may expand a coroutine's creation, `operator new` included, in whoever calls it, and then
@@ -185,7 +185,7 @@ struct listed : Promise {
 #if defined(__clang__)
 namespace std {
 template <class Result, class... Arguments>
-  requires requires { typename Result::promise_type::placed; }
+  requires requires { typename Result::promise_type::has_frame_storage; }
 struct coroutine_traits<Result, Arguments...> {
   using promise_type = corank::detail::listed<typename Result::promise_type,
                                               corank::detail::room_among<Arguments...>>;
