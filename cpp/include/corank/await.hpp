@@ -1,13 +1,14 @@
-// Waiting: what a future is, and how futures compose.
+// Waiting: futures, and how they compose.
 //
-// A future has `bool poll()` (is it ready? if not, the running coroutine is woken when it may be)
-// and, once that was true, `take()`. Awaiting it polls; while it isn't ready it stands in for the
-// frame of the coroutine that awaits it: the scheduler resumes the future, which goes on to the
-// coroutine only when it is ready. So a wake that was meant for something else never ends a wait
-// (rule W7), and costs the ready path nothing.
+// A future has `bool poll()` and `take()`. poll() returns whether the future is ready; if not, it
+// arranges a wake of the running coroutine. take() returns the output of a ready future.
+//
+// Awaiting a future polls it. Until it is ready, the future stands in for the frame of the awaiting
+// coroutine. The scheduler resumes the future, which resumes the coroutine only when it is ready.
+// So a stray wake never ends a wait (rule W7), and the ready path pays nothing for that.
 //
 // A future may be moved until it is first polled. Destroying one ends the wait and gives back what
-// had been handed to it (rule N3); that is all there is to cancelling.
+// it was granted (rule N3). Cancelling needs no more than that.
 #pragma once
 
 #include "scheduler.hpp"
@@ -16,8 +17,8 @@ namespace corank {
 
 namespace detail {
 
-// Laid out like the beginning of a frame; `destroy` is never called through it, so the caller's
-// frame takes its place.
+// A future in the layout of a frame's first words. `destroy` is never called through it, so that
+// word stores the caller's frame.
 struct stand_in {
   void (*resume)(stand_in*) = nullptr;
   void* caller = nullptr;
@@ -51,8 +52,8 @@ concept future_like = requires(F& f) {
   f.take();
 };
 
-// Lets the others of the same level run, and everything more urgent (rule W6): the coroutine goes
-// to the tail of its level.
+// Yields to equal and more urgent coroutines: the running one goes to the tail of its level (rule
+// W6).
 struct yield_now {
   constexpr bool await_ready() const noexcept { return false; }
   [[gnu::always_inline]] void await_suspend(std::coroutine_handle<>) const noexcept {
@@ -61,7 +62,7 @@ struct yield_now {
   constexpr void await_resume() const noexcept {}
 };
 
-// Ends the poll; the coroutine goes on when anybody wakes it.
+// Ends the poll. The coroutine continues after the next wake.
 struct wait_for_wake {
   constexpr bool await_ready() const noexcept { return false; }
   constexpr void await_suspend(std::coroutine_handle<>) const noexcept {}
@@ -94,8 +95,8 @@ struct futures<F, Rest...> {
 
 }  // namespace detail
 
-// The first of several futures that is ready, as its place in the list; take() its value then. The
-// others go on waiting until they are destroyed.
+// Waits for the first of several futures and returns its index. Then call its take(). The other
+// futures wait until they are destroyed.
 //
 //   auto byte = input.receive();
 //   auto stop = shutdown.wait();
@@ -112,7 +113,7 @@ class any : public awaitable<any<Fs...>> {
   size_t ready_ = 0;
 };
 
-// Until all of several futures are ready; take() their values then.
+// Waits until all of several futures are ready. Then call their take().
 template <future_like... Fs>
 class all : public awaitable<all<Fs...>> {
  public:

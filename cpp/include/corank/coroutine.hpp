@@ -1,7 +1,7 @@
-// What the compiler needs to know of coroutines.
+// The names of namespace std that the compiler needs for coroutines.
 //
-// Where the target has <coroutine>, it is used. clang for bare-metal Arm finds none unless somebody
-// lends it a standard library; for it this file declares the few names of namespace std that
+// This header includes <coroutine> if the target has it. clang for bare-metal Arm has none, unless
+// another standard library is in its path. For that case this file declares the few names that
 // [support.coroutine] requires. Both compilers lay a frame out in the same way: two function
 // pointers (resume, destroy), then the promise.
 #pragma once

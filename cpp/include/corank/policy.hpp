@@ -1,18 +1,18 @@
-// Which level a pick takes from (contract B1 to B6), and who else is more urgent (G1 to G6).
+// Policies that select a level (contract B1 to B6), and views of other schedulers (G1 to G6).
 #pragma once
 
 #include "rings.hpp"
 
 namespace corank {
 
-// The most urgent level, always (rule B1).
+// Picks the most urgent level, always (rule B1).
 struct strict {
   unsigned pick(const detail::rings& rings) { return rings.most_urgent(); }
 };
 
-// Every k-th pick is reserved for the levels in turn, so that none waits for ever (rules B2 to B6):
-// a coroutine that is ready with q ahead of it at its level is picked after at most k * 64 * (q
-// + 1) picks.
+// Reserves every k-th pick for the levels in turn, so that no level starves (rules B2 to B6). A
+// ready coroutine with q others ahead of it at its level is picked after at most k * 64 * (q + 1)
+// picks.
 class bounded {
  public:
   explicit bounded(uint32_t every) : every_(every) {
@@ -33,7 +33,7 @@ class bounded {
   uint8_t cursor_ = 0;
 };
 
-// Nobody else counts (rule G2).
+// Ignores all other schedulers (rule G2).
 struct relaxed {
   unsigned most_urgent_elsewhere() const { return levels_count; }
 };

@@ -1,15 +1,22 @@
-// What the library asks of the machine. A file of your own replaces the choice made here:
+// The interface between the library and a platform. To use a port of your own, compile with
 // -DCORANK_PORT='"my_port.hpp"'.
 //
 // A port defines, in namespace corank::port:
-//   saved mask()              keeps interrupt handlers out; what it returns says whether they were kept out before
-//   void restore(saved)       undoes one mask()
-//   void wait()               called while masked and with nothing ready: sleeps until there may be something to do, and must not miss
-//                             what came since mask(). Returns masked
-//   void poke()               called while masked: something has become ready, so wait() must end
+//
+//   saved mask()
+//       keeps interrupt handlers out; returns whether they were kept out before
+//   void restore(saved)
+//       undoes one mask()
+//   void wait()
+//       called while masked and with nothing ready: sleeps until a wake is possible, and must not
+//       miss one that came since mask(); returns masked
+//   void poke()
+//       called while masked after a coroutine has become ready: wait() must end
 //   [[noreturn]] void fatal(const char*)
-//   constexpr bool parallel   whether a wake can run at the very moment that the scheduler runs (a thread), instead of between two of
-//                             its instructions (an interrupt)
+//       ends the program with a message
+//   constexpr bool parallel
+//       whether a wake can run at the same time as the scheduler (a thread), instead of between two
+//       of its instructions (an interrupt)
 #pragma once
 
 #if defined(CORANK_PORT)
@@ -22,8 +29,8 @@
 
 namespace corank {
 
-// Keeps interrupt handlers out for as long as it lives. Every use in the library is bounded: a few
-// instructions, or one pass over those who wait in one primitive.
+// Keeps interrupt handlers out during its lifetime. Every use in the library is bounded: by a few
+// instructions, or by one pass over the waiters of one primitive.
 class critical {
  public:
   [[gnu::always_inline]] critical() : saved_(port::mask()) {}
@@ -37,9 +44,9 @@ class critical {
 
 namespace detail {
 
-// Reads and writes of what an interrupt handler changes as well: never torn, never invented by the
-// compiler. Where threads wake, they are atomic; elsewhere volatile says as much, and compiles to
-// shorter code.
+// Reads or writes a variable that an interrupt handler also changes, without tearing. If threads
+// can wake coroutines, the access is atomic. Otherwise it is volatile, which compiles to shorter
+// code.
 template <class T>
 [[gnu::always_inline]] inline T peek(const T& object) {
   if constexpr (port::parallel) {

@@ -1,4 +1,4 @@
-// Levels of urgency (contract P1 to P3).
+// Priorities, and sets of levels (contract P1 to P3).
 #pragma once
 
 #include "result.hpp"
@@ -9,15 +9,15 @@ inline constexpr unsigned levels_count = 64;
 
 struct priority_out_of_range {};
 
-// A level from 0, the most urgent, to 63.
+// A priority: a level from 0, the most urgent, to 63.
 class priority {
  public:
-  // A constant; the program does not compile if there is no such level.
+  // Makes a priority from a constant. A level above 63 does not compile.
   consteval priority(unsigned level) : level_(static_cast<uint8_t>(level)) {
     if (level >= levels_count) a_priority_is_a_level_from_0_to_63();
   }
 
-  // A level that is computed.
+  // Makes a priority from a computed level, or returns the error if it is above 63.
   static constexpr result<priority, priority_out_of_range> from(unsigned level) {
     if (level >= levels_count) return failure{priority_out_of_range{}};
     return priority(static_cast<uint8_t>(level), known{});
@@ -25,7 +25,7 @@ class priority {
 
   static const priority most_urgent;
   static const priority least_urgent;
-  // Rule P2.
+  // The default level, 32 (rule P2).
   static const priority standard;
 
   [[nodiscard]] constexpr unsigned level() const { return level_; }
@@ -55,7 +55,7 @@ class levels {
   [[nodiscard]] constexpr uint64_t bits() const { return bits_; }
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
   [[nodiscard]] constexpr bool contains(unsigned level) const { return (bits_ >> level & 1) != 0; }
-  // The lowest level in the set; the set must not be empty.
+  // Returns the most urgent level in the set, which must not be empty.
   [[nodiscard]] constexpr unsigned most_urgent() const {
     return static_cast<unsigned>(__builtin_ctzll(bits_));
   }

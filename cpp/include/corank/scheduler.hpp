@@ -1,7 +1,8 @@
-// The scheduler: one for the program, as there is one processor. It runs in thread mode; interrupt
-// handlers wake and do nothing else.
+// The scheduler. A program has one, for one processor. It runs in thread mode; interrupt handlers
+// only wake coroutines.
 //
-// Constant time, whatever the number of coroutines: spawn, pick, yield, block, wake, re-prioritise.
+// Spawn, pick, yield, block, wake and reprioritise take constant time, for any number of
+// coroutines.
 #pragma once
 
 #include "policy.hpp"
@@ -10,7 +11,7 @@
 
 namespace corank {
 
-// What one step did.
+// The effect of one step.
 enum class step : uint8_t {
   ran,        // it polled a coroutine once
   idle,       // nothing is ready
@@ -23,14 +24,13 @@ class scheduler {
   scheduler(const scheduler&) = delete;
   scheduler& operator=(const scheduler&) = delete;
 
-  // Polls the most urgent coroutine, until nothing is ready.
+  // Polls the most urgent coroutine until none is ready.
   [[gnu::noinline]] void run_until_idle() {
     for (unsigned level; (level = rings_.most_urgent()) != detail::rings::none;) {
-      // While nothing but yields happens, the most urgent level stays the same: the ring turns,
-      // from its head on.
+      // Yields alone do not change the most urgent level: the ring turns from its head on.
       detail::block* block;
       detail::block** head = rings_.head_link(level);
-      // One register: the compiler would keep two.
+      // Keeps the head in one register; the compiler would use two.
       asm("" : "+r"(head));
       detail::block* const* next = head;
       do {
@@ -42,7 +42,7 @@ class scheduler {
     detail::poke<detail::block*>(current_, nullptr);
   }
 
-  // Polls for ever, and lets the processor sleep while nothing is ready. No wake is missed: see
+  // Polls forever, and lets the processor sleep while nothing is ready. No wake is lost: see
   // port::wait().
   [[noreturn]] void run() {
     for (;;) {
@@ -51,14 +51,14 @@ class scheduler {
     }
   }
 
-  // Sleeps until something is ready; not at all if something is.
+  // Sleeps until a coroutine is ready. Returns at once if one is.
   void sleep() {
     critical masked;
     if (rings_.most_urgent() == detail::rings::none) port::wait();
   }
 
-  // Picks once, by a policy (rules B1 to B6), unless something more urgent waits elsewhere (rules
-  // G1 to G6).
+  // Picks and polls once by a policy (rules B1 to B6), unless more urgent work waits elsewhere
+  // (rules G1 to G6).
   template <class Policy, class View = relaxed>
   [[nodiscard]] step step_under(Policy& policy, const View& view = {}) {
     const unsigned level = rings_.most_urgent();
@@ -76,24 +76,24 @@ class scheduler {
     return step_under(policy);
   }
 
-  // The levels that have ready coroutines (rule P3). From any context; O(64).
+  // Returns the levels that have ready coroutines (rule P3). From any context; O(64).
   [[nodiscard]] levels ready() const {
     critical masked;
     const levels bits = rings_.bits();
-    // The running coroutine is in its ring, but not ready; once it is at its end it is no longer
-    // there.
+    // The running coroutine is in its ring but not ready. A finished one has left the ring.
     if (current_ == nullptr || current_->where() != detail::phase::queued ||
         !rings_.is_alone(current_->level))
       return bits;
     return levels(bits.bits() & ~(uint64_t{1} << current_->level));
   }
 
-  // The effective level of the running coroutine (rule P4); `levels_count` between polls.
+  // Returns the effective level of the running coroutine (rule P4), or `levels_count` between
+  // polls.
   [[nodiscard]] unsigned running() const {
     return current_ == nullptr ? levels_count : current_->level;
   }
 
-  // The running coroutine; a stale identifier outside a poll (rule C7).
+  // Returns the running coroutine, or a stale identifier outside a poll (rule C7).
   [[nodiscard]] coroutine_id current() const {
     return current_ == nullptr ? coroutine_id() : coroutine_id(current_);
   }
@@ -105,14 +105,14 @@ class scheduler {
     return block->where() == detail::phase::queued ? state::ready : state::blocked;
   }
 
-  // The effective level (rule P5), or the error if the coroutine has exited.
+  // Returns the effective level (rule P5), or the error if the coroutine has exited.
   [[nodiscard]] result<priority, priority_out_of_range> level(coroutine_id id) const {
     detail::block* const block = id.find();
     return priority::from(block == nullptr ? levels_count : block->level);
   }
 
-  // Makes a blocked coroutine ready; remembered if it runs (rules W1 to W5). From any context,
-  // interrupt handlers included. False if it has exited.
+  // Makes a blocked coroutine ready. A wake of the running coroutine is remembered (rules W1 to
+  // W5). From any context, interrupt handlers included. Returns false if the coroutine has exited.
   bool wake(coroutine_id id) {
     critical masked;
     detail::block* const block = id.find();
@@ -120,7 +120,8 @@ class scheduler {
     return block != nullptr;
   }
 
-  // Gives a coroutine another base level, at once (rules R1 to R5). False if it has exited.
+  // Sets a coroutine's base level, at once (rules R1 to R5). Returns false if the coroutine has
+  // exited.
   bool reprioritize(coroutine_id id, priority level) {
     detail::block* const block = id.find();
     if (block == nullptr) return false;
@@ -129,25 +130,25 @@ class scheduler {
     return true;
   }
 
-  // Destroys a coroutine's frame: at once, or when its poll ends if it runs (rules X1 to X4). False
-  // if it was too late.
+  // Destroys a coroutine's frame, at once or at the end of a running poll (rules X1 to X4). Returns
+  // false if the coroutine has exited.
   bool cancel(coroutine_id id) {
     detail::block* const block = id.find();
     return block != nullptr && cancel_living(block);
   }
 
-  // How many coroutines live: spawned and not exited.
+  // Returns the number of coroutines that were spawned and have not exited.
   [[nodiscard]] unsigned live() const { return live_; }
 
-  // At most so many may live; one more is refused by spawn (rule C6). Without it, their places are
-  // the limit.
+  // Limits the number of living coroutines; spawn() refuses one more (rule C6). The default limit
+  // is the frame storage.
   void limit(unsigned coroutines) { beyond_limit_ = ~coroutines; }
 
   // ---- for the library's own parts ----
 
-  // A new coroutine becomes ready (rule S2), unless there are too many.
+  // Makes a new coroutine ready (rule S2), unless the limit is reached.
   [[gnu::noinline]] bool start(detail::block* block, uint8_t level) {
-    // Beyond the limit, the sum is more than there are numbers.
+    // Beyond the limit, the sum overflows.
     unsigned beyond;
     if (__builtin_add_overflow(live_ + 1, beyond_limit_, &beyond)) return false;
     ++live_;
@@ -170,7 +171,7 @@ class scheduler {
     }
   }
 
-  // The wake of the running coroutine by itself or by a handler (rule W3).
+  // Records a wake of the running coroutine, by itself or by a handler (rule W3).
   [[gnu::always_inline]] void remember_wake() { detail::poke(rings_.notes.each.woken, uint8_t{1}); }
 
   void set_level(detail::block* block, unsigned level) {
@@ -179,7 +180,7 @@ class scheduler {
     if (in_ring) rings_.remove(block);
     block->level = static_cast<uint8_t>(level);
     if (in_ring) rings_.push(block);
-    // The running one is no longer at the head of the ring that turns.
+    // The running coroutine is no longer at the head of the ring that turns.
     if (block == current_) rings_.notes.each.changed = 1;
   }
 
@@ -195,12 +196,12 @@ class scheduler {
     return true;
   }
 
-  // The running coroutine has come to its end, and is suspended for the last time.
+  // Ends the running coroutine, after its final suspension.
   void finish(detail::mark how) {
     detail::block* const block = current_;
     {
       critical masked;
-      // Finishing counts, even after a cancel (rule X3).
+      // A finished coroutine stays finished, even after a cancel (rule X3).
       rings_.remove(block);
       rings_.notes.each.ends = done;
       block->flags = static_cast<uint8_t>((block->flags & detail::held) | detail::framed | how |
@@ -211,10 +212,10 @@ class scheduler {
     if (!block->has(detail::held)) destroy(block);
   }
 
-  // What the scheduler resumes next time: `leaf`, instead of what it has just resumed.
+  // Sets the frame or future that the scheduler resumes next for the running coroutine.
   void set_leaf(void* leaf) { *(leaf_link_ != nullptr ? leaf_link_ : &current_->leaf) = leaf; }
 
-  // Resumes a part of the running coroutine that waits beside others of its parts; see await.hpp.
+  // Resumes one of several parts of the running coroutine; see await.hpp.
   void resume_part(void*& leaf) {
     void** const outer = detail::exchange(leaf_link_, &leaf);
     std::coroutine_handle<>::from_address(leaf).resume();
@@ -228,14 +229,13 @@ class scheduler {
   }
 
  private:
-  // How the running coroutine goes on after its poll.
+  // The way in which the running coroutine's poll ends.
   enum ending : uint8_t { goes_on, cancelled, done };
-  // The common end of a poll: it was woken, and nothing else has happened.
+  // The common end of a poll: the coroutine was woken, and nothing else has happened.
   static constexpr uint32_t yielded = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 1 : 1u << 24;
 
-  // One poll; true if it ended in the common way: by a yield, and no other level has become ready
-  // meanwhile. That look is also the moment at which the next pick is decided. Otherwise end_poll()
-  // is due.
+  // Polls once. Returns true for the common end: a yield, and no other level became ready
+  // meanwhile. This check also decides the next pick. After false, call end_poll().
   [[gnu::always_inline]] bool resume(detail::block* block) {
     std::coroutine_handle<>::from_address(block->leaf).resume();
     return detail::peek(rings_.notes.all) == yielded && !port::parallel;
@@ -250,8 +250,7 @@ class scheduler {
     return take(head, next);
   }
 
-  // In this order: a handler that wakes the coroutine in between is heard by the poll that is about
-  // to begin.
+  // The order matters: a wake between the two stores counts for the poll that begins.
   [[gnu::always_inline]] detail::block* take(detail::block** head, detail::block* const* next) {
     detail::block* const block = rings_.turn(head, next);
     detail::poke(current_, block);
@@ -267,8 +266,7 @@ class scheduler {
       how = rings_.notes.each.ends;
       if (how == goes_on) {
         rings_.remove(block);
-        // Once it is blocked and handlers may come, one may make it ready again: no look at it
-        // after that.
+        // After this the block must not be read: a handler may make the coroutine ready again.
         rings_.notes.each.woken != 0 ? rings_.push(block) : block->add(detail::waits);
       }
       rings_.notes.all = 0;
@@ -276,7 +274,7 @@ class scheduler {
     if (how == cancelled) drop_cancelled_(*this, block);
   }
 
-  // A living coroutine exits without an output, and its future is dropped.
+  // Ends a living coroutine without an output, and drops its future.
   [[gnu::noinline]] void drop_future(detail::block* block) {
     {
       critical masked;
@@ -293,34 +291,34 @@ class scheduler {
     port::poke();
   }
 
-  // At the head of its ring while it runs. Null while the scheduler isn't in a loop; what ran last,
-  // between two polls of a loop.
+  // The running coroutine, which is at the head of its ring. Null outside the loop. Between two
+  // polls of a loop, it is the coroutine that ran last.
   detail::block* current_ = nullptr;
-  // Drops the future of the coroutine that ran; set by whoever cancels it, so that a program
-  // without cancelling carries no code for it.
+  // Drops the future of the coroutine that ran. cancel() sets it, so a program without cancelling
+  // has no code for it.
   void (*drop_cancelled_)(scheduler&, detail::block*) = nullptr;
-  // Where the leaf of what runs is kept; null for the running block's own.
+  // The address of the running part's leaf; null for the running block's own.
   void** leaf_link_ = nullptr;
   unsigned live_ = 0;
-  // The complement of the limit: no limit is 0, so that the scheduler begins as zeros and takes no
-  // room in flash.
+  // The complement of the limit. Without a limit it is 0, so the scheduler is all zeros and takes
+  // no flash.
   unsigned beyond_limit_ = 0;
-  // Last: see rings.
+  // The last member: see rings.
   detail::rings rings_;
 };
 
-// The program's scheduler.
+// The scheduler of the program.
 inline constinit scheduler executor;
 
-// The running coroutine; a stale identifier outside.
+// Returns the running coroutine, or a stale identifier outside a poll.
 [[nodiscard]] inline coroutine_id current() { return executor.current(); }
-// See scheduler::wake.
+// Wakes a coroutine as scheduler::wake() does.
 inline bool wake(coroutine_id id) { return executor.wake(id); }
-// See scheduler::reprioritize.
+// Sets a base level as scheduler::reprioritize() does.
 inline bool reprioritize(coroutine_id id, priority level) {
   return executor.reprioritize(id, level);
 }
-// See scheduler::cancel.
+// Cancels a coroutine as scheduler::cancel() does.
 inline bool cancel(coroutine_id id) { return executor.cancel(id); }
 
 namespace detail {

@@ -1,57 +1,61 @@
-// Where a coroutine's frame lives. The developer says so for each coroutine, in its first
-// parameter:
+// Frame storage: the memory in which a coroutine's frame lies. The first parameter of each
+// coroutine selects it:
 //
-//   corank::slot<96> blink_slot;                                        a static slot, or storage of the caller's, wherever it is defined
-//   corank::task<> blink(corank::in<blink_slot>, pin led);              always there; call it as blink({}, led)
-//   corank::task<> serve(corank::slot<128>& storage, request r);          where each call says
-//   corank::task<> reply(corank::pool<64, 8>& storage, request r);        in a free slot of a pool
+//   corank::slot<96> blink_slot;
+//       a static slot; a slot may also be a local variable or a member
+//   corank::task<> blink(corank::in<blink_slot>, pin led);
+//       always in blink_slot; call it as blink({}, led)
+//   corank::task<> serve(corank::slot<128>& storage, request r);
+//       in the slot that each call passes
+//   corank::task<> reply(corank::pool<64, 8>& storage, request r);
+//       in a free slot of a pool
 //
-// Nothing is ever allocated. If the frame does not fit, the program does not build, whatever the
-// optimisation, and the message names the coroutine. A frame's size counts everything: the control
-// block in front of it is not in `room`.
+// Nothing is allocated on a heap. A frame that does not fit fails the build at every optimisation
+// level, and the message names the coroutine. `room` counts the whole frame, without the control
+// block in front of it.
 #pragma once
 
 #include "scheduler.hpp"
 
 namespace corank {
 
-// Room for one frame of at most `Room` bytes. It has no destructor, so that a static one costs no
-// code: whoever ends its life early (a slot that is a local variable) lets the coroutine exit, or
-// calls clear(), before.
+// Storage for one frame of at most `Room` bytes. It has no destructor, so a static slot needs no
+// code. Before a slot that is a local variable ends, its coroutine must have exited, or clear()
+// must be called.
 template <size_t Room>
 struct slot {
   static constexpr size_t room =
       (Room + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
 
-  // Room for a frame, behind a control block; null while a coroutine is there. From thread mode.
+  // Reserves the slot and returns the frame's address, behind the control block. Returns null if
+  // the slot is in use. For thread mode.
   [[gnu::always_inline]] void* take() {
 #if defined(__clang__)
-    // To this compiler, a function is either of the two: not to be expanded, or not to be
-    // duplicated; but a call may be the former.
+    // clang accepts either noinline or noduplicate on a function, but a call may carry the former.
     [[clang::noinline]]
 #endif
     return head_.occupy();
   }
 
-  // Cancels what lives here. It must not be running.
+  // Cancels the coroutine in this slot, which must not be running.
   void clear() {
     if (head_.lives()) corank::cancel(coroutine_id(&head_));
   }
 
-  // Whether no coroutine is there, and nobody holds the handle of one that was.
+  // Tests whether the slot has no coroutine and no handle of an earlier one.
   [[nodiscard]] bool is_free() const { return head_.where() == detail::phase::free; }
 
  private:
   alignas(max_align_t) detail::block head_{};
-  // In a union, so that it needs no first value: neither code for a local slot, nor flash for a
-  // static one.
+  // A member of a union has no initial value. So a local slot needs no code and a static one no
+  // flash.
   union {
     unit none_{};
     alignas(max_align_t) unsigned char frame_[room];
   };
 };
 
-// `Count` slots. Taking one costs a look at each.
+// A pool of `Count` slots. Reserving one checks each slot in turn.
 template <size_t Room, size_t Count>
 struct pool {
   static constexpr size_t room = slot<Room>::room;
@@ -62,12 +66,12 @@ struct pool {
     return nullptr;
   }
 
-  // Cancels all that lives here. None of it must be running.
+  // Cancels all coroutines in this pool. None of them may be running.
   void clear() {
     for (slot<Room>& each : slots_) each.clear();
   }
 
-  // How many more coroutines have room here.
+  // Returns the number of free slots.
   [[nodiscard]] size_t free() const {
     size_t count = 0;
     for (const slot<Room>& each : slots_) count += each.is_free() ? 1 : 0;
@@ -78,7 +82,7 @@ struct pool {
   slot<Room> slots_[Count];
 };
 
-// A slot or pool of static storage as a type: as a parameter it takes no room in the frame.
+// Names a slot or pool of static storage as a type. As a parameter it takes no room in the frame.
 template <auto& Storage>
 struct in {
   static constexpr size_t room = Storage.room;
@@ -94,24 +98,25 @@ concept frame_storage = requires(bare_t<P>& p) {
 };
 
 #if !defined(__clang__)
-// Called only where a frame does not fit, and defined nowhere: GCC refuses the call and says in
-// which coroutine it is.
+// Rejects a frame that does not fit. It has no definition: GCC reports the call and the coroutine
+// that contains it.
 [[gnu::error(
     "corank: the frame of this coroutine does not fit into its slot: raise the slot's room, or see "
     "what its locals need")]]
 void frame_does_not_fit_into_its_slot();
 #endif
 
-// One line of the table of frames: where in the code, which size, how much room. The section isn't
-// loaded; `cargo xtask frames` reads it. And if the frame does not fit, a reference to what nobody
-// defines: the link fails, and the linker says in which coroutine.
+// Adds one line to the table of frames: code address, frame size, room. The section is not loaded;
+// `cargo xtask frames` reads it. If the frame does not fit, the line refers to an undefined symbol.
+// Then the link fails, and the linker names the coroutine.
 //
-// The size must be a constant when the code is generated. GCC has it in `size` if it optimises;
-// else 0 stands for it, and `cargo xtask frames` finds it in the debug information. clang has it at
-// any level, in a builtin that it resolves in the coroutine into which this is expanded.
+// The size must be a constant when the code is generated. GCC has it in `size` if it optimises.
+// Otherwise the table has 0, and `cargo xtask frames` takes the size from the debug information.
+// clang has the size at every level, in a builtin that it resolves after expanding this function in
+// the coroutine.
 template <size_t Room>
 #if defined(__clang__)
-[[gnu::nodebug]]  // the linker names the coroutine, then, and not this
+[[gnu::nodebug]]  // the linker then names the coroutine instead of this function
 #endif
 [[gnu::always_inline]] inline void
 list_frame([[maybe_unused]] size_t size) {
@@ -135,12 +140,12 @@ list_frame([[maybe_unused]] size_t size) {
 #undef CORANK_FRAME_SIZE
 }
 
-// The frame for a coroutine of `size` bytes in `place`, or null if the place is taken.
+// Returns storage for a frame of `size` bytes in `storage`, or null if it is in use.
 template <class P>
 [[gnu::always_inline]] inline void* take_storage([[maybe_unused]] size_t size, P& storage) {
 #if !defined(__clang__)
 #if defined(__OPTIMIZE__)
-  // After inlining, `size` is a constant. Sooner than the linker, and with the line.
+  // After inlining, `size` is a constant: GCC reports the error before the linker, with the line.
   if (size > P::room) frame_does_not_fit_into_its_slot();
 #else
   if (size > P::room) return nullptr;
@@ -148,27 +153,27 @@ template <class P>
   list_frame<P::room>(size);
 #endif
   void* frame = storage.take();
-  // From here on a piece of memory of its own for the compiler, as an allocator's would be; else
-  // both compilers warn of a `delete` of a variable.
+  // Hides the frame's origin from the compiler, as an allocator would. Otherwise both compilers
+  // warn of a `delete` of a variable.
   asm("" : "+r"(frame));
   return frame;
 }
 
 #if defined(__clang__)
-// How much room a coroutine with such parameters has; where none is a place, `operator new` says
-// so.
+// The room of the storage among a coroutine's parameters. Without storage, `operator new` reports
+// the error.
 template <class...>
 inline constexpr size_t room_among = 0;
 template <frame_storage P, class... Others>
 inline constexpr size_t room_among<P, Others...> = bare_t<P>::room;
-// Behind the object of a member function or a lambda.
+// The storage follows the object of a member function or a lambda.
 template <class Object, frame_storage P, class... Others>
   requires(!frame_storage<Object>)
 inline constexpr size_t room_among<Object, P, Others...> = bare_t<P>::room;
 
-// clang may expand a coroutine's creation, `operator new` included, in whoever calls it, and then
-// nobody could tell whose frame it is. What destroys the frame stays a function with the
-// coroutine's name; so that is where the frame is listed.
+// Lists the frame in the function that destroys it. clang may expand a coroutine's creation,
+// `operator new` included, in the caller, and the address then no longer names the coroutine. The
+// function that destroys the frame keeps the coroutine's name.
 template <class Promise, size_t Room>
 struct listed : Promise {
   [[gnu::always_inline, gnu::nodebug]] static void operator delete(void* frame,

@@ -1,9 +1,11 @@
-// Coroutines: `task`, and what is left in hand when one has been spawned (contract S2, X1 to X9).
+// Coroutines: `task`, and `join_handle` for one that was spawned (contract S2, X1 to X9).
 //
 //   corank::task<int> measure(corank::in<measure_slot>, channel c);
 //
-//   int x = co_await measure({}, c);                                   a call: runs as a part of the coroutine that calls, at its level
-//   auto handle = corank::spawn(corank::priority{5}, measure({}, c));  a coroutine of its own
+//   int x = co_await measure({}, c);
+//       a call: runs as a part of the calling coroutine, at its level
+//   auto handle = corank::spawn(corank::priority{5}, measure({}, c));
+//       a coroutine of its own
 #pragma once
 
 #include "await.hpp"
@@ -11,13 +13,13 @@
 
 namespace corank {
 
-// Why nothing was spawned. The arguments have been destroyed.
+// The reason for which spawn() failed. The arguments have been destroyed.
 enum class spawn_error : uint8_t {
-  no_storage,  // its slot or pool is taken; with GCC's -O0 also: the frame does not fit into it
-  table_full,  // as many coroutines live as scheduler::limit allows
+  no_storage,  // its slot or pool is in use; with GCC's -O0 also: the frame does not fit
+  table_full,  // scheduler::limit() is reached
 };
 
-// Why a coroutine has no output.
+// The reason for which a coroutine has no output.
 enum class join_error : uint8_t { cancelled, panicked };
 
 template <class T = void>
@@ -28,7 +30,7 @@ class join_handle;
 namespace detail {
 
 struct promise_root : promise_base {
-  // Says that the coroutine's frame lives in a place: see storage.hpp.
+  // Marks a coroutine whose first parameter is frame storage; see storage.hpp.
   using has_frame_storage = void;
 
   promise_root() = default;
@@ -36,19 +38,20 @@ struct promise_root : promise_base {
 
   block* mine() {
     void* promise = static_cast<promise_base*>(this);
-    // What lies before the promise is no part of it, as far as the compiler knows.
+    // For the compiler, the memory in front of the promise is not part of it.
     asm("" : "+r"(promise));
     return block::of_frame(static_cast<frame_head*>(promise) - 1);
   }
 
-  // As mine(), where the promise's type is known: the compiler does the sum.
+  // Returns the block as mine() does. The promise's type is known here, so the offset is a
+  // constant.
   template <class Promise>
   [[gnu::always_inline]] static block* in_front_of(Promise& promise) {
     return block::of_frame(std::coroutine_handle<Promise>::from_promise(promise).address());
   }
 
-  // The frame is in the place that the first parameter names; after `*this` in the case of a member
-  // function or a lambda.
+  // Takes the frame from the storage that the first parameter names. In a member function or a
+  // lambda, that parameter follows the object.
   template <frame_storage P, class... Others>
   [[gnu::always_inline]] static void* operator new(size_t size, P& where, Others&...) noexcept {
     return take_storage(size, where);
@@ -66,17 +69,16 @@ struct promise_root : promise_base {
                   "corank::in<a_slot>, a corank::slot& or a corank::pool&");
     return nullptr;
   }
-  // Everything in the frame has been destroyed, and its locks are given back: now those who wait
-  // for the coroutine are told (rules X6, X9). Here rather than in a destructor, so that it is the
-  // last thing that a frame does: the compiler can jump here, and every coroutine is free of a
-  // prologue for it.
+  // Wakes the joiners, after everything in the frame has been destroyed and its locks are released
+  // (rules X6, X9). This is the last action of a frame, so the compiler can jump here. A destructor
+  // would need a prologue in every coroutine.
   [[gnu::noinline]] static void operator delete(void* frame, size_t) noexcept {
     block* const head = block::of_frame(frame);
     if (promise_of(head).waiters != nullptr) end_waiters(head);
     head->give_up(framed);
   }
 
-  // For prefetch.hpp: a task that waits for memory yields.
+  // Requeues the running task for prefetch.hpp: a task that waits for memory yields.
   static void yield_strand(void*) noexcept { executor.remember_wake(); }
 
   std::suspend_always initial_suspend() const noexcept { return {}; }
@@ -97,12 +99,12 @@ struct promise_root : promise_base {
 #endif
   }
 
-  // The coroutine in `left` is at its end: back to the one that called it, if any.
+  // Ends the coroutine in `left` and returns its caller's frame, if it has one.
   [[gnu::noinline]] static std::coroutine_handle<> leave(block* left) noexcept {
     static constinit frame_head nobody{[](frame_head*) {}, [](frame_head*) {}};
     const mark how = left->has(panicked) ? panicked : finished;
     if (left->where() == phase::queued) {
-      // Nothing of the frame is looked at after this: it may be gone.
+      // The frame may be gone after this and must not be read.
       executor.finish(how);
     } else {
       left->add(how);
@@ -114,7 +116,7 @@ struct promise_root : promise_base {
     return std::coroutine_handle<>::from_address(&nobody);
   }
 
-  // The running coroutine goes on in `called`.
+  // Continues the running coroutine in `called`.
   [[gnu::noinline]] static std::coroutine_handle<> enter(block* called, void* caller) {
     if (called == nullptr)
       port::fatal(
@@ -127,12 +129,12 @@ struct promise_root : promise_base {
 
   // Drops the last reference of a task or handle.
   [[gnu::noinline]] static void drop(block* held_one) {
-    // If it lives it goes on, detached (rule X7).
+    // A living coroutine continues, detached (rule X7).
     if ((held_one->give_up(held) & (framed | alive)) == framed) scheduler::destroy(held_one);
   }
 };
 
-// Storage for the output.
+// A promise with storage for the output.
 template <class T>
 struct promise : promise_root {
   static_assert(!is_reference<T>,
@@ -147,7 +149,7 @@ struct promise : promise_root {
   ~promise() {
     if (mine()->has(finished)) value.~T();
   }
-  // By default a `T`, so that `co_return {}` works.
+  // The default type is `T`, so that `co_return {}` works.
   template <class U = T>
   void return_value(U&& output) {
     new (&value, in_storage{}) T(detail::forward<U>(output));
@@ -175,7 +177,7 @@ promise<T>& promise_in(block* of) {
 
 struct panic {};
 
-// The output of a call that is at its end.
+// Returns the output of a finished call.
 template <class T>
 [[gnu::always_inline]] inline T output_of(block* called) {
 #if defined(__cpp_exceptions)
@@ -191,7 +193,7 @@ class part;
 
 }  // namespace detail
 
-// A coroutine that has not begun. Await it, or spawn it; destroying it destroys the frame.
+// A coroutine that has not begun. Await it or spawn it. Destroying it destroys the frame.
 template <class T>
 class [[nodiscard("a coroutine does nothing unless it is awaited or spawned")]] task {
  public:
@@ -203,22 +205,21 @@ class [[nodiscard("a coroutine does nothing unless it is awaited or spawned")]] 
     if (block_ != nullptr) promise_type::drop(block_);
   }
 
-  // Whether there was a place for it.
+  // Tests whether the coroutine got frame storage.
   explicit operator bool() const { return block_ != nullptr; }
 
-  // Awaiting the call gives its output. The program ends if there was no place for it.
+  // Runs the call and returns its output. Ends the program if the call got no frame storage.
   constexpr bool await_ready() const noexcept { return false; }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) {
     return promise_type::enter(block_, caller.address());
   }
   T await_resume() {
-    // enter() let no other one through. Said again, it saves a look at it where the task is
-    // destroyed, behind every call.
+    // enter() has excluded null. This saves a test where the task is destroyed, after every call.
     if (block_ == nullptr) __builtin_unreachable();
     return detail::output_of<T>(block_);
   }
 
-  // Awaiting this gives the output, or the error if there was no place.
+  // Makes an awaitable that returns the output, or the error if the call got no frame storage.
   detail::checked_call<T> checked() && { return detail::checked_call<T>(detail::move(*this)); }
 
  private:
@@ -263,7 +264,7 @@ class checked_call {
   task<T> call_;
 };
 
-// A call as a future, so that it can be one of several that a coroutine waits for.
+// A call as a future, so that a coroutine can wait for several.
 template <class T>
 class part : public awaitable<part<T>> {
  public:
@@ -285,7 +286,7 @@ class part : public awaitable<part<T>> {
 
 }  // namespace detail
 
-// A call as a future: for any, all and timeout.
+// Converts a call into a future, for any, all and timeout.
 template <class T>
 detail::part<T> as_future(task<T> call) {
   return detail::part<T>(detail::move(call));
@@ -295,8 +296,8 @@ F as_future(F future) {
   return future;
 }
 
-// Waits until a coroutine has exited; while it waits, that one is at least as urgent as the one
-// that waits (rules X5, I1).
+// Waits until a coroutine has exited. Meanwhile that coroutine inherits the waiting one's priority
+// (rules X5, I1).
 template <class T>
 class join : public awaitable<join<T>> {
  public:
@@ -324,8 +325,7 @@ class join : public awaitable<join<T>> {
   detail::waiter waiter_;
 };
 
-// Owns the result of a coroutine. Await it to get the output; destroy it to let the coroutine go on
-// alone.
+// Owns the result of a coroutine. Await it to get the output. Destroying it detaches the coroutine.
 template <class T>
 class [[nodiscard("to destroy the handle is to detach: say so with detach()")]] join_handle {
  public:
@@ -343,22 +343,22 @@ class [[nodiscard("to destroy the handle is to detach: say so with detach()")]] 
 
   [[nodiscard]] coroutine_id id() const { return coroutine_id(block_); }
   [[nodiscard]] bool has_exited() const { return block_->where() == detail::phase::exited; }
-  // See scheduler::cancel.
+  // Cancels the coroutine as scheduler::cancel() does.
   bool cancel() const { return executor.cancel(id()); }
-  // See scheduler::reprioritize.
+  // Sets the base level as scheduler::reprioritize() does.
   bool reprioritize(priority level) const { return executor.reprioritize(id(), level); }
 
-  // The coroutine goes on; its result is thrown away (rule X7).
+  // Lets the coroutine continue and discards its result (rule X7).
   void detach() {
     if (block_ != nullptr)
       detail::promise_root::drop(detail::exchange<detail::block*>(block_, nullptr));
   }
 
-  // A future of the result: `co_await handle.wait()`, or just `co_await handle`.
+  // Returns a future of the result: `co_await handle.wait()`, or just `co_await handle`.
   [[nodiscard]] join<T> wait() const { return join<T>(block_); }
   join<T> operator co_await() const { return wait(); }
 
-  // The result of one that has exited: for code that is no coroutine.
+  // Returns the result of a coroutine that has exited, for code outside coroutines.
   result<T, join_error> take() const {
     if (!has_exited())
       port::fatal("corank: join_handle::take() of a coroutine that has not exited");
@@ -373,7 +373,7 @@ class [[nodiscard("to destroy the handle is to detach: say so with detach()")]] 
   detail::block* block_ = nullptr;
 };
 
-// Adds a coroutine (rules S2, C6). From a coroutine, or from thread mode outside; not from an
+// Adds a coroutine (rules S2, C6). Call it from a coroutine or from thread mode, not from an
 // interrupt handler.
 template <class T>
 [[gnu::always_inline]] inline result<join_handle<T>, spawn_error> spawn(priority level,

@@ -1,14 +1,14 @@
-// Who waits for whom, and urgency on loan (contract I1 to I8).
+// Waiters, and priority inheritance (contract I1 to I8).
 //
 // A `waiter` is part of a future that waits for another coroutine: for its exit, or for a lock that
-// it holds. It knows the coroutine that waits (the lender) and the one waited for (the borrower):
+// it holds. It links the waiting coroutine (the lender) and the awaited one (the borrower):
 //
 // - effective level of a coroutine = the most urgent of its base level and its lenders' effective
 //   levels;
-// - when that changes, the waiters in which it is the lender pass the change on.
+// - a change of a lender's level is passed on to its borrowers.
 //
-// Each coroutine heads one list of all waiters that it takes part in, on either side. A change
-// costs the waiters of each coroutine whose level changes, and no stack, however long the chain is.
+// Each coroutine heads one list of all its waiters, on either side. A change costs one pass over
+// the waiters of each coroutine whose level changes. It needs no stack, for a chain of any length.
 #pragma once
 
 #include "block.hpp"
@@ -17,18 +17,18 @@ namespace corank::detail {
 
 // The part of every promise that does not depend on the result.
 struct promise_base {
-  // All waiters that the coroutine takes part in.
+  // All waiters of the coroutine, on either side.
   waiter* waiters = nullptr;
 };
 
-// Tells those who wait for a coroutine that it has exited. Set by whoever first waits in this way,
-// so that a program without joins and mutexes carries none of this file's code.
+// Wakes the waiters of a coroutine that has exited. The first wait sets it, so a program without
+// joins and mutexes has none of this file's code.
 using ending_of_waiters = void (*)(block* exited);
 inline constinit ending_of_waiters end_waiters = nullptr;
 
 inline promise_base& promise_of(block* block) {
-  // The promise follows the frame's two pointers; every promise derives from promise_base first,
-  // and has no larger alignment than they.
+  // The promise follows the frame's two pointers. Every promise derives from promise_base first,
+  // and its alignment is not larger than theirs.
   return *reinterpret_cast<promise_base*>(static_cast<frame_head*>(block->frame()) + 1);
 }
 
@@ -38,12 +38,12 @@ struct waiter {
   waiter(waiter&&) noexcept : waiter() {}
   ~waiter() { end(); }
 
-  // From now on `lender` waits for `borrower`.
+  // Starts a wait of `lender` for `borrower`.
   void wait(block* lender, block* borrower);
-  // Nobody waits any more: what was lent is given back. Does nothing the second time.
+  // Ends the wait and the inheritance. A second call has no effect.
   void end();
-  // Lends to `borrower` instead of the one so far, which is returned. The caller refreshes the
-  // levels of both.
+  // Donates to `borrower` instead of the former borrower, and returns the former one. The caller
+  // refreshes the levels of both.
   block* donate_to(block* borrower);
 
   block* lender() const { return lender_; }
@@ -70,7 +70,7 @@ struct waiter {
   friend void end_all_waiters(block* exited);
 };
 
-// Gives a coroutine another effective level: scheduler.hpp.
+// Sets the effective level of a coroutine; defined in scheduler.hpp.
 void set_level(block* changed, unsigned level);
 void wake(block* woken);
 
@@ -96,7 +96,7 @@ inline block* waiter::take_borrower() {
   return old;
 }
 
-// Recomputes one coroutine's effective level; returns whether it has changed.
+// Recomputes one coroutine's effective level. Returns whether it has changed.
 inline bool recompute_level(block* of) {
   unsigned level = of->base;
   for (waiter* at = promise_of(of).waiters; at != nullptr; at = at->in(of).next)
@@ -107,26 +107,26 @@ inline bool recompute_level(block* of) {
   return true;
 }
 
-// The way back of `refresh_level` from a coroutine on its path. It lies where the list of waiters
-// has no use for it: the first one's `previous`. So a path of any length needs no memory.
+// Returns the link by which `refresh_level` goes back from a coroutine on its path. It is the first
+// waiter's `previous`, which the list does not use. So a path of any length needs no memory.
 inline waiter*& way_back(block* from) {
   waiter* const first = promise_of(from).waiters;
   return first->in(from).previous;
 }
 
-// Recomputes the effective level of a coroutine and of all to whom it lends, depth first: a change
-// reaches the end of each chain before the next chain begins. Constant stack.
+// Recomputes the effective level of a coroutine and of all its borrowers, depth first. A change
+// reaches the end of one chain before the next chain begins. Constant stack.
 //
-// Ends when no level changes any more, so also in a ring of coroutines that wait for each other
-// (rule I8). When one level became more urgent, each coroutine changes once at most; when it became
-// less urgent, once for each level between the old and the new one at most. Each change costs the
-// waiters of the coroutine and of those to whom it lends.
+// It ends when no level changes, also in a cycle of coroutines that wait for each other (rule I8).
+// After a rise, each coroutine changes at most once. After a fall, each changes at most once for
+// each level between the old and the new one. Each change costs one pass over the waiters of the
+// coroutine and of its borrowers.
 inline void refresh_level(block* changed) {
   if (!recompute_level(changed)) return;
   waiter* at = promise_of(changed).waiters;
   if (at == nullptr) return;
-  // `at_root` ends the path. `again` in a way back: the level has changed once more, through a
-  // ring, while the coroutine is on the path.
+  // `at_root` ends the path. `again` in a way back records that the level has changed once more,
+  // through a cycle, while the coroutine is on the path.
   static_assert(alignof(waiter) > 3);
   constexpr uintptr_t again = 1, at_root = 2;
   const auto set_way_back = [](block* from, uintptr_t to) {
@@ -145,7 +145,7 @@ inline void refresh_level(block* changed) {
       }
       way_back(borrower) = at;
       changed = borrower;
-      // The loop goes on with the first of the borrower's.
+      // The loop continues with the first waiter of the borrower.
       at = promise_of(changed).waiters;
       break;
     }
@@ -168,7 +168,7 @@ inline void end_all_waiters(block* exited);
 
 inline void waiter::wait(block* lender, block* borrower) {
   end_waiters = end_all_waiters;
-  if (lender == borrower) borrower = nullptr;  // who waits for itself lends to nobody
+  if (lender == borrower) borrower = nullptr;  // a coroutine that waits for itself donates nothing
   if (lender_ == lender && borrower_ == borrower) return;
   end();
   lender_ = lender;
@@ -197,7 +197,7 @@ inline block* waiter::donate_to(block* borrower) {
   return old;
 }
 
-// A coroutine has exited: it waits for nothing, and those who wait for it are woken.
+// Ends the waits of an exited coroutine, and wakes the coroutines that wait for it.
 inline void end_all_waiters(block* exited) {
   waiter*& first = promise_of(exited).waiters;
   while (first != nullptr) {
@@ -205,7 +205,7 @@ inline void end_all_waiters(block* exited) {
     if (ended.lender_ == exited) {
       ended.end();
     } else {
-      // The lender's part stays: who waits for a lock goes on waiting if the guard has outlived its
+      // The lender's side stays: its wait for a lock goes on if the guard has outlived the
       // coroutine.
       ended.take_borrower();
       if (ended.lender_ != nullptr) wake(ended.lender_);
