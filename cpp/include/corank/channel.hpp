@@ -5,8 +5,8 @@
 
 namespace corank {
 
-// Messages come out in the order in which they were put in. try_send() and try_receive() may be
-// called by an interrupt handler.
+// Delivers messages in the order in which they were sent. An interrupt handler may call try_send()
+// and try_receive().
 template <class T, size_t Capacity>
 class channel {
   static_assert(Capacity >= 1, "corank: a channel has room for at least one message");
@@ -53,12 +53,12 @@ class channel {
     detail::entry entry_;
   };
 
-  // Waits for room. A send that is destroyed before it was ready has sent nothing.
+  // Waits for room. A send that is destroyed before it is ready has sent nothing.
   [[nodiscard]] send_future send(T message) { return send_future(*this, detail::move(message)); }
-  // Waits for a message. Once ready, take() must be called: the message is this one's.
+  // Waits for a message. Once the future is ready, take() must be called.
   [[nodiscard]] receive_future receive() { return receive_future(*this); }
 
-  // False if there is no room.
+  // Sends a message if there is room. Returns false otherwise.
   bool try_send(T message) {
     if (!room_.try_take()) return false;
     put(detail::move(message));

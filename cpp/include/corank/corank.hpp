@@ -1,4 +1,4 @@
-// Everything. A program that wants less to compile includes the files that it needs.
+// Includes the whole library. To compile less, include single headers instead.
 #pragma once
 
 #include "channel.hpp"

@@ -1,11 +1,12 @@
-// Something that happens, and stays so until it is reset (contract N7, N8).
+// An event that stays set until it is reset (contract N7, N8).
 #pragma once
 
 #include "queue.hpp"
 
 namespace corank {
 
-// set() and reset() may be called by an interrupt handler. set() is O(waiting).
+// A flag that coroutines wait for. An interrupt handler may call set() and reset(). set() is
+// O(waiting).
 class event {
  public:
   constexpr event() = default;
@@ -20,7 +21,7 @@ class event {
     }
     bool poll() {
       critical masked;
-      // Who waited when it was set goes through, even if it has been reset since.
+      // A waiter from before set() is ready, even if the event has been reset since.
       const bool through = entry_.state == detail::entry_state::granted ||
                            (entry_.state == detail::entry_state::out && of_->set_);
       if (through) {

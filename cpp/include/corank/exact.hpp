@@ -2,9 +2,9 @@
 //
 //   corank::slot<corank::exact("blink")> blink_slot;
 //
-// The number comes from the table of frames of a first build, which the CMake function
-// corank_exact_slots() makes and reads in the same build step. There is no number to copy, and none
-// that can be forgotten: a change of the coroutine changes the slot with the next build.
+// The number comes from the table of frames of a first build. The CMake function
+// corank_exact_slots() makes and reads that table in the same build step. A change of the coroutine
+// changes the slot with the next build.
 #pragma once
 
 #include <stddef.h>
@@ -33,17 +33,17 @@ constexpr bool equal(const char* one, const char* other) {
   return *one == *other;
 }
 
-// Called where exact() does not know the name, so that the program does not compile.
+// Stops the compilation where exact() finds no coroutine of that name.
 inline void corank_exact_knows_no_coroutine_of_this_name() {}
 
 }  // namespace detail
 
-// The size of a coroutine's frame, by its name without namespaces (of two with one name: the
-// larger). Several names: the largest, for a pool that serves them all.
+// Returns the size of a coroutine's frame, by its name without namespaces. Of two coroutines with
+// one name, the larger counts. Of several names, the largest counts, for a pool that they share.
 template <class... Names>
 consteval size_t exact(Names... names) {
 #if defined(CORANK_PROBE)
-  // The first build: large enough for any frame. Nobody runs it.
+  // The first build, which never runs: large enough for any frame.
   ((void)names, ...);
   return 4096;
 #else

@@ -1,5 +1,5 @@
-// A value that comes later, once: `promise` is the side that gives it, `future` the side that waits
-// (the thesis, section 3.7).
+// A value that is set later, once: `promise` sets it, `future` waits for it (the thesis, section
+// 3.7).
 #pragma once
 
 #include "await.hpp"
@@ -9,8 +9,8 @@ namespace corank {
 template <class T, class E>
 class future;
 
-// The shared state itself, wherever the developer puts it; there is no heap to share it on. It must
-// outlive its future. An error is a value: set_error().
+// Holds the shared state, without a heap. It must outlive its future. An error is a value:
+// set_error().
 template <class T = void, class E = unit>
 class promise {
   using output = result<T, E>;
@@ -23,10 +23,10 @@ class promise {
   = default;
   ~promise() { reset(); }
 
-  // The side that waits: one at a time.
+  // Returns the future. Only one coroutine at a time may wait.
   [[nodiscard]] future<T, E> get_future() { return future<T, E>(*this); }
 
-  // From any context, once. False if there is a value or an error already.
+  // Sets the value. From any context. Returns false if there is already a value or an error.
   bool set_value(detail::value_t<T> value = {}) {
     if constexpr (detail::is_void<T>) {
       return complete(output());
@@ -37,7 +37,7 @@ class promise {
   bool set_error(E error) { return complete(output(failure<E>{detail::move(error)})); }
 
   [[nodiscard]] bool is_ready() const { return detail::peek(ready_); }
-  // Forgets the value, for the next one. Nobody must be waiting.
+  // Discards the value, so that another one can be set. No coroutine may wait.
   void reset() {
     if (ready_) output_.~output();
     ready_ = false;
@@ -63,7 +63,7 @@ class promise {
   };
 };
 
-// Awaiting it gives a result<T, E>.
+// Waits for a promise. Awaiting it returns a result<T, E>.
 template <class T = void, class E = unit>
 class future : public awaitable<future<T, E>> {
  public:

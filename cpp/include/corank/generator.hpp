@@ -1,4 +1,4 @@
-// A coroutine that gives one value after the other to an ordinary loop.
+// A generator: a coroutine that yields values to an ordinary loop.
 //
 //   corank::generator<int> squares(corank::in<squares_slot>, int n) {
 //     for (int i = 0; i < n; ++i) co_yield i * i;
@@ -10,8 +10,8 @@
 
 namespace corank {
 
-// It is no coroutine of the scheduler: it runs when asked for the next value, and can't await.
-// Frames live where the first parameter says.
+// A coroutine outside the scheduler: it runs when the loop asks for the next value, and cannot
+// await. Its first parameter is its frame storage.
 template <class T>
 class [[nodiscard]] generator {
  public:
@@ -42,10 +42,11 @@ class [[nodiscard]] generator {
     if (block_ != nullptr) detail::promise_root::drop(block_);
   }
 
-  // Whether there was a place for it.
+  // Tests whether the generator got frame storage.
   explicit operator bool() const { return block_ != nullptr; }
 
-  // The next value, which stays until the next call; null at the end, and if there was no place.
+  // Returns the next value, valid until the next call. Returns null at the end, and without frame
+  // storage.
   const T* next() {
     if (block_ == nullptr) return nullptr;
     const auto handle = std::coroutine_handle<promise_type>::from_address(block_->frame());

@@ -1,22 +1,22 @@
-// Waiting for a number: two sides that know nothing but a key in common (contract K1 to K5).
+// Waiting for a number: two sides share only a key (contract K1 to K5).
 #pragma once
 
 #include "queue.hpp"
 
 namespace corank {
 
-// There is no room for one more key.
+// The error for a key that has no room.
 struct keys_full {};
 
-// Keys that somebody waits for, or that were signalled before anybody did: at most `Count` at a
-// time. A look at each per operation. signal() may be called by an interrupt handler.
+// Holds up to `Count` keys that have a waiter or an unused signal. Each operation checks each key
+// once. An interrupt handler may call signal().
 template <size_t Count>
 class keys {
   struct slot {
     uint64_t key = 0;
     bool used = false;
     bool signalled = false;
-    uint16_t granted = 0;  // let through and not polled since
+    uint16_t granted = 0;  // granted and not yet polled
     detail::queue waiting;
   };
 
@@ -44,8 +44,8 @@ class keys {
   // Waits for a signal of `key`.
   [[nodiscard]] wait_future wait(uint64_t key) { return wait_future(*this, key); }
 
-  // Lets one that waits for `key` through, now or later. The error says that nobody waits and there
-  // is no room to remember the signal.
+  // Grants one waiter of `key`, now or later. Returns the error if there is no waiter and no room
+  // to store the signal.
   result<void, keys_full> signal(uint64_t key) {
     critical masked;
     slot* const at = find(key, true);
@@ -54,7 +54,7 @@ class keys {
     return {};
   }
 
-  // A key that this has not given before.
+  // Returns a key that this object has not returned before.
   [[nodiscard]] uint64_t fresh() { return next_++; }
 
  private:

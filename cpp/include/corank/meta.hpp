@@ -1,5 +1,4 @@
-// The handful of type functions that the library needs, so that it depends on no standard library
-// at all.
+// Type functions, so that the library needs no standard library.
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +6,7 @@
 
 namespace corank {
 
-// The value of an operation that has nothing to say, where a type is needed.
+// The value of an operation without a value, where a type is needed.
 struct unit {
   friend constexpr bool operator==(unit, unit) { return true; }
 };
@@ -63,7 +62,7 @@ template <class T>
 inline constexpr bool is_reference = !same<T, remove_reference_t<T>>;
 template <class...>
 inline constexpr bool never = false;
-// Whether destroying one does nothing, so that a static one needs no destructor to be called.
+// Tests whether a destructor does nothing. Then a static object needs no call of it.
 #if defined(__clang__)
 template <class T>
 inline constexpr bool trivially_destroyed = __is_trivially_destructible(T);
@@ -72,7 +71,7 @@ template <class T>
 inline constexpr bool trivially_destroyed = __has_trivial_destructor(T);
 #endif
 
-// `unit` for `void`: what a function that returns nothing leaves behind.
+// `T`, or `unit` for `void`.
 template <class T>
 using value_t = conditional_t<is_void<T>, unit, T>;
 
@@ -93,7 +92,7 @@ template <class T>
   return old;
 }
 
-// A `T` in an operand that is not evaluated.
+// Returns a `T` in an operand that is not evaluated.
 template <class T>
 T& instance() noexcept;
 

@@ -1,4 +1,4 @@
-// A lock whose holder inherits the urgency of those who wait for it (contract M1 to M8, I1 to I8).
+// A lock whose holder inherits the priority of its waiters (contract M1 to M8, I1 to I8).
 #pragma once
 
 #include "queue.hpp"
@@ -6,15 +6,15 @@
 
 namespace corank {
 
-// Lets one coroutine at a time have the value. The lock may be held across an await. For coroutines
-// and thread mode only: an interrupt handler can't wait. O(1) while nobody waits; unlocking is
-// O(waiting).
+// Gives one coroutine at a time access to a value. The lock may be held across an await. For
+// coroutines and thread mode only: an interrupt handler cannot wait. O(1) without waiters;
+// unlocking is O(waiting).
 template <class T = unit>
 class mutex;
 
 namespace detail {
 
-// One that waits for a lock.
+// The entry of one waiter of a lock.
 struct lock_entry : entry {
   waiter donation;
 };
@@ -24,7 +24,7 @@ class lock_root {
   bool poll(lock_entry& mine) {
     if (mine.state == entry_state::granted) {
       mine.state = entry_state::out;
-      // Another coroutine may poll the future now than when the lock was handed to it.
+      // The future's poller may have changed since the lock was granted to it.
       if (executor.running_block() != find_holder())
         move_donations(nullptr, executor.running_block());
       return true;
@@ -44,7 +44,7 @@ class lock_root {
     return true;
   }
 
-  // To the most urgent waiter (rules M3 to M5), or to nobody.
+  // Passes the lock to the most urgent waiter (rules M3 to M5), or unlocks it.
   void unlock() {
     entry* const next = waiting_.take_most_urgent();
     if (next == nullptr) {
@@ -58,7 +58,7 @@ class lock_root {
     wake(next->coroutine);
   }
 
-  // The future is destroyed (rule M7).
+  // Removes the entry of a future that is destroyed (rule M7).
   void leave(lock_entry& mine) {
     if (mine.state == entry_state::queued) waiting_.remove(mine);
     if (mine.state == entry_state::granted) {
@@ -72,13 +72,13 @@ class lock_root {
  private:
   block* find_holder() const { return holder_.find(); }
 
-  // `holder` has the lock now, instead of `old`: everybody who waits lends to it.
+  // Makes `holder` the borrower of all waiters, instead of `old`.
   void move_donations(block* old, block* holder) {
     holder_ = holder == nullptr ? coroutine_id() : coroutine_id(holder);
     for (entry* at = waiting_.first(); at != nullptr; at = at->next)
       if (block* const former = static_cast<lock_entry*>(at)->donation.donate_to(holder))
         old = former;
-    // Once for all of them, and the more urgent first.
+    // One refresh covers all waiters, and the more urgent level goes first.
     if (holder != nullptr) refresh_level(holder);
     if (old != nullptr) refresh_level(old);
   }
@@ -97,7 +97,7 @@ class mutex {
   constexpr explicit mutex(T value) : value_(detail::move(value)) {}
   mutex(const mutex&) = delete;
 
-  // The lock, and the way to the value. Destroying it unlocks.
+  // Holds the lock and gives access to the value. Destroying it unlocks.
   class [[nodiscard("a guard that is destroyed at once locks nothing")]] guard {
    public:
     explicit guard(mutex* of) : of_(of) {}
@@ -140,7 +140,7 @@ class mutex {
   };
 
   [[nodiscard]] lock_future lock() { return lock_future(*this); }
-  // The lock if it is free.
+  // Locks if the lock is free. Returns the error otherwise.
   [[nodiscard]] result<guard, unit> try_lock() {
     if (!root_.try_lock()) return failure{unit{}};
     return guard(this);

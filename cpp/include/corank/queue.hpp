@@ -1,4 +1,4 @@
-// Those who wait in a primitive, in order of arrival (contract N1 to N4).
+// The waiters of a primitive, in order of arrival (contract N1 to N4).
 #pragma once
 
 #include "await.hpp"
@@ -8,10 +8,10 @@ namespace corank::detail {
 //        push          take_most_urgent, take_first
 // out ─────────► queued ────────────────────────────► granted
 //  ▲               │ remove: the future is destroyed       │
-//  └───────────────┴───────────────────────────────────────┘ the future has seen it
+//  └───────────────┴───────────────────────────────────────┘ the future is polled
 enum class entry_state : uint8_t { out, queued, granted };
 
-// One who waits; part of a future.
+// The entry of one waiter; part of a future.
 struct entry {
   entry() = default;
   // A future may be moved until it is first polled.
@@ -23,8 +23,7 @@ struct entry {
   entry_state state = entry_state::out;
 };
 
-// A list through the entries. Everything here is to be called masked, where interrupt handlers may
-// use the primitive.
+// A list of entries. Call every function masked if interrupt handlers may use the primitive.
 class queue {
  public:
   bool empty() const { return first_ == nullptr; }
@@ -39,15 +38,15 @@ class queue {
     last_ = &added;
   }
 
-  // Takes an entry out, wherever it stands.
+  // Removes an entry from any position.
   void remove(entry& removed) {
     (removed.previous != nullptr ? removed.previous->next : first_) = removed.next;
     (removed.next != nullptr ? removed.next->previous : last_) = removed.previous;
     removed.state = entry_state::out;
   }
 
-  // Takes the most urgent by its level now, the first among equals (rule N1); null if nobody waits.
-  // O(entries).
+  // Removes and returns the entry with the most urgent level, the first among equals (rule N1).
+  // Returns null if the queue is empty. O(entries).
   entry* take_most_urgent() {
     entry* best = first_;
     for (entry* at = first_; at != nullptr; at = at->next)
@@ -56,14 +55,14 @@ class queue {
     return best;
   }
 
-  // Takes the one that has waited longest.
+  // Removes and returns the oldest entry, or null.
   entry* take_first() {
     entry* const first = first_;
     if (first != nullptr) remove(*first);
     return first;
   }
 
-  // Tells an entry that was taken that it has what it waited for.
+  // Grants an entry that was taken, and wakes its coroutine.
   static void grant(entry& granted) {
     granted.state = entry_state::granted;
     executor.wake_masked(granted.coroutine);
@@ -74,13 +73,13 @@ class queue {
   entry* last_ = nullptr;
 };
 
-// A number of permits, handed over directly (rules N2, N5, N6): nobody waits while there is one.
-// Usable from any context.
+// A number of permits, granted to waiters directly (rules N2, N5, N6). While a permit is free, the
+// queue is empty. For any context.
 class permits {
  public:
   constexpr explicit permits(uint32_t count) : free_(count) {}
 
-  // One permit if it is there or has been handed over; else the running coroutine waits.
+  // Takes a free or granted permit. Otherwise the running coroutine waits.
   bool poll(entry& mine) {
     critical masked;
     if (mine.state == entry_state::granted) {
@@ -108,7 +107,7 @@ class permits {
     give_masked();
   }
 
-  // The future is destroyed: what was handed to it goes on (rule N3).
+  // Removes a future that is destroyed, and passes its grant on (rule N3).
   void leave(entry& mine) {
     critical masked;
     if (mine.state == entry_state::queued) waiting_.remove(mine);

@@ -14,7 +14,7 @@ struct failure {
 template <class E>
 failure(E) -> failure<E>;
 
-// Either a `T` or an `E`. `T` may be `void`. Asking for the one that is not there ends the program
+// Holds either a `T` or an `E`. `T` may be `void`. Access to the absent one ends the program
 // (`port::fatal`).
 template <class T, class E>
 class [[nodiscard]] result {

@@ -1,8 +1,8 @@
 // The ready coroutines: one ring for each level, and one bit for each ring that is not empty
 // (contract P3, O1 to O6).
 //
-// A ring is doubly linked, so that a coroutine leaves from anywhere in constant time; its head is
-// the one that became ready first.
+// A ring is doubly linked, so that a coroutine leaves any position in constant time. Its head
+// became ready first.
 #pragma once
 
 #include "block.hpp"
@@ -12,9 +12,8 @@ namespace corank::detail {
 
 class rings {
  public:
-  // What is noted of the present poll, a byte each, so that to note something is one store, which
-  // no interrupt handler can come between; and one comparison of them all says whether the poll's
-  // end is the common one.
+  // Records of the present poll, one byte each. One store sets a record, so an interrupt handler
+  // cannot come between. One comparison of all bytes detects the common end of a poll.
   union note {
     struct {
       uint8_t woken;    // by itself or by a handler (rule W3)
@@ -26,11 +25,11 @@ class rings {
   };
   note notes{.all = 0};
 
-  // The level that no ring has.
+  // The level of no ring.
   static constexpr unsigned none = levels_count;
 
-  // The most urgent level with a ring, or `none`. The words have level 0 in their highest bit: one
-  // instruction less on Arm.
+  // Returns the most urgent level with a ring, or `none`. Level 0 is the highest bit of its word,
+  // which saves one instruction on Arm.
   [[gnu::always_inline]] unsigned most_urgent() const {
     unsigned first = 0;
     uint32_t word = peek(words_[0]);
@@ -42,7 +41,7 @@ class rings {
     return first + static_cast<unsigned>(__builtin_clz(word));
   }
 
-  // The first level with a ring at or after `from`, going round; `none` without rings.
+  // Returns the first level with a ring at or after `from`, wrapping around; `none` without rings.
   unsigned first_from(unsigned from) const {
     const uint64_t bits = this->bits().bits();
     if (bits == 0) return none;
@@ -60,20 +59,20 @@ class rings {
   bool has(unsigned level) const { return (peek(words_[level / 32]) & bit(level)) != 0; }
   bool is_alone(unsigned level) const { return heads_[level]->next == heads_[level]; }
 
-  // Where the head of a ring is kept.
+  // Returns the address of the pointer to a ring's head.
   [[gnu::always_inline]] block** head_link(unsigned level) { return &heads_[level]; }
 
-  // Makes `*next` the head that is kept in `place`, and returns it: the head's successor, so that
-  // the head goes to the tail; or the head, and nothing changes. One store, so an interrupt handler
-  // may add to the ring at any moment: it comes before the old head or behind it, and never at the
-  // head, as the ring is not empty.
+  // Stores `*next` as the head in `link`, and returns it. If `*next` is the head's successor, the
+  // head goes to the tail; if it is the head, nothing changes. This is one store, so an interrupt
+  // handler may add to the ring at any moment. It adds before or behind the old head and never at
+  // the head, because the ring is not empty.
   [[gnu::always_inline]] static block* turn(block** link, block* const* next) {
     block* const head = peek(*next);
     poke(*link, head);
     return head;
   }
 
-  // Adds at the tail (rule O3). Masked.
+  // Adds a block at the tail of its level's ring (rule O3). Masked.
   [[gnu::noinline]] void push(block* added) {
     const unsigned level = added->level;
     block* head = heads_[level];
@@ -91,7 +90,7 @@ class rings {
     head->previous = added;
   }
 
-  // Takes a block out of its level's ring, wherever in it it stands. Masked.
+  // Removes a block from any position of its level's ring. Masked.
   [[gnu::noinline]] void remove(block* removed) {
     const unsigned level = removed->level;
     block* const next = removed->next;
@@ -110,7 +109,7 @@ class rings {
 
   uint32_t words_[2]{};
 
-  // Last, and notes first: what lies near the beginning is reached by shorter instructions.
+  // Last, with the notes first: shorter instructions reach members near the beginning.
   block* heads_[levels_count]{};
 };
 

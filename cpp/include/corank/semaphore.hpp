@@ -1,16 +1,17 @@
-// A number of permits (contract N1 to N6).
+// A semaphore: a number of permits (contract N1 to N6).
 #pragma once
 
 #include "queue.hpp"
 
 namespace corank {
 
-// release() may be called by an interrupt handler. O(1) while nobody waits, else O(waiting).
+// Grants permits. An interrupt handler may call release(). O(1) without waiters, otherwise
+// O(waiting).
 class semaphore {
  public:
   constexpr explicit semaphore(uint32_t permits) : permits_(permits) {}
 
-  // A permit; it comes back when this is destroyed.
+  // A permit, released by its destructor.
   class [[nodiscard]] permit {
    public:
     explicit permit(semaphore* of) : of_(of) {}
@@ -26,7 +27,7 @@ class semaphore {
     void release() {
       if (of_ != nullptr) detail::exchange<semaphore*>(of_, nullptr)->release();
     }
-    // The permit does not come back.
+    // Drops the permit without a release.
     void forget() { of_ = nullptr; }
 
    private:
@@ -48,7 +49,7 @@ class semaphore {
 
   // Waits for a permit.
   [[nodiscard]] acquire_future acquire() { return acquire_future(*this); }
-  // Takes a permit if one is free; release() gives it back.
+  // Takes a permit if one is free; release() returns it.
   [[nodiscard]] bool try_acquire() { return permits_.try_take(); }
   // Adds a permit. From any context.
   void release() { permits_.give(); }

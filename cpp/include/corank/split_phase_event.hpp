@@ -1,20 +1,19 @@
-// An operation in two phases: a coroutine starts it, an interrupt handler completes it (the thesis,
-// section 3.2.3).
+// An operation in two phases: a coroutine starts it, and an interrupt handler completes it (the
+// thesis, section 3.2.3).
 #pragma once
 
 #include "await.hpp"
 
 namespace corank {
 
-// One operation of one device; one coroutine at a time waits for it.
+// An operation of a device. One coroutine at a time waits for it.
 //
 //   corank::split_phase_event<uint16_t> converted;
 //
 //   uint16_t volts = co_await converted.after([] { adc.start(); });   // coroutine
 //   converted.complete(adc.data());                                   // interrupt handler
 //
-// A completion that nobody waits for is dropped: the operation was cancelled meanwhile, by a
-// timeout say.
+// A completion without a waiter is dropped: a timeout, for example, has cancelled the operation.
 template <class T = void>
 class split_phase_event {
   using value = detail::value_t<T>;
@@ -36,7 +35,7 @@ class split_phase_event {
 
     bool poll() {
       if (!started_) {
-        // Before the device can complete anything.
+        // The start comes before any completion by the device.
         of_->begin();
         started_ = true;
         start_();
@@ -54,13 +53,14 @@ class split_phase_event {
     bool started_ = false;
   };
 
-  // A future: calls `start` when it is first polled, and is ready when the operation is complete.
+  // Returns a future that calls `start` in its first poll and is ready when the operation is
+  // complete.
   template <class Start>
   [[nodiscard]] operation<Start> after(Start start) {
     return operation<Start>(*this, detail::move(start));
   }
 
-  // The operation is complete. From any context. False if nobody waits for it.
+  // Completes the operation. From any context. Returns false if it has no waiter.
   bool complete(value result = {}) {
     critical masked;
     if (stage_ != stage::started) return false;
@@ -70,7 +70,7 @@ class split_phase_event {
     return true;
   }
 
-  // Whether somebody waits for a completion.
+  // Tests whether a coroutine waits for a completion.
   [[nodiscard]] bool is_started() const {
     critical masked;
     return stage_ == stage::started;

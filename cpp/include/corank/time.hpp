@@ -1,8 +1,8 @@
 // Sleeping, and time limits (contract T1 to T8).
 //
-// Time is a number of ticks that never goes back; what a tick is, is the choice of whoever calls
-// advance(). A sleeping future holds its own timer: sleeping needs no memory, and any number of
-// coroutines can sleep. Setting a timer is O(timers that are due before it); firing one is O(1).
+// Time is a number of ticks that never decreases. The caller of advance() defines the length of a
+// tick. A sleeping future contains its timer: a sleep needs no other memory, for any number of
+// coroutines. Setting a timer is O(timers that are due before it); firing one is O(1).
 #pragma once
 
 #include "await.hpp"
@@ -20,7 +20,7 @@ struct timer {
   ticks deadline = 0;
   block* coroutine = nullptr;
   timer* next = nullptr;
-  timer** link = nullptr;  // where the pointer to this one is kept; null while it doesn't wait
+  timer** link = nullptr;  // the pointer to this timer; null while it is not set
   bool fired = false;
 };
 
@@ -29,8 +29,8 @@ class timers {
   ticks now() const { return now_; }
   timer* first() const { return first_; }
 
-  // It is `now`: wakes everybody whose deadline is reached, in order of deadline and then of
-  // creation (rules T2, T3, T6).
+  // Sets the time, and wakes each coroutine whose deadline is reached, in order of deadline and
+  // then of creation (rules T2, T3, T6).
   unsigned advance(ticks now) {
     if (now > now_) now_ = now;
     unsigned fired = 0;
@@ -60,7 +60,7 @@ class timers {
     removed.link = nullptr;
   }
 
-  // Whom to tell that the next deadline has become an earlier one.
+  // Sets a function that is called when the next deadline becomes an earlier one.
   void on_earlier(void (*arm)(ticks deadline)) { arm_ = arm; }
 
  private:
@@ -75,18 +75,18 @@ inline constinit timers clockwork;
 
 namespace time {
 
-// It is `now`: fires what is due; returns how many timers. From thread mode. An earlier time than
-// one that was told before counts as that one.
+// Sets the time to `now`, fires the timers that are due, and returns their number. From thread
+// mode. The time never goes back: an earlier `now` counts as the present time.
 inline unsigned advance(ticks now) { return detail::clockwork.advance(now); }
-// The latest time that advance() was told.
+// Returns the time of the latest advance().
 [[nodiscard]] inline ticks now() { return detail::clockwork.now(); }
-// When the next timer is due; `never` if there is none.
+// Returns when the next timer is due, or `never` if there is none.
 inline constexpr ticks never = ~ticks{0};
 [[nodiscard]] inline ticks next_deadline() {
   return detail::clockwork.first() == nullptr ? never : detail::clockwork.first()->deadline;
 }
-// `arm` is called, in thread mode, whenever a coroutine goes to sleep until earlier than all
-// others: a home sets its hardware's timer there.
+// Sets `arm`, which is called in thread mode when a sleep has become the earliest. A platform sets
+// its hardware timer there.
 inline void on_earlier_deadline(void (*arm)(ticks deadline)) { detail::clockwork.on_earlier(arm); }
 
 class sleep_future : public awaitable<sleep_future> {
@@ -116,18 +116,18 @@ class sleep_future : public awaitable<sleep_future> {
   detail::timer timer_;
 };
 
-// Waits until `deadline`; not at all if it has been reached.
+// Waits until `deadline`. Returns at once if it has been reached.
 [[nodiscard]] inline sleep_future sleep_until(ticks deadline) {
   return sleep_future(deadline, false);
 }
 // Waits for `duration`, which runs from the first poll.
 [[nodiscard]] inline sleep_future sleep(ticks duration) { return sleep_future(duration, true); }
 
-// The time was over.
+// The error of a timeout.
 struct elapsed {};
 
-// Gives a future up to `duration`, which runs from the first poll. The future is destroyed with
-// this. If both happen between two polls, the output counts.
+// Limits a future to `duration`, which runs from the first poll. Destroying this destroys the
+// future. If both end between two polls, the output counts.
 template <class F>
 class timeout_future : public awaitable<timeout_future<F>> {
   using output = decltype(detail::instance<F>().take());
@@ -161,15 +161,15 @@ template <class F>
   return timeout_future<wrapped>(duration, as_future(detail::move(future)));
 }
 
-// A beat that does not drift: each tick is due one period after the one before was due.
+// A periodic tick without drift: each tick is due one period after the due time of the one before.
 class ticker {
  public:
   explicit ticker(ticks period) : period_(period) {
     if (period == 0) port::fatal("corank: a ticker's period is not zero");
   }
 
-  // Waits for the next tick. The first is due one period after the first call; ticks that were
-  // missed come one by one, at once.
+  // Waits for the next tick. The first is due one period after the first call. Missed ticks follow
+  // one by one, at once.
   [[nodiscard]] sleep_future tick() {
     due_ = (due_ == 0 ? now() : due_) + period_;
     return sleep_until(due_);

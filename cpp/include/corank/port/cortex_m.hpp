@@ -1,4 +1,4 @@
-// Armv6-M, Armv7-M and Armv8-M: interrupts are masked by PRIMASK.
+// The port for Armv6-M, Armv7-M and Armv8-M. PRIMASK masks interrupts.
 #pragma once
 
 #include <stdint.h>
@@ -18,8 +18,8 @@ inline constexpr bool parallel = false;
   asm volatile("msr primask, %0" ::"r"(before) : "memory");
 }
 
-// wfi ends when an interrupt is pending, even a masked one; so there is no window in which its wake
-// could be missed. The handler runs when the mask is restored.
+// Sleeps with wfi, which a pending interrupt ends even if it is masked. So no wake is lost. The
+// handler runs when the mask is restored.
 [[gnu::always_inline]] inline void wait() { asm volatile("dsb\n\twfi" ::: "memory"); }
 
 [[gnu::always_inline]] inline void poke() {}

@@ -1,4 +1,5 @@
-// A program under an operating system: other threads play the part of the interrupt handlers.
+// The port for a program under an operating system. Other threads take the role of interrupt
+// handlers.
 #pragma once
 
 #include <condition_variable>
