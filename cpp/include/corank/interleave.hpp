@@ -1,11 +1,11 @@
-// Many strands in turn on one thread, so that each computes while the others wait for memory.
+// Interleaves many strands on one thread, so that one computes while others wait for memory.
 //
-//   std::vector<value> values = corank::interleave(keys, [&](corank::lane& here, key k) { return
-//   find(here, tree, k); });
+//   std::vector<value> values = corank::interleave(
+//       keys, [&](corank::lane& here, key k) { return find(here, tree, k); });
 //
-// The result is what a loop over the items would give: outputs in the items' order, the exception
-// of the first item that throws, and nothing of the items behind it. The idea is the thesis's
-// (section 4.3); there the runner looks for the next coroutine, and each item's frame is allocated.
+// The result is that of a loop over the items: the outputs in order, or the exception of the first
+// item that throws, and no effect of the items behind it. The idea is the thesis's (section 4.3).
+// There the runner searches for the next coroutine, and each item's frame is allocated.
 #pragma once
 
 #include "interleave/options.hpp"
@@ -17,13 +17,13 @@
 
 namespace corank {
 
-// Interleaves `work(lane&, item)`, which returns a strand, over the items, and writes outputs to
-// `out[0]`, `out[1]`, … Returns how many items were completed: all, unless one called `lane::stop`
-// or `options.stop` was requested; then the first so many.
+// Interleaves `work(lane&, item)`, which returns a strand, over the items, and writes the outputs
+// to `out[0]`, `out[1]`, … Returns the number of completed items. It is less than all only after
+// `lane::stop` or a request to `options.stop`; the completed items are then the first ones.
 //
-// `items` is a range; each item is handed over as `*position`. Allocates once, whatever the number
-// of items: see lane.hpp. Throws what the first item throws that throws, or std::bad_alloc; outputs
-// of items before it have been written, and strands of items behind it have been destroyed. The
+// `items` is a range; each item is passed as `*position`. A run allocates once, for any number of
+// items: see lane.hpp. Throws the exception of the first item that throws, or std::bad_alloc. By
+// then the outputs of the items before it are written, and the strands behind it are destroyed. The
 // work must not change what later items read.
 template <std::ranges::input_range Items, class Work, std::random_access_iterator Output>
 size_t interleave(Items&& items, Work&& work, Output out, const interleave_options& options = {}) {
@@ -33,8 +33,8 @@ size_t interleave(Items&& items, Work&& work, Output out, const interleave_optio
   return detail::interleave_into(items, work, write, options);
 }
 
-// As above. Returns the outputs, of the items that were completed; where the strands return
-// nothing, how many items were completed.
+// Interleaves as above. Returns the outputs of the completed items, or their number if the strands
+// return nothing.
 template <std::ranges::input_range Items, class Work>
 auto interleave(Items&& items, Work&& work, const interleave_options& options = {}) {
   using value = detail::output_of_work<Work, std::ranges::range_reference_t<Items>>;

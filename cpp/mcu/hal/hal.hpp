@@ -4,7 +4,10 @@
 //
 //                 timer   serial port   GPIO   ADC   I2C
 //   lm3s6965        x          x          x     x     x     QEMU's lm3s6965evb, a Cortex-M3
-//   mps2-an386      x          x                            a Cortex-M4; its GPIO and ADC are not emulated, and its I2C is two wires without an interrupt
+//   mps2-an386      x          x                            a Cortex-M4
+//
+// QEMU emulates neither the GPIO nor the ADC of mps2-an386, and its I2C as two wires without an
+// interrupt.
 //
 // netduinoplus2 (stm32f405), the Cortex-M4 board of the tests and benchmarks, has no GPIO and no
 // I2C, and neither its ADC nor its serial port's sender interrupts.

@@ -5,7 +5,8 @@
 // passes follows from the geometry (the thesis's application, section 5.3.1; the formulas are those
 // of any textbook on vibration):
 //
-//   outer race (BPFO): n/2 · f · (1 − d/D)        inner race (BPFI): n/2 · f · (1 + d/D), and louder while the fault is in the load's zone, once a turn
+//   outer race (BPFO): n/2 · f · (1 − d/D)
+//   inner race (BPFI): n/2 · f · (1 + d/D), louder once a turn, in the zone of the load
 //
 // with n elements of diameter d on a circle of diameter D, and a shaft that turns f times a second.
 // The elements slip, so the hits are not quite regular; the shaft's speed varies from measurement

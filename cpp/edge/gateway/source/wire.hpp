@@ -8,7 +8,8 @@
 //   6       2      F, how many bins there are: 1 to 2048
 //   8       4      the sensor's number
 //   12      4      sequence number within the session, from 0
-//   16      8      session: when the sensor began, in microseconds since 1970; a later one replaces it
+//   16      8      session: when the sensor began, in microseconds since 1970;
+//                  a later session replaces it
 //   24      8      when the spectrum was measured, in microseconds since 1970
 //   32      2 F    the bins
 //   32+2F   16     tag: BLAKE2b of everything before it, keyed with the sensor's key

@@ -1,20 +1,19 @@
-// Items in blocks: a strand works on several items, so that its beginning and its end cost little
-// for each.
+// Items in blocks: a strand works on several items, which spreads the cost of its begin and end.
 #pragma once
 
 #include "../interleave.hpp"
 
 namespace corank::detail {
 
-// A block is never larger.
+// The most items of a block.
 inline constexpr size_t most_in_block = 16;
 
-// The items that no strand has begun. Whoever has room for some takes the next ones, so that those
-// under way are neighbours: what is read and written beside the memory that they wait for, the keys
-// and the outputs, then lies in order, and the processor's own prefetcher brings it.
+// Hands out the items that no strand has begun. A strand takes the next ones, so the active items
+// are neighbours. Their keys and outputs then lie in order, and the processor's own prefetcher
+// fetches them.
 class supply {
  public:
-  // The first of `count` items.
+  // Takes `count` items and returns the index of the first.
   [[gnu::always_inline]] size_t take(size_t count) noexcept {
     return std::exchange(next_, next_ + count);
   }
@@ -23,7 +22,7 @@ class supply {
   size_t next_ = 0;
 };
 
-// Both forms of the work on a block, and the plain one of several blocks that are neighbours:
+// The two forms of the work on a block, and the plain form for several adjacent blocks:
 // `stretch(first, blocks)`.
 template <class Strand, class Plain, class Stretch>
 struct on_blocks {
@@ -36,15 +35,14 @@ on_blocks(Strand, Plain, Stretch) -> on_blocks<Strand, Plain, Stretch>;
 template <class Strand, class Plain, class Stretch>
 inline constexpr bool has_plain<on_blocks<Strand, Plain, Stretch>> = true;
 
-// Completes the items 0 to `count`: `in_turn(lane&, supply&, block)` is a strand<> that takes
-// `block` items, no more and no less, and works on them; `plain(from, behind)` works on the items
-// in between as plain code. Returns how many were completed, less than all only if a stop was
-// requested.
+// Completes the items 0 to `count`. `in_turn(lane&, supply&, block)` is a strand<> that takes
+// exactly `block` items and works on them. `plain(from, behind)` works on the items between as
+// plain code. Returns the number of completed items, less than all only after a request to stop.
 template <class InTurn, class Plain>
 size_t interleave_blocks(size_t count, InTurn in_turn, Plain plain,
                          const interleave_options& options) {
   if (stays_plain(options) && !options.stop.stop_possible()) return plain(0, count), count;
-  // A short batch in small blocks, so that there is a strand for every lane.
+  // Short batches have small blocks, so that every lane gets a strand.
   const size_t block = std::clamp(count / (2 * most_lanes), size_t{1}, most_in_block);
   supply items;
   const auto size_of = [=](size_t at) { return std::min(block, count - at * block); };

@@ -2,12 +2,12 @@
 //
 //   corank::btree<uint64_t, uint64_t> tree;
 //   tree.insert(7, 49);
-//   std::vector<const uint64_t*> values = tree.multi_get(keys);       null where a key is not there
+//   std::vector<const uint64_t*> values = tree.multi_get(keys);  // null for a missing key
 //   long sum = tree.fold(0L, [](long sum, uint64_t, uint64_t value) { return sum + value; },
-//   std::plus<>{});
+//                        std::plus<>{});
 //
-// Keys and values are small and plain: nodes are copied as bytes. Not for several threads while one
-// of them changes the tree.
+// Keys and values are small and plain: nodes are copied as bytes. The tree has no locks: no other
+// thread may use it during a change.
 #pragma once
 
 #include "blocks.hpp"
@@ -18,7 +18,7 @@
 #include <span>
 #include <type_traits>
 
-// Not inlined, and by GCC not copied for constant arguments.
+// Prevents inlining, and in GCC a clone for constant arguments.
 #if defined(__clang__)
 #define CORANK_ONE_COPY [[gnu::noinline]]
 #else
@@ -27,8 +27,8 @@
 
 namespace corank {
 
-// `LeafBytes` and `InnerBytes` are sizes of nodes, whole cache lines. Larger leaves need fewer
-// misses for a scan, and more lines for a lookup.
+// A B+ tree. `LeafBytes` and `InnerBytes` are the sizes of nodes, whole cache lines. Larger leaves
+// need fewer misses for a scan, and more lines for a lookup.
 template <class Key, class Value, size_t LeafBytes = 256, size_t InnerBytes = 256>
 class btree {
   static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
@@ -40,7 +40,7 @@ class btree {
     leaf_with* next;
     Value values[Room];
   };
-  // Keys below keys[i] are below children[i]; there is one child more than keys.
+  // Keys below keys[i] are below children[i]. There is one child more than keys.
   template <size_t Room>
   struct inner_with {
     detail::sorted_keys<Key, Room> keys;
@@ -60,15 +60,15 @@ class btree {
   btree(const btree&) = delete;
   btree& operator=(const btree&) = delete;
 
-  // How many keys there are.
+  // Returns the number of keys.
   [[nodiscard]] size_t size() const noexcept { return size_; }
-  // What the nodes take.
+  // Returns the bytes of all nodes.
   [[nodiscard]] size_t bytes() const noexcept { return leaves_.bytes() + inners_.bytes(); }
-  // How many keys fit into a leaf.
+  // Returns the number of keys that fit into a leaf.
   static constexpr size_t keys_per_leaf() noexcept { return leaf_room; }
 
-  // Adds the key with this value, unless it is there: then nothing changes and the result is false.
-  // Throws std::bad_alloc, and then nothing has changed.
+  // Adds a key with its value. Returns false, without a change, if the key exists. Throws
+  // std::bad_alloc, without a change.
   bool insert(const Key& key, const Value& value) {
     path way;
     leaf* const in = descend(key, &way);
@@ -83,7 +83,7 @@ class btree {
     return true;
   }
 
-  // Removes the key; false: it was not there. Its place is free for keys nearby; nodes are not
+  // Removes a key. Returns false if it does not exist. Keys nearby may use its room; nodes are not
   // joined.
   bool erase(const Key& key) {
     leaf* const in = descend(key, nullptr);
@@ -95,9 +95,9 @@ class btree {
     return true;
   }
 
-  // Fills an empty tree with pairs that are sorted by key, each key once, in full nodes. `order(i)`
-  // says where the memory of the i-th leaf lies among all leaves: a permutation, as a tree has that
-  // has grown by chance.
+  // Fills an empty tree with full nodes from pairs in order of their distinct keys. `order(i)` is
+  // the position in memory of the i-th leaf: a permutation, which imitates a tree that grew by
+  // random inserts.
   template <class Order>
   void fill(std::span<const std::pair<Key, Value>> pairs, Order order) {
     const size_t count = (pairs.size() + leaf_room - 1) / leaf_room;
@@ -119,7 +119,7 @@ class btree {
     for (height_ = 0; level.size() > 1; ++height_) {
       std::vector<std::pair<Key, void*>> above;
       for (size_t at = 0; at < level.size();) {
-        // The last two share, so that none has a single child.
+        // The last two nodes share their children, so that neither has a single child.
         size_t children = std::min(inner_room + 1, level.size() - at);
         if (level.size() - at - children == 1) --children;
         inner* const over = inners_.take(inner{});
@@ -134,23 +134,23 @@ class btree {
     root_ = level[0].second;
   }
 
-  // The value of the key, null if it is not there. Valid until the tree changes.
+  // Returns the value of a key, or null. Valid until the tree changes.
   [[nodiscard]] const Value* find(const Key& key) const {
     const void* at = root_;
     for (size_t level = height_; level > 0; --level) at = child_of(at, key);
     return value_in(at, key);
   }
 
-  // A lookup on its way down, for those who write their own loop over several.
+  // A lookup in progress, for hand-written loops over several lookups.
   class cursor {
    public:
     cursor() = default;
-    // To the child that the key belongs to, which is asked for; false: the leaf has been reached.
+    // Moves to the child for the key and prefetches it. Returns false at the leaf.
     [[gnu::always_inline]] bool descend() {
       if (level_ == 0) return false;
       at_ = child_of(at_, key_);
-      // Told that a node begins with a line, the compiler knows how many lines there are. Of a leaf
-      // only what is searched: the value's line is asked for when it is known.
+      // The alignment makes the number of lines a constant. In a leaf, only the searched part is
+      // prefetched; value() prefetches the value's line.
       const void* const node = __builtin_assume_aligned(at_, cache_line);
       if (--level_ == 0)
         prefetch_now(node, sizeof(leaf::keys));
@@ -158,11 +158,11 @@ class btree {
         prefetch_now(node, InnerBytes);
       return true;
     }
-    // At the leaf: the key's value, which is asked for; null if it is not there.
+    // Returns the key's value, or null, and prefetches it. For a cursor at a leaf.
     [[gnu::always_inline]] const Value* value() const {
       const auto* const in = static_cast<const leaf*>(at_);
       const size_t at = in->keys.below(key_);
-      // Also where the key is not: to ask for a page that is not there takes long.
+      // Also for a missing key: to prefetch from an unmapped page is slow.
       prefetch_now(&in->values[at]);
       return if_there(&in->values[at], in->keys.is_at(at, key_));
     }
@@ -175,18 +175,20 @@ class btree {
     size_t level_ = 0;
     Key key_{};
   };
-  // A lookup that has `levels` levels before it; those above it has behind it. See cold_levels.
+  // Starts a lookup at `levels` levels above the leaves. The levels above are searched here. See
+  // cold_levels.
   [[nodiscard]] [[gnu::always_inline]] cursor begin_at(const Key& key, size_t levels) const {
     const void* at = root_;
     for (size_t level = height_; level > levels; --level) at = child_of(at, key);
     return {at, std::min(levels, height_), key};
   }
 
-  // At how many of the lowest levels a node may be in no near cache. The levels near the root that
-  // fit into half of the second cache are there after a few lookups: no use to give way for them.
+  // Returns how many of the lowest levels may be in no near cache. The levels near the root that
+  // fit into half of the second cache are warm after a few lookups, so a lookup need not yield
+  // there.
   [[nodiscard]] size_t cold_levels() const {
     const size_t warm = detail::second_cache() / 2;
-    // Children of a node, as they are on the average.
+    // The average number of children of a node.
     const double children = 1 + static_cast<double>(leaves_.count()) /
                                     static_cast<double>(std::max(inners_.count(), size_t{1}));
     size_t level = height_;
@@ -197,15 +199,16 @@ class btree {
     return level;
   }
 
-  // As find, for a run of one's own: gives way at each of the lowest `levels` levels of nodes.
+  // Finds a key as find() does, and yields at each of the lowest `levels` levels. For a run of your
+  // own.
   strand<const Value*> find_in_turn(lane&, Key key, size_t levels) const {
     cursor at = begin_at(key, levels);
     while (at.descend()) co_await turn{};
     co_return at.value();
   }
 
-  // The values of many keys, in their order, null where a key is not there: written to out[0],
-  // out[1], … Returns how many, less than all only if a stop was requested.
+  // Looks up many keys and writes their values, in order, to out[0], out[1], … A missing key gives
+  // null. Returns the number of lookups, less than all only after a request to stop.
   template <std::ranges::random_access_range Keys, std::random_access_iterator Output>
   size_t multi_get(Keys&& keys, Output out, interleave_options options = {}) const {
     const size_t levels = cold_levels();
@@ -217,7 +220,7 @@ class btree {
         [&](lane& here, detail::supply& left, size_t block) {
           return get_in_turn(here, first, out, left, block, levels);
         },
-        // Copies: the compiler need not look at them again after each value that is written.
+        // The copies spare the compiler a reload after each value that is written.
         [this, first, out](size_t from, size_t behind) {
           for (auto [keys, to] = std::pair(first, out); from < behind; ++from)
             to[from] = find(keys[from]);
@@ -243,8 +246,8 @@ class btree {
       }
   }
 
-  // As scan, for many ranges, pairs of `from` and `to`: calls visit(i, key, value) for the i-th
-  // range. In order within a range; the ranges take turns.
+  // Scans many ranges, pairs of `from` and `to`: calls visit(i, key, value) for the i-th range. The
+  // calls are in order within a range; the ranges take turns.
   template <std::ranges::input_range Ranges, class Visit>
   size_t multi_scan(Ranges&& ranges, Visit visit, interleave_options options = {}) const {
     const size_t levels = cold_levels();
@@ -260,9 +263,9 @@ class btree {
     return interleave(ranges, either{strand_form, plain_form}, options);
   }
 
-  // What `step(state, key, value)` makes of all keys in order, beginning with `state`. The tree is
-  // cut into parts that take turns, each beginning with `state`, and `join(left, right)` puts two
-  // neighbours together: so `state` must change nothing, as 0 does in a sum.
+  // Folds all keys in order with `step(state, key, value)`, from `state` on. The tree is cut into
+  // parts that take turns. Each part begins with `state`, and `join(left, right)` joins two
+  // neighbours. So `state` must be neutral, as 0 is in a sum.
   template <class State, class Step, class Join>
   [[nodiscard]] State fold(State state, Step step, Join join,
                            interleave_options options = {}) const {
@@ -280,23 +283,21 @@ class btree {
     return all;
   }
 
-  // A part of the leaves, from `first` up to `behind`, for those who write their own loop over
-  // them.
+  // A part of the leaves, from `first` up to `behind`, for hand-written loops.
   struct part {
     const leaf* first;
     const leaf* behind;
   };
-  // What `step` makes of a part, beginning with `state`, in plain code. Not inlined, nor a copy for
-  // each constant: so it is as fast wherever it is called.
+  // Folds a part with `step`, from `state` on, in plain code. It is neither inlined nor cloned, so
+  // it is equally fast for every caller.
   template <class State, class Step>
   [[nodiscard]] CORANK_ONE_COPY static State fold_part(part leaves, State state, Step& step) {
     for (const leaf* in = leaves.first; in != leaves.behind; in = in->next)
       state = fold_leaf(*in, std::move(state), step);
     return state;
   }
-  // The whole tree in parts: 1024 to 2047 of them if it has so many inner nodes. More would be
-  // short, and the end of each is a branch that no processor foresees; to find them would take
-  // longer.
+  // Returns the whole tree in parts: 1024 to 2047 if it has so many inner nodes. More parts would
+  // be short, each end is a mispredicted branch, and finding them would take longer.
   [[nodiscard]] std::vector<part> parts() const {
     std::vector<const void*> level{root_};
     size_t height = height_;
@@ -319,8 +320,8 @@ class btree {
   }
   template <class State, class Step>
   [[gnu::always_inline]] static State fold_leaf(const leaf& in, State state, Step& step) {
-    // Of a full leaf the compiler knows the number of keys: then a scan's speed does not depend on
-    // whether the processor foresees the loop's end.
+    // For a full leaf the number of keys is a constant, and the end of the loop needs no
+    // prediction.
     if (in.keys.count() == leaf_room) [[likely]] {
       for (size_t at = 0; at < leaf_room; ++at)
         state = step(std::move(state), in.keys[at], in.values[at]);
@@ -343,7 +344,7 @@ class btree {
     const auto* const in = static_cast<const inner*>(node);
     return in->children[in->keys.not_above(key)];
   }
-  // The pointer or null, without a branch.
+  // Returns the pointer or null, without a branch.
   [[gnu::always_inline]] static const Value* if_there(const Value* value, bool there) {
     return reinterpret_cast<const Value*>(reinterpret_cast<uintptr_t>(value) &
                                           (uintptr_t{0} - uintptr_t{there}));
@@ -354,26 +355,25 @@ class btree {
     return if_there(&in->values[at], in->keys.is_at(at, key));
   }
 
-  // Whether a scan of the whole tree is plain without a trial, and without being cut in parts,
-  // whose beginnings cost something.
+  // Tests whether a scan of the whole tree is plain, without a trial and without a cut into parts.
   [[nodiscard]] bool scan_stays_plain(size_t bytes) const {
-    // What a leaf takes at most that comes from the last cache, in nanoseconds: so long a scan may
-    // be too short for a trial.
+    // The longest time for a leaf from the last cache, in nanoseconds. By it a scan may be too
+    // short for a trial.
     constexpr double longest = 60;
     const bool near = bytes <= detail::last_cache();
     if (near && longest * static_cast<double>(leaves_.count()) < detail::shortest_with_trial)
       return true;
-    // All leaves in order but large ones come as fast as they are looked at, and the parts of a
-    // trial are long; large ones too, from the last cache.
+    // Leaves in order arrive as fast as a scan reads them, except large ones, and the parts of a
+    // trial are long. In the last cache that holds for large ones too.
     return (LeafBytes <= 4 * cache_line || near) && lies_in_order();
   }
 
-  // Whether most leaves lie close behind the one before, as far as a few of the lowest inner nodes
-  // tell: then the processor's own prefetcher brings them.
+  // Tests, by a sample of the lowest inner nodes, whether most leaves lie close behind the one
+  // before. The processor's own prefetcher then fetches them.
   [[nodiscard]] bool lies_in_order() const {
     constexpr size_t samples = 16;
     if (height_ == 0) return true;
-    // Down level by level, so that the nodes at a level don't wait for each other.
+    // All samples descend level by level, so that their misses overlap.
     const inner* at[samples];
     std::fill_n(at, samples, static_cast<const inner*>(root_));
     uint64_t chance = 0;
@@ -391,13 +391,13 @@ class btree {
     return 4 * close >= 3 * leaves;
   }
 
-  // The first leaf below a node, which is so many levels further down.
+  // Returns the first leaf below a node, `levels` levels further down.
   static const leaf* first_leaf(const void* node, size_t levels) {
     for (; levels > 0; --levels) node = static_cast<const inner*>(node)->children[0];
     return static_cast<const leaf*>(node);
   }
 
-  // The leaf that the key belongs to, and the way there if asked for.
+  // Returns the leaf for a key, and stores the path if `way` is not null.
   leaf* descend(const Key& key, path* way) const {
     void* at = root_;
     for (size_t level = height_; level > 0; --level) {
@@ -421,15 +421,15 @@ class btree {
     in->values[at] = value;
     in->keys.insert(at, key);
   }
-  // A child behind the one at `at`, for keys from `key` on.
+  // Inserts a child behind the one at `at`, for keys from `key` on.
   static void insert_child(inner* in, size_t at, const Key& key, void* child) {
     open(in->children, in->keys.count() + 1, at + 1);
     in->children[at + 1] = child;
     in->keys.insert(at, key);
   }
 
-  // Cuts a full leaf in two, and the full nodes above it. What that needs is taken first, so that
-  // it happens as a whole or not at all.
+  // Splits a full leaf and the full nodes above it. It first allocates the memory, so that it
+  // succeeds or fails as a whole.
   void split(leaf* full, size_t at, const Key& key, const Value& value, const path& way) {
     size_t new_inners = 0;
     while (new_inners < height_ && way.over[new_inners + 1]->keys.count() == inner_room)
@@ -449,7 +449,7 @@ class btree {
     add_above(1, right->keys[0], right, way);
   }
 
-  // Hangs a new node of the level below into the node at `level` that is on the way.
+  // Inserts a new node of the level below into the node at `level` of the path.
   void add_above(size_t level, const Key& key, void* child, const path& way) {
     if (level > height_) {
       inner* const top = inners_.take(inner{});
@@ -462,7 +462,7 @@ class btree {
     inner* const over = way.over[level];
     const size_t at = way.child[level];
     if (over->keys.count() < inner_room) return insert_child(over, at, key, child);
-    // The middle key goes up; those behind it go to the right.
+    // The middle key goes up; the keys behind it go to the right.
     inner* const right = inners_.take(inner{});
     constexpr size_t left_count = inner_room / 2;
     const Key middle = over->keys[left_count];
@@ -478,8 +478,7 @@ class btree {
     add_above(level + 1, middle, right, way);
   }
 
-  // Some keys go down together: their searches don't wait for each other, and a switch serves them
-  // all.
+  // Some keys descend together: their searches overlap, and one switch serves them all.
   static constexpr size_t together = 8;
   template <class First, class Output>
   strand<> get_in_turn(lane&, First keys, Output out, detail::supply& left, size_t count,
@@ -520,7 +519,7 @@ class btree {
   template <class State, class Step>
   static strand<State> fold_in_turn(lane&, part leaves, State state, Step& step) {
     for (const leaf* in = leaves.first; in != leaves.behind; in = in->next) {
-      // A leaf begins with a line: then the compiler knows how many lines there are.
+      // The alignment makes the number of lines a constant.
       co_await prefetch(__builtin_assume_aligned(in, cache_line), LeafBytes);
       state = fold_leaf(*in, std::move(state), step);
     }

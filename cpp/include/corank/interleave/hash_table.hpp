@@ -2,10 +2,10 @@
 //
 //   corank::hash_table<uint64_t, uint64_t> table;
 //   table.insert(7, 49);
-//   std::vector<const uint64_t*> values = table.multi_find(keys);      null where a key is not there
+//   std::vector<const uint64_t*> values = table.multi_find(keys);  // null for a missing key
 //
-// Open addressing with linear probing, at most 3/4 full; keys and values are small and plain. Not
-// for several threads while one of them changes it.
+// Open addressing with linear probing, at most 3/4 full. Keys and values are small and plain. The
+// table has no locks: no other thread may use it during a change.
 #pragma once
 
 #include "blocks.hpp"
@@ -15,7 +15,7 @@
 
 namespace corank {
 
-// Spreads whole numbers over all bits: `std::hash` leaves them as they are.
+// Mixes all bits of an integer; `std::hash` returns it unchanged.
 struct mixed_hash {
   template <class Key>
     requires std::is_integral_v<Key>
@@ -42,12 +42,12 @@ class hash_table {
  public:
   hash_table() = default;
 
-  // How many keys there are.
+  // Returns the number of keys.
   [[nodiscard]] size_t size() const noexcept { return size_; }
-  // What the entries take.
+  // Returns the bytes of all entries.
   [[nodiscard]] size_t bytes() const noexcept { return room() * sizeof(entry); }
 
-  // From now on `count` keys have room. Throws std::bad_alloc, and then nothing has changed.
+  // Makes room for `count` keys. Throws std::bad_alloc, without a change.
   void reserve(size_t count) {
     size_t room = 16;
     while (room * 3 / 4 < count) room *= 2;
@@ -59,8 +59,8 @@ class hash_table {
       if (old[at].used) entries_[position_of(old[at].key)] = old[at];
   }
 
-  // Adds the key with this value, unless it is there: then nothing changes and the result is false.
-  // Throws as reserve.
+  // Adds a key with its value. Returns false, without a change, if the key exists. Throws as
+  // reserve() does.
   bool insert(const Key& key, const Value& value) {
     reserve(size_ + 1);
     entry& in = entries_[position_of(key)];
@@ -70,15 +70,14 @@ class hash_table {
     return true;
   }
 
-  // Removes the key; false: it was not there. Entries behind it move up, so that none is hidden
-  // behind a hole.
+  // Removes a key. Returns false if it does not exist. Entries behind it move up, so that none is
+  // hidden behind a hole.
   bool erase(const Key& key) {
     if (size_ == 0) return false;
     size_t hole = position_of(key);
     if (!entries_[hole].used) return false;
     for (size_t at = next(hole); entries_[at].used; at = next(at)) {
-      // How far the entry is from where it would like to be; it may go into the hole if that is no
-      // less far from there.
+      // An entry may move into the hole if the hole is not in front of the entry's own position.
       const size_t wanted = Hash{}(entries_[at].key) & mask_;
       if (((at - wanted) & mask_) >= ((at - hole) & mask_)) {
         entries_[hole] = entries_[at];
@@ -90,13 +89,14 @@ class hash_table {
     return true;
   }
 
-  // The value of the key, null if it is not there. Valid until the table changes.
+  // Returns the value of a key, or null. Valid until the table changes.
   [[nodiscard]] const Value* find(const Key& key) const {
     if (size_ == 0) return nullptr;
     return value_from(Hash{}(key)&mask_, key);
   }
 
-  // As find, for a run of one's own. Entries that are looked at are neighbours: it gives way once.
+  // Finds a key as find() does, for a run of your own. The searched entries are neighbours, so it
+  // yields once.
   strand<const Value*> find_in_turn(lane&, Key key) const {
     if (size_ == 0) co_return nullptr;
     const size_t first = Hash{}(key)&mask_;
@@ -104,8 +104,8 @@ class hash_table {
     co_return value_from(first, key);
   }
 
-  // The values of many keys, in their order, null where a key is not there: written to out[0],
-  // out[1], … Returns how many, less than all only if a stop was requested.
+  // Looks up many keys and writes their values, in order, to out[0], out[1], … A missing key gives
+  // null. Returns the number of lookups, less than all only after a request to stop.
   template <std::ranges::random_access_range Keys, std::random_access_iterator Output>
   size_t multi_find(Keys&& keys, Output out, interleave_options options = {}) const {
     if (options.bytes == 0) options.bytes = bytes();
@@ -116,7 +116,7 @@ class hash_table {
         [&](lane& here, detail::supply& left, size_t block) {
           return find_block_in_turn(here, first, out, left, block);
         },
-        // Copies: the compiler need not look at them again after each value that is written.
+        // The copies spare the compiler a reload after each value that is written.
         [this, first, out](size_t from, size_t behind) {
           for (auto [keys, to] = std::pair(first, out); from < behind; ++from)
             to[from] = find(keys[from]);
@@ -132,7 +132,7 @@ class hash_table {
   }
 
  private:
-  // Some keys are looked for together, so that a switch serves them all.
+  // Some keys are searched together, so that one switch serves them all.
   static constexpr size_t together = 8;
   template <class First, class Output>
   strand<> find_block_in_turn(lane&, First keys, Output out, detail::supply& left,
@@ -154,7 +154,7 @@ class hash_table {
   [[nodiscard]] size_t room() const noexcept { return entries_ != nullptr ? mask_ + 1 : 0; }
   [[nodiscard]] size_t next(size_t at) const noexcept { return (at + 1) & mask_; }
 
-  // Where the key is, or where it would go, looked for from here on.
+  // Returns the position of a key, or that of its insertion, searched from `at` on.
   [[nodiscard]] size_t position_from(size_t at, const Key& key) const {
     while (entries_[at].used && !(entries_[at].key == key)) at = next(at);
     return at;

@@ -1,8 +1,8 @@
-// Lanes: where the frames of interleaved coroutines live.
+// Lanes: the frame storage of interleaved coroutines.
 //
-// A run has one slab, allocated once, with a slot for each lane. A lane is a stack of frames: that
-// of the item that it works on, and those of the calls in it. A frame has a header that names its
-// lane, so that a frame can be given back, and a coroutine can give way, without a search.
+// A run has one slab, allocated once, with a slot for each lane. A lane is a stack of frames: the
+// frame of its item, and those of the calls in it. Each frame has a header that names its lane. So
+// a frame can be freed, and a coroutine can yield, without a search.
 //
 //   slab:   | slot of lane 0          | slot of lane 1          | …
 //   slot:   | header | item's frame | header | frame of a call | free |
@@ -24,9 +24,8 @@ template <class Position, class End, class Work, class Output>
 class turns;
 }  // namespace detail
 
-// One of several lines of work that take turns on one thread. As a strand's first parameter it says
-// where the frame lives; pass it on to the strands that one calls. Made by `interleave`, and gone
-// when that returns.
+// A lane: the frame storage of one item at a time. It is a strand's first parameter; pass it on to
+// the strands that yours calls. `interleave` makes it and destroys it before it returns.
 class alignas(cache_line) lane {
  public:
   lane() = default;
@@ -34,11 +33,11 @@ class alignas(cache_line) lane {
   lane& operator=(const lane&) = delete;
   ~lane();
 
-  // The item that runs here is the last one: those before it are completed, those behind it never
-  // begin, or are cancelled. For the loop's `break`.
+  // Makes the current item the last one. Items before it are completed; items behind it are
+  // cancelled or never begin. This is the loop's `break`.
   void stop() noexcept { last_ = true; }
 
-  // The place of the item that runs here among the items, from 0.
+  // Returns the index of the current item, from 0.
   [[nodiscard]] size_t index() const noexcept { return index_; }
 
  private:
@@ -49,13 +48,13 @@ class alignas(cache_line) lane {
   template <class Position, class End, class Work, class Output>
   friend class detail::turns;
 
-  // In front of every frame.
+  // The header in front of every frame.
   struct alignas(__STDCPP_DEFAULT_NEW_ALIGNMENT__) header {
     lane* owner;
-    // Outside of the slot: how large a frame has room behind the header.
+    // The room behind the header, for a frame outside of the slot.
     size_t room;
   };
-  // Outside of the slot, while it waits to be used again: begins in the header's place.
+  // A spare frame outside of the slot; it begins at its header.
   struct spare {
     spare* next;
     size_t room;
@@ -67,7 +66,7 @@ class alignas(cache_line) lane {
     return sizeof(header) + (bytes + unit - 1) / unit * unit;
   }
   [[gnu::always_inline]] static header* head_of(void* frame) noexcept {
-    // What lies before the frame is no part of it, as far as the compiler knows.
+    // For the compiler, the memory in front of the frame is not part of it.
     asm("" : "+r"(frame));
     return static_cast<header*>(frame) - 1;
   }
@@ -81,7 +80,7 @@ class alignas(cache_line) lane {
     top_ += rounded(bytes);
     head->owner = this;
     void* frame = head + 1;
-    // From here on a piece of memory of its own for the compiler, as an allocator's would be.
+    // Hides the frame's origin from the compiler, as an allocator would.
     asm("" : "+r"(frame));
     return frame;
   }
@@ -100,12 +99,12 @@ class alignas(cache_line) lane {
   void* take_elsewhere(size_t bytes);
   void give_back_elsewhere(header* head) noexcept;
 
-  // What to resume: the innermost frame.
+  // The frame to resume: the innermost one.
   void* leaf_ = nullptr;
   lane* next_ = nullptr;
   unsigned char* top_ = nullptr;
   unsigned char* end_ = nullptr;
-  // The frame of the item, while that lives; and where its outcome goes, which has a type.
+  // The frame of the living item, and the address of its outcome, which has a type.
   void* item_ = nullptr;
   void* outcome_ = nullptr;
   size_t index_ = 0;
@@ -113,8 +112,7 @@ class alignas(cache_line) lane {
   bool begins_ = false;
   bool last_ = false;
 
-  // What is needed seldom comes behind the first line: where the slot begins, the slab, and the
-  // frames outside of the slot that wait to be used again.
+  // Behind the first line, rarely used: the begin of the slot, the slab, and the spare frames.
   unsigned char* base_ = nullptr;
   detail::slab* slab_ = nullptr;
   spare* spare_ = nullptr;
@@ -122,10 +120,9 @@ class alignas(cache_line) lane {
 
 namespace detail {
 
-// The memory of a run's frames. The first frame tells how large they are.
+// The memory of a run's frames. The first frame defines their size.
 struct slab {
-  // Room in a slot for calls that an item makes, in bytes; what needs more gets memory of its own,
-  // which its lane keeps.
+  // The room in a slot for calls, in bytes. A larger need is allocated, and the lane keeps it.
   static constexpr size_t room_for_calls = 256;
 
   slab(lane* lanes, size_t width) : lanes_(lanes), width_(width) {
@@ -137,10 +134,10 @@ struct slab {
     if (memory_ != nullptr) ::operator delete(memory_, std::align_val_t{cache_line});
   }
 
-  // Gives every lane its slot, for an item's frame of `bytes` bytes.
+  // Gives each lane a slot, for an item's frame of `bytes` bytes.
   void allocate(size_t bytes) {
     size_t lines = (lane::rounded(bytes) + room_for_calls + cache_line - 1) / cache_line;
-    // An odd number of lines, so that the frames' beginnings share no set of the cache.
+    // With an odd number of lines, the begins of the frames share no set of the cache.
     lines |= 1;
     memory_ = static_cast<unsigned char*>(
         ::operator new(lines * cache_line * width_, std::align_val_t{cache_line}));
@@ -160,9 +157,8 @@ struct slab {
 
 }  // namespace detail
 
-// The slab has not been allocated, or the slot is full. A frame outside of it is kept for the
-// lane's next one of that kind, so that this allocates as often as frames are alive at a time at
-// most.
+// Handles an unallocated slab or a full slot. A lane keeps its frames outside of the slot for
+// reuse. So the number of allocations is at most that of frames alive at once.
 [[gnu::noinline, gnu::cold]] inline void* lane::take_elsewhere(size_t bytes) {
   if (!slab_->allocated()) {
     slab_->allocate(bytes);
@@ -181,8 +177,8 @@ struct slab {
   return new (memory) header{this, room} + 1;
 }
 
-// A frame in the slot that is not the last one leaves a hole, until the item's own frame, the first
-// one, is given back.
+// Frees a frame that is not the last one of the slot. It leaves a hole until the item's own frame,
+// the first one, is freed.
 [[gnu::noinline, gnu::cold]] inline void lane::give_back_elsewhere(header* head) noexcept {
   auto* const at = reinterpret_cast<unsigned char*>(head);
   if (at == base_) top_ = base_;

@@ -1,4 +1,4 @@
-// What the machine's memory is like: measured once, when first asked for.
+// Properties of the machine's memory, measured once, at the first use.
 #pragma once
 
 #include "../meta.hpp"
@@ -11,26 +11,26 @@
 
 namespace corank {
 
-// Sizes in bytes, times in nanoseconds.
+// The properties of the memory: sizes in bytes, times in nanoseconds.
 struct memory_profile {
-  // The caches that one core sees, as the system says; the common ones where it does not.
+  // The caches of one core, as the system reports them, or common sizes.
   size_t first_cache;
   size_t second_cache;
   size_t last_cache;
-  // From asking for a line to having it, where it is in no cache.
+  // The time of a load from memory, without a cache.
   double latency;
-  // How many such loads at a time are worth while: with as many, a load takes at most 1.1 times
-  // what it takes with any other number.
+  // The useful number of such loads at a time: with it, a load takes at most 1.1 times as long as
+  // with any other number.
   size_t parallel;
-  // What a load takes then.
+  // The time of a load with that number.
   double interval;
 };
 
 namespace detail {
 
-// The data cache at this level of the first core, in bytes, as Linux has it from the machine; a
-// common size where it does not know. The C library's answer is no use: for the last cache it
-// counts what other cores have, and on AArch64 it is 0.
+// Returns the size of the first core's data cache at a level, in bytes, as Linux reports it, or a
+// common size. The C library's value is not usable: for the last cache it includes other cores, and
+// on AArch64 it is 0.
 inline size_t cache_size(int level) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder =
@@ -46,19 +46,20 @@ inline size_t cache_size(int level) {
   return level == 1 ? 32 << 10 : level == 2 ? 512 << 10 : 0;
 }
 
-// The second cache, asked for once: a short run must not begin with measuring the memory.
+// Returns the size of the second cache, read once. A short run must not begin with a measurement of
+// the memory.
 inline size_t second_cache() {
   static const size_t size = cache_size(2);
   return size;
 }
 
-// As the second one. No smaller than that.
+// Returns the size of the last cache, at least that of the second.
 inline size_t last_cache() {
   static const size_t size = std::max(cache_size(3), second_cache());
   return size;
 }
 
-// Nanoseconds of something, by the steady clock.
+// Returns the nanoseconds of a call, by the steady clock.
 template <class Something>
 double nanoseconds(Something&& something) {
   const auto begin = std::chrono::steady_clock::now();
@@ -66,12 +67,12 @@ double nanoseconds(Something&& something) {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Lines that name each other, in one circle without order.
+// Lines that point to each other, in one cycle in random order.
 class circle {
  public:
   explicit circle(size_t bytes) : count_(bytes / sizeof(line)), lines_(new line[count_]) {
     for (uint32_t at = 0; at < count_; ++at) lines_[at].next = at;
-    // Sattolo's shuffle: one circle through all.
+    // Sattolo's shuffle makes a single cycle.
     uint64_t seed = 0x9e3779b97f4a7c15;
     for (size_t at = count_ - 1; at > 0; --at) {
       seed = seed * 6364136223846793005 + 1442695040888963407;
@@ -79,7 +80,7 @@ class circle {
     }
   }
 
-  // Follows `chains` parts of the circle at a time, `steps` steps each.
+  // Follows `chains` parts of the cycle at a time, `steps` steps each.
   void follow(size_t chains, size_t steps) {
     uint32_t at[64];
     for (size_t each = 0; each < chains; ++each)
@@ -99,8 +100,8 @@ class circle {
   size_t shift_ = 0;
 };
 
-// Takes about a tenth of a second, and 64 MiB or four times the last cache for that time, but never
-// more than 256 MiB.
+// Measures the memory. Takes about a tenth of a second, and 64 MiB or four times the last cache
+// meanwhile, at most 256 MiB.
 inline memory_profile measure_memory() {
   memory_profile found{};
   found.first_cache = cache_size(1);
@@ -110,7 +111,7 @@ inline memory_profile measure_memory() {
   constexpr size_t widths[] = {1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64};
   double interval[std::size(widths)];
   for (size_t at = 0; at < std::size(widths); ++at) {
-    // The best of three: what disturbs makes slower.
+    // The best of three: disturbances only add time.
     interval[at] = 1e9;
     const size_t steps = 16384 / widths[at];
     for (int time = 0; time < 3; ++time)
@@ -128,7 +129,7 @@ inline memory_profile measure_memory() {
 
 }  // namespace detail
 
-// Measured in the first call, from whichever thread.
+// Returns the properties, measured in the first call, from any thread.
 inline const memory_profile& machine_memory() {
   static const memory_profile found = detail::measure_memory();
   return found;

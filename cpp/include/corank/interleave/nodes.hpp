@@ -10,7 +10,7 @@
 
 namespace corank::detail {
 
-// For how many keys, `Most` or less, a node has room in so many bytes.
+// Returns for how many keys, at most `Most`, a node has room in `Bytes` bytes.
 template <template <size_t> class Node, size_t Bytes, size_t Most>
 constexpr size_t most_that_fit() {
   if constexpr (sizeof(Node<Most>) <= Bytes)
@@ -19,7 +19,8 @@ constexpr size_t most_that_fit() {
     return most_that_fit<Node, Bytes, Most - 1>();
 }
 
-// `Bytes` each, whatever a node's own size. They live until all of them go.
+// Allocates nodes of `Bytes` bytes each, for a node type of any smaller size. All are freed
+// together.
 template <class Node, size_t Bytes>
 class nodes {
   static_assert(Bytes % cache_line == 0 && sizeof(Node) <= Bytes);
@@ -34,14 +35,14 @@ class nodes {
     for (unsigned char* each : pieces_) ::operator delete(each, std::align_val_t{alignment});
   }
 
-  // A copy of this one.
+  // Allocates a copy of a node.
   Node* take(const Node& node) {
     reserve(1);
     --left_;
     return new (std::exchange(next_, next_ + Bytes)) Node(node);
   }
 
-  // From now on that many can be taken without an allocation.
+  // Ensures that the next `count` nodes need no allocation.
   void reserve(size_t count) {
     if (left_ >= count) return;
     const size_t piece = std::max(count, std::clamp(total_, usual_piece, largest_piece));
@@ -49,14 +50,14 @@ class nodes {
     left_ = piece;
   }
 
-  // The first of `count` neighbours without a content.
+  // Allocates `count` adjacent nodes without a content, and returns the first.
   Node* take_many(size_t count) { return reinterpret_cast<Node*>(allocate(count)); }
-  // One of them.
+  // Returns one of them.
   static Node* at(Node* first, size_t index) {
     return reinterpret_cast<Node*>(reinterpret_cast<unsigned char*>(first) + index * Bytes);
   }
 
-  // How many have been taken.
+  // Returns the number of allocated nodes.
   [[nodiscard]] size_t count() const noexcept { return total_ - left_; }
   [[nodiscard]] size_t bytes() const noexcept { return total_ * Bytes; }
 
@@ -75,7 +76,7 @@ class nodes {
   std::vector<unsigned char*> pieces_;
   unsigned char* next_ = nullptr;
   size_t left_ = 0;
-  // Of all pieces.
+  // In all pieces.
   size_t total_ = 0;
 };
 

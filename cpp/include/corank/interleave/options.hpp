@@ -7,26 +7,26 @@
 
 namespace corank {
 
-// No run has more lanes: beyond, no processor of today has more misses under way.
+// The most lanes of a run: no present processor has more misses in flight.
 inline constexpr size_t most_lanes = 64;
 
-// As a width: see interleave/width.hpp.
+// A width that the library chooses: see interleave/width.hpp.
 inline constexpr size_t automatic = 0;
 
 struct interleave_options {
-  // How many strands take turns, at most `most_lanes`; or `automatic`.
+  // The number of strands that take turns, at most `most_lanes`, or `automatic`.
   size_t width = automatic;
-  // For `automatic`: how many bytes the whole data has that the items look into, as far as known.
+  // For `automatic`: the bytes of all data that the items read; 0 if unknown.
   size_t bytes = 0;
-  // For `automatic`: how many addresses a strand asks for each time that it gives way.
+  // For `automatic`: the number of addresses that a strand prefetches before each yield.
   size_t at_once = 1;
-  // Once requested, no further item begins; those that have begun are completed.
+  // After a request to stop no item begins; those that have begun are completed.
   std::stop_token stop = {};
 };
 
-// The same work in two forms: as a strand, and as plain code, to which `automatic` falls back where
-// there is nothing to wait for. Both must do the same. The plain form is called as `plain(item)`,
-// or as `plain(lane&, item)` where it wants to call `lane::stop`.
+// The same work in two forms: a strand, and plain code. `automatic` uses the plain form where
+// memory does not wait. Both must have the same result. The plain form is called as `plain(item)`,
+// or as `plain(lane&, item)` if it calls `lane::stop`.
 template <class Strand, class Plain>
 struct either {
   Strand strand;

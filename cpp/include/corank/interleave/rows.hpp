@@ -1,5 +1,4 @@
-// Rows of a matrix, wherever they lie: they are asked for before their turn to be worked on, a few
-// at a time.
+// Rows of a matrix at any addresses, prefetched a few at a time before the work on them.
 //
 //   std::vector<const float*> rows = …;
 //   corank::for_each_row(rows, columns, [&](const float* row) { … });
@@ -11,16 +10,15 @@ namespace corank {
 
 namespace detail {
 
-// So many rows a strand asks for before it gives way. Scattered rows lie in pages of their own:
-// requests that follow each other closely can wait for the pages' addresses together, while those
-// of single rows, with the work on a row in between, may wait one by one (with huge pages one row
-// at a time is faster, and four are as fast). More than four gain nothing.
+// The rows that a strand prefetches before it yields. Scattered rows lie in different pages.
+// Adjacent prefetches overlap the page walks of several rows; single prefetches, with work between
+// them, may wait one by one. With huge pages one row at a time is faster than that, and four are as
+// fast. More than four gain nothing.
 inline constexpr size_t rows_at_once = 4;
-// As `interleave_options::at_once`, for rows of so many bytes.
+// Returns `interleave_options::at_once` for rows of `bytes` bytes.
 constexpr size_t addresses_of_rows(size_t bytes) { return rows_at_once * addresses_of(bytes); }
 
-// Some rows at a time, by their numbers: `ask(row)` is the address that is asked for, `work(row)`
-// what is done with the row then.
+// Works on rows by their numbers: `ask(row)` is the address to prefetch, and `work(row)` the work.
 template <class Ask, class Work>
 strand<> rows_in_turn(lane&, supply& left, size_t count, size_t bytes, const Ask& ask, Work& work) {
   while (count > 0) {
@@ -34,10 +32,10 @@ strand<> rows_in_turn(lane&, supply& left, size_t count, size_t bytes, const Ask
 
 }  // namespace detail
 
-// Calls work(row) for each of the rows, a range of pointers to `columns` elements each. Returns how
-// many, less than all only if a stop was requested. With an automatic width rows that lie in memory
-// in order are worked on one after the other; elsewhere the calls' order is another one than that
-// of the rows.
+// Calls work(row) for each row; `rows` is a range of pointers to `columns` elements each. Returns
+// the number of calls, less than all only after a request to stop. With an automatic width, rows in
+// order in memory are worked on in order. Otherwise the order of the calls differs from that of the
+// rows.
 template <std::ranges::random_access_range Rows, class Work>
 size_t for_each_row(Rows&& rows, size_t columns, Work work, interleave_options options = {}) {
   const auto first = std::ranges::begin(rows);

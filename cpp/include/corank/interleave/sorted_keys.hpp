@@ -10,12 +10,12 @@
 
 namespace corank::detail {
 
-// Up to `Room` keys in order, copied as bytes. The count comes first, so that a search needs no
-// line behind the keys.
+// Up to `Room` keys in order, copied as bytes. The count comes first, so a search reads no line
+// behind the keys.
 template <class Key, size_t Room>
 class sorted_keys {
-  // Few whole numbers are compared with all of them: that takes no longer than a search by halves,
-  // each step of which waits for the one before, and for its line of memory.
+  // A few integers are all compared. A binary search takes at least as long: each step waits for
+  // the one before, and for its line of memory.
   static constexpr bool compares_all = std::numeric_limits<Key>::is_integer && Room <= 32;
 
  public:
@@ -26,21 +26,21 @@ class sorted_keys {
     return keys_[at];
   }
 
-  // How many are below this one, or not above it.
+  // Return the number of keys below this one, or not above it.
   [[nodiscard]] [[gnu::always_inline]] size_t below(const Key& key) const {
     return count_while([&key](const Key& each) { return each < key; });
   }
   [[nodiscard]] [[gnu::always_inline]] size_t not_above(const Key& key) const {
     return count_while([&key](const Key& each) { return !(key < each); });
   }
-  // Whether the key is the one at `at`, which is no more than the count. Without a branch: nobody
-  // can predict that either.
+  // Tests whether the key is the one at `at`, which is at most the count. Without a branch, as it
+  // cannot be predicted.
   [[nodiscard]] [[gnu::always_inline]] bool is_at(size_t at, const Key& key) const {
     const Key& there = keys_[at < Room ? at : Room - 1];
     return static_cast<unsigned>(at < count_) & static_cast<unsigned>(!(key < there));
   }
 
-  // So that the key is the one at `at`; there is room.
+  // Inserts the key at `at`; there must be room.
   void insert(size_t at, const Key& key) {
     std::memmove(keys_ + at + 1, keys_ + at, (count_ - at) * sizeof(Key));
     keys_[at] = key;
@@ -51,20 +51,20 @@ class sorted_keys {
     std::memmove(keys_ + at, keys_ + at + 1, (count_ - at) * sizeof(Key));
     pad();
   }
-  // Those from `from` on become the keys of `to`, which has none.
+  // Moves the keys from `from` on to `to`, which must be empty.
   void move_to(sorted_keys& to, size_t from) {
     to.count_ = static_cast<uint32_t>(count_ - from);
     std::memcpy(to.keys_, keys_ + from, to.count_ * sizeof(Key));
     drop(from);
   }
-  // Only the first `count` stay.
+  // Keeps only the first `count` keys.
   void drop(size_t count) {
     count_ = static_cast<uint32_t>(count);
     pad();
   }
 
  private:
-  // Without a branch: which way a search goes nobody can predict.
+  // Without a branch, as the direction of a search cannot be predicted.
   template <class Test>
   [[gnu::always_inline]] size_t count_while(Test test) const {
     if constexpr (compares_all) {
@@ -86,7 +86,7 @@ class sorted_keys {
     }
   }
 
-  // Where all are compared, what is behind the last one is above every key, or equal to it.
+  // If all keys are compared, fills the rest with the largest value.
   void pad() {
     if constexpr (compares_all)
       std::fill(keys_ + count_, keys_ + Room, std::numeric_limits<Key>::max());

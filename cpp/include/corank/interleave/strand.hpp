@@ -1,4 +1,4 @@
-// Strands: coroutines that take turns, to wait for memory together.
+// Strands: coroutines that take turns, so that their waits for memory overlap.
 //
 //   corank::strand<value> find(corank::lane& here, const tree& in, key wanted) {
 //     const node* at = in.root();
@@ -9,9 +9,8 @@
 //     co_return at->value(wanted);
 //   }
 //
-// The first parameter says where the frame lives, as with every coroutine of this library. A strand
-// that awaits another one makes a call: the caller goes on with its output when it has ended, and
-// its exceptions go to the caller.
+// The first parameter is the frame storage, as in every coroutine of this library. A strand that
+// awaits another one calls it: the output and any exception go to the caller.
 #pragma once
 
 #include "lane.hpp"
@@ -26,7 +25,7 @@ class strand;
 
 namespace detail {
 
-// What became of a strand.
+// The outcome of a strand: none yet, a value, or an exception.
 template <class T>
 class outcome {
  public:
@@ -49,7 +48,7 @@ class outcome {
   [[nodiscard]] bool failed() const noexcept { return state_ == state::error; }
   [[nodiscard]] std::exception_ptr error() noexcept { return std::move(error_); }
 
-  // The output, or throws what the strand threw.
+  // Returns the output, or throws the strand's exception.
   [[gnu::always_inline]] T take() {
 #if defined(__cpp_exceptions)
     if (failed()) [[unlikely]]
@@ -58,7 +57,7 @@ class outcome {
     if constexpr (!is_void<T>) return std::move(value_);
   }
 
-  // As new.
+  // Resets the outcome to none.
   [[gnu::always_inline]] void clear() noexcept {
     if (state_ == state::value) value_.~value_t<T>();
     if (failed()) error_.~exception_ptr();
@@ -99,11 +98,10 @@ struct strand_root {
     lane::give_back(frame, bytes);
   }
 
-  // Nothing to note: the lane knows its innermost frame, which changes with calls only.
+  // Does nothing on a yield: the lane stores its innermost frame, which changes only with calls.
   [[gnu::always_inline]] static void yield_strand(void*) noexcept {}
 
-  // From now on the lane of `mine`, a frame, goes on in this one: in that of a call, or of whom a
-  // call has returned to.
+  // Makes `frame` the innermost frame of the lane of `mine`: that of a call, or of its caller.
   [[gnu::always_inline]] static void go_on_in(void* frame, void* mine) noexcept {
     lane::of_frame(mine)->leaf_ = frame;
   }
@@ -117,14 +115,14 @@ struct strand_root {
   };
   first_suspend initial_suspend() const noexcept { return {lane_ != nullptr}; }
 
-  // An item's frame ends by itself; that of a call is its strand's.
+  // An item's frame destroys itself; a call's frame belongs to its strand.
   struct last_suspend {
     const strand_root& of;
     [[gnu::always_inline]] bool await_ready() const noexcept {
       if (of.lane_ != nullptr) of.lane_->item_ = nullptr;
       return of.lane_ != nullptr;
     }
-    // A call that ends where it began has no caller: that one looks by itself.
+    // A call that ends in its first resume has no caller stored: await_suspend() tests for that.
     std::coroutine_handle<> await_suspend(std::coroutine_handle<> call) const noexcept {
       if (of.caller_ == nullptr) return std::noop_coroutine();
       go_on_in(of.caller_, call.address());
@@ -134,7 +132,7 @@ struct strand_root {
   };
   last_suspend final_suspend() const noexcept { return {*this}; }
 
-  // Whether the strand in this frame is an item's; then where its outcome goes.
+  // Returns the address of the outcome if the strand in this frame is an item's, or null.
   [[gnu::always_inline]] void* begin(void* frame) noexcept {
     lane* const owner = lane::of_frame(frame);
     if (!owner->begins_) return nullptr;
@@ -145,7 +143,7 @@ struct strand_root {
     return owner->outcome_;
   }
 
-  // An item's lane; null for a call. Who waits for the call's end.
+  // The lane of an item, or null for a call; and the frame that awaits the call.
   lane* lane_ = nullptr;
   void* caller_ = nullptr;
 };
@@ -176,8 +174,8 @@ struct strand_promise<void> : strand_promise_base<void> {
 
 }  // namespace detail
 
-// A coroutine that waits for memory in turn with others. Give one to `interleave`, or await it in
-// another one: it begins there.
+// A coroutine that takes turns with others while it waits for memory. Pass it to `interleave`, or
+// await it in another strand; it begins there.
 template <class T>
 class [[nodiscard("a strand does nothing unless it is awaited or interleaved")]] strand {
  public:
@@ -191,16 +189,17 @@ class [[nodiscard("a strand does nothing unless it is awaited or interleaved")]]
     if (frame_ != nullptr) handle().destroy();
   }
 
-  // The call.
+  // Awaits a call.
   class awaiter {
    public:
     explicit awaiter(strand& called) noexcept : called_(called) {}
     bool await_ready() const noexcept { return false; }
-    // Runs the call until it waits or ends; false: it has ended, and the caller goes on at once.
+    // Runs the call until it waits or ends. Returns false if it has ended; the caller then
+    // continues.
     bool await_suspend(std::coroutine_handle<> caller) const {
       const handle_type call = called_.handle();
       call.promise().outcome_ = &called_.outcome_;
-      // Before it runs: it may call others, and wait in those.
+      // Before the resume, as the call may call others and wait in those.
       detail::strand_root::go_on_in(call.address(), call.address());
       call.resume();
       if (call.done()) {
@@ -224,7 +223,7 @@ class [[nodiscard("a strand does nothing unless it is awaited or interleaved")]]
 
   explicit strand(void* frame) noexcept : frame_(frame) {}
   handle_type handle() const noexcept { return handle_type::from_address(frame_); }
-  // The frame of an item is its lane's.
+  // Releases an item's frame, which its lane owns.
   void release() noexcept { frame_ = nullptr; }
 
   void* frame_;

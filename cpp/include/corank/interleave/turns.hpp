@@ -1,4 +1,4 @@
-// The runner: lanes in a ring, each of which is resumed in turn.
+// The runner: lanes in a ring, resumed in turn.
 #pragma once
 
 #include "options.hpp"
@@ -30,17 +30,17 @@ using output_of_work =
     typename decltype(strand_form(std::declval<std::remove_reference_t<Work>&>())(
         std::declval<lane&>(), std::declval<Item>()))::value_type;
 
-// The lanes of a stretch of items, and all that they need.
+// The lanes of a stretch of items, with their outcomes and frames.
 template <class Value>
 struct crew {
   explicit crew(size_t width) : width(width), frames(at, width) {
     for (size_t each = 0; each < width; ++each) at[each].outcome_ = &outcomes[each];
   }
-  // Cancels what has not ended.
+  // Cancels the items that have not ended.
   ~crew() { ring_below(0); }
 
-  // Cancels the items from `limit` on and makes a ring of the others; returns its last lane, null
-  // if there is none.
+  // Cancels the items from `limit` on and links the others in a ring. Returns its last lane, or
+  // null.
   lane* ring_below(size_t limit) noexcept {
     lane* last = nullptr;
     for (lane* each = at; each != at + width; ++each) {
@@ -56,7 +56,7 @@ struct crew {
     return last;
   }
 
-  // The ring without the lane behind `last`; its new last lane, null if there is none.
+  // Removes the lane behind `last` from the ring. Returns the new last lane, or null.
   static lane* without_next(lane* last) noexcept {
     lane* const gone = last->next_;
     last->next_ = gone->next_;
@@ -69,7 +69,7 @@ struct crew {
   slab frames;
 };
 
-// The items of one call, in order: how far they have been begun, and whether to go on.
+// The items of one call, in order: the number begun, and the limit.
 template <class Position, class End, class Work, class Output>
 class turns {
   using item = std::iter_reference_t<Position>;
@@ -85,15 +85,15 @@ class turns {
         output_(output),
         stop_(stop) {}
 
-  // How many items have been completed, between two stretches.
+  // Returns the number of completed items, between two stretches.
   [[nodiscard]] size_t count() const noexcept { return begun_ < limit_ ? begun_ : limit_; }
 
-  // Whether there is another item.
+  // Tests whether there is another item.
   [[nodiscard]] [[gnu::always_inline]] bool more() const {
     return begun_ < limit_ && !(position_ == end_) && !stop_.stop_requested();
   }
 
-  // How many items have not begun; as many as a number can say if the range does not know.
+  // Returns the number of items that have not begun, or the largest number if it is unknown.
   [[nodiscard]] size_t left() const {
     if constexpr (std::sized_sentinel_for<End, Position>)
       return static_cast<size_t>(end_ - position_);
@@ -101,7 +101,7 @@ class turns {
       return none;
   }
 
-  // Completes items until `count` are, or there are no more: `width` at a time.
+  // Completes items, `width` at a time, until `count` are complete or none is left.
   void interleave(size_t width, size_t count) {
     crew<value> lanes(width);
     for (size_t at = 0; at < width; ++at)
@@ -124,11 +124,11 @@ class turns {
 #endif
   }
 
-  // As interleave, one item after the other in the plain form.
+  // Completes items one after the other, in the plain form.
   void plain(size_t count)
     requires has_plain_form
   {
-    // Neighbours at one go, unless somebody may stop the run between them.
+    // Adjacent items take one call, unless a stop can be requested between them.
     if constexpr (requires { work_.stretch(begun_, count); }) {
       if (!stop_.stop_possible()) {
         if (begun_ >= count || !more()) return;
@@ -162,7 +162,7 @@ class turns {
     }
   }
 
-  // Lets the lane begin items until one waits; false: there are no more.
+  // Lets the lane begin items until one waits. Returns false if none is left.
   [[gnu::always_inline]] bool begin_next(lane& in, size_t count) {
     while (begun_ < count && more()) {
       in.index_ = begun_;
@@ -176,8 +176,8 @@ class turns {
     return false;
   }
 
-  // Hands over the output of the item that has ended in this lane. What comes behind the last item,
-  // or behind one that has failed, is out.
+  // Stores the output of the item that has ended in this lane. Sets the limit behind the last item,
+  // or at one that has failed.
   [[gnu::always_inline]] void finish(lane& in) {
     auto& ended = *static_cast<outcome<value>*>(in.outcome_);
     if (ended.failed()) [[unlikely]] {
@@ -185,7 +185,8 @@ class turns {
       error_ = ended.error();
     } else {
       if (in.last_) [[unlikely]] {
-        // An item before this one failed or stopped: then this one would have been cancelled.
+        // An item before this one cannot have failed or stopped: this one would have been
+        // cancelled.
         limit_ = in.index_ + 1;
         error_ = nullptr;
       }
@@ -200,13 +201,13 @@ class turns {
   Output& output_;
   const std::stop_token& stop_;
   size_t begun_ = 0;
-  // No item from here on counts.
+  // The first item that does not count.
   size_t limit_ = none;
-  // What the item at the limit threw.
+  // The exception of the item at the limit.
   std::exception_ptr error_;
 };
 
-// See interleave.hpp.
+// Runs the items in the chosen width; see interleave.hpp.
 template <class Items, class Work, class Output>
 size_t interleave_into(Items& items, Work& work, Output& output,
                        const interleave_options& options) {

@@ -1,13 +1,14 @@
 // Choosing the width: `automatic`.
 //
-// What fits into the second cache waits so little that a switch costs more. For the rest the
-// machine's memory says how many strands are enough, and a trial says whether they pay: a few items
-// are completed in the plain form and a few interleaved, in turn; the better form goes on, until
-// the next trial. So data in order, which the processor's own prefetcher brings, stays in the plain
-// form. No item is done twice. A run that is too short for a trial goes by the size of its data.
+// Data that fits into the second cache waits so little that a switch costs more. Otherwise, the
+// measured memory defines how many strands are enough, and a trial decides whether they pay. A
+// trial completes a few items in the plain form and a few interleaved, in turn. The better form
+// continues until the next trial. So data in order, which the processor's own prefetcher fetches,
+// stays in the plain form. Each item is completed once. A run too short for a trial is decided by
+// the size of its data.
 //
-// What a trial may lose is bounded: with a strand form that takes up to `trial_worst` times as long
-// as the plain one, a run takes at most 1/0.97 of the plain form's time.
+// The loss by trials is bounded. With a strand form that takes up to `trial_worst` times as long as
+// the plain one, a run takes at most 1/0.97 of the plain form's time.
 #pragma once
 
 #include "../prefetch.hpp"
@@ -16,36 +17,37 @@
 
 namespace corank::detail {
 
-// A trial has two rounds of each form, and more, up to this number, while the difference is not
-// clear.
+// The most rounds of each form in a trial. It has at least two, and more while the difference is
+// not clear.
 inline constexpr size_t trial_rounds = 4;
 inline constexpr double clear_difference = 1.5;
-// A round takes this part of what is left of the run, within limits in nanoseconds, or as long as
-// one stretch of the least number of items.
+// The length of a round, as a part of the rest of the run, within limits in nanoseconds. It is at
+// least one stretch of the least number of items.
 inline constexpr double trial_part = 0.005;
 inline constexpr double trial_shortest = 8'000;
 inline constexpr double trial_longest = 20'000;
-// Strands in a trial: enough to tell.
+// The strands in a trial.
 inline constexpr size_t trial_strands = 8;
-// How many times as long as the plain form the other one may take before that is known, and what a
-// trial may lose by it, as a part of what is left.
+// The assumed ratio of the strand form's time to the plain one's before a measurement, and the loss
+// that a trial may cause, as a part of the rest.
 inline constexpr double trial_worst = 2.5;
 inline constexpr double trial_loss = 0.02;
-// Until the next trial so many times its time passes, in so many parts: if one takes clearly longer
-// than the trial said, other data has come, and the next trial at once.
+// The distance to the next trial, as a multiple of a trial's time, and its number of parts. If a
+// part takes clearly longer than the trial predicts, the data has changed and the next trial begins
+// at once.
 inline constexpr double trial_distance = 100;
 inline constexpr size_t trial_parts = 8;
-// A run that takes less than this in the plain form has no trial.
+// The shortest run with a trial, in the plain form.
 inline constexpr double shortest_with_trial = 1e6;
-// Interleaving must be better by this factor.
+// The factor by which interleaving must be better.
 inline constexpr double trial_margin = 0.9;
 
-// Whether data of so many bytes, 0 if nobody knows, is worth no thought.
+// Tests whether the data is so small that the plain form needs no trial.
 inline bool stays_plain(const interleave_options& options) {
   return options.width == automatic && options.bytes != 0 && options.bytes <= second_cache();
 }
 
-// Nanoseconds of something, by the steady clock.
+// Measures nanoseconds by the steady clock.
 struct steady_stopwatch {
   template <class Something>
   double operator()(Something&& something) const {
@@ -53,17 +55,18 @@ struct steady_stopwatch {
   }
 };
 
-// What a form takes: nanoseconds for each item, and in all.
+// The measured times of a form: nanoseconds for each item, and in all.
 struct trial {
   double best = 1e300;
   double spent = 0;
 
-  // One round of so many nanoseconds: `go_on(count)` completes items until `count` are.
+  // Runs one round of `length` nanoseconds. `go_on(count)` completes items until `count` are
+  // complete.
   template <class Turns, class Form, class Stopwatch>
   void round(const Turns& run, size_t least, double length, Form&& go_on, Stopwatch& stopwatch) {
     double time = 0, last = best;
-    // More and more at a time, so that the clock costs little. The last stretch counts, which is
-    // half of the round: before it the processor's prefetcher finds its way.
+    // Stretches double, so that the clock costs little. The last one counts, half of the round: the
+    // processor's prefetcher has adapted by then.
     for (size_t more = least; time < length && run.more(); more += more) {
       const size_t from = run.count();
       const double stretch = stopwatch([&] { go_on(from + more); });
@@ -76,19 +79,19 @@ struct trial {
   }
 };
 
-// As many strands as the machine has loads under way.
+// Returns the number of strands for which the machine has enough loads in flight.
 inline size_t enough_strands(const interleave_options& options, const memory_profile& memory) {
   const size_t at_once = std::max(options.at_once, size_t{1});
   return (memory.parallel + at_once - 1) / at_once;
 }
 
-// As `at_once`, for who asks for so many bytes at an address: of lines that are neighbours the
-// processor's prefetcher brings most by itself.
+// Returns `at_once` for a strand that prefetches so many bytes at an address. The processor's own
+// prefetcher fetches most adjacent lines.
 constexpr size_t addresses_of(size_t bytes) {
   return std::clamp(bytes / (4 * cache_line), size_t{1}, most_lines / 4);
 }
 
-// One trial, and what goes on until the next one. `width`: of the strands, when they go on.
+// Runs one trial, and then the better form until the next trial. `width` is that of the strands.
 template <class Turns, class Stopwatch>
 void try_both(Turns& run, size_t width, bool is_large, Stopwatch& stopwatch) {
   constexpr size_t all = ~size_t{0};
@@ -97,7 +100,7 @@ void try_both(Turns& run, size_t width, bool is_large, Stopwatch& stopwatch) {
   double length = trial_shortest, lost = 0, worse = trial_worst;
   for (size_t time = 0; time < trial_rounds && run.more(); ++time) {
     plain.round(run, 1, length, [&](size_t count) { run.plain(count); }, stopwatch);
-    // What is left would take so long.
+    // The predicted time of the rest.
     const size_t from = run.count(), items = run.left();
     const double left = plain.best * static_cast<double>(items);
     const bool affordable =
