@@ -163,7 +163,7 @@ TEST(btree, a_fold_over_leaves_in_order_is_a_loop) {
                        std::plus<>{}, {.bytes = size_t{1} << 40});
     };
     EXPECT_EQ(count(), pairs.size());
-    // Who interleaves cuts the tree into parts.
+    // Interleaving cuts the tree into parts.
     const size_t before = test::allocations;
     EXPECT_EQ(count(), pairs.size());
     EXPECT_EQ(test::allocations == before, in_order);

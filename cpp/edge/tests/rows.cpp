@@ -20,8 +20,8 @@ TEST(rows, each_is_worked_on_once) {
   }
 }
 
-// More than a second cache holds, so that both forms are tried; with a last block that is shorter,
-// and with someone who may stop the run.
+// More than a second cache holds, so that both forms are tried, with a shorter last block, and with
+// a possible request to stop.
 TEST(rows, many_are_worked_on_once_in_whichever_form) {
   constexpr size_t count = 40'009, columns = 64;
   for (const size_t step : {1, 377})

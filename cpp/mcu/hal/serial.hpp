@@ -5,7 +5,7 @@
 
 namespace hal {
 
-// How many bytes are kept that nobody has received yet; what comes when it is full is lost.
+// The capacity of the receive buffer in bytes. Bytes that arrive while it is full are lost.
 inline constexpr unsigned received_room = 16;
 
 namespace detail {

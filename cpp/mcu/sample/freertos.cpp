@@ -53,7 +53,7 @@ void start_timer() {
   hal::enable(hal::timer0_irq);
 }
 
-// Ticks are counted: a bit would lose those that come while nobody waits.
+// Ticks are counted: a bit would lose those without a waiting task.
 void wait_for_tick() {
   while (ticks == 0) wait(tick);
   taskENTER_CRITICAL();

@@ -1,5 +1,5 @@
-// From an interrupt handler's first instruction to the first one of whoever waited for it. Only in
-// the firmware that measures it.
+// Measures from an interrupt handler's first instruction to the first one of the code that waited.
+// Only in the firmware that measures it.
 #pragma once
 
 #if defined(CORANK_LATENCY)

@@ -8,8 +8,8 @@
 
 namespace sample {
 
-// The accelerometer's place is taken by the magnetometer of the same chip (LSM303DLHC), which QEMU
-// emulates: same bus, same kind of registers.
+// The magnetometer of the same chip (LSM303DLHC), which QEMU emulates, replaces the accelerometer:
+// same bus, same kind of registers.
 inline constexpr uint8_t accelerometer = 0x1E, first_register = 0x03, axes_bytes = 6;
 inline constexpr uint32_t channel_x = 0, channel_y = 1, period = 20000, reports = 5;
 

@@ -138,7 +138,7 @@ void step(uint8_t happened) {
       }
       break;
   }
-  // A tick may have come before anybody waited for it.
+  // A tick may have come before the wait for it.
   if (now == state::waiting_for_tick && ticks > 0) {
     ticks = static_cast<uint8_t>(ticks - 1);
     convert(sample::channel_x, state::converting_x);

@@ -19,8 +19,7 @@ namespace {
 void (*act)();
 volatile uint32_t fired;
 volatile uintptr_t interrupted;
-// The second time it fires although the scene should have gone on: somebody slept through the
-// first.
+// Fires a second time if the scene does not continue: the first one was missed.
 constexpr uint32_t alarm = 20000;
 volatile bool slept_through;
 
@@ -158,7 +157,7 @@ void wake_both() {
 }
 void wake_first() { corank::wake(sleepers[0]); }
 
-// After everything has run: both have been polled since the interrupt, nobody more often than
+// After everything has run: both have been polled since the interrupt, neither more often than
 // woken, and nothing is left.
 bool both_heard_it() {
   executor.run_until_idle();
@@ -325,8 +324,7 @@ void one_receiver(Make make, void (*handler)()) {
   const auto check = [] {
     executor.run_until_idle();
     if (!handle.has_exited()) {
-      // The interrupt came before there was anybody: only an operation that had not begun may miss
-      // it.
+      // The interrupt came before the wait: only an operation that had not begun may miss it.
       handle.cancel();
       handle.detach();
       return received == 0 && !conversion.is_started() && act != nullptr;

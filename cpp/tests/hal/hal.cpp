@@ -11,9 +11,9 @@ using corank::spawn;
 
 namespace {
 
-// Runs `work` until it has ended; `interrupts` is how many of `irq` it must wait for, at least.
-// False if the coroutine goes on without. If the device never asks for its interrupt, neither does
-// this end: whoever runs the tests has a limit.
+// Runs `work` until it has ended; `interrupts` is the least number of `irq` for which it must wait.
+// Returns false if the coroutine continues without them. If the device never raises its interrupt,
+// this never returns: the test run has a time limit.
 bool by_interrupts(corank::task<> work, unsigned irq, unsigned interrupts) {
   asm volatile("cpsid i" ::: "memory");
   auto handle = spawn(priority{5}, corank::detail::move(work));
@@ -89,7 +89,7 @@ corank::task<> converts(test::storage, uint16_t& x, uint16_t& y) {
   y = co_await hal::read_adc(1);
 }
 
-// QEMU's magnetometer; its registers 10 to 12 say who it is.
+// QEMU's magnetometer; its registers 10 to 12 identify it.
 constexpr uint8_t magnetometer = 0x1E, nobody = 0x22;
 corank::slot<160> bus_slot;
 

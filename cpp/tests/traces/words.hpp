@@ -83,7 +83,7 @@ class reader {
   unsigned line_ = 0;
 };
 
-// The names of one kind of thing; a thing is its place in the list.
+// The names of one kind of thing; a thing is its index in the list.
 template <size_t Most>
 class names {
  public:

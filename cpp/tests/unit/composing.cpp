@@ -54,7 +54,7 @@ TEST(composing, cancelling_drops_the_calls_first) {
   handle->cancel();
   EXPECT_LOG("io");
   EXPECT_TRUE(inner_slot.is_free());
-  ring.set();  // nobody waits any more
+  ring.set();  // without a waiter
   ring.reset();
   executor.run_until_idle();
   handle->detach();

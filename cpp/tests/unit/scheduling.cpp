@@ -73,7 +73,7 @@ TEST(scheduling, stale_identifier_reaches_nobody) {
   const corank::coroutine_id stale = first->id();
   first->cancel();
   first->detach();
-  auto second = spawn(priority{9}, waits({}, 'y'));  // in the same place
+  auto second = spawn(priority{9}, waits({}, 'y'));  // in the same storage
   ASSERT_TRUE(second.has_value());
   executor.run_until_idle();
   EXPECT_LOG("y");  // the first had not begun
@@ -134,8 +134,8 @@ corank::task<> remembers(storage, int me) {
 }  // namespace
 
 TEST(scheduling, detached_ones_are_freed_when_they_end) {
-  // The seven of the test before wait for ever and nobody has their identifiers: a slot ends what
-  // lives in it.
+  // The seven of the test before wait forever, and their identifiers are lost. Clearing the slots
+  // ends them.
   test::frames.clear();
   EXPECT_LOG("~~~~~~~");
   EXPECT_ALL_FREE();
@@ -183,7 +183,7 @@ TEST(scheduling, running_one_moves_when_it_yields) {
 }
 
 namespace {
-// Says whether somebody is ready at its level, when the frame that has it is destroyed.
+// Records whether a coroutine is ready at its level when the frame that has it is destroyed.
 struct looks_round {
   explicit looks_round(unsigned at) : level(at) {}
   looks_round(looks_round&& other) noexcept

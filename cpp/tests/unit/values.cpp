@@ -1,4 +1,4 @@
-// Results, priorities, places.
+// Results, priorities, frame storage.
 #include "test.hpp"
 
 using corank::failure;

@@ -1,4 +1,4 @@
-// Joins, locks, events, channels, keys: what is lent, handed over and given back.
+// Joins, locks, events, channels, keys: inheritance, grants and releases.
 #include "test.hpp"
 
 #if !defined(CORANK_TARGET_TESTS)
@@ -73,7 +73,7 @@ TEST(waiting, holder_of_a_lock_is_as_urgent_as_who_waits) {
   EXPECT_EQ(executor.step_once(), corank::step::ran);
   EXPECT_EQ(executor.level(low->id())->level(), 1u);
   executor.run_until_idle();
-  // Without the loan: l m l h h.
+  // Without the inheritance: l m l h h.
   EXPECT_LOG("llhhm");
   EXPECT_FALSE(account.is_locked());
   low->detach();
@@ -100,7 +100,7 @@ TEST(waiting, lock_of_a_cancelled_holder_goes_on) {
 
 namespace {
 
-// Waits for the exit of two others at once, and lends to both.
+// Waits for the exit of two others at once, and donates to both.
 corank::task<> waits_for(storage, corank::join_handle<>& one, corank::join_handle<>& other) {
   auto first = one.wait();
   auto second = other.wait();
@@ -187,7 +187,7 @@ corank::task<> waits_for_both(large&, corank::join_handle<>& one, corank::join_h
 
 }  // namespace
 
-// Each lends to two, and the chain goes through the one that a recursion would visit.
+// Each donates to two, and the chain goes through the one that a recursion would visit.
 TEST(waiting, a_chain_of_waits_needs_no_stack) {
   constexpr size_t length = 100'000;
   std::vector<large> slots(2 * length + 1);
@@ -273,7 +273,7 @@ TEST(waiting, event_lets_all_through_and_stays_set) {
   executor.run_until_idle();
   EXPECT_LOG("");
   alarm_event.set();
-  alarm_event.reset();  // who waited goes through all the same
+  alarm_event.reset();  // an earlier waiter is ready nevertheless
   auto c = spawn(priority{3}, hears({}, 'c'));
   executor.run_until_idle();
   EXPECT_LOG("ba");
@@ -360,7 +360,7 @@ TEST(waiting, future_is_ready_before_or_after) {
 TEST(waiting, split_phase_event_is_started_completed_and_timed_out) {
   const corank::ticks start = corank::time::now();
   auto handle = spawn(priority{5}, converts({}));
-  EXPECT_FALSE(conversion.complete(1));  // nobody has begun
+  EXPECT_FALSE(conversion.complete(1));  // no operation has begun
   executor.run_until_idle();
   EXPECT_LOG("s");
   EXPECT_TRUE(conversion.complete(2));

@@ -131,7 +131,7 @@ class experiment {
       return chosen_.seconds > 0 && nanoseconds(CLOCK_MONOTONIC) - first > chosen_.seconds * 1e9;
     };
     for (int run = 0; run < chosen_.runs && (run == 0 || !over()); ++run)
-      // The order alternates, so that neither gains by what the other leaves behind.
+      // The order alternates, so that neither model gains by what the other leaves in the caches.
       for (const model by : run % 2 == 0 ? std::array{model::sequential, model::coroutine}
                                          : std::array{model::coroutine, model::sequential}) {
         std::fill(decided.begin(), decided.end(), uint8_t{2});

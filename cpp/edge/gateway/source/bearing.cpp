@@ -60,7 +60,7 @@ double bearing::hits(damage of) const {
 void bearing::measure(damage of, std::span<float> out) {
   const double slower = between(chance_, 0.95, 1.05);
   const double shaft = speed_ * slower, rate = hits(of) * slower;
-  // How far the fault has gone: from what is hardly to be heard to what nobody misses.
+  // The strength of the fault, from hardly measurable to obvious.
   const double strength = std::exp(between(chance_, std::log(0.15), std::log(1)));
   std::normal_distribution<double> noise(0, noise_ * between(chance_, 0.8, 1.25)), slip(0, 0.02),
       tone(0, 0.03);

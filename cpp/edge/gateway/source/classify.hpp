@@ -11,7 +11,7 @@
 
 namespace gateway {
 
-// A spectrum, wherever it lies, and its sensor's place in the table.
+// A spectrum at any address, and its sensor's index in the table.
 struct measurement {
   const int16_t* bins;
   size_t machine;

@@ -53,7 +53,7 @@ std::vector<bytes> disturber::send(const bytes& datagram) {
   if (kind == fault::truncated || kind == fault::oversized) return out;
   if (kind == fault::duplicated) out.push_back(datagram);
   if (kind == fault::forged) {
-    // What an attacker would send who has seen datagrams: one from the future.
+    // An attack with recorded datagrams: one from the future.
     out.push_back(datagram);
     out[1][15] ^= std::byte{0x40};
   }

@@ -1,4 +1,4 @@
-// What Prometheus is told.
+// The page for Prometheus.
 #pragma once
 
 #include "mqtt.hpp"

@@ -72,7 +72,7 @@ void mqtt_publisher::prepare() {
   mosquitto_max_inflight_messages_set(client_, static_cast<unsigned>(most_unacknowledged));
 }
 
-// The library's own thread gives up if nobody answers at first.
+// The library's own thread gives up if the first connection fails.
 void mqtt_publisher::stay_connected() {
   constexpr std::chrono::seconds first_pause{1}, longest_pause{30};
   std::chrono::seconds pause = first_pause;

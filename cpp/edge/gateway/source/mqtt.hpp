@@ -37,7 +37,7 @@ class mqtt_publisher {
  public:
   static constexpr size_t most_unacknowledged = 64;
 
-  // Throws std::runtime_error where it can never work; that nobody answers yet is no error.
+  // Throws std::runtime_error if it can never work. A broker that does not answer yet is no error.
   explicit mqtt_publisher(const mqtt_settings& to);
   // Says `offline`, and sends what has not been sent if the broker takes it within two seconds.
   ~mqtt_publisher();

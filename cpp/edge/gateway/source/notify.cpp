@@ -24,7 +24,7 @@ void notify(const char* state) {
   if (name[0] == '@') to.sun_path[0] = 0;
   const descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(name));
-  // Whoever asked to be told and does not listen can't be helped.
+  // A service manager that does not read its notifications is ignored.
   [[maybe_unused]] const ssize_t sent =
       sendto(socket.get(), state, std::strlen(state), MSG_NOSIGNAL,
              reinterpret_cast<const sockaddr*>(&to), length);

@@ -3,7 +3,7 @@
 
 namespace gateway {
 
-// `READY=1` and the like; nothing happens if no service manager wants to know.
+// Sends `READY=1` and the like. Does nothing without a service manager.
 void notify(const char* state);
 
 }  // namespace gateway

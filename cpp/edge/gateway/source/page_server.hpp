@@ -11,12 +11,10 @@
 
 namespace gateway {
 
-// Answers `GET PATH` with a text, on a thread of its own that waits for no client: one that is
-// slow, or says nothing, delays no other.
+// Answers `GET PATH` with a text, on its own thread. A slow or silent client delays no other.
 //
-// At most `most_clients` are connected at once. A further one takes the place of the one that has
-// been connected for longest; and each has `patience` to ask and to take its answer. An answer ends
-// the connection.
+// At most `most_clients` are connected at once. A further one replaces the oldest connection. Each
+// client has `patience` to send its request and to read the answer, which ends the connection.
 class page_server {
  public:
   static constexpr size_t most_clients = 64;

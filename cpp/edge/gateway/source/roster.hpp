@@ -1,10 +1,10 @@
-// The gateway without its sockets: takes datagrams, counts what is wrong with them, classifies
-// windows of measurements, and notices who has fallen silent.
+// The gateway without its sockets: accepts datagrams, counts the bad ones, classifies windows of
+// measurements, and detects silent sensors.
 //
 //   datagram ──accept──▶ window of its sensor ──full──▶ due ──evaluate──▶ report: sound or damaged
 //                 └────▶ counted, and thrown away                check_silence ──▶ report: silent
 //
-// Nothing here asks for the time or reads a file, so that tests decide on both.
+// This code neither reads the clock nor a file, so tests control both.
 #pragma once
 
 #include "classify.hpp"
@@ -41,9 +41,9 @@ enum class fate : uint8_t {
   // Longer than it says, or than the gateway's sensors have bins.
   oversized,
   malformed,
-  // Of a sensor that the table does not know.
+  // From a sensor that is not in the table.
   unknown,
-  // Whoever sent it does not have the sensor's key.
+  // Without the sensor's key.
   forged,
   // Authentic, but with fewer bins than the sensor has weights.
   mismatched,
@@ -163,7 +163,7 @@ class roster {
   rules rules_;
   slots slots_;
   std::vector<sensor> sensors_;
-  // The place of a sensor for each of its windows that is full.
+  // The index of a sensor, once for each of its full windows.
   std::vector<size_t> due_;
   std::array<uint64_t, fates> datagrams_{};
   uint64_t lost_of_removed_ = 0;

@@ -12,8 +12,8 @@ enum class arrival : uint8_t {
   late,
   // Seen already.
   duplicate,
-  // Overtaken so long ago that nobody knows any more whether it was seen, or from before the first
-  // that was seen.
+  // Overtaken so long ago that it is unknown whether it was seen, or from before the first seen
+  // one.
   stale,
   // Of a session that has not begun yet, by this machine's clock; or so far ahead in one that goes
   // on without a gap that it can't be right.

@@ -182,7 +182,7 @@ void service::handle_reload() {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "corank-gateway: %s\n", error.what());
   }
-  // First, so that whoever hears of the reload finds it counted.
+  // First, so that a reader of the reload's message finds it counted.
   show_metrics();
   say(json{{"event", "reloaded"},
            {"sensors", with_.table->size()},

@@ -4,8 +4,7 @@
 //              ▲          └──────▶ Prometheus
 //   SIGHUP, changed files ──▶ loader (another thread) ──▶ reload, or a message why not
 //
-// One thread waits for all of it, and is never kept waiting by any of it, except by an output that
-// nobody reads.
+// One thread waits for all of it. Only an output without a reader can block it.
 #pragma once
 
 #include "lines.hpp"

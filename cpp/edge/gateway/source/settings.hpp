@@ -1,5 +1,5 @@
-// What the service is told by its configuration file, in TOML; docs/gateway.md explains each entry,
-// and example/gateway.toml has all of them.
+// The settings of the service, from its configuration file in TOML. docs/gateway.md explains each
+// entry, and example/gateway.toml has all of them.
 #pragma once
 
 #include "roster.hpp"

@@ -1,5 +1,4 @@
-// What the gateway knows of its sensors before any datagram comes: a support vector machine for
-// each, trained for its bearing.
+// The table of the gateway's sensors: a support vector machine for each, trained for its bearing.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +42,7 @@ class sensor_table {
   [[nodiscard]] uint32_t sensor(size_t at) const { return machines_[at].sensor; }
   [[nodiscard]] int32_t threshold(size_t at) const { return machines_[at].threshold; }
   [[nodiscard]] const int16_t* weights(size_t at) const { return machines_[at].weights.data(); }
-  // A sensor's place in the table.
+  // Returns a sensor's index in the table.
   [[nodiscard]] std::optional<size_t> find(uint32_t sensor) const;
 
  private:

@@ -18,7 +18,7 @@ bool udp_sender::send(std::span<const std::byte> datagram) const {
   ssize_t sent;
   do sent = ::send(socket_.get(), datagram.data(), datagram.size(), 0);
   while (sent < 0 && errno == EINTR);
-  // That nobody listens is told by the datagram after the one that found it out.
+  // A missing receiver is reported by the datagram after the one that found it missing.
   if (sent < 0 && errno == ECONNREFUSED)
     sent = ::send(socket_.get(), datagram.data(), datagram.size(), 0);
   return sent >= 0;

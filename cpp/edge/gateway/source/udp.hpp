@@ -17,8 +17,8 @@ class udp_sender {
   // Throws std::runtime_error.
   explicit udp_sender(const std::string& to);
 
-  // Waits while the socket is full. False: nobody listens there just now, or the datagram was
-  // refused; it is gone.
+  // Sends a datagram; waits while the socket is full. Returns false if there is no receiver or the
+  // datagram was refused. It is then lost.
   bool send(std::span<const std::byte> datagram) const;
 
  private:
@@ -30,8 +30,8 @@ class udp_receiver {
  public:
   static constexpr size_t at_a_time = 64;
 
-  // `buffer` is how many bytes the kernel should keep while nobody receives; it may grant less.
-  // Throws std::runtime_error.
+  // `buffer` is the size in bytes of the kernel's receive buffer; the kernel may grant less. Throws
+  // std::runtime_error.
   udp_receiver(const std::string& listen, size_t buffer);
 
   [[nodiscard]] int fd() const { return socket_.get(); }

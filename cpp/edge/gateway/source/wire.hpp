@@ -14,9 +14,9 @@
 //   32      2 F    the bins
 //   32+2F   16     tag: BLAKE2b of everything before it, keyed with the sensor's key
 //
-// The tag is libsodium's keyed `crypto_generichash`. A checksum would find damage, but not an
-// attacker who sends "all is sound"; and a sensor's key is derived from the gateway's
-// (`crypto_kdf`), so a stolen sensor can speak for itself alone.
+// The tag is libsodium's keyed `crypto_generichash`. A checksum would detect damage, but not a
+// forged "all is sound". Each sensor's key is derived from the gateway's (`crypto_kdf`), so a
+// stolen sensor can forge only its own datagrams.
 #pragma once
 
 #include <array>
@@ -54,7 +54,7 @@ enum class form : uint8_t {
   truncated,
   // More bytes than the header says.
   oversized,
-  // Not of this protocol, or of a version or format that this program does not know.
+  // Of another protocol, or of an unsupported version or format.
   malformed,
 };
 

@@ -104,7 +104,7 @@ TEST(Classify, LargestSumsDoNotOverflow) {
   }
 }
 
-// In order, then anywhere, then in order again, with ends at every place.
+// In order, scattered, then in order again, with ends at every index.
 TEST(Classify, OrderMayChangeAnywhere) {
   for (const size_t count : {5, 13, 300, 5000})
     for (const size_t from : {size_t{0}, size_t{1}, count / 3, count - 1})

@@ -38,7 +38,7 @@ class folder {
     std::ofstream(file(name)) << text;
     return file(name);
   }
-  // As a careful editor does: nobody sees half a file.
+  // Replaces the file as a careful editor does: a reader never sees half of it.
   void replace(const std::string& name, const std::string& text) const {
     std::filesystem::rename(write(name + ".new", text), file(name));
   }

@@ -100,7 +100,7 @@ TEST(Roster, WhatIsWrongWithADatagram) {
   EXPECT_EQ(of.count().of(fate::accepted), 1u);
 }
 
-// What a sensor that was stolen, or whoever has seen datagrams, can do: nothing.
+// A stolen sensor or recorded datagrams cannot forge another sensor's status.
 TEST(Roster, AnotherSensorsKeyIsNoKey) {
   roster of(table(2, 2), secret, of_three, {});
   std::vector<std::byte> made = datagram(1, 0, loud);
@@ -129,7 +129,7 @@ TEST(Roster, ASensorThatBeginsAgain) {
   EXPECT_EQ(give(of, datagram(1, 0, calm, 20)), fate::accepted);
   EXPECT_EQ(of.count().lost, 1u);
   EXPECT_EQ(of.count().missing, 0u);
-  // Somebody has recorded the first session.
+  // An attacker has recorded the first session.
   EXPECT_EQ(give(of, datagram(1, 501, loud, 10)), fate::stale);
   EXPECT_EQ(give(of, datagram(1, 503, loud, 10)), fate::stale);
   EXPECT_EQ(of.evaluate()[0].damaged, 0u);
@@ -188,7 +188,7 @@ TEST(Roster, WhoFallsSilentIsReportedOnce) {
   EXPECT_EQ(of.check_silence(begin + seconds(106)).size(), 1u);
 }
 
-// Only who has the key is heard: noise does not hide that a sensor is gone.
+// Only datagrams with the right key count: noise does not hide that a sensor is gone.
 TEST(Roster, ForgedDatagramsDoNotBreakTheSilence) {
   roster of(table(1, 2), secret, of_three, {});
   std::vector<std::byte> forged = datagram(1, 0, calm);

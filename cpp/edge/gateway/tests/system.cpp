@@ -52,7 +52,7 @@ std::string http_get(int port, const std::string& path) {
   return answer.substr(answer.find("\r\n\r\n") + 4);
 }
 
-// A port that nobody uses just now.
+// Returns a port that is free now.
 int free_port() {
   const descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in address = local(0);
@@ -233,7 +233,7 @@ TEST_F(System, WeightsAndRulesAreReloadedWholeOrNotAtAll) {
   EXPECT_EQ(event("reloaded").at("sensors"), 50);
   EXPECT_EQ(next_status(), "damaged");
 
-  // Written in place, as an editor without care does.
+  // Written in place, as a careless editor does.
   files.write("weights.json", weights_that_find(false));
   event("reloaded");
   EXPECT_EQ(next_status(), "sound");
@@ -329,7 +329,7 @@ TEST_F(System, ABrokerHearsTheLastStatusOfEachSensor) {
     EXPECT_EQ(message.at("sensor"), sensor);
     EXPECT_EQ(message.at("received"), 10);
   }
-  // Whoever is connected hears of what comes next.
+  // A connected client receives the next messages.
   sense({"--first", "4", "--sensors", "1", "--count", "5", "--rate", "1000"});
   listen(port, [](const heard& all) { return all.contains("corank/test/sensor/4"); });
   // The broker says what the gateway can't any more.

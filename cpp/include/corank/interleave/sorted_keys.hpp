@@ -26,7 +26,7 @@ class sorted_keys {
     return keys_[at];
   }
 
-  // Return the number of keys below this one, or not above it.
+  // Returns the number of keys below this one, or not above it.
   [[nodiscard]] [[gnu::always_inline]] size_t below(const Key& key) const {
     return count_while([&key](const Key& each) { return each < key; });
   }

@@ -1,5 +1,5 @@
-// All five devices of the LM3S6965: see ../hal.hpp. Where an operation can be done at once it is,
-// and nobody waits (the thesis, section 3.3.4).
+// All five devices of the LM3S6965: see ../hal.hpp. An operation that can be done at once does not
+// wait (the thesis, section 3.3.4).
 #pragma once
 
 #include "../serial.hpp"
@@ -46,7 +46,7 @@ inline void start_timer(uint32_t cycles) {
 [[nodiscard]] inline auto i2c_step(uint32_t command) {
   return detail::transferred.after([command] {
     i2c0::control = command;
-    // If nobody answers, the chip interrupts, and QEMU doesn't: there the failure is known at once.
+    // Without an answer the chip interrupts and QEMU does not. The failure is then found at once.
     if ((i2c0::control & (i2c0::busy | i2c0::failed)) == i2c0::failed)
       detail::transferred.complete();
   });
