@@ -101,7 +101,7 @@ struct promise_root : promise_base {
 
   // Ends the coroutine in `left` and returns its caller's frame, if it has one.
   [[gnu::noinline]] static std::coroutine_handle<> leave(block* left) noexcept {
-    static constinit frame_head nobody{[](frame_head*) {}, [](frame_head*) {}};
+    static constinit frame_head no_frame{[](frame_head*) {}, [](frame_head*) {}};
     const mark how = left->has(panicked) ? panicked : finished;
     if (left->where() == phase::queued) {
       // The frame may be gone after this and must not be read.
@@ -113,7 +113,7 @@ struct promise_root : promise_base {
         return std::coroutine_handle<>::from_address(left->leaf);
       }
     }
-    return std::coroutine_handle<>::from_address(&nobody);
+    return std::coroutine_handle<>::from_address(&no_frame);
   }
 
   // Continues the running coroutine in `called`.

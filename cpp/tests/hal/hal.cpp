@@ -90,7 +90,7 @@ corank::task<> converts(test::storage, uint16_t& x, uint16_t& y) {
 }
 
 // QEMU's magnetometer; its registers 10 to 12 identify it.
-constexpr uint8_t magnetometer = 0x1E, nobody = 0x22;
+constexpr uint8_t magnetometer = 0x1E, absent = 0x22;
 corank::slot<160> bus_slot;
 
 corank::task<> reads_bus(test::storage, uint8_t device, uint8_t (&who)[3], bool& acknowledged) {
@@ -123,7 +123,7 @@ TEST(hal, the_bus_reads_a_device) {
 TEST(hal, nobody_answers_on_the_bus) {
   uint8_t who[3] = {};
   bool acknowledged = true;
-  spawn(priority{5}, reads_bus({}, nobody, who, acknowledged))->detach();
+  spawn(priority{5}, reads_bus({}, absent, who, acknowledged))->detach();
   executor.run_until_idle();
   EXPECT_FALSE(acknowledged);
   EXPECT_ALL_FREE();
