@@ -46,6 +46,7 @@ class awaitable : detail::stand_in {
   Self& self() { return static_cast<Self&>(*this); }
 };
 
+// A type with poll() and take().
 template <class F>
 concept future_like = requires(F& f) {
   { f.poll() } -> detail::same_type<bool>;

@@ -22,6 +22,7 @@ class channel {
     }
   }
 
+  // A wait for room, and then a send.
   class send_future : public awaitable<send_future> {
    public:
     send_future(channel& to, T message) : to_(&to), message_(detail::move(message)) {}
@@ -40,6 +41,7 @@ class channel {
     detail::entry entry_;
   };
 
+  // A wait for a message. Its output is the message.
   class receive_future : public awaitable<receive_future> {
    public:
     explicit receive_future(channel& from) : from_(&from) {}
@@ -64,6 +66,7 @@ class channel {
     put(detail::move(message));
     return true;
   }
+  // Receives a message if there is one. Returns the error otherwise.
   result<T, unit> try_receive() {
     if (!there_.try_take()) return failure{unit{}};
     return get();

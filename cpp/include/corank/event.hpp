@@ -11,6 +11,7 @@ class event {
  public:
   constexpr event() = default;
 
+  // A wait for the event.
   class wait_future : public awaitable<wait_future> {
    public:
     explicit wait_future(event& of) : of_(&of) {}
@@ -38,15 +39,19 @@ class event {
     detail::entry entry_;
   };
 
+  // Waits until the event is set.
   [[nodiscard]] wait_future wait() { return wait_future(*this); }
   wait_future operator co_await() { return wait(); }
 
+  // Sets the event and makes all its waiters ready.
   void set() {
     critical masked;
     detail::poke(set_, true);
     while (detail::entry* const next = waiting_.take_first()) detail::queue::grant(*next);
   }
+  // Resets the event.
   void reset() { detail::poke(set_, false); }
+  // Tests whether the event is set.
   [[nodiscard]] bool is_set() const { return detail::peek(set_); }
 
  private:

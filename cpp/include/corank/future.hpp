@@ -34,8 +34,10 @@ class promise {
       return complete(output(detail::move(value)));
     }
   }
+  // Sets the error. From any context. Returns false if there is already a value or an error.
   bool set_error(E error) { return complete(output(failure<E>{detail::move(error)})); }
 
+  // Tests whether there is a value or an error.
   [[nodiscard]] bool is_ready() const { return detail::peek(ready_); }
   // Discards the value, so that another one can be set. No coroutine may wait.
   void reset() {

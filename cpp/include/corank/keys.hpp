@@ -23,6 +23,7 @@ class keys {
  public:
   constexpr keys() = default;
 
+  // A wait for a signal of one key. Its output is the error if the key has no room.
   class wait_future : public awaitable<wait_future> {
    public:
     wait_future(keys& of, uint64_t key) : of_(&of), key_(key) {}

@@ -110,6 +110,7 @@ class mutex {
       return *this;
     }
     ~guard() { unlock(); }
+    // Unlocks early.
     void unlock() {
       if (of_ != nullptr) detail::exchange<mutex*>(of_, nullptr)->root_.unlock();
     }
@@ -120,6 +121,7 @@ class mutex {
     mutex* of_;
   };
 
+  // A wait for the lock. Its output is a guard.
   class lock_future : public awaitable<lock_future> {
    public:
     explicit lock_future(mutex& of) : of_(&of) {}
@@ -139,12 +141,14 @@ class mutex {
     detail::lock_entry mine_;
   };
 
+  // Waits for the lock. The output is a guard.
   [[nodiscard]] lock_future lock() { return lock_future(*this); }
   // Locks if the lock is free. Returns the error otherwise.
   [[nodiscard]] result<guard, unit> try_lock() {
     if (!root_.try_lock()) return failure{unit{}};
     return guard(this);
   }
+  // Tests whether the mutex is locked.
   [[nodiscard]] bool is_locked() const { return root_.is_locked(); }
 
  private:

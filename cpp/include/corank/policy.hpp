@@ -15,6 +15,7 @@ struct strict {
 // picks.
 class bounded {
  public:
+  // Reserves one pick in `every`, which must not be 0.
   explicit bounded(uint32_t every) : every_(every) {
     if (every == 0) port::fatal("corank: bounded(0): the share is at least 1");
   }

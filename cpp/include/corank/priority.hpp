@@ -5,8 +5,10 @@
 
 namespace corank {
 
+// The number of levels.
 inline constexpr unsigned levels_count = 64;
 
+// The error of a level above 63.
 struct priority_out_of_range {};
 
 // A priority: a level from 0, the most urgent, to 63.
@@ -23,12 +25,16 @@ class priority {
     return priority(static_cast<uint8_t>(level), known{});
   }
 
+  // Level 0.
   static const priority most_urgent;
+  // Level 63.
   static const priority least_urgent;
   // The default level, 32 (rule P2).
   static const priority standard;
 
+  // Returns the level.
   [[nodiscard]] constexpr unsigned level() const { return level_; }
+  // Tests whether the level is strictly lower than the other one.
   [[nodiscard]] constexpr bool is_more_urgent_than(priority other) const {
     return level_ < other.level_;
   }
@@ -52,8 +58,11 @@ class levels {
   constexpr levels() = default;
   constexpr explicit levels(uint64_t bits) : bits_(bits) {}
 
+  // Returns the set as bits.
   [[nodiscard]] constexpr uint64_t bits() const { return bits_; }
+  // Tests whether the set is empty.
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
+  // Tests whether the level is in the set.
   [[nodiscard]] constexpr bool contains(unsigned level) const { return (bits_ >> level & 1) != 0; }
   // Returns the most urgent level in the set, which must not be empty.
   [[nodiscard]] constexpr unsigned most_urgent() const {

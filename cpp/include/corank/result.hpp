@@ -42,19 +42,23 @@ class [[nodiscard]] result {
   = default;
   constexpr ~result() { clear(); }
 
+  // Tests whether there is a value.
   [[nodiscard]] constexpr bool has_value() const { return good_; }
   constexpr explicit operator bool() const { return good_; }
 
+  // Returns the value. Ends the program if there is an error.
   constexpr value_type& value() & { return expect(), value_; }
   constexpr const value_type& value() const& { return expect(), value_; }
   constexpr value_type value() && { return expect(), detail::move(value_); }
   constexpr value_type& operator*() & { return value(); }
   constexpr value_type operator*() && { return detail::move(*this).value(); }
   constexpr value_type* operator->() { return &value(); }
+  // Returns the value, or `other` if there is an error.
   constexpr value_type value_or(value_type other) && {
     return good_ ? detail::move(value_) : detail::move(other);
   }
 
+  // Returns the error. Ends the program if there is a value.
   constexpr const E& error() const {
     if (good_) port::fatal("corank: result::error() of a result that is no error");
     return error_;

@@ -18,6 +18,7 @@ enum class step : uint8_t {
   elsewhere,  // something strictly more urgent waits elsewhere (rule G3)
 };
 
+// A scheduler of coroutines; the program uses `executor`.
 class scheduler {
  public:
   constexpr scheduler() = default;
@@ -71,6 +72,7 @@ class scheduler {
     detail::poke<detail::block*>(current_, nullptr);
     return step::ran;
   }
+  // Picks and polls the most urgent coroutine once.
   [[nodiscard]] step step_once() {
     strict policy;
     return step_under(policy);
@@ -98,6 +100,7 @@ class scheduler {
     return current_ == nullptr ? coroutine_id() : coroutine_id(current_);
   }
 
+  // Returns the state of a coroutine; `exited` for a stale identifier.
   [[nodiscard]] corank::state state(coroutine_id id) const {
     detail::block* const block = id.find();
     if (block == nullptr) return state::exited;

@@ -9,6 +9,7 @@ namespace corank {
 // O(waiting).
 class semaphore {
  public:
+  // Makes a semaphore with `permits` free permits.
   constexpr explicit semaphore(uint32_t permits) : permits_(permits) {}
 
   // A permit, released by its destructor.
@@ -24,6 +25,7 @@ class semaphore {
       return *this;
     }
     ~permit() { release(); }
+    // Releases the permit early.
     void release() {
       if (of_ != nullptr) detail::exchange<semaphore*>(of_, nullptr)->release();
     }
@@ -34,6 +36,7 @@ class semaphore {
     semaphore* of_;
   };
 
+  // A wait for a permit. Its output is the permit.
   class acquire_future : public awaitable<acquire_future> {
    public:
     explicit acquire_future(semaphore& of) : of_(&of) {}
@@ -53,6 +56,7 @@ class semaphore {
   [[nodiscard]] bool try_acquire() { return permits_.try_take(); }
   // Adds a permit. From any context.
   void release() { permits_.give(); }
+  // Returns the number of free permits.
   [[nodiscard]] uint32_t available() const { return permits_.free(); }
 
  private:

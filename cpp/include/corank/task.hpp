@@ -341,7 +341,9 @@ class [[nodiscard("to destroy the handle is to detach: say so with detach()")]] 
   }
   ~join_handle() { detach(); }
 
+  // Returns the identifier of the coroutine.
   [[nodiscard]] coroutine_id id() const { return coroutine_id(block_); }
+  // Tests whether the coroutine has exited.
   [[nodiscard]] bool has_exited() const { return block_->where() == detail::phase::exited; }
   // Cancels the coroutine as scheduler::cancel() does.
   bool cancel() const { return executor.cancel(id()); }

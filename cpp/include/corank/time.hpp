@@ -9,6 +9,7 @@
 
 namespace corank {
 
+// A time or a duration.
 using ticks = uint64_t;
 
 namespace detail {
@@ -89,6 +90,7 @@ inline constexpr ticks never = ~ticks{0};
 // its hardware timer there.
 inline void on_earlier_deadline(void (*arm)(ticks deadline)) { detail::clockwork.on_earlier(arm); }
 
+// A wait for a time.
 class sleep_future : public awaitable<sleep_future> {
  public:
   sleep_future(ticks time, bool from_now) : time_(time), from_now_(from_now) {}
@@ -155,6 +157,7 @@ class timeout_future : public awaitable<timeout_future<F>> {
   bool in_time_ = false;
 };
 
+// Limits a future or a call to `duration`, which runs from the first poll.
 template <class F>
 [[nodiscard]] auto timeout(ticks duration, F future) {
   using wrapped = decltype(as_future(detail::move(future)));
@@ -164,6 +167,7 @@ template <class F>
 // A periodic tick without drift: each tick is due one period after the due time of the one before.
 class ticker {
  public:
+  // Makes a ticker with a period, which must not be 0.
   explicit ticker(ticks period) : period_(period) {
     if (period == 0) port::fatal("corank: a ticker's period is not zero");
   }

@@ -28,6 +28,7 @@ struct mixed_hash {
   }
 };
 
+// A hash table.
 template <class Key, class Value, class Hash = mixed_hash>
 class hash_table {
   static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,

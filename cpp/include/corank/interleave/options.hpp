@@ -13,6 +13,7 @@ inline constexpr size_t most_lanes = 64;
 // A width that the library chooses: see interleave/width.hpp.
 inline constexpr size_t automatic = 0;
 
+// The options of a run.
 struct interleave_options {
   // The number of strands that take turns, at most `most_lanes`, or `automatic`.
   size_t width = automatic;
