@@ -1,4 +1,5 @@
-//! How the rest of the crate reaches a scheduler: as its owner for the time being, aside from it, by identifier.
+//! How the rest of the crate reaches a scheduler: as its owner for the time being, aside from it,
+//! by identifier.
 //!
 //! The same for a scheduler that is built in and for one behind an image (see [`crate::image`]).
 
@@ -17,27 +18,30 @@ impl Scheduler {
     /// The scheduler of a block.
     #[inline]
     pub(crate) fn of<'a>(block: BlockRef) -> &'a Scheduler {
-        // SAFETY: a scheduler lives as long as its blocks (the anchors see to that), and nobody has a `&mut` to it. The
-        // lifetime is not longer than the use: the result is never stored.
+        // SAFETY: a scheduler lives as long as its blocks (the anchors see to that), and nobody has
+        // a `&mut` to it. The lifetime is not longer than the use: the result is never stored.
         unsafe { block.scheduler().as_ref() }
     }
 
-    /// Returns the pointer from which the scheduler was made. What outlives a borrow of the scheduler keeps this one: memory
-    /// must not be freed by a pointer that was made of a reference.
+    /// Returns the pointer from which the scheduler was made. What outlives a borrow of the
+    /// scheduler keeps this one: memory must not be freed by a pointer that was made of a
+    /// reference.
     #[inline]
     pub(crate) fn pointer(&self) -> NonNull<Scheduler> {
-        // SAFETY: the seat has known the scheduler's address since the scheduler was put in its place.
+        // SAFETY: the seat has known the scheduler's address since the scheduler was put in its
+        // place.
         unsafe { NonNull::new_unchecked(self.seat().scheduler().cast_mut()) }
     }
 
-    /// Around every operation that someone asks for: runs `act` as the owner. Where `SHARED`, what `is_shared` says, is known
-    /// at compile time, an executor of one thread does not even ask.
+    /// Around every operation that someone asks for: runs `act` as the owner. Where `SHARED`, what
+    /// `is_shared` says, is known at compile time, an executor of one thread does not even ask.
     #[inline(always)]
     pub(crate) fn owned<const SHARED: bool, R>(&self, act: impl FnOnce() -> R) -> R {
         if SHARED { self.take_turn(act) } else { act() }
     }
 
-    /// As [`owned`](Self::owned), where it is not known. `act` should be a call rather than code: it is compiled twice.
+    /// As [`owned`](Self::owned), where it is not known. `act` should be a call rather than code:
+    /// it is compiled twice.
     #[inline(always)]
     pub(crate) fn held<R>(&self, act: impl FnOnce() -> R) -> R {
         if self.is_shared() {
@@ -107,9 +111,10 @@ impl Scheduler {
         woken.unwrap_or(false)
     }
 
-    /// *create*: a new coroutine, ready at the tail of its level. `make` builds its future where it will stay, so that it is never
-    /// moved; it calls nothing of the scheduler's, and is dropped if there is no place. Of a shared scheduler, the future and
-    /// its output are `Send`; the caller sees to that.
+    /// *create*: a new coroutine, ready at the tail of its level. `make` builds its future where it
+    /// will stay, so that it is never moved; it calls nothing of the scheduler's, and is dropped if
+    /// there is no place. Of a shared scheduler, the future and its output are `Send`; the caller
+    /// sees to that.
     #[inline]
     pub(crate) fn spawn<F: Future + 'static, const SHARED: bool>(
         &self,
@@ -123,8 +128,8 @@ impl Scheduler {
         spawned
     }
 
-    /// The handle of `block` is gone, with the output or without it, and so is its wait. What remains of that is a waker, for the
-    /// caller to drop.
+    /// The handle of `block` is gone, with the output or without it, and so is its wait. What
+    /// remains of that is a waker, for the caller to drop.
     #[must_use]
     pub(crate) fn release_handle<const SHARED: bool>(
         block: BlockRef,
@@ -142,8 +147,9 @@ impl Scheduler {
         waker
     }
 
-    /// As [`owned`](Self::owned), for the one operation after which nothing keeps the scheduler for the caller: once the scheduler lock
-    /// is free, other threads may end and free the scheduler, and nothing touches it here, unless an anchor is to be let go.
+    /// As [`owned`](Self::owned), for the one operation after which nothing keeps the scheduler for
+    /// the caller: once the scheduler lock is free, other threads may end and free the scheduler,
+    /// and nothing touches it here, unless an anchor is to be let go.
     #[cold]
     #[inline(never)]
     fn release_shared(block: BlockRef, waiter: &Waiter) -> Option<KeptWaker> {
@@ -199,7 +205,8 @@ impl<'a> Held<'a> {
         Self { scheduler, seat }
     }
 
-    /// `None` if the lock is held from the seat already: what is called with it held, as a `SystemView` is, may run the worker again.
+    /// `None` if the lock is held from the seat already: what is called with it held, as a
+    /// `SystemView` is, may run the worker again.
     #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) fn unless_held(scheduler: &'a Scheduler, seat: &'a Seat) -> Option<Self> {

@@ -1,10 +1,14 @@
 //! The lock of a scheduler that several workers share: whoever holds it is the owner for that long.
 //!
-//! It is held for a pick, a change of the queues or of a few links, and for the short callbacks that the table in `call.rs`
-//! lists, never across a poll, a destructor or a waker; so spinning for it is short. Who spins looks ever more seldom: each look takes the word's cache line away from the holder, and with polls of a few
-//! nanoseconds two workers that look all the time do less together than one of them alone. Meanwhile the holder goes on with what is
-//! in its own cache, and nothing waits for the one who spins: whoever holds the baton takes what is most urgent. Who has spun for long [gives way](crate::Config::give_way). Someone who must not wait (an interrupt handler) [rings](Baton::ring) instead: either the baton is free, then it has it,
-//! or whoever holds it learns of the ring when it puts the baton down.
+//! It is held for a pick, a change of the queues or of a few links, and for the short callbacks
+//! that the table in `call.rs` lists, never across a poll, a destructor or a waker; so spinning for
+//! it is short. Who spins looks ever more seldom: each look takes the word's cache line away from
+//! the holder, and with polls of a few nanoseconds two workers that look all the time do less
+//! together than one of them alone. Meanwhile the holder goes on with what is in its own cache, and
+//! nothing waits for the one who spins: whoever holds the baton takes what is most urgent. Who has
+//! spun for long [gives way](crate::Config::give_way). Someone who must not wait (an interrupt
+//! handler) [rings](Baton::ring) instead: either the baton is free, then it has it, or whoever
+//! holds it learns of the ring when it puts the baton down.
 //!
 //! ```text
 //!   pick_up: free → held           ring: free → held (the one who rings has it)
@@ -82,19 +86,22 @@ impl Baton {
     #[must_use]
     pub(crate) fn put_down(&self) -> bool {
         self.touch();
-        // One operation, so that a ring comes before it and is seen here, or after it and finds the baton free. Release is enough: what came
-        // with a ring is seen by whoever picks the baton up next, because this goes on from the ring's own write.
+        // One operation, so that a ring comes before it and is seen here, or after it and finds the
+        // baton free. Release is enough: what came with a ring is seen by whoever picks the baton
+        // up next, because this goes on from the ring's own write.
         self.word().swap(FREE, Ordering::Release) == RUNG
     }
 
-    /// As [`put_down`](Self::put_down), but if it was rung since, the scheduler lock stays held, and the answer is false. If it is true, nothing touches
-    /// the scheduler lock any more: by then others may have freed it.
+    /// As [`put_down`](Self::put_down), but if it was rung since, the scheduler lock stays held,
+    /// and the answer is false. If it is true, nothing touches the scheduler lock any more: by then
+    /// others may have freed it.
     ///
     /// # Safety
     /// The caller holds the scheduler lock, and `this` is good until it is put down.
     pub(crate) unsafe fn try_put_down(this: *const Self) -> bool {
-        // SAFETY: the caller's promise. Of the scheduler lock only the atomic is borrowed while it is put down: a reference to an atomic
-        // may outlive what it points to for the rest of its last operation.
+        // SAFETY: the caller's promise. Of the scheduler lock only the atomic is borrowed while it
+        // is put down: a reference to an atomic may outlive what it points to for the rest of its
+        // last operation.
         let word = unsafe {
             (*this).touch();
             (*this).word()
@@ -109,7 +116,8 @@ impl Baton {
         }
     }
 
-    /// As [`put_down`](Self::put_down), whether it was rung or not, and nothing touches the scheduler lock after that.
+    /// As [`put_down`](Self::put_down), whether it was rung or not, and nothing touches the
+    /// scheduler lock after that.
     ///
     /// # Safety
     /// As for [`try_put_down`](Self::try_put_down).
@@ -128,7 +136,8 @@ impl Baton {
         loop {
             let free = word == FREE;
             let after = if free { HELD } else { RUNG };
-            // Even where the word would not change it is written: that orders what the caller did before what the holder sees.
+            // Even where the word would not change it is written: that orders what the caller did
+            // before what the holder sees.
             match self.word().compare_exchange_weak(
                 word,
                 after,
@@ -145,7 +154,8 @@ impl Baton {
         }
     }
 
-    /// The word, for one operation. Not kept beyond that: loom looks here whether the lock is still there.
+    /// The word, for one operation. Not kept beyond that: loom looks here whether the lock is still
+    /// there.
     #[inline(always)]
     fn word(&self) -> &AtomicU32 {
         #[cfg(loom)]
@@ -167,7 +177,8 @@ impl Drop for Baton {
     }
 }
 
-/// The wait between two looks doubles up to two to this power of the processor's own pauses: about half a microsecond.
+/// The wait between two looks doubles up to two to this power of the processor's own pauses: about
+/// half a microsecond.
 #[cfg(not(loom))]
 const LONGEST_WAIT: u32 = 5;
 

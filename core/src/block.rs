@@ -29,7 +29,8 @@ pub enum State {
     Running,
     /// Waiting for a wake.
     Blocked,
-    /// Preempted in the middle of a poll: it goes on when nothing strictly more urgent is ready (rules S8 to S10).
+    /// Preempted in the middle of a poll: it goes on when nothing strictly more urgent is ready
+    /// (rules S8 to S10).
     ReadyWithStack,
     /// As above, but what it does in the poll waits, for instance a blocking system call.
     BlockedWithStack,
@@ -39,8 +40,9 @@ pub enum State {
 
 /// One coroutine.
 ///
-/// Only the owner touches the `Cell`s: the executor's thread or, where several workers share a scheduler, whoever holds
-/// its baton. Others reach a block through a waker or a [`Remote`](crate::Remote) and use the atomic fields alone.
+/// Only the owner touches the `Cell`s: the executor's thread or, where several workers share a
+/// scheduler, whoever holds its baton. Others reach a block through a waker or a
+/// [`Remote`](crate::Remote) and use the atomic fields alone.
 ///
 /// The state is not implicit as in COPS: one byte spares a search of the queues.
 #[repr(C)]
@@ -62,7 +64,8 @@ pub(crate) struct Block {
     pub(crate) state: Cell<State>,
     pub(crate) flags: Cell<Flags>,
 
-    /// First of the waiters that this coroutine is part of: those in which it waits, and those who wait for it.
+    /// First of the waiters that this coroutine is part of: those in which it waits, and those who
+    /// wait for it.
     pub(crate) waiters: Cell<Option<NonNull<Waiter>>>,
     /// Goes up each time the slot is given back.
     pub(crate) generation: Cell<u32>,
@@ -73,14 +76,14 @@ pub(crate) struct Block {
     slot: u16,
     /// What sort of coroutine it is: the home's own numbers (rule C1).
     pub(crate) kind: Cell<u8>,
-    /// The future has been dropped, or its destructor is under way: not to be dropped again. Belongs to whoever runs the
-    /// future's code, so it is none of the flags.
+    /// The future has been dropped, or its destructor is under way: not to be dropped again.
+    /// Belongs to whoever runs the future's code, so it is none of the flags.
     pub(crate) future_gone: Cell<bool>,
     pub(crate) tally: Tally,
 }
 
-// The experiment `core` has at most 64 bytes beside the future as its target; a chunk's header and directory entry add a
-// quarter of a byte.
+// The experiment `core` has at most 64 bytes beside the future as its target; a chunk's header and
+// directory entry add a quarter of a byte.
 #[cfg(all(target_pointer_width = "64", not(loom), not(feature = "stats")))]
 const _: () = assert!(size_of::<Block>() == 56);
 
@@ -107,8 +110,8 @@ impl Flags {
     #[cfg(target_has_atomic = "64")]
     pub(crate) const SLEPT: Self = Self(1 << 6);
 
-    /// Exited, and the slot is given back when the handle is released. Not set while foreign wakers are called at the
-    /// exit: a handle that is released meanwhile leaves the slot to the exit.
+    /// Exited, and the slot is given back when the handle is released. Not set while foreign wakers
+    /// are called at the exit: a handle that is released meanwhile leaves the slot to the exit.
     pub(crate) const DISCARDABLE: Self = Self(1 << 7);
 
     pub(crate) const fn or(self, other: Self) -> Self {
@@ -198,8 +201,9 @@ impl Block {
 
 /// A pointer to a block that keeps the provenance of the whole chunk.
 ///
-/// Invariant, upheld by whoever makes one (`unsafe`): the chunk outlives every use of the copy. Within the owner, chunks
-/// live as long as the scheduler; outside, a counted reference (see [`crate::signals`]) keeps them.
+/// Invariant, upheld by whoever makes one (`unsafe`): the chunk outlives every use of the copy.
+/// Within the owner, chunks live as long as the scheduler; outside, a counted reference (see
+/// [`crate::signals`]) keeps them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct BlockRef(NonNull<Block>);
@@ -242,8 +246,9 @@ impl BlockRef {
     /// The scheduler that the block belongs to.
     #[inline]
     pub(crate) fn scheduler(self) -> NonNull<Scheduler> {
-        // SAFETY: every block is part of a `Chunk`, whose memory the pointer was derived from and which lives as the
-        // type's invariant says; the header is not written after the chunk was made.
+        // SAFETY: every block is part of a `Chunk`, whose memory the pointer was derived from and
+        // which lives as the type's invariant says; the header is not written after the chunk was
+        // made.
         unsafe { (*self.header()).scheduler }
     }
 }

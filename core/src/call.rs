@@ -1,8 +1,9 @@
 //! What the core calls of its users: a list of it all, and C's calling convention for it.
 //!
 //! # What may call back, and what then
-//! Everything that safe code can write may call the crate again, on the same thread: any operation of any executor. The core
-//! keeps no reference, and trusts nothing that it read before, across such a call. `core/tests/hostile` tries each.
+//! Everything that safe code can write may call the crate again, on the same thread: any operation
+//! of any executor. The core keeps no reference, and trusts nothing that it read before, across
+//! such a call. `core/tests/hostile` tries each.
 //!
 //! | what is called | when | scheduler lock | what it may do |
 //! |---|---|---|---|
@@ -18,11 +19,12 @@
 //! | a `Follower`'s `changed`, an `Observer` | in the middle of an operation, while its lists are read | locked | **nothing**: both need `unsafe` to write |
 //! | the global allocator, a `ContextSlot` | when memory is needed; on each wake | locked, perhaps | **nothing**: both need `unsafe` to write |
 //!
-//! A callback under the lock must not wait for another worker, nor run another one: that is a deadlock, and nothing worse.
+//! A callback under the lock must not wait for another worker, nor run another one: that is a
+//! deadlock, and nothing worse.
 //!
 //! # The calling convention
-//! Where panics come back (`std`) they may pass through such a call. Elsewhere a panic is the end, and the compiler need
-//! not guard the calls against one.
+//! Where panics come back (`std`) they may pass through such a call. Elsewhere a panic is the end,
+//! and the compiler need not guard the calls against one.
 
 /// The type of such a function.
 #[cfg(feature = "std")]

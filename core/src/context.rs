@@ -1,10 +1,13 @@
-//! Which executor runs *here*: one pointer per thread, hart or processor core, to the [`Seat`] from which it runs.
+//! Which executor runs *here*: one pointer per thread, hart or processor core, to the [`Seat`] from
+//! which it runs.
 //!
-//! It answers two questions: on which executor do [`crate::spawn`] and its like act, and is a waker being called by the
-//! executor's own thread, so that the ready queues may be touched without atomics? Anyone else, an interrupt handler on
-//! the same hart included, must see null (or another executor) and goes through the inbox.
+//! It answers two questions: on which executor do [`crate::spawn`] and its like act, and is a waker
+//! being called by the executor's own thread, so that the ready queues may be touched without
+//! atomics? Anyone else, an interrupt handler on the same hart included, must see null (or another
+//! executor) and goes through the inbox.
 //!
-//! With `std` the slot is a thread-local variable. Without it the home supplies the slot with [`context_slot!`].
+//! With `std` the slot is a thread-local variable. Without it the home supplies the slot with
+//! [`context_slot!`].
 //!
 //! [`context_slot!`]: crate::context_slot
 
@@ -79,7 +82,8 @@ mod slot {
     }
 
     pub(super) fn get() -> *const () {
-        // SAFETY: `context_slot!` defines it with this signature, and `ContextSlot` promises what it does.
+        // SAFETY: `context_slot!` defines it with this signature, and `ContextSlot` promises what
+        // it does.
         unsafe { _corank_context_get() }
     }
 
@@ -89,14 +93,15 @@ mod slot {
     }
 }
 
-/// A word for each thread, hart or core, in which the crate keeps what runs there. For [`context_slot!`](crate::context_slot).
+/// A word for each thread, hart or core, in which the crate keeps what runs there. For
+/// [`context_slot!`](crate::context_slot).
 ///
 /// Both functions are called on every wake, so they should be a few instructions.
 ///
 /// # Safety
-/// [`get`](Self::get) returns what [`set`](Self::set) last stored *on the same thread, hart or core*: the crate follows
-/// that pointer. Before the first `set`, and in an interrupt handler, `get` returns null. Neither function calls the
-/// crate or panics.
+/// [`get`](Self::get) returns what [`set`](Self::set) last stored *on the same thread, hart or
+/// core*: the crate follows that pointer. Before the first `set`, and in an interrupt handler,
+/// `get` returns null. Neither function calls the crate or panics.
 #[cfg(not(feature = "image"))]
 pub unsafe trait ContextSlot {
     /// Returns the word.
@@ -106,7 +111,8 @@ pub unsafe trait ContextSlot {
     fn set(context: *const ());
 }
 
-/// Supplies the context slot of a platform without `std`: a type that implements [`ContextSlot`](crate::ContextSlot).
+/// Supplies the context slot of a platform without `std`: a type that implements
+/// [`ContextSlot`](crate::ContextSlot).
 ///
 /// To be used once in a program.
 ///
@@ -139,7 +145,8 @@ pub unsafe trait ContextSlot {
 #[macro_export]
 macro_rules! context_slot {
     ($slot:ty) => {
-        // SAFETY: the names are corank's own, and the macro is used once per program or the linker complains.
+        // SAFETY: the names are corank's own, and the macro is used once per program or the linker
+        // complains.
         #[unsafe(no_mangle)]
         extern "Rust" fn _corank_context_get() -> *const () {
             <$slot as $crate::ContextSlot>::get()
@@ -178,7 +185,8 @@ pub(crate) fn here<'a>() -> Option<&'a Scheduler> {
     unsafe { seat()?.scheduler().as_ref() }
 }
 
-/// Makes `seat` the one from which a scheduler runs here until the guard is dropped; executors may nest.
+/// Makes `seat` the one from which a scheduler runs here until the guard is dropped; executors may
+/// nest.
 pub(crate) struct Entered {
     outer: *const (),
 }
@@ -209,7 +217,8 @@ pub(crate) fn current() -> Option<BlockRef> {
 #[inline]
 pub(crate) fn current_of_one_thread() -> Option<BlockRef> {
     let seat = seat()?;
-    // Coroutines of a shared scheduler are polled from the seats of its workers, and without a heap there are none.
+    // Coroutines of a shared scheduler are polled from the seats of its workers, and without a heap
+    // there are none.
     if cfg!(feature = "heap") && seat.worker().is_some() {
         return None;
     }

@@ -1,18 +1,23 @@
-//! When an executor's timers are due, level by level: for a system that has to know while the executor doesn't run (rule T9).
+//! When an executor's timers are due, level by level: for a system that has to know while the
+//! executor doesn't run (rule T9).
 //!
-//! What is shown is a lower bound for each level, so that setting a timer and changing a level stay O(1):
+//! What is shown is a lower bound for each level, so that setting a timer and changing a level stay
+//! O(1):
 //! - a timer that is set lowers the bound of its sleeper's level, if it is due earlier;
 //! - a sleeper whose level changes takes its old level's bound along;
 //! - a timer that fires or is cancelled leaves the bound as it is: too early now, perhaps.
 //!
-//! A bound is *stale* when it is before the first deadline of all. When the executor looks at its clock the next time, and before it is
-//! idle, stale bounds become the first deadline. That may still be too early, but it matters only for levels more urgent than that of the first timer: at
-//! the others the executor is as urgent by then anyway. So only for those the bounds are made exact, by a search of the heap, if the timers
-//! that were set have earned it ([`VISITS_EARNED`]). No timer is ever later than its level's bound, and while an executor is idle none of its
-//! bounds is before the time until which it sleeps. A bound that is too early costs one look in vain.
+//! A bound is *stale* when it is before the first deadline of all. When the executor looks at its
+//! clock the next time, and before it is idle, stale bounds become the first deadline. That may
+//! still be too early, but it matters only for levels more urgent than that of the first timer: at
+//! the others the executor is as urgent by then anyway. So only for those the bounds are made
+//! exact, by a search of the heap, if the timers that were set have earned it ([`VISITS_EARNED`]).
+//! No timer is ever later than its level's bound, and while an executor is idle none of its bounds
+//! is before the time until which it sleeps. A bound that is too early costs one look in vain.
 //!
-//! The executor's thread may be interrupted at each instruction, and then its timers count by what is shown there. So a bound is lowered
-//! before the timer or the sleeper is where it is needed, and raised when those whose timers have fired are ready, which the bitmap shows.
+//! The executor's thread may be interrupted at each instruction, and then its timers count by what
+//! is shown there. So a bound is lowered before the timer or the sleeper is where it is needed, and
+//! raised when those whose timers have fired are ready, which the bitmap shows.
 
 use core::cell::Cell;
 
@@ -21,12 +26,14 @@ use crate::block::{BlockRef, Flags};
 use crate::executor::Config;
 use crate::priority::{LEVELS, Levels, Priority};
 
-/// For each level, a time before which no timer of a coroutine at that level is due, readable from any thread, hart or address space
-/// that maps it (rule T9).
+/// For each level, a time before which no timer of a coroutine at that level is due, readable from
+/// any thread, hart or address space that maps it (rule T9).
 ///
-/// The layout is part of the interface (`repr(C)`, 65 64-bit words): first the levels that have a bound, then a bound for each level, in nanoseconds
-/// of the executor's clock. What stands at a level that has none means nothing. One side writes all of it, so plain stores suffice; a reader
-/// on another hart may see the words of different moments, and looks again when the executor comes to rest on its own hart.
+/// The layout is part of the interface (`repr(C)`, 65 64-bit words): first the levels that have a
+/// bound, then a bound for each level, in nanoseconds of the executor's clock. What stands at a
+/// level that has none means nothing. One side writes all of it, so plain stores suffice; a reader
+/// on another hart may see the words of different moments, and looks again when the executor comes
+/// to rest on its own hart.
 #[repr(C, align(8))]
 #[derive(Debug)]
 pub struct Deadlines {
@@ -74,8 +81,8 @@ impl Deadlines {
             .then(|| self.place(level).load(Ordering::Relaxed))
     }
 
-    /// What is due at `now`, and what comes next. Levels in `passed_over` are not looked at. Costs a few instructions for each level that has a
-    /// bound, whatever the words say.
+    /// What is due at `now`, and what comes next. Levels in `passed_over` are not looked at. Costs
+    /// a few instructions for each level that has a bound, whatever the words say.
     pub fn look(&self, now: u64, passed_over: Levels) -> Due {
         let mut due = Due {
             levels: Levels::NONE,
@@ -119,11 +126,13 @@ impl Default for Deadlines {
     }
 }
 
-/// For each timer that is set, searches for exact bounds may visit so many of those that wait. So they cost O(1) for each timer; and while no more
-/// than this many wait, each search that is wanted has been earned.
+/// For each timer that is set, searches for exact bounds may visit so many of those that wait. So
+/// they cost O(1) for each timer; and while no more than this many wait, each search that is wanted
+/// has been earned.
 pub(crate) const VISITS_EARNED: usize = 16;
 
-/// Where an executor shows its [`Deadlines`], and what it keeps in mind for that. For the scheduler's owner.
+/// Where an executor shows its [`Deadlines`], and what it keeps in mind for that. For the
+/// scheduler's owner.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     shown: Option<&'static Deadlines>,
@@ -167,7 +176,8 @@ impl Bounds {
         }
     }
 
-    /// A coroutine goes to another level. It takes the bound along, if it ever had a timer: whether one waits still it doesn't know.
+    /// A coroutine goes to another level. It takes the bound along, if it ever had a timer: whether
+    /// one waits still it doesn't know.
     #[inline]
     pub(crate) fn sleeper_moves(&self, sleeper: BlockRef, to: Priority) {
         if sleeper.has(Flags::SLEPT)
@@ -201,8 +211,9 @@ impl Bounds {
         self.earliest.get() < first
     }
 
-    /// No bound is before the first deadline of all after this. That is of a coroutine at level `at`. `search` calls what it is given with the
-    /// level and the deadline of each timer that waits.
+    /// No bound is before the first deadline of all after this. That is of a coroutine at level
+    /// `at`. `search` calls what it is given with the level and the deadline of each timer that
+    /// waits.
     #[cold]
     pub(crate) fn raise(
         &self,
@@ -236,7 +247,8 @@ impl Bounds {
         waiting: usize,
         search: impl FnOnce(&mut dyn FnMut(Priority, u64)),
     ) {
-        // No more is saved than those that wait have earned, or one search after the other might be long.
+        // No more is saved than those that wait have earned, or one search after the other might be
+        // long.
         let most = waiting.saturating_mul(VISITS_EARNED);
         self.earned.set((earned - waiting).min(most));
         let mut levels = Levels::NONE;

@@ -24,8 +24,8 @@ use crate::timers::Clock;
 
 /// Runs coroutines, the most urgent first, on one thread or hart.
 ///
-/// Spawn, wake and pick take constant time, whatever the number of coroutines. So does re-prioritising one that takes part
-/// in no wait; otherwise the cost is that of inheritance.
+/// Spawn, wake and pick take constant time, whatever the number of coroutines. So does
+/// re-prioritising one that takes part in no wait; otherwise the cost is that of inheritance.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -89,7 +89,8 @@ impl Config {
         self
     }
 
-    /// At most this many coroutines that have not exited; one more is refused with [`SpawnError::TableFull`].
+    /// At most this many coroutines that have not exited; one more is refused with
+    /// [`SpawnError::TableFull`].
     pub const fn capacity(mut self, coroutines: usize) -> Self {
         self.capacity = coroutines;
         self
@@ -101,31 +102,35 @@ impl Config {
         self
     }
 
-    /// Whom to wake when something arrives from another thread, hart or interrupt handler: whoever lets the executor's
-    /// thread sleep while it is idle. Called from there, once for each coroutine that is pushed on the executor's inbox.
+    /// Whom to wake when something arrives from another thread, hart or interrupt handler: whoever
+    /// lets the executor's thread sleep while it is idle. Called from there, once for each
+    /// coroutine that is pushed on the executor's inbox.
     pub fn notify(mut self, notify: Waker) -> Self {
         self.notify = Some(KeptWaker::new(notify));
         self
     }
 
-    /// Where the time comes from: nanoseconds that never go back. While timers exist, the executor looks at the clock
-    /// at the start of each call that runs it, before it is idle, and every [`POLLS_PER_LOOK`](crate::time::POLLS_PER_LOOK) polls, and fires what is due.
+    /// Where the time comes from: nanoseconds that never go back. While timers exist, the executor
+    /// looks at the clock at the start of each call that runs it, before it is idle, and every
+    /// [`POLLS_PER_LOOK`](crate::time::POLLS_PER_LOOK) polls, and fires what is due.
     pub const fn clock(mut self, clock: fn() -> u64) -> Self {
         self.clock = Some(Clock::new(clock));
         self
     }
 
-    /// Where the executor shows when its timers are due, for a system that has to know while the executor doesn't run (rule T9). Without it
-    /// timers cost nothing for this.
+    /// Where the executor shows when its timers are due, for a system that has to know while the
+    /// executor doesn't run (rule T9). Without it timers cost nothing for this.
     #[cfg(target_has_atomic = "64")]
     pub const fn publish_deadlines_to(mut self, deadlines: &'static Deadlines) -> Self {
         self.deadlines = Some(deadlines);
         self
     }
 
-    /// What a worker of a [`SharedExecutor`](crate::SharedExecutor) does, instead of spinning on, while another one has the scheduler for longer
-    /// than some microseconds: that one has probably lost its processor, and won't get it back as long as all of them are in use. Called again and
-    /// again until the scheduler is free. It must not call the executor. Without it threads yield (feature `std`), and others spin.
+    /// What a worker of a [`SharedExecutor`](crate::SharedExecutor) does, instead of spinning on,
+    /// while another one has the scheduler for longer than some microseconds: that one has probably
+    /// lost its processor, and won't get it back as long as all of them are in use. Called again
+    /// and again until the scheduler is free. It must not call the executor. Without it threads
+    /// yield (feature `std`), and others spin.
     pub const fn give_way(mut self, give_way: extern "C" fn()) -> Self {
         self.give_way = Some(give_way);
         self
@@ -151,16 +156,16 @@ pub enum Step {
 
 /// Who else is more urgent (rules G1 to G4).
 pub trait SystemView {
-    /// The most urgent level at which anything outside this executor is ready and not served yet. Asked before each
-    /// pick, so it should be one load.
+    /// The most urgent level at which anything outside this executor is ready and not served yet.
+    /// Asked before each pick, so it should be one load.
     fn most_urgent_elsewhere(&self) -> Option<Priority>;
 
     /// Whether it never knows of anything: then it need not be asked.
     const NEVER: bool = false;
 }
 
-/// Nobody else counts: the executor never gives way by itself. For a system of one executor, and for *relaxed* global
-/// scheduling, where the system takes the hart away at a clock tick.
+/// Nobody else counts: the executor never gives way by itself. For a system of one executor, and
+/// for *relaxed* global scheduling, where the system takes the hart away at a clock tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Relaxed;
 
@@ -189,17 +194,19 @@ pub enum SpawnError {
     TableFull,
     /// The allocator had no memory.
     OutOfMemory,
-    /// The future does not fit into a slot of the pool; a larger alignment than 8 does not fit either.
+    /// The future does not fit into a slot of the pool; a larger alignment than 8 does not fit
+    /// either.
     FutureTooLarge {
         /// Bytes of the future, or of its output if that is larger.
         needs: usize,
         /// Bytes of a slot.
         room: usize,
     },
-    /// The executor that runs here is shared by several workers: use [`crate::SharedExecutor::spawn`], which asks for a future
-    /// that is `Send`.
+    /// The executor that runs here is shared by several workers: use
+    /// [`crate::SharedExecutor::spawn`], which asks for a future that is `Send`.
     Shared,
-    /// No executor runs here: [`crate::spawn`] works inside a coroutine; elsewhere use [`Executor::spawn`].
+    /// No executor runs here: [`crate::spawn`] works inside a coroutine; elsewhere use
+    /// [`Executor::spawn`].
     NotRunning,
     /// The executor is being dropped, or was closed.
     Closed,
@@ -287,8 +294,9 @@ impl Executor {
         self.spawn_with(priority, move || future)
     }
 
-    /// As [`spawn`](Self::spawn), but `make` builds the future where it will stay: large ones are not moved. `make` does nothing
-    /// else; it is dropped, and not called, if there is no place for the future.
+    /// As [`spawn`](Self::spawn), but `make` builds the future where it will stay: large ones are
+    /// not moved. `make` does nothing else; it is dropped, and not called, if there is no place for
+    /// the future.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
@@ -321,7 +329,8 @@ impl Executor {
         self.run_under(&Relaxed).1
     }
 
-    /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how many polls it took.
+    /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how
+    /// many polls it took.
     pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
         self.run_by_clock(view, u64::MAX)
     }
@@ -343,8 +352,8 @@ impl Executor {
             .unwrap_or(false)
     }
 
-    /// Cancels a coroutine: unless it is running, its future is dropped before this returns (rules X1 to X4). False if
-    /// it was too late.
+    /// Cancels a coroutine: unless it is running, its future is dropped before this returns (rules
+    /// X1 to X4). False if it was too late.
     pub fn cancel(&self, id: CoroutineId) -> bool {
         let scheduler = self.scheduler();
         scheduler
@@ -367,14 +376,16 @@ impl Executor {
         self.scheduler().on(id, |block| block.base())
     }
 
-    /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready queues. For a home that takes
-    /// in events itself between two steps; the same wakes from outside would go through the inbox, at several times the cost.
+    /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready
+    /// queues. For a home that takes in events itself between two steps; the same wakes from
+    /// outside would go through the inbox, at several times the cost.
     pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
         let _entered = Entered::new(self.scheduler().seat());
         take_in()
     }
 
-    /// Levels with ready coroutines, as far as the executor knows: what has arrived from outside is taken in first.
+    /// Levels with ready coroutines, as far as the executor knows: what has arrived from outside is
+    /// taken in first.
     pub fn ready(&self) -> Levels {
         let scheduler = self.scheduler();
         let _entered = Entered::new(scheduler.seat());
@@ -382,8 +393,8 @@ impl Executor {
         scheduler.ready()
     }
 
-    /// What sort of coroutine it is, in numbers that the home gives a meaning to (COPS's "type", section 3.1; rule C1); 0 unless it
-    /// was [set](crate::JoinHandle::set_kind).
+    /// What sort of coroutine it is, in numbers that the home gives a meaning to (COPS's "type",
+    /// section 3.1; rule C1); 0 unless it was [set](crate::JoinHandle::set_kind).
     pub fn kind(&self, id: CoroutineId) -> Option<u8> {
         self.scheduler().on(id, |block| block.kind.get())
     }
@@ -393,8 +404,8 @@ impl Executor {
         self.scheduler().live()
     }
 
-    /// Gives memory of futures that are gone back to the allocator. Until then the executor keeps it for futures of the
-    /// same size; the table of control blocks stays as large as it ever was.
+    /// Gives memory of futures that are gone back to the allocator. Until then the executor keeps
+    /// it for futures of the same size; the table of control blocks stays as large as it ever was.
     #[cfg(feature = "alloc")]
     pub fn trim(&self) {
         self.scheduler().trim();
@@ -413,8 +424,8 @@ impl Default for Executor {
     }
 }
 
-/// Drops every coroutine that is left; their handles say [`Cancelled`](crate::JoinError::Cancelled), and their wakers do
-/// nothing any more.
+/// Drops every coroutine that is left; their handles say
+/// [`Cancelled`](crate::JoinError::Cancelled), and their wakers do nothing any more.
 impl Drop for Executor {
     fn drop(&mut self) {
         Scheduler::close(self.scheduler);

@@ -1,4 +1,5 @@
-//! Functions that act on the executor that runs here (COPS, table 1, and `coroutine_run` of AsyncOS, section 2.2).
+//! Functions that act on the executor that runs here (COPS, table 1, and `coroutine_run` of
+//! AsyncOS, section 2.2).
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -14,8 +15,8 @@ use crate::scheduler::Scheduler;
 /// Adds a coroutine to the executor that runs here (`spawn` of COPS, table 1).
 ///
 /// # Errors
-/// As [`Executor::spawn`](crate::Executor::spawn); [`SpawnError::NotRunning`] outside a coroutine, and
-/// [`SpawnError::Shared`] inside one that several workers may poll.
+/// As [`Executor::spawn`](crate::Executor::spawn); [`SpawnError::NotRunning`] outside a coroutine,
+/// and [`SpawnError::Shared`] inside one that several workers may poll.
 pub fn spawn<F>(priority: Priority, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
 where
     F: Future + 'static,
@@ -23,8 +24,8 @@ where
     spawn_with(priority, move || future)
 }
 
-/// As [`spawn`], but `make` builds the future where it will stay: large ones are not moved. `make` does nothing else; it is
-/// dropped, and not called, if there is no place for the future.
+/// As [`spawn`], but `make` builds the future where it will stay: large ones are not moved. `make`
+/// does nothing else; it is dropped, and not called, if there is no place for the future.
 ///
 /// # Errors
 /// As [`spawn`].
@@ -50,13 +51,14 @@ pub fn current() -> Option<CoroutineId> {
     context::current().map(|block| block.id())
 }
 
-/// Wakes a coroutine of the executor that runs here (rules W1 to W3). False if the identifier is stale.
+/// Wakes a coroutine of the executor that runs here (rules W1 to W3). False if the identifier is
+/// stale.
 pub fn wake(id: CoroutineId) -> bool {
     context::here().is_some_and(|scheduler| scheduler.held(|| scheduler.wake_by_id(id)))
 }
 
-/// Gives a coroutine of the executor that runs here another base priority, at once (`re prio` of COPS, table 1; rules R1 to
-/// R4). False if it has exited.
+/// Gives a coroutine of the executor that runs here another base priority, at once (`re prio` of
+/// COPS, table 1; rules R1 to R4). False if it has exited.
 pub fn reprioritize(id: CoroutineId, priority: Priority) -> bool {
     on(id, |scheduler, block| {
         scheduler.reprioritize(block, priority)
@@ -75,7 +77,8 @@ pub(crate) fn on<R>(id: CoroutineId, act: impl FnOnce(&Scheduler, BlockRef) -> R
     scheduler.held(|| scheduler.on(id, |block| act(scheduler, block)))
 }
 
-/// Lets the others on the same level run, and everything more urgent: the coroutine goes to the tail of its level.
+/// Lets the others on the same level run, and everything more urgent: the coroutine goes to the
+/// tail of its level.
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false }
 }
@@ -101,8 +104,9 @@ impl Future for YieldNow {
     }
 }
 
-/// The single entry point of AsyncOS: inside a coroutine it spawns `async_main`; outside it makes an executor, and returns
-/// when `async_main` and everything that was spawned by it have exited (AsyncOS, algorithm 1).
+/// The single entry point of AsyncOS: inside a coroutine it spawns `async_main`; outside it makes
+/// an executor, and returns when `async_main` and everything that was spawned by it have exited
+/// (AsyncOS, algorithm 1).
 ///
 /// ```
 /// use corank::{Priority, coroutine_run};

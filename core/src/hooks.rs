@@ -7,14 +7,16 @@ use crate::executor::Config;
 use crate::id::CoroutineId;
 use crate::priority::Priority;
 
-/// Is told of every transition of every coroutine, at the moment it happens, on the executor's thread.
+/// Is told of every transition of every coroutine, at the moment it happens, on the executor's
+/// thread.
 ///
-/// For traces, such as events of the crate `tracing`. Every method does nothing unless it is written. It is `Sync` because one
-/// observer may serve the executors of several threads.
+/// For traces, such as events of the crate `tracing`. Every method does nothing unless it is
+/// written. It is `Sync` because one observer may serve the executors of several threads.
 ///
 /// # Safety
-/// The methods run in the middle of an operation, while the lists of who is ready and who waits for whom are being changed. So
-/// they call nothing of this crate, neither directly nor by dropping or waking something of it, and they do not panic.
+/// The methods run in the middle of an operation, while the lists of who is ready and who waits for
+/// whom are being changed. So they call nothing of this crate, neither directly nor by dropping or
+/// waking something of it, and they do not panic.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -48,7 +50,8 @@ pub unsafe trait Observer: Sync {
         let _ = (id, priority);
     }
 
-    /// A coroutine has become ready again: by a wake now, or by one during the poll that has just ended.
+    /// A coroutine has become ready again: by a wake now, or by one during the poll that has just
+    /// ended.
     fn woken(&self, id: CoroutineId, priority: Priority) {
         let _ = (id, priority);
     }
@@ -58,7 +61,8 @@ pub unsafe trait Observer: Sync {
         let _ = (id, priority);
     }
 
-    /// The poll is over, by return or panic; `woken` or `exited` follows, or else the coroutine is blocked.
+    /// The poll is over, by return or panic; `woken` or `exited` follows, or else the coroutine is
+    /// blocked.
     fn poll_ended(&self, id: CoroutineId) {
         let _ = id;
     }

@@ -3,8 +3,8 @@
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Names one coroutine of one executor, for ever: when its slot in the table is used again, the generation has changed,
-/// and the old identifier is refused (rule C2).
+/// Names one coroutine of one executor, for ever: when its slot in the table is used again, the
+/// generation has changed, and the old identifier is refused (rule C2).
 ///
 /// Identifiers of different executors are not comparable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,8 +19,8 @@ impl CoroutineId {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// The identifier that [`to_bits`](Self::to_bits) gave. Any number is safe: one that names nothing is refused where
-    /// it is used.
+    /// The identifier that [`to_bits`](Self::to_bits) gave. Any number is safe: one that names
+    /// nothing is refused where it is used.
     pub const fn from_bits(bits: u64) -> Self {
         Self {
             index: bits as u32,
@@ -41,7 +41,8 @@ impl fmt::Display for CoroutineId {
     }
 }
 
-/// Returns a number that no other executor of the program has, for names that outlive an executor: an address is used again.
+/// Returns a number that no other executor of the program has, for names that outlive an executor:
+/// an address is used again.
 ///
 /// As wide as a pointer. When all numbers are used up, 0 for every further executor: it names none.
 pub(crate) fn next_serial() -> usize {

@@ -1,9 +1,10 @@
-//! The engine behind an image: the boundary between the scheduler and those who use it, in C's terms (COPS, section 3.4).
+//! The engine behind an image: the boundary between the scheduler and those who use it, in C's
+//! terms (COPS, section 3.4).
 //!
-//! A home may keep the engine, everything below the crate's own `Scheduler`, in one image that all its clients share. The
-//! crate is then compiled on both sides: as the image (feature `image-engine`), which exports the [`Engine`] table, and as its
-//! clients (`image-client`), whose `Scheduler` is a few lines that call through the table. Users of the crate see no
-//! difference.
+//! A home may keep the engine, everything below the crate's own `Scheduler`, in one image that all
+//! its clients share. The crate is then compiled on both sides: as the image (feature
+//! `image-engine`), which exports the [`Engine`] table, and as its clients (`image-client`), whose
+//! `Scheduler` is a few lines that call through the table. Users of the crate see no difference.
 //!
 //! ```text
 //!   Executor, SharedExecutor, JoinHandle, sync, time, …        the same source on both sides
@@ -12,19 +13,23 @@
 //! ```
 //!
 //! # What crosses
-//! - Calls: `extern "C"`, through the table. Back: a future's [`VTable`] (poll, two destructors), a waker's calls, a clock, an
-//!   allocator, a view of the system, what follows a level; each a C function that came with its data.
-//! - Memory that both sides touch: control blocks, waiters, timers, seats, [`Published`], [`Deadlines`]. All are `repr(C)`, made of integers, pointers and
-//!   cells of them. A scheduler is opaque to a client, but for its first fields: whether it has several workers, how many
+//! - Calls: `extern "C"`, through the table. Back: a future's [`VTable`] (poll, two destructors), a
+//!   waker's calls, a clock, an allocator, a view of the system, what follows a level; each a C
+//!   function that came with its data.
+//! - Memory that both sides touch: control blocks, waiters, timers, seats, [`Published`],
+//!   [`Deadlines`]. All are `repr(C)`, made of integers, pointers and cells of them. A scheduler is
+//!   opaque to a client, but for its first fields: whether it has several workers, how many
 //!   coroutines live, its serial number, and the seat of its one owner.
 //! - Nothing whose layout or calls are Rust's own: no `Waker`, `Context`, `dyn`, `Result`, slices.
 //!
-//! The *context slot*, which tells what runs here, is the word at [`CONTEXT_SLOT`] bytes from where the register `tp` points: in a
-//! process the thread's own block, in a kernel the hart's. Null before anything runs, and while an interrupt handler does.
+//! The *context slot*, which tells what runs here, is the word at [`CONTEXT_SLOT`] bytes from where
+//! the register `tp` points: in a process the thread's own block, in a kernel the hart's. Null
+//! before anything runs, and while an interrupt handler does.
 //!
 //! # Versions
-//! The image's symbol has a version, which a client names when it looks the symbol up. Within a version the table only grows at its
-//! end. [`LAYOUT`] is a fingerprint of everything above: whoever changes a layout and forgets the version is refused all the same.
+//! The image's symbol has a version, which a client names when it looks the symbol up. Within a
+//! version the table only grows at its end. [`LAYOUT`] is a fingerprint of everything above:
+//! whoever changes a layout and forgets the version is refused all the same.
 
 #[cfg(all(feature = "image-client", feature = "image-engine"))]
 compile_error!("the image and its clients are built apart: one package at a time");
@@ -85,7 +90,8 @@ pub struct Engine {
     reprioritize: unsafe extern "C" fn(BlockRef, Priority) -> bool,
     cancel: unsafe extern "C" fn(BlockRef) -> bool,
     refresh_level: unsafe extern "C" fn(BlockRef),
-    /// The coroutine that is polled is set aside, *blocked with stack* or ready; returns whether picks were strict already.
+    /// The coroutine that is polled is set aside, *blocked with stack* or ready; returns whether
+    /// picks were strict already.
     set_aside: unsafe extern "C" fn(BlockRef, bool) -> bool,
     take_back: unsafe extern "C" fn(BlockRef, bool),
     forget_handle: unsafe extern "C" fn(BlockRef) -> bool,

@@ -14,10 +14,11 @@ use crate::scheduler::Scheduler;
 use crate::waiter::{Waiter, Wants};
 use crate::waker::Remote;
 
-/// Owns the result of a coroutine. Await it to get the output; drop it to let the coroutine go on alone.
+/// Owns the result of a coroutine. Await it to get the output; drop it to let the coroutine go on
+/// alone.
 ///
-/// While one coroutine awaits the handle of another, that one inherits its urgency (rule I1). Awaiting is not `Unpin`:
-/// `handle.await` and `join!` work as they are, `select` wants `pin!`.
+/// While one coroutine awaits the handle of another, that one inherits its urgency (rule I1).
+/// Awaiting is not `Unpin`: `handle.await` and `join!` work as they are, `select` wants `pin!`.
 ///
 /// `SHARED`: of a [`SharedExecutor`](crate::SharedExecutor), and `Send`.
 pub struct JoinHandle<T, const SHARED: bool = false> {
@@ -27,7 +28,8 @@ pub struct JoinHandle<T, const SHARED: bool = false> {
     _output: PhantomData<T>,
 }
 
-// SAFETY: with `SHARED`, each method holds the scheduler's baton while it touches more than atomics; the output is `Send`.
+// SAFETY: with `SHARED`, each method holds the scheduler's baton while it touches more than
+// atomics; the output is `Send`.
 unsafe impl<T: Send> Send for JoinHandle<T, true> {}
 // SAFETY: as above; the output is only given to who owns the handle or has it to itself.
 unsafe impl<T: Send> Sync for JoinHandle<T, true> {}
@@ -41,7 +43,8 @@ pub enum JoinError {
     Panicked(Payload),
 }
 
-/// What a panic carried. Given away as a whole or shown as text, so that an error that has it goes wherever errors go.
+/// What a panic carried. Given away as a whole or shown as text, so that an error that has it goes
+/// wherever errors go.
 #[cfg(feature = "std")]
 pub struct Payload(Carried);
 
@@ -51,7 +54,8 @@ enum Carried {
     Text(&'static str),
 }
 
-// SAFETY: a shared reference to it gives no reference to what is inside, but for texts, which are `Sync`.
+// SAFETY: a shared reference to it gives no reference to what is inside, but for texts, which are
+// `Sync`.
 #[cfg(feature = "std")]
 unsafe impl Sync for Payload {}
 
@@ -63,7 +67,8 @@ impl Payload {
         Self(Carried::Panic(payload))
     }
 
-    /// That of `panic!(text)`, of something that could not even begin. It needs no memory, so also a lack of memory can be told by it.
+    /// That of `panic!(text)`, of something that could not even begin. It needs no memory, so also
+    /// a lack of memory can be told by it.
     #[must_use]
     pub const fn of_text(text: &'static str) -> Self {
         Self(Carried::Text(text))
@@ -142,15 +147,16 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
         self.block.state.get() == State::Exited
     }
 
-    /// Who polls, if it can lend its urgency. Between executors nothing is lent, and a coroutine that awaits itself has nobody to lend
-    /// to: then whoever polls is remembered by its waker alone.
+    /// Who polls, if it can lend its urgency. Between executors nothing is lent, and a coroutine
+    /// that awaits itself has nobody to lend to: then whoever polls is remembered by its waker
+    /// alone.
     fn lender(&self) -> Option<BlockRef> {
         context::current()
             .filter(|&lender| lender != self.block && lender.scheduler() == self.block.scheduler())
     }
 
-    /// Cancels the coroutine: unless it is running, its future is dropped before this returns. False if it was too late
-    /// (rules X1 to X4).
+    /// Cancels the coroutine: unless it is running, its future is dropped before this returns.
+    /// False if it was too late (rules X1 to X4).
     pub fn cancel(&self) -> bool {
         self.own(|| self.scheduler().cancel(self.block))
     }
@@ -178,7 +184,8 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
         );
         self.block.insert(Flags::TAKEN);
         if self.block.has(Flags::OUTPUT) {
-            // SAFETY: `T` is the future's output type since `spawn`, and the flag says that it is there.
+            // SAFETY: `T` is the future's output type since `spawn`, and the flag says that it is
+            // there.
             return Some(Ok(unsafe { self.scheduler().take_output(self.block) }));
         }
         #[cfg(feature = "std")]
@@ -189,7 +196,8 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
         Some(Err(JoinError::Cancelled))
     }
 
-    /// The result if the coroutine has exited, else the handle back: for code that is not a coroutine.
+    /// The result if the coroutine has exited, else the handle back: for code that is not a
+    /// coroutine.
     pub fn try_join(self) -> Result<Result<T, JoinError>, Self> {
         match self.own(|| self.take()) {
             Some(result) => Ok(result),

@@ -1,8 +1,8 @@
 //! Wakers that a scheduler keeps: of those who wait, of timers, of workers and of the home.
 //!
-//! Where engine and clients are built together that is a [`Waker`]. Through the shared image (see [`crate::image`]) it is
-//! the waker's two pointers, and a table of functions of the client that made it: a `Waker`'s own layout and calls are Rust's, and
-//! may be others on the other side.
+//! Where engine and clients are built together that is a [`Waker`]. Through the shared image (see
+//! [`crate::image`]) it is the waker's two pointers, and a table of functions of the client that
+//! made it: a `Waker`'s own layout and calls are Rust's, and may be others on the other side.
 
 #[cfg(not(feature = "image"))]
 mod plain {
@@ -39,7 +39,8 @@ mod plain {
         }
 
         fn get(&self) -> Option<&KeptWaker> {
-            // SAFETY: only the owner comes here, and nothing runs during the borrows that would replace the waker.
+            // SAFETY: only the owner comes here, and nothing runs during the borrows that would
+            // replace the waker.
             unsafe { (*self.0.get()).as_ref() }
         }
 
@@ -86,7 +87,8 @@ mod by_pointers {
     };
 
     /// # Safety
-    /// The pointers are those of a waker of this client, which is owned by the caller and not used again.
+    /// The pointers are those of a waker of this client, which is owned by the caller and not used
+    /// again.
     unsafe fn waker(data: *const (), vtable: *const ()) -> Waker {
         // SAFETY: the caller's promise; `KeptWaker::new` took them from a waker.
         unsafe { Waker::from_raw(RawWaker::new(data, &*vtable.cast::<RawWakerVTable>())) }
@@ -113,7 +115,8 @@ mod by_pointers {
         drop(unsafe { waker(data, vtable) });
     }
 
-    /// See the module's documentation. The pointers are those of a waker of the client that `calls` belongs to.
+    /// See the module's documentation. The pointers are those of a waker of the client that `calls`
+    /// belongs to.
     #[repr(C)]
     #[derive(Debug)]
     pub(crate) struct KeptWaker {

@@ -1,10 +1,10 @@
 //! Waiting for a number: two sides that know nothing but a key in common (rules K1 to K5).
 //!
-//! This is the WakerMap (AsyncOS, section 2.4): whoever starts an operation names it with a key, and whoever
-//! completes it signals that key. Either may come first.
+//! This is the WakerMap (AsyncOS, section 2.4): whoever starts an operation names it with a key,
+//! and whoever completes it signals that key. Either may come first.
 //!
-//! - One signal lets one wait through. A signal that nobody waits for is kept until somebody does; a second one for the
-//!   same key adds nothing.
+//! - One signal lets one wait through. A signal that nobody waits for is kept until somebody does;
+//!   a second one for the same key adds nothing.
 //! - Several who wait for one key are served the most urgent first.
 //!
 //! ```
@@ -39,11 +39,13 @@ use table::{KeyState, Table};
 
 /// Keys that somebody waits for, or that were signalled before anybody did.
 ///
-/// Belongs to one thread, like everything in [`crate::sync`], unless it is made for a [`SharedExecutor`](crate::SharedExecutor): a completion that comes from another thread or an interrupt
-/// wakes a coroutine through its [`Waker`](core::task::Waker) or [`Remote`](crate::Remote), and that one signals.
+/// Belongs to one thread, like everything in [`crate::sync`], unless it is made for a
+/// [`SharedExecutor`](crate::SharedExecutor): a completion that comes from another thread or an
+/// interrupt wakes a coroutine through its [`Waker`](core::task::Waker) or
+/// [`Remote`](crate::Remote), and that one signals.
 ///
-/// Cost of `wait` and `signal`: one look into a hash table, and a scan of those who wait for the same key. In slots, a scan
-/// of the slots instead.
+/// Cost of `wait` and `signal`: one look into a hash table, and a scan of those who wait for the
+/// same key. In slots, a scan of the slots instead.
 pub struct Keys<P: Place = OneThread> {
     place: P,
     /// Not borrowed while code of the user's runs.
@@ -98,8 +100,8 @@ impl Keys {
 
 #[cfg(feature = "alloc")]
 impl Keys<Shared> {
-    /// No keys, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor); the table grows on the heap, under the
-    /// executor's baton.
+    /// No keys, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor); the table grows
+    /// on the heap, under the executor's baton.
     #[must_use]
     pub fn new_in(place: impl Into<Shared>) -> Self {
         Self::at(place.into(), Table::new())
@@ -115,7 +117,8 @@ impl<P: Place> Keys<P> {
         }
     }
 
-    /// A key that this method has not given before: 0, 1, 2, … (the global counter of AsyncOS, section 2.4).
+    /// A key that this method has not given before: 0, 1, 2, … (the global counter of AsyncOS,
+    /// section 2.4).
     pub fn fresh(&self) -> u64 {
         self.place.hold(|| {
             self.place.assert_held();
@@ -140,7 +143,8 @@ impl<P: Place> Keys<P> {
     /// Lets one wait for `key` through, now or later.
     ///
     /// # Errors
-    /// [`KeysFull`] if nobody waits for the key and there is no room to remember the signal; it is lost then.
+    /// [`KeysFull`] if nobody waits for the key and there is no room to remember the signal; it is
+    /// lost then.
     pub fn signal(&self, key: u64) -> Result<(), KeysFull> {
         self.place.hold(|| {
             let wakeup = {

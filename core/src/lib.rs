@@ -1,22 +1,26 @@
 //! **Corank**: a coroutine scheduler whose priorities the whole system can see.
 //!
-//! One small core that runs wherever tasks wait: in a kernel, in its processes, in a Linux program, on a microcontroller.
-//! Coroutines are ordinary futures with one of 64 priorities. The most urgent one that is ready runs next; which levels
-//! are ready is one word that others may read, so that urgency can be compared across executors, processes and the kernel.
+//! One small core that runs wherever tasks wait: in a kernel, in its processes, in a Linux program,
+//! on a microcontroller. Coroutines are ordinary futures with one of 64 priorities. The most urgent
+//! one that is ready runs next; which levels are ready is one word that others may read, so that
+//! urgency can be compared across executors, processes and the kernel.
 //!
-//! The rules of scheduling are numbered in `spec/contract.md`; comments here cite them (rule O1, …).
+//! The rules of scheduling are numbered in `spec/contract.md`; comments here cite them (rule O1,
+//! …).
 //!
-//! - Inside a coroutine: [`spawn`], [`current`], [`yield_now`], [`wake`], [`reprioritize`], [`cancel`].
+//! - Inside a coroutine: [`spawn`], [`current`], [`yield_now`], [`wake`], [`reprioritize`],
+//!   [`cancel`].
 //! - A program: [`coroutine_run`]. A home of its own: [`Executor`], [`Config`], [`SystemView`].
 //! - What coroutines share: [`sync`]. Sleeping and time limits: [`time`]. Wake by key: [`key`].
-//! - One scheduler for several threads or harts: [`SharedExecutor`] and its [`Worker`]s; what its coroutines share, and their
-//!   timers: [`workers`].
+//! - One scheduler for several threads or harts: [`SharedExecutor`] and its [`Worker`]s; what its
+//!   coroutines share, and their timers: [`workers`].
 //! - From other threads and interrupt handlers: any [`Waker`](core::task::Waker), and [`Remote`].
 //!
 //! # Features
 //! - `std` (default): panics stay inside their coroutine; threads know which executor runs on them.
 //! - `alloc`: tables that grow. Without it, coroutines live in a [`Pool`].
-//! - `stats`: how often and how long coroutines ran and waited: `Executor::stats`, `Executor::level_stats`.
+//! - `stats`: how often and how long coroutines ran and waited: `Executor::stats`,
+//!   `Executor::level_stats`.
 //! - `hooks`: an `Observer` is told of every transition.
 
 #![no_std]

@@ -2,8 +2,8 @@
 
 use crate::block::BlockRef;
 
-/// A block, or none, in 32 bits on every target: the index or, where a pointer is no wider, the pointer, which spares the
-/// look-up in the directory.
+/// A block, or none, in 32 bits on every target: the index or, where a pointer is no wider, the
+/// pointer, which spares the look-up in the directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Link(Target);

@@ -1,4 +1,5 @@
-//! Where a heap's memory comes from: the global allocator or, in the shared image, functions of the client's.
+//! Where a heap's memory comes from: the global allocator or, in the shared image, functions of the
+//! client's.
 
 use core::alloc::Layout;
 
@@ -30,7 +31,8 @@ impl Memory {
     }
 }
 
-/// See the module's documentation. The functions are those of an allocator: null means that there is no memory.
+/// See the module's documentation. The functions are those of an allocator: null means that there
+/// is no memory.
 #[cfg(feature = "image")]
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! What the scheduler notes down: statistics (feature `stats`) and hooks (feature `hooks`).
 //!
-//! The scheduler calls one method at each transition of a coroutine. Without the features the methods are empty, and
-//! [`Notes`] and [`Tally`] have no size.
+//! The scheduler calls one method at each transition of a coroutine. Without the features the
+//! methods are empty, and [`Notes`] and [`Tally`] have no size.
 
 #![cfg_attr(
     not(all(feature = "stats", feature = "hooks")),

@@ -18,7 +18,8 @@ impl Wake for Unparker {
     }
 }
 
-/// Wakes the calling thread from [`thread::park`]. A wake that comes before the thread parks is kept.
+/// Wakes the calling thread from [`thread::park`]. A wake that comes before the thread parks is
+/// kept.
 pub(crate) fn unparker() -> Waker {
     Arc::new(Unparker(thread::current())).into()
 }

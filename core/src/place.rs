@@ -1,8 +1,10 @@
-//! To whom belongs what coroutines share: to one thread, or to the workers of one [`SharedExecutor`](crate::SharedExecutor).
+//! To whom belongs what coroutines share: to one thread, or to the workers of one
+//! [`SharedExecutor`](crate::SharedExecutor).
 //!
-//! The types of [`crate::sync`], [`crate::key`] and [`crate::time`] have one source for both. Its `P: Place` says how an operation becomes
-//! one step for everybody else: on one thread it is that by itself, and among workers it is done under their executor's
-//! baton. Where this is one thread, nothing of it is left when the program is compiled.
+//! The types of [`crate::sync`], [`crate::key`] and [`crate::time`] have one source for both. Its
+//! `P: Place` says how an operation becomes one step for everybody else: on one thread it is that
+//! by itself, and among workers it is done under their executor's baton. Where this is one thread,
+//! nothing of it is left when the program is compiled.
 
 #[cfg(feature = "alloc")]
 use core::fmt;
@@ -21,9 +23,9 @@ pub trait Place: turns::Turns + 'static {}
 
 /// What belongs to one thread, as its coroutines do. Neither `Send` nor `Sync`, and free of cost.
 ///
-/// A coroutine of a [`SharedExecutor`](crate::SharedExecutor) can reach such a thing only through a thread-local variable. It
-/// waits there like code that is no coroutine: it is woken by its waker, counts as
-/// [`Priority::DEFAULT`](crate::Priority::DEFAULT), and lends and inherits nothing.
+/// A coroutine of a [`SharedExecutor`](crate::SharedExecutor) can reach such a thing only through a
+/// thread-local variable. It waits there like code that is no coroutine: it is woken by its waker,
+/// counts as [`Priority::DEFAULT`](crate::Priority::DEFAULT), and lends and inherits nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct OneThread(PhantomData<*const ()>);
 
@@ -31,10 +33,12 @@ impl OneThread {
     pub(crate) const HERE: Self = Self(PhantomData);
 }
 
-/// What belongs to a [`SharedExecutor`]: coroutines that any of its workers polls may share it, and other threads as well.
+/// What belongs to a [`SharedExecutor`]: coroutines that any of its workers polls may share it, and
+/// other threads as well.
 ///
-/// It keeps the executor's table in memory, and not its coroutines: it may outlive the executor. Urgency is lent among the
-/// coroutines of that executor; whoever else waits is woken, and counts as [`Priority::DEFAULT`](crate::Priority::DEFAULT).
+/// It keeps the executor's table in memory, and not its coroutines: it may outlive the executor.
+/// Urgency is lent among the coroutines of that executor; whoever else waits is woken, and counts
+/// as [`Priority::DEFAULT`](crate::Priority::DEFAULT).
 #[cfg(feature = "alloc")]
 pub struct Shared {
     /// Kept by an anchor.
@@ -58,11 +62,13 @@ pub(crate) mod turns {
         /// Whoever touches what belongs to the place has its turn.
         fn assert_held(&self);
 
-        /// Returns the coroutine that is polled here, if it can wait in what belongs to the place, and hold it, by
-        /// itself. Every other one is remembered by its waker alone, lends nothing and inherits nothing.
+        /// Returns the coroutine that is polled here, if it can wait in what belongs to the place,
+        /// and hold it, by itself. Every other one is remembered by its waker alone, lends nothing
+        /// and inherits nothing.
         ///
-        /// This is the one place that keeps coroutines of a shared executor out of the lists of one thread: another
-        /// worker may end such a coroutine, and free its block, at any time. Within [`hold`](Self::hold).
+        /// This is the one place that keeps coroutines of a shared executor out of the lists of one
+        /// thread: another worker may end such a coroutine, and free its block, at any time. Within
+        /// [`hold`](Self::hold).
         fn current(&self) -> Option<super::BlockRef>;
 
         /// Around code of the user's, within [`hold`](Self::hold): others may come in between.
@@ -100,7 +106,8 @@ impl turns::Turns for OneThread {
     }
 }
 
-// SAFETY: it reaches nothing of the scheduler but what is done under the baton, and the count of anchors, which is atomic.
+// SAFETY: it reaches nothing of the scheduler but what is done under the baton, and the count of
+// anchors, which is atomic.
 #[cfg(feature = "alloc")]
 unsafe impl Send for Shared {}
 // SAFETY: as above.
@@ -181,7 +188,8 @@ impl turns::Turns for Shared {
         self.get().assert_owned();
     }
 
-    /// The holder of the scheduler lock has entered the executor: what is current there is a coroutine of it.
+    /// The holder of the scheduler lock has entered the executor: what is current there is a
+    /// coroutine of it.
     #[inline]
     fn current(&self) -> Option<BlockRef> {
         context::current()

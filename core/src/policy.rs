@@ -12,10 +12,12 @@ pub enum Policy {
     /// Always the most urgent level. A level that never empties starves those below it.
     #[default]
     Strict,
-    /// As `Strict`, but each `every`-th pick is reserved: it takes the next non-empty level in cyclic order.
+    /// As `Strict`, but each `every`-th pick is reserved: it takes the next non-empty level in
+    /// cyclic order.
     ///
     /// The bound: a ready coroutine with `q` others before it on its level is picked after at most
-    /// `every × 64 × (q + 1)` picks, however busy the other levels are. With `every = 1` all levels share alike.
+    /// `every × 64 × (q + 1)` picks, however busy the other levels are. With `every = 1` all levels
+    /// share alike.
     Bounded {
         /// Distance between reserved picks.
         every: NonZeroU32,
@@ -64,7 +66,8 @@ impl Chooser {
         self.paused.get()
     }
 
-    /// The level that the next pick takes from: one of `ready`, whose most urgent one is given. Counts a pick.
+    /// The level that the next pick takes from: one of `ready`, whose most urgent one is given.
+    /// Counts a pick.
     #[inline]
     pub(crate) fn choose(&self, ready: &Cell<Levels>, most_urgent: Priority) -> Priority {
         let Policy::Bounded { every } = self.policy else {

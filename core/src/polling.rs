@@ -19,7 +19,8 @@ pub struct Polling {
     pub id: CoroutineId,
     /// Its level at this moment, which may have been lent to it.
     pub priority: Priority,
-    /// The type of its future: for an `async fn` or block, the path of the function that it stands in.
+    /// The type of its future: for an `async fn` or block, the path of the function that it stands
+    /// in.
     pub future: &'static str,
 }
 
@@ -32,7 +33,8 @@ impl Worker<'_> {
 }
 
 impl SharedExecutor {
-    /// What the worker polls at this moment; `None` if nothing. From any thread; it costs the baton once, and a look at each worker.
+    /// What the worker polls at this moment; `None` if nothing. From any thread; it costs the baton
+    /// once, and a look at each worker.
     pub fn polling(&self, worker: WorkerId) -> Option<Polling> {
         self.own(|scheduler| {
             let is_it = |seat: &&Seat| NonNull::from(*seat).addr().get() == worker.0;

@@ -1,8 +1,9 @@
 //! Preemption in the middle of a poll (rules S8 to S10).
 //!
-//! A home that can interrupt a poll calls back into the executor on another stack. The interrupted coroutine is *preempted*: it
-//! keeps its stack, and what is strictly more urgent is polled. That may be preempted in turn, so preempted coroutines form a
-//! list, the latest first. They go on in that order, each when nothing strictly more urgent is ready.
+//! A home that can interrupt a poll calls back into the executor on another stack. The interrupted
+//! coroutine is *preempted*: it keeps its stack, and what is strictly more urgent is polled. That
+//! may be preempted in turn, so preempted coroutines form a list, the latest first. They go on in
+//! that order, each when nothing strictly more urgent is ready.
 //!
 //! ```text
 //!   poll(40) ──── interrupt                                         resume ──── poll(40) goes on
@@ -19,7 +20,8 @@ use crate::priority::Priority;
 pub enum Interrupted {
     /// It could go on at once: *ready with stack*.
     Ready,
-    /// What it does has to wait, such as a blocking system call: *blocked with stack*. It counts as ready nowhere.
+    /// What it does has to wait, such as a blocking system call: *blocked with stack*. It counts as
+    /// ready nowhere.
     Blocked,
 }
 
@@ -31,12 +33,13 @@ pub struct Preempted<'a> {
 }
 
 impl Executor {
-    /// To be called in the middle of a poll, by an interrupt handler or whoever else may run there: sets the coroutine that is being
-    /// polled aside (rule S8), and calls `meanwhile`, which polls what is more urgent. When that has returned, the coroutine
-    /// goes on (rule S9). `None`, and `meanwhile` is not called, if no coroutine is being polled.
+    /// To be called in the middle of a poll, by an interrupt handler or whoever else may run there:
+    /// sets the coroutine that is being polled aside (rule S8), and calls `meanwhile`, which polls
+    /// what is more urgent. When that has returned, the coroutine goes on (rule S9). `None`, and
+    /// `meanwhile` is not called, if no coroutine is being polled.
     ///
-    /// The interrupted code must not be in the middle of anything of this executor's: it must be code that could as well run on
-    /// another thread, while this thread does something else.
+    /// The interrupted code must not be in the middle of anything of this executor's: it must be
+    /// code that could as well run on another thread, while this thread does something else.
     ///
     /// ```
     /// use corank::{Executor, Interrupted, Priority, Step};
@@ -76,8 +79,9 @@ impl Preempted<'_> {
         self.step_under(&crate::Relaxed)
     }
 
-    /// As [`Executor::step_under`], among the coroutines that are strictly more urgent than the preempted one;
-    /// [`Step::Idle`] if there is none. The policy is strict here, and these picks are not counted (rule B2).
+    /// As [`Executor::step_under`], among the coroutines that are strictly more urgent than the
+    /// preempted one; [`Step::Idle`] if there is none. The policy is strict here, and these picks
+    /// are not counted (rule B2).
     pub fn step_under(&self, view: &impl SystemView) -> Step {
         let scheduler = self.executor.scheduler();
         let above = Above {
@@ -104,8 +108,8 @@ impl Preempted<'_> {
         ready.is_some_and(|ready| ready.is_more_urgent_than(self.block.level()))
     }
 
-    /// The effective priority of the preempted coroutine. It may change meanwhile, for instance when someone more urgent begins to
-    /// wait for it.
+    /// The effective priority of the preempted coroutine. It may change meanwhile, for instance
+    /// when someone more urgent begins to wait for it.
     pub fn priority(&self) -> Priority {
         self.block.level()
     }
@@ -126,7 +130,8 @@ impl core::fmt::Debug for Preempted<'_> {
     }
 }
 
-/// The preempted coroutine as something that waits elsewhere: whoever is not strictly more urgent gives way to it.
+/// The preempted coroutine as something that waits elsewhere: whoever is not strictly more urgent
+/// gives way to it.
 struct Above<'a, V> {
     block: BlockRef,
     view: &'a V,

@@ -8,8 +8,8 @@ pub const LEVELS: usize = 64;
 
 /// A level of urgency: 0 is the most urgent, 63 the least (rule P1).
 ///
-/// `Ord` follows the number, so the *smaller* priority is the more urgent one; [`Priority::is_more_urgent_than`] says it
-/// without the trap.
+/// `Ord` follows the number, so the *smaller* priority is the more urgent one;
+/// [`Priority::is_more_urgent_than`] says it without the trap.
 ///
 /// ```
 /// use corank::Priority;

@@ -1,4 +1,5 @@
-//! What an executor shows to the world: three words that others may read at any time (rules P3, G1).
+//! What an executor shows to the world: three words that others may read at any time (rules P3,
+//! G1).
 
 use crate::atomic::Ordering;
 
@@ -6,9 +7,10 @@ use crate::priority::{Levels, Priority};
 
 /// The urgency of one executor, readable from any thread, hart or address space that maps it.
 ///
-/// The layout is part of the interface (`repr(C)`, three 64-bit words): a home places it in memory that the kernel or
-/// another process reads (AsyncOS, section 2.3.2.1). The executor alone writes `ready` and `running`, by plain stores;
-/// `arriving` has several writers, and each of its changes is a read-modify-write.
+/// The layout is part of the interface (`repr(C)`, three 64-bit words): a home places it in memory
+/// that the kernel or another process reads (AsyncOS, section 2.3.2.1). The executor alone writes
+/// `ready` and `running`, by plain stores; `arriving` has several writers, and each of its changes
+/// is a read-modify-write.
 #[repr(C, align(8))]
 #[derive(Debug, Default)]
 pub struct Published {
@@ -39,13 +41,14 @@ impl Published {
         self.ready.load()
     }
 
-    /// The level of the coroutine that runs, or none; of each that runs, if several workers serve the executor.
+    /// The level of the coroutine that runs, or none; of each that runs, if several workers serve
+    /// the executor.
     pub fn running(&self) -> Levels {
         self.running.load()
     }
 
-    /// Levels of coroutines that were woken from outside and that the executor has not taken in yet. The executor never
-    /// sets bits here; wakers from other threads do.
+    /// Levels of coroutines that were woken from outside and that the executor has not taken in
+    /// yet. The executor never sets bits here; wakers from other threads do.
     pub fn arriving(&self) -> Levels {
         self.arriving.load()
     }
@@ -110,14 +113,16 @@ impl AtomicLevels {
         self.0.fetch_or(1 << priority.level(), Ordering::AcqRel);
     }
 
-    /// Written even if it is clear already: whoever sets a level after this sees what was done before it.
+    /// Written even if it is clear already: whoever sets a level after this sees what was done
+    /// before it.
     fn clear(&self) {
         self.0.swap(0, Ordering::AcqRel);
     }
 }
 
-/// A [`Levels`] in shared memory, where there are no 64-bit atomics: two halves in little-endian order. A level is in
-/// exactly one half, so a reader between two stores never sees a level that was not there.
+/// A [`Levels`] in shared memory, where there are no 64-bit atomics: two halves in little-endian
+/// order. A level is in exactly one half, so a reader between two stores never sees a level that
+/// was not there.
 #[cfg(not(target_has_atomic = "64"))]
 #[repr(C, align(8))]
 #[derive(Debug, Default)]

@@ -1,17 +1,20 @@
-//! The scheduler behind an [`Executor`](crate::Executor): ready queues, table of control blocks, inbox.
+//! The scheduler behind an [`Executor`](crate::Executor): ready queues, table of control blocks,
+//! inbox.
 //!
-//! Its owner is one thread or hart. The owner's part is made of `Cell`s; the inbox, the signals in each block and the
-//! count of anchors are all that others touch. No method keeps a borrow across code of the user's, so a future, a
-//! destructor or a waker may call back into the scheduler.
+//! Its owner is one thread or hart. The owner's part is made of `Cell`s; the inbox, the signals in
+//! each block and the count of anchors are all that others touch. No method keeps a borrow across
+//! code of the user's, so a future, a destructor or a waker may call back into the scheduler.
 //!
 //! # Several workers
-//! Of a *shared* scheduler the owner is whoever holds the [baton](crate::baton). Two methods say where it changes hands:
-//! `held` is around every operation that someone asks for, and `aside` around every piece of code of the user's. So what
-//! one operation does between two such pieces is one step for everybody, and as user code may call back in the middle of an
-//! operation, so may another worker come in between. A scheduler of one owner has nothing to pick up, and both do nothing.
+//! Of a *shared* scheduler the owner is whoever holds the [baton](crate::baton). Two methods say
+//! where it changes hands: `held` is around every operation that someone asks for, and `aside`
+//! around every piece of code of the user's. So what one operation does between two such pieces is
+//! one step for everybody, and as user code may call back in the middle of an operation, so may
+//! another worker come in between. A scheduler of one owner has nothing to pick up, and both do
+//! nothing.
 //!
-//! Some functions of the user's are called with the baton held, such as `SystemView`, the clock and an `Observer`: the
-//! table in `call.rs` lists them. They must not wait for another worker.
+//! Some functions of the user's are called with the baton held, such as `SystemView`, the clock and
+//! an `Observer`: the table in `call.rs` lists them. They must not wait for another worker.
 //!
 //! - `clock`: timers;
 //! - `queues`: who is ready, in which order;
@@ -57,13 +60,15 @@ use queues::Queue;
 /// See the module's documentation.
 #[cfg_attr(feature = "image", repr(C))]
 pub(crate) struct Scheduler {
-    /// Whether it has several workers. Clients of an image read this and the three that follow: see `image::client`.
+    /// Whether it has several workers. Clients of an image read this and the three that follow: see
+    /// `image::client`.
     shared: bool,
     /// Coroutines that have not exited.
     live: Cell<usize>,
     /// See [`crate::id::next_serial`].
     serial: usize,
-    /// Where the one owner runs. If the scheduler is shared, only its pointer to the scheduler is used.
+    /// Where the one owner runs. If the scheduler is shared, only its pointer to the scheduler is
+    /// used.
     seat: Seat,
     ready: Cell<Levels>,
     /// The first of `ready`, which changes less often than it is asked for.
@@ -105,11 +110,13 @@ pub(crate) struct Scheduler {
     /// The home's, or our own: set by [`place`](Self::place).
     published: Cell<*const Published>,
     notify: Option<KeptWaker>,
-    /// Last block pushed by anyone from outside, or [`NONE`]; the others follow by `Block::inbox_next`.
+    /// Last block pushed by anyone from outside, or [`NONE`]; the others follow by
+    /// `Block::inbox_next`.
     inbox: AtomicU32,
     /// Taken from the inbox and not looked at yet, oldest first.
     taken: Cell<u32>,
-    /// What keeps the table in memory: the executor, and each block with references that outlive it.
+    /// What keeps the table in memory: the executor, and each block with references that outlive
+    /// it.
     anchors: AtomicUsize,
     /// Lets loom complain if the table is never freed, or twice.
     #[cfg(loom)]
@@ -165,8 +172,9 @@ impl Scheduler {
     /// Called once the scheduler is where it stays.
     ///
     /// # Safety
-    /// `scheduler` is good for reads and writes of the whole scheduler, and to free it by: everything else that
-    /// refers to the scheduler is derived from this pointer (see [`pointer`](Self::pointer)).
+    /// `scheduler` is good for reads and writes of the whole scheduler, and to free it by:
+    /// everything else that refers to the scheduler is derived from this pointer (see
+    /// [`pointer`](Self::pointer)).
     pub(crate) unsafe fn place(scheduler: NonNull<Self>) {
         // SAFETY: the caller's promise.
         let this = unsafe { scheduler.as_ref() };
@@ -181,7 +189,8 @@ impl Scheduler {
 
     /// For reading. No reference is kept while the storage grows.
     pub(crate) fn storage(&self) -> &Storage {
-        // SAFETY: only the owner or, after it, whoever lets go of the last anchor calls this, and nothing grows meanwhile.
+        // SAFETY: only the owner or, after it, whoever lets go of the last anchor calls this, and
+        // nothing grows meanwhile.
         unsafe { &*self.storage.get() }
     }
 

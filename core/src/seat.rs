@@ -1,7 +1,8 @@
-//! A *seat*: the place from which one thread or hart runs a scheduler. The context slot points to it.
+//! A *seat*: the place from which one thread or hart runs a scheduler. The context slot points to
+//! it.
 //!
-//! An [`Executor`](crate::Executor) has one seat. A shared one has a seat for each worker, and a passing one for
-//! whoever acts on it from elsewhere (see [`crate::scheduler`], "Several workers").
+//! An [`Executor`](crate::Executor) has one seat. A shared one has a seat for each worker, and a
+//! passing one for whoever acts on it from elsewhere (see [`crate::scheduler`], "Several workers").
 
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
@@ -17,21 +18,22 @@ use crate::kept_waker::KeptWaker;
 use crate::priority::LevelCell;
 use crate::scheduler::Scheduler;
 
-/// See the module's documentation. The cells are touched by the seat's own thread; those that say so also by others,
-/// under the baton.
+/// See the module's documentation. The cells are touched by the seat's own thread; those that say
+/// so also by others, under the baton.
 #[repr(C)]
 pub(crate) struct Seat {
     scheduler: Cell<*const Scheduler>,
     /// The coroutine that is being polled from here. Read by others.
     pub(crate) current: Cell<Option<BlockRef>>,
-    /// The one that has woken itself in the poll that goes on here. Only its own thread knows of that, so it costs no baton; when the poll
-    /// ends it counts as any other wake (rule W3).
+    /// The one that has woken itself in the poll that goes on here. Only its own thread knows of
+    /// that, so it costs no baton; when the poll ends it counts as any other wake (rule W3).
     pub(crate) woke_itself: Cell<Option<BlockRef>>,
     /// The level that is published as running from here. Read and written by others.
     pub(crate) running: LevelCell,
     /// Whether the baton is held from here.
     pub(crate) holds: Cell<bool>,
-    /// Whether its worker takes in events and looks at the queues next: until then it calls nobody for what it finds.
+    /// Whether its worker takes in events and looks at the queues next: until then it calls nobody
+    /// for what it finds.
     pub(crate) takes_in: Cell<bool>,
     /// Whether its polls end soon: then it takes in during each.
     pub(crate) brief: Cell<bool>,
@@ -60,8 +62,8 @@ pub(crate) struct Calling {
     waker: KeptWaker,
     /// Whether a call also reaches it while it polls: then it is called for what is more urgent.
     interruptible: AtomicU8,
-    /// Where its scheduler knows that any worker ever was; null before that is told. Behind a pointer because not everybody who
-    /// has a seat sees into the scheduler (see [`crate::image`]).
+    /// Where its scheduler knows that any worker ever was; null before that is told. Behind a
+    /// pointer because not everybody who has a seat sees into the scheduler (see [`crate::image`]).
     any_interruptible: Cell<*const AtomicU8>,
     /// Its last step found nothing to do. Read by others.
     pub(crate) idle: Cell<bool>,
@@ -127,8 +129,8 @@ impl Seat {
     /// For a seat whose scheduler is not in its place yet.
     pub(crate) const NOWHERE: *const Scheduler = ptr::null();
 
-    /// Whether `block` is being polled from here and wakes itself: then that is noted. Not so if a poll around this one has noted its own
-    /// coroutine.
+    /// Whether `block` is being polled from here and wakes itself: then that is noted. Not so if a
+    /// poll around this one has noted its own coroutine.
     #[inline]
     pub(crate) fn wakes_itself(&self, block: BlockRef) -> bool {
         let noted = self.current.get() == Some(block)
@@ -192,7 +194,8 @@ impl Calling {
     /// # Safety
     /// The worker was [announced](Self::announce), once for each call.
     pub(crate) unsafe fn call(this: NonNull<Self>) {
-        // SAFETY: the seat waits until nothing is pending. After the count goes down nothing is borrowed but the count itself.
+        // SAFETY: the seat waits until nothing is pending. After the count goes down nothing is
+        // borrowed but the count itself.
         unsafe {
             #[cfg(loom)]
             this.as_ref().alive.with(|_| ());

@@ -1,4 +1,5 @@
-//! One scheduler, several workers: threads or harts that always run the globally most urgent coroutine (rules H1 to H10).
+//! One scheduler, several workers: threads or harts that always run the globally most urgent
+//! coroutine (rules H1 to H10).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -19,17 +20,19 @@ use crate::seat::Seat;
 
 /// An executor that any number of threads or harts serve, each through a [`Worker`].
 ///
-/// There is one set of ready queues, and each pick is made under one lock, the *baton*. It is free while coroutines,
-/// destructors and wakers run. So a coroutine that is ready never waits while a worker picks a less urgent one. The rules are those of
-/// an [`Executor`](crate::Executor), and the same code; rules H1 to H10 say what several workers add.
+/// There is one set of ready queues, and each pick is made under one lock, the *baton*. It is free
+/// while coroutines, destructors and wakers run. So a coroutine that is ready never waits while a
+/// worker picks a less urgent one. The rules are those of an [`Executor`](crate::Executor), and the
+/// same code; rules H1 to H10 say what several workers add.
 ///
-/// Cost: a poll puts the baton down and picks it up again, two atomic read-modify-writes more than in an `Executor`; so does
-/// every operation from inside a coroutine or from elsewhere, but for a coroutine that wakes itself. Whoever puts the baton down while a worker
-/// is idle or can be interrupted also looks at each worker. It is made for a handful of workers whose polls are not much shorter than a
-/// microsecond.
+/// Cost: a poll puts the baton down and picks it up again, two atomic read-modify-writes more than
+/// in an `Executor`; so does every operation from inside a coroutine or from elsewhere, but for a
+/// coroutine that wakes itself. Whoever puts the baton down while a worker is idle or can be
+/// interrupted also looks at each worker. It is made for a handful of workers whose polls are not
+/// much shorter than a microsecond.
 ///
-/// Coroutines are `Send`. Locks, channels, timers and the like for them are in [`crate::workers`]; those of [`crate::sync`],
-/// [`crate::time`] and [`crate::key`] belong to one thread.
+/// Coroutines are `Send`. Locks, channels, timers and the like for them are in [`crate::workers`];
+/// those of [`crate::sync`], [`crate::time`] and [`crate::key`] belong to one thread.
 ///
 /// ```
 /// # #[cfg(all(feature = "std", not(loom)))] {
@@ -52,8 +55,8 @@ pub struct SharedExecutor {
     scheduler: NonNull<Scheduler>,
 }
 
-// SAFETY: the scheduler is shared: each method holds the baton while it touches more than atomics, and coroutines and
-// their outputs are `Send`.
+// SAFETY: the scheduler is shared: each method holds the baton while it touches more than atomics,
+// and coroutines and their outputs are `Send`.
 unsafe impl Send for SharedExecutor {}
 // SAFETY: as above.
 unsafe impl Sync for SharedExecutor {}
@@ -65,8 +68,9 @@ impl SharedExecutor {
         Self::with(Config::new())
     }
 
-    /// An executor without workers. Of the configuration, `notify` is called besides the workers for what comes from outside, and
-    /// the clock and an observer must not wait for another worker, because they are called under the baton.
+    /// An executor without workers. Of the configuration, `notify` is called besides the workers
+    /// for what comes from outside, and the clock and an observer must not wait for another worker,
+    /// because they are called under the baton.
     #[must_use]
     pub fn with(mut config: Config) -> Self {
         config.shared = true;
@@ -89,9 +93,10 @@ impl SharedExecutor {
 
     /// One more worker, for the thread or hart that calls this.
     ///
-    /// `call` is woken when the worker should look: it is idle and something is ready that nobody else was called for. It
-    /// is called at most once until the worker [steps](Worker::step) again, from any worker or thread and without the baton;
-    /// a call that comes before the worker has gone to sleep must not be lost, as with `std::thread::park`.
+    /// `call` is woken when the worker should look: it is idle and something is ready that nobody
+    /// else was called for. It is called at most once until the worker [steps](Worker::step) again,
+    /// from any worker or thread and without the baton; a call that comes before the worker has
+    /// gone to sleep must not be lost, as with `std::thread::park`.
     pub fn worker(&self, call: Waker) -> Worker<'_> {
         let seat = Seat::of_worker(self.scheduler.as_ptr(), call);
         let seat = NonNull::from(Box::leak(Box::new(seat)));
@@ -118,8 +123,9 @@ impl SharedExecutor {
         self.spawn_with(priority, move || future)
     }
 
-    /// As [`spawn`](Self::spawn), but `make` builds the future where it will stay: large ones are not moved. `make` does nothing
-    /// else: the other workers wait meanwhile. It is dropped, and not called, if there is no place for the future.
+    /// As [`spawn`](Self::spawn), but `make` builds the future where it will stay: large ones are
+    /// not moved. `make` does nothing else: the other workers wait meanwhile. It is dropped, and
+    /// not called, if there is no place for the future.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
@@ -141,7 +147,8 @@ impl SharedExecutor {
         self.own(|scheduler| scheduler.wake_by_id(id))
     }
 
-    /// Gives a coroutine another base priority, at once (rules R1 to R4, H6). False if it has exited.
+    /// Gives a coroutine another base priority, at once (rules R1 to R4, H6). False if it has
+    /// exited.
     pub fn reprioritize(&self, id: CoroutineId, priority: Priority) -> bool {
         self.own(|scheduler| {
             scheduler
@@ -150,8 +157,8 @@ impl SharedExecutor {
         })
     }
 
-    /// Cancels a coroutine: unless it is running, its future is dropped here before this returns (rules X1 to X4, H5).
-    /// False if it was too late.
+    /// Cancels a coroutine: unless it is running, its future is dropped here before this returns
+    /// (rules X1 to X4, H5). False if it was too late.
     pub fn cancel(&self, id: CoroutineId) -> bool {
         self.own(|scheduler| {
             scheduler
@@ -180,7 +187,8 @@ impl SharedExecutor {
         self.own(|scheduler| scheduler.on(id, |block| block.kind.get()))
     }
 
-    /// Levels with ready coroutines that no worker serves; what has arrived from outside is taken in first.
+    /// Levels with ready coroutines that no worker serves; what has arrived from outside is taken
+    /// in first.
     pub fn ready(&self) -> Levels {
         self.own(|scheduler| {
             scheduler.drain_inbox();
@@ -193,8 +201,8 @@ impl SharedExecutor {
         self.own(|scheduler| scheduler.live())
     }
 
-    /// What the executor shows to others: `ready` and `arriving` are what no worker serves, `running` has a level for each
-    /// worker that polls.
+    /// What the executor shows to others: `ready` and `arriving` are what no worker serves,
+    /// `running` has a level for each worker that polls.
     pub fn published(&self) -> &Published {
         self.scheduler().published()
     }
@@ -209,9 +217,10 @@ impl SharedExecutor {
         self.own(|scheduler| scheduler.next_deadline())
     }
 
-    /// Spawns nothing from now on ([`SpawnError::Closed`]), and cancels every coroutine (rules X1 to X4): when this returns, only
-    /// those that workers poll at this moment have not exited, and they do when their poll ends. For a home that shuts down while others
-    /// still hold the executor.
+    /// Spawns nothing from now on ([`SpawnError::Closed`]), and cancels every coroutine (rules X1
+    /// to X4): when this returns, only those that workers poll at this moment have not exited, and
+    /// they do when their poll ends. For a home that shuts down while others still hold the
+    /// executor.
     #[cfg(not(feature = "image-client"))]
     pub fn close(&self) {
         self.own(|scheduler| {
@@ -219,7 +228,8 @@ impl SharedExecutor {
         });
     }
 
-    /// Gives memory of futures that are gone back to the allocator; see [`Executor::trim`](crate::Executor::trim).
+    /// Gives memory of futures that are gone back to the allocator; see
+    /// [`Executor::trim`](crate::Executor::trim).
     pub fn trim(&self) {
         self.own(Scheduler::trim);
     }
@@ -231,7 +241,8 @@ impl Default for SharedExecutor {
     }
 }
 
-/// Drops every coroutine that is left, on this thread. All workers have gone before: they borrow the executor.
+/// Drops every coroutine that is left, on this thread. All workers have gone before: they borrow
+/// the executor.
 impl Drop for SharedExecutor {
     fn drop(&mut self) {
         Scheduler::close(self.scheduler);
@@ -265,24 +276,26 @@ impl Worker<'_> {
         self.step_under(&Relaxed)
     }
 
-    /// As [`step`](Self::step), but gives way if `view` knows of something more urgent. The view is asked under the baton.
+    /// As [`step`](Self::step), but gives way if `view` knows of something more urgent. The view is
+    /// asked under the baton.
     pub fn step_under(&self, view: &impl SystemView) -> Step {
         self.run(view, 1).0
     }
 
-    /// Steps until no coroutine is ready; returns how many polls that took. Others may still be polling: what they make ready
-    /// calls this worker.
+    /// Steps until no coroutine is ready; returns how many polls that took. Others may still be
+    /// polling: what they make ready calls this worker.
     pub fn run_until_idle(&self) -> u64 {
         self.run(&Relaxed, u64::MAX).1
     }
 
-    /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how many polls it took.
+    /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how
+    /// many polls it took.
     pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
         self.run(view, u64::MAX)
     }
 
-    /// As [`run_under`](Self::run_under), but at most `limit` polls: then [`Step::Ran`] says that there may be more. Cheaper than as many
-    /// steps: between two polls nothing is put down.
+    /// As [`run_under`](Self::run_under), but at most `limit` polls: then [`Step::Ran`] says that
+    /// there may be more. Cheaper than as many steps: between two polls nothing is put down.
     pub fn run_some(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
         self.run(view, limit)
     }
@@ -295,19 +308,21 @@ impl Worker<'_> {
         scheduler.run_worker(seat, view, limit)
     }
 
-    /// Whether the worker is also called while it polls a coroutine that is strictly less urgent than one that is ready, when no
-    /// worker is idle and none polls something less urgent still (rule H9). At first it is not. For a home that can end a poll;
-    /// it may be said anew for each.
+    /// Whether the worker is also called while it polls a coroutine that is strictly less urgent
+    /// than one that is ready, when no worker is idle and none polls something less urgent still
+    /// (rule H9). At first it is not. For a home that can end a poll; it may be said anew for each.
     pub fn set_interruptible(&self, interruptible: bool) {
         if let Some(worker) = self.seat().worker() {
             worker.set_interruptible(interruptible);
         }
     }
 
-    /// Whether the polls that this worker makes end soon. Then it is on its way to what they make ready, and to what is ready beside them (rule H8): it
-    /// calls another worker only when it leaves something behind for the second poll in a row. So what one coroutine hands to the next stays here, and
-    /// nobody is called in vain. At first it is not so. For a home that knows which polls last; it may be said anew in the midst of one: `false`
-    /// calls another worker if something is ready.
+    /// Whether the polls that this worker makes end soon. Then it is on its way to what they make
+    /// ready, and to what is ready beside them (rule H8): it calls another worker only when it
+    /// leaves something behind for the second poll in a row. So what one coroutine hands to the
+    /// next stays here, and nobody is called in vain. At first it is not so. For a home that knows
+    /// which polls last; it may be said anew in the midst of one: `false` calls another worker if
+    /// something is ready.
     pub fn set_brief(&self, brief: bool) {
         let (scheduler, seat) = (self.executor.scheduler(), self.seat());
         seat.brief.set(brief);
@@ -319,9 +334,10 @@ impl Worker<'_> {
         }
     }
 
-    /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready queues. For a home that
-    /// takes in events itself between two steps. This worker is on its way to what is ready then (rule H8): it calls no other
-    /// one before it [steps](Self::step), so it must do that next.
+    /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready
+    /// queues. For a home that takes in events itself between two steps. This worker is on its way
+    /// to what is ready then (rule H8): it calls no other one before it [steps](Self::step), so it
+    /// must do that next.
     pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
         let seat = self.seat();
         let _entered = Entered::new(seat);

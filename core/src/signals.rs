@@ -1,8 +1,10 @@
-//! The one word through which other threads, harts and interrupt handlers reach a coroutine, and its protocol.
+//! The one word through which other threads, harts and interrupt handlers reach a coroutine, and
+//! its protocol.
 //!
-//! The owner is the executor's thread. Everyone else may only set signals here and, when that set `QUEUED` for the
-//! first time, push the block on the executor's inbox. The owner empties the inbox before each pick, takes the signals of
-//! each block and applies them to its own, non-atomic state. So every rule of scheduling is applied by the owner alone:
+//! The owner is the executor's thread. Everyone else may only set signals here and, when that set
+//! `QUEUED` for the first time, push the block on the executor's inbox. The owner empties the inbox
+//! before each pick, takes the signals of each block and applies them to its own, non-atomic state.
+//! So every rule of scheduling is applied by the owner alone:
 //!
 //! ```text
 //!  anyone: wake/cancel/reprioritize          owner: drain, before each pick
@@ -14,12 +16,13 @@
 //!      has not taken the signals yet
 //! ```
 //!
-//! *No wake is lost* (rule W4): a signal is set before the push or while the block is still queued, in both cases
-//! before the owner takes the signals, in the same word. `tests/loom.rs` and `spec/promela/` explore it.
+//! *No wake is lost* (rule W4): a signal is set before the push or while the block is still queued,
+//! in both cases before the owner takes the signals, in the same word. `tests/loom.rs` and
+//! `spec/promela/` explore it.
 //!
-//! The same word counts the references that wakers and [`Remote`](crate::Remote)s hold, so that "the last reference is
-//! gone and the slot is retired" is decided by one atomic operation. A slot is not reused while references to it exist: a
-//! waker never reaches a stranger.
+//! The same word counts the references that wakers and [`Remote`](crate::Remote)s hold, so that
+//! "the last reference is gone and the slot is retired" is decided by one atomic operation. A slot
+//! is not reused while references to it exist: a waker never reaches a stranger.
 
 use crate::atomic::{AtomicU32, Ordering};
 use crate::priority::Priority;
@@ -30,12 +33,13 @@ const WAKE: u32 = 1 << 0;
 const CANCEL: u32 = 1 << 1;
 /// The bits under `PRIORITY` hold a new base priority. Set by anyone, taken by the owner.
 const REPRIORITIZE: u32 = 1 << 2;
-/// The block is in the inbox, or whoever set this bit is about to push it. Set by anyone, cleared by the owner.
+/// The block is in the inbox, or whoever set this bit is about to push it. Set by anyone, cleared
+/// by the owner.
 const QUEUED: u32 = 1 << 3;
 /// The executor is gone: nobody will take signals any more. Set by the owner, never cleared.
 const CLOSED: u32 = 1 << 4;
-/// The coroutine has exited and its handle is gone: the slot is free once the last reference is. Set and cleared by the
-/// owner.
+/// The coroutine has exited and its handle is gone: the slot is free once the last reference is.
+/// Set and cleared by the owner.
 const RETIRED: u32 = 1 << 5;
 const PRIORITY_SHIFT: u32 = 6;
 const PRIORITY: u32 = 0x3f << PRIORITY_SHIFT;
@@ -43,8 +47,9 @@ const PRIORITY: u32 = 0x3f << PRIORITY_SHIFT;
 const REFERENCE: u32 = 1 << 12;
 const REFERENCES: u32 = !(REFERENCE - 1);
 
-/// Most references that one coroutine can have: half of what the count holds, so that threads that race beyond it cannot
-/// make it overflow before the first of them has noticed. Fewer under Miri, for which so many take minutes.
+/// Most references that one coroutine can have: half of what the count holds, so that threads that
+/// race beyond it cannot make it overflow before the first of them has noticed. Fewer under Miri,
+/// for which so many take minutes.
 pub(crate) const MAX_REFERENCES: u32 = if cfg!(miri) {
     1 << 10
 } else {
@@ -90,8 +95,8 @@ pub(crate) enum Sent {
 pub(crate) enum Released {
     /// Nothing.
     Done,
-    /// This is the last reference to a retired slot, and it is not released yet: once it is, nothing keeps the table
-    /// alive while the block is pushed. Anchor the table, then call again.
+    /// This is the last reference to a retired slot, and it is not released yet: once it is,
+    /// nothing keeps the table alive while the block is pushed. Anchor the table, then call again.
     Anchor,
     /// That was the last reference to a retired slot: push the block, so that the owner reuses it.
     Push,
@@ -122,8 +127,9 @@ impl Signals {
                     word & !PRIORITY | REPRIORITIZE | u32::from(priority.level()) << PRIORITY_SHIFT
                 }
             };
-            // Even when the word would not change it is written: what the caller did before the wake must be visible to
-            // the poll that follows, and only a write to the word orders the two.
+            // Even when the word would not change it is written: what the caller did before the
+            // wake must be visible to the poll that follows, and only a write to the word orders
+            // the two.
             match self.0.compare_exchange_weak(
                 word,
                 signalled | QUEUED,
@@ -154,7 +160,8 @@ impl Signals {
 
     /// The owner declares the slot retired; true if it may be reused at once.
     pub(crate) fn retire(&self) -> bool {
-        // Without references nobody else can reach the word, and nothing is queued: no read-modify-write needed.
+        // Without references nobody else can reach the word, and nothing is queued: no
+        // read-modify-write needed.
         if self.0.load(Ordering::Acquire) & (REFERENCES | QUEUED) == 0 {
             return true;
         }
@@ -182,8 +189,8 @@ impl Signals {
         self.0.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Counts one more reference; true if it is the first one into a table whose executor is gone: the caller anchors the
-    /// table for it, as [`close`](Self::close) does for those that it finds.
+    /// Counts one more reference; true if it is the first one into a table whose executor is gone:
+    /// the caller anchors the table for it, as [`close`](Self::close) does for those that it finds.
     ///
     /// # Panics
     /// Beyond [`MAX_REFERENCES`].

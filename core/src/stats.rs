@@ -6,8 +6,9 @@ use crate::executor::Executor;
 use crate::id::CoroutineId;
 use crate::priority::{LEVELS, Priority};
 
-/// What one coroutine, or all coroutines of one level, have had. Times are in nanoseconds of the executor's
-/// [`clock`](crate::Config::clock); without one they grow only by what [`Executor::advance`] tells.
+/// What one coroutine, or all coroutines of one level, have had. Times are in nanoseconds of the
+/// executor's [`clock`](crate::Config::clock); without one they grow only by what
+/// [`Executor::advance`] tells.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -27,7 +28,8 @@ pub struct Stats {
     pub polls: u64,
     /// Time in polls that have ended; that of a preempted coroutine in the parts that have.
     pub run_time: u64,
-    /// Time from becoming ready to being polled, over all polls, and from being preempted to going on.
+    /// Time from becoming ready to being polled, over all polls, and from being preempted to going
+    /// on.
     pub wait_time: u64,
     /// The longest such time.
     pub longest_wait: u64,
@@ -41,13 +43,15 @@ impl Stats {
 }
 
 impl Executor {
-    /// What a coroutine has had since it was spawned, as long as it or its handle exists; `None` if the identifier is stale.
+    /// What a coroutine has had since it was spawned, as long as it or its handle exists; `None` if
+    /// the identifier is stale.
     pub fn stats(&self, id: CoroutineId) -> Option<Stats> {
         self.scheduler()
             .on(id, |block| block.tally.stats.stats.get())
     }
 
-    /// What all coroutines have had at a level. A poll and the wait before it count for the level at which the poll began.
+    /// What all coroutines have had at a level. A poll and the wait before it count for the level
+    /// at which the poll began.
     pub fn level_stats(&self, priority: Priority) -> Stats {
         self.scheduler().notes.levels().at(priority).get()
     }

@@ -1,6 +1,7 @@
 //! Where control blocks and futures live: in memory from the allocator, or in a [`Pool`].
 //!
-//! Both hand out slots in chunks that never move, so that the rest of the crate doesn't know the difference.
+//! Both hand out slots in chunks that never move, so that the rest of the crate doesn't know the
+//! difference.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -52,7 +53,8 @@ impl Directory {
         let (chunk, slot) = (0, index);
         #[cfg(feature = "heap")]
         let (chunk, slot) = (index >> (self.shift & 31), index & self.mask);
-        // SAFETY: the caller promises that the index has a chunk, which has room for 2^`shift` blocks.
+        // SAFETY: the caller promises that the index has a chunk, which has room for 2^`shift`
+        // blocks.
         unsafe { (*self.chunks.add(chunk as usize)).add(slot as usize) }
     }
 }

@@ -10,15 +10,16 @@ use crate::block::BlockRef;
 use crate::call::{c_fn, define_c_fn};
 use crate::waker;
 
-/// What the control block knows about the type of its future. Crosses the boundary of the shared image (see
-/// [`crate::image`]), so its layout and calls are C's; a panic may pass where there are panics that come back.
+/// What the control block knows about the type of its future. Crosses the boundary of the shared
+/// image (see [`crate::image`]), so its layout and calls are C's; a panic may pass where there are
+/// panics that come back.
 #[repr(C)]
 pub(crate) struct VTable {
     size: usize,
     align: usize,
-    /// Polls the future, with a waker for the block of an executor of one thread or of a shared one; true if it is finished: then
-    /// it has been dropped and the output stands in its place. If it panics, `Block::future_gone` says whether the future
-    /// is still there.
+    /// Polls the future, with a waker for the block of an executor of one thread or of a shared
+    /// one; true if it is finished: then it has been dropped and the output stands in its place. If
+    /// it panics, `Block::future_gone` says whether the future is still there.
     pub(crate) poll: c_fn!((BlockRef, bool) -> bool),
     pub(crate) drop_future: c_fn!((*mut u8)),
     pub(crate) drop_output: c_fn!((*mut u8)),
@@ -50,7 +51,8 @@ pub(crate) fn isolate<R>(run: impl FnOnce() -> R) -> Result<R, Panic> {
     std::panic::catch_unwind(core::panic::AssertUnwindSafe(run))
 }
 
-/// Runs a destructor of the user's when nobody is left to be told of its panic: the panic hook has told it.
+/// Runs a destructor of the user's when nobody is left to be told of its panic: the panic hook has
+/// told it.
 pub(crate) fn contain(destroy: impl FnOnce()) {
     #[cfg(feature = "std")]
     if let Err(panic) = isolate(destroy) {
@@ -60,7 +62,8 @@ pub(crate) fn contain(destroy: impl FnOnce()) {
     destroy();
 }
 
-/// Drops what a panic carried. Should that panic in turn, what the second one carried is leaked rather than tried.
+/// Drops what a panic carried. Should that panic in turn, what the second one carried is leaked
+/// rather than tried.
 #[cfg(feature = "std")]
 pub(crate) fn dispose(panic: Panic) {
     if let Err(second) = isolate(move || drop(panic)) {
@@ -82,7 +85,8 @@ pub(crate) fn resume(panic: Panic) -> ! {
     match panic {}
 }
 
-/// The future, later its output: they never exist together, and the control block's state says which one does.
+/// The future, later its output: they never exist together, and the control block's state says
+/// which one does.
 #[allow(
     dead_code,
     reason = "the fields give the union room and are accessed by pointer"
@@ -124,7 +128,8 @@ impl<F: Future> Stage<F> {
                         resume(panic);
                     }
                 }
-                // SAFETY: the future is gone, and its memory has room for the output, which shares it in the union.
+                // SAFETY: the future is gone, and its memory has room for the output, which shares
+                // it in the union.
                 unsafe { memory.cast::<F::Output>().write(output) };
                 true
             }

@@ -1,10 +1,11 @@
 //! Sleeping, and time limits (rules T1 to T8).
 //!
-//! Time is a number of nanoseconds that never goes back. Where it begins is the home's choice. It comes from
-//! [`Config::clock`](crate::Config::clock), or from calls of [`Executor::advance`], or from both. Within
-//! [`coroutine_run`](crate::coroutine_run) it is the system's monotonic clock.
+//! Time is a number of nanoseconds that never goes back. Where it begins is the home's choice. It
+//! comes from [`Config::clock`](crate::Config::clock), or from calls of [`Executor::advance`], or
+//! from both. Within [`coroutine_run`](crate::coroutine_run) it is the system's monotonic clock.
 //!
-//! A sleeping future holds its own timer: sleeping allocates nothing, and any number of coroutines can sleep.
+//! A sleeping future holds its own timer: sleeping allocates nothing, and any number of coroutines
+//! can sleep.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -43,25 +44,28 @@ use crate::place::{OneThread, Place};
 use crate::scheduler::Scheduler;
 use crate::timers::{Stage, Timer};
 
-/// After this many polls in a row, an executor that has both a clock and timers looks at the clock even if coroutines are
-/// ready. Reading a clock costs about as much as a poll, so at 64 it costs less than 2 %, and a timer is late by no more
-/// than 64 polls.
+/// After this many polls in a row, an executor that has both a clock and timers looks at the clock
+/// even if coroutines are ready. Reading a clock costs about as much as a poll, so at 64 it costs
+/// less than 2 %, and a timer is late by no more than 64 polls.
 pub const POLLS_PER_LOOK: u64 = 64;
 
 impl Executor {
-    /// It is `now`, in nanoseconds: wakes everybody whose deadline has been reached, in order of deadline and then of
-    /// creation; returns how many. A time before one that was told earlier counts as that one.
+    /// It is `now`, in nanoseconds: wakes everybody whose deadline has been reached, in order of
+    /// deadline and then of creation; returns how many. A time before one that was told earlier
+    /// counts as that one.
     pub fn advance(&self, now: u64) -> usize {
         let _entered = Entered::new(self.scheduler().seat());
         self.scheduler().fire_timers(now)
     }
 
-    /// When the next timer is due, in nanoseconds; `None` if there is none. A home sleeps until then.
+    /// When the next timer is due, in nanoseconds; `None` if there is none. A home sleeps until
+    /// then.
     pub fn next_deadline(&self) -> Option<u64> {
         self.scheduler().next_deadline()
     }
 
-    /// The time, in nanoseconds: what the clock says or, without one, the latest that [`advance`](Self::advance) was told.
+    /// The time, in nanoseconds: what the clock says or, without one, the latest that
+    /// [`advance`](Self::advance) was told.
     pub fn now(&self) -> u64 {
         self.scheduler().now()
     }
@@ -86,21 +90,24 @@ pub fn now() -> u64 {
     scheduler.held(|| scheduler.now())
 }
 
-/// Waits until `deadline`, in nanoseconds of the executor's time. Ready at once if that has been reached.
+/// Waits until `deadline`, in nanoseconds of the executor's time. Ready at once if that has been
+/// reached.
 ///
 /// The timer starts when the future is first polled; that poll panics outside an executor, and in a
-/// [`SharedExecutor`](crate::SharedExecutor), whose coroutines use [`workers::sleep_until`](crate::workers::sleep_until).
+/// [`SharedExecutor`](crate::SharedExecutor), whose coroutines use
+/// [`workers::sleep_until`](crate::workers::sleep_until).
 pub fn sleep_until(deadline: u64) -> Sleep {
     Sleep::new(Until::Deadline(deadline))
 }
 
-/// Waits for `duration`, which runs from the future's first poll; that poll panics where [`sleep_until`] says.
+/// Waits for `duration`, which runs from the future's first poll; that poll panics where
+/// [`sleep_until`] says.
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(Until::After(nanoseconds(duration)))
 }
 
-/// Gives `future` up to `duration`, which runs from the first poll. When the time is over, `future` is dropped with the
-/// `Timeout`.
+/// Gives `future` up to `duration`, which runs from the first poll. When the time is over, `future`
+/// is dropped with the `Timeout`.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -130,7 +137,8 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 pub struct Sleep<P: Place = OneThread> {
     until: Cell<Until>,
     timer: Timer,
-    /// In whose heap the timer may be. Of a shared one we keep an anchor; one of one thread is there while the timer waits.
+    /// In whose heap the timer may be. Of a shared one we keep an anchor; one of one thread is
+    /// there while the timer waits.
     scheduler: Cell<Option<NonNull<Scheduler>>>,
     _place: PhantomData<P>,
 }
@@ -142,8 +150,8 @@ pub(crate) enum Until {
     After(u64),
 }
 
-// SAFETY: while `scheduler` names one, the timer is touched under its baton, and it is kept by our anchor; before and after, by
-// whoever has the future.
+// SAFETY: while `scheduler` names one, the timer is touched under its baton, and it is kept by our
+// anchor; before and after, by whoever has the future.
 #[cfg(feature = "alloc")]
 unsafe impl Send for Sleep<crate::place::Shared> {}
 
@@ -196,7 +204,8 @@ impl<P: Place> Sleep<P> {
         if !P::SHARED && self.timer.stage() != Stage::Waiting {
             return None;
         }
-        // SAFETY: our anchor keeps it; or it is of this thread, and would have abandoned the timer before it went.
+        // SAFETY: our anchor keeps it; or it is of this thread, and would have abandoned the timer
+        // before it went.
         Some(unsafe { scheduler.as_ref() })
     }
 
@@ -298,7 +307,8 @@ impl<F: Future, P: Place> Future for Timeout<F, P> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: `future` is pinned whenever the `Timeout` is: nothing moves it out, and there is no `Drop`.
+        // SAFETY: `future` is pinned whenever the `Timeout` is: nothing moves it out, and there is
+        // no `Drop`.
         let future = unsafe { self.as_mut().map_unchecked_mut(|this| &mut this.future) };
         if let Poll::Ready(output) = future.poll(cx) {
             return Poll::Ready(Ok(output));
@@ -356,8 +366,8 @@ impl<P: Place> Ticker<P> {
         }
     }
 
-    /// Waits for the next tick and returns when it was due, in nanoseconds. Ticks that were missed come one by one, at
-    /// once. A call that is dropped has not used its tick.
+    /// Waits for the next tick and returns when it was due, in nanoseconds. Ticks that were missed
+    /// come one by one, at once. A call that is dropped has not used its tick.
     pub async fn tick(&mut self) -> u64 {
         let due = match self.due {
             Some(due) => due,

@@ -1,7 +1,8 @@
 //! The timers of one scheduler: an intrusive pairing heap of those that wait (rules T1 to T8).
 //!
-//! A timer is part of the future that sleeps, so there is no allocation and no limit. Setting one is O(1); firing or
-//! removing one is O(log n) amortised; the next deadline is O(1). No method recurses.
+//! A timer is part of the future that sleeps, so there is no allocation and no limit. Setting one
+//! is O(1); firing or removing one is O(log n) amortised; the next deadline is O(1). No method
+//! recurses.
 
 use core::cell::Cell;
 use core::marker::PhantomPinned;
@@ -65,7 +66,8 @@ pub(crate) struct Timer {
     number: Cell<u64>,
     stage: Cell<Stage>,
     waker: WakerCell,
-    /// Whose level it counts at (rule T9): who polled it last, while that one has not exited. No block goes before its scheduler.
+    /// Whose level it counts at (rule T9): who polled it last, while that one has not exited. No
+    /// block goes before its scheduler.
     sleeper: Cell<Option<BlockRef>>,
     /// First of the heaps below this timer; they follow by `next`.
     child: Cell<Option<NonNull<Timer>>>,
@@ -133,8 +135,9 @@ impl Timer {
 
 /// A timer in the heap.
 fn at<'a>(timer: NonNull<Timer>) -> &'a Timer {
-    // SAFETY: `set` admits pinned timers only, and its caller takes them out before they are dropped, so every pointer in
-    // the heap is good. The reference is not kept longer than a method of this module.
+    // SAFETY: `set` admits pinned timers only, and its caller takes them out before they are
+    // dropped, so every pointer in the heap is good. The reference is not kept longer than a method
+    // of this module.
     unsafe { timer.as_ref() }
 }
 
@@ -177,7 +180,8 @@ impl Timers {
             .map(|clock| clock.read())
     }
 
-    /// It is `now`: fires everything due, in order, and gives each waker to `wake`; returns how many fired.
+    /// It is `now`: fires everything due, in order, and gives each waker to `wake`; returns how
+    /// many fired.
     pub(crate) fn fire(&self, now: u64, wake: impl Fn(KeptWaker)) -> usize {
         let now = now.max(self.told.get());
         self.told.set(now);
@@ -199,7 +203,8 @@ impl Timers {
     /// Starts a timer of `sleeper`'s, or of nobody's.
     ///
     /// # Safety
-    /// Before the timer is dropped, the caller calls [`cancel`](Self::cancel) if it still waits. `sleeper`'s block stays as long as this.
+    /// Before the timer is dropped, the caller calls [`cancel`](Self::cancel) if it still waits.
+    /// `sleeper`'s block stays as long as this.
     pub(crate) unsafe fn set(&self, timer: Pin<&Timer>, deadline: u64, sleeper: Option<BlockRef>) {
         debug_assert_ne!(timer.stage(), Stage::Waiting);
         timer.sleeper.set(sleeper);
@@ -249,7 +254,8 @@ impl Timers {
         }
     }
 
-    /// The scheduler goes away: no timer refers to it or to another timer any more. Each waker goes to `forget`.
+    /// The scheduler goes away: no timer refers to it or to another timer any more. Each waker goes
+    /// to `forget`.
     pub(crate) fn abandon(&self, forget: impl Fn(Option<KeptWaker>)) {
         while let Some(root) = self.root.get().map(at) {
             self.remove(root, Stage::Idle);
@@ -312,7 +318,8 @@ fn behind(timer: NonNull<Timer>) -> Option<NonNull<Timer>> {
         if next.is_some() {
             return next;
         }
-        // Back past the neighbours before it, to their parent. Each is passed once by the whole visit.
+        // Back past the neighbours before it, to their parent. Each is passed once by the whole
+        // visit.
         loop {
             let before = here;
             here = at(here).previous.get()?;
@@ -339,7 +346,8 @@ fn meld(one: NonNull<Timer>, other: NonNull<Timer>) -> NonNull<Timer> {
     first
 }
 
-/// All siblings from `first` on become one heap: neighbours in pairs, then the pairs from the last to the first.
+/// All siblings from `first` on become one heap: neighbours in pairs, then the pairs from the last
+/// to the first.
 fn meld_all(first: Option<NonNull<Timer>>) -> Option<NonNull<Timer>> {
     let mut rest = first;
     // Roots of the pairs so far, the last one first, by `next`.

@@ -1,24 +1,27 @@
 //! Who waits for whom, whom to wake, and urgency on loan (rules I1 to I6).
 //!
-//! A [`Waiter`] lives inside a future that waits: for a coroutine to exit, for a lock, for a permit. It knows the
-//! coroutine that waits (the *lender*), so that it can be woken, and so that its live level counts. Where it waits for
-//! another coroutine (the *borrower*: the one awaited, the holder of the lock) it lends that one its level for as long as
-//! it waits:
+//! A [`Waiter`] lives inside a future that waits: for a coroutine to exit, for a lock, for a
+//! permit. It knows the coroutine that waits (the *lender*), so that it can be woken, and so that
+//! its live level counts. Where it waits for another coroutine (the *borrower*: the one awaited,
+//! the holder of the lock) it lends that one its level for as long as it waits:
 //!
-//! - effective level of a coroutine = the most urgent of its own level and its lenders' effective levels;
-//! - when that changes, the waiters in which it is the lender pass the change on: to the borrower, or to what works for the
-//!   lender outside the executor (a [`Follower`]).
+//! - effective level of a coroutine = the most urgent of its own level and its lenders' effective
+//!   levels;
+//! - when that changes, the waiters in which it is the lender pass the change on: to the borrower,
+//!   or to what works for the lender outside the executor (a [`Follower`]).
 //!
 //! Each control block heads one list of all waiters that it takes part in, on either side.
 //!
-//! Cost: a change visits the loans of those coroutines whose level changes, each once, in the order of the chain, and with a stack of
-//! constant size however long that is. So it is at most linear in the number of coroutines that wait for each other; on a shared
-//! executor the other workers wait meanwhile. Where the level becomes more urgent a loan costs O(1); where it becomes less urgent,
-//! O(waiters of the borrower), and so does the beginning or the end of a wait. In a ring of coroutines that wait for each other (a
-//! deadlock) it ends when no level changes any more.
+//! Cost: a change visits the loans of those coroutines whose level changes, each once, in the order
+//! of the chain, and with a stack of constant size however long that is. So it is at most linear in
+//! the number of coroutines that wait for each other; on a shared executor the other workers wait
+//! meanwhile. Where the level becomes more urgent a loan costs O(1); where it becomes less urgent,
+//! O(waiters of the borrower), and so does the beginning or the end of a wait. In a ring of
+//! coroutines that wait for each other (a deadlock) it ends when no level changes any more.
 //!
-//! Everything here belongs to the owner: the executor's thread or, if the executor is shared, whoever holds its baton.
-//! A `Waiter` is neither `Send` nor `Sync`; what it is part of may be, and then touches it as the owner only.
+//! Everything here belongs to the owner: the executor's thread or, if the executor is shared,
+//! whoever holds its baton. A `Waiter` is neither `Send` nor `Sync`; what it is part of may be, and
+//! then touches it as the owner only.
 
 use core::cell::Cell;
 use core::marker::PhantomPinned;
@@ -39,8 +42,8 @@ pub(crate) struct Waiter {
     /// The coroutine that waits. `None` after it has exited, or when what waits is no coroutine.
     lender: Cell<Option<BlockRef>>,
     borrower: Cell<Option<BlockRef>>,
-    /// Whom to wake where that is not simply the lender: what polls may be a combinator with wakers of its own, or no
-    /// coroutine at all.
+    /// Whom to wake where that is not simply the lender: what polls may be a combinator with wakers
+    /// of its own, or no coroutine at all.
     waker: WakerCell,
     as_lender: Links,
     as_borrower: Links,
@@ -48,14 +51,15 @@ pub(crate) struct Waiter {
     _pinned: PhantomPinned,
 }
 
-/// What a waiter has that is part of a [`Follower`](crate::Follower), or else what it has while it lends to a coroutine. The
-/// first never has a borrower.
+/// What a waiter has that is part of a [`Follower`](crate::Follower), or else what it has while it
+/// lends to a coroutine. The first never has a borrower.
 #[repr(C)]
 #[derive(Clone, Copy)]
 union Extra {
     /// Told when the lender's level changes. For ever.
     tell: Option<Tell>,
-    /// The next in a list of [`Loans`], or the waiter itself if it is the last there; `None` while it is in no such list.
+    /// The next in a list of [`Loans`], or the waiter itself if it is the last there; `None` while
+    /// it is in no such list.
     next: Option<NonNull<Waiter>>,
 }
 
@@ -93,10 +97,12 @@ impl Wakeup {
     }
 }
 
-/// Loans that a change of level is passed on by: a list through the waiters themselves, so that it takes neither memory nor, as
-/// recursion would, a stack as deep as the chain of those who wait. A waiter is in one such list at most.
+/// Loans that a change of level is passed on by: a list through the waiters themselves, so that it
+/// takes neither memory nor, as recursion would, a stack as deep as the chain of those who wait. A
+/// waiter is in one such list at most.
 ///
-/// No code that could end a wait runs while there is one; should what is told of a level panic, the list is emptied.
+/// No code that could end a wait runs while there is one; should what is told of a level panic, the
+/// list is emptied.
 pub(crate) struct Loans(Option<NonNull<Waiter>>);
 
 impl Loans {
@@ -104,7 +110,8 @@ impl Loans {
         Self(None)
     }
 
-    /// Adds the loan of `waiter`, unless it is in the list: behind `after`, which is, or in front. True if it was added.
+    /// Adds the loan of `waiter`, unless it is in the list: behind `after`, which is, or in front.
+    /// True if it was added.
     pub(crate) fn add(&mut self, waiter: &Waiter, after: Option<&Waiter>) -> bool {
         // SAFETY: a waiter with a borrower has `next`.
         if waiter.borrower.get().is_none() || unsafe { waiter.extra.get().next }.is_some() {
@@ -133,7 +140,8 @@ impl Loans {
 
     fn take_first(&mut self) -> Option<&Waiter> {
         let this = self.0?;
-        // SAFETY: waiters that lend are pinned, and nothing ends a wait meanwhile; they have `next`.
+        // SAFETY: waiters that lend are pinned, and nothing ends a wait meanwhile; they have
+        // `next`.
         let (first, next) = unsafe { (this.as_ref(), this.as_ref().extra.get().next) };
         first.extra.set(Extra { next: None });
         self.0 = next.filter(|&next| next != this);
@@ -179,11 +187,13 @@ impl Waiter {
         }
     }
 
-    /// Whoever polls waits from now on; `wants` says for whom, if for a coroutine. False if it says that there is nothing to wait for
-    /// any more: it is asked last, because the clone of a waker of anyone's may have done anything, and other workers as well. To be
-    /// called in each poll that ends pending: the waker may be another one each time.
+    /// Whoever polls waits from now on; `wants` says for whom, if for a coroutine. False if it says
+    /// that there is nothing to wait for any more: it is asked last, because the clone of a waker
+    /// of anyone's may have done anything, and other workers as well. To be called in each poll
+    /// that ends pending: the waker may be another one each time.
     ///
-    /// By the owner of `scheduler`, to which the waiter belongs; `None` if it belongs to one thread, whose coroutine `lender` is then.
+    /// By the owner of `scheduler`, to which the waiter belongs; `None` if it belongs to one
+    /// thread, whose coroutine `lender` is then.
     #[inline]
     pub(crate) fn wait(
         self: Pin<&Self>,
@@ -196,8 +206,9 @@ impl Waiter {
         self.wait_at(this, cx, scheduler, lender, wants)
     }
 
-    /// As [`wait`](Self::wait), where the waiter is part of a follower: `this` points to the waiter, and is made of a reference to
-    /// the whole follower, because [`Tell`] reaches that by it.
+    /// As [`wait`](Self::wait), where the waiter is part of a follower: `this` points to the
+    /// waiter, and is made of a reference to the whole follower, because [`Tell`] reaches that by
+    /// it.
     #[inline(always)]
     pub(crate) fn wait_at(
         self: Pin<&Self>,
@@ -279,8 +290,9 @@ impl Waiter {
         }
     }
 
-    /// Whom to wake so that the wait goes on. Asked first and woken last, when nothing refers to the waiter any more: a
-    /// waker may run code of anyone's, which may drop the future that the waiter is part of.
+    /// Whom to wake so that the wait goes on. Asked first and woken last, when nothing refers to
+    /// the waiter any more: a waker may run code of anyone's, which may drop the future that the
+    /// waiter is part of.
     pub(crate) fn take_wakeup(&self) -> Wakeup {
         match (self.waker.replace(None), self.lender.get()) {
             (Some(waker), _) => Wakeup::Waker(waker),
@@ -304,8 +316,8 @@ impl Waiter {
         if self.borrower.get().is_some() {
             return None;
         }
-        // SAFETY: without a borrower it is in no list of loans; `tell` is written when it is made, and `next` goes back to `None`,
-        // which is that of `tell` as well.
+        // SAFETY: without a borrower it is in no list of loans; `tell` is written when it is made,
+        // and `next` goes back to `None`, which is that of `tell` as well.
         unsafe { self.extra.get().tell }
     }
 
@@ -323,8 +335,9 @@ impl Waiter {
 
     /// Nobody waits any more: what was lent is given back. Does nothing the second time.
     ///
-    /// Whom the waiter belongs to is read before that one holds it. What may be dropped while another worker ends its wait (a
-    /// handle, an [`Entry`](crate::sync::queue::Entry)) uses [`end_held`](Self::end_held) before.
+    /// Whom the waiter belongs to is read before that one holds it. What may be dropped while
+    /// another worker ends its wait (a handle, an [`Entry`](crate::sync::queue::Entry)) uses
+    /// [`end_held`](Self::end_held) before.
     pub(crate) fn end(&self) {
         let old = match self.lender.get().or(self.borrower.get()) {
             Some(owned) => Scheduler::of(owned).held(|| self.end_held()),
@@ -340,7 +353,8 @@ impl Waiter {
         self.waker.replace(None)
     }
 
-    /// Ends both parts, and remembers whom to wake: what waits may be a future that outlives the coroutine that polled it.
+    /// Ends both parts, and remembers whom to wake: what waits may be a future that outlives the
+    /// coroutine that polled it.
     pub(crate) fn end_loan(&self) {
         let borrower = self.take_borrower();
         if let Some(lender) = self.lender.get() {
@@ -360,8 +374,8 @@ impl Waiter {
         Some(borrower)
     }
 
-    /// Lends to `borrower` instead of the one so far, which is returned. The caller refreshes the levels of both, once for
-    /// however many waiters it moves.
+    /// Lends to `borrower` instead of the one so far, which is returned. The caller refreshes the
+    /// levels of both, once for however many waiters it moves.
     pub(crate) fn lend_to(&self, borrower: Option<BlockRef>) -> Option<BlockRef> {
         match self.lender.get() {
             Some(lender) => Scheduler::of(lender).held(|| self.lend_to_held(borrower)),
@@ -407,7 +421,8 @@ fn aside<R>(scheduler: Option<&Scheduler>, act: impl FnOnce() -> R) -> R {
 }
 
 fn link(block: BlockRef, waiter: NonNull<Waiter>) {
-    // SAFETY: waiters in a list are pinned, and unlinked before they are dropped, so every pointer in it is good.
+    // SAFETY: waiters in a list are pinned, and unlinked before they are dropped, so every pointer
+    // in it is good.
     unsafe {
         let links = waiter.as_ref().links(block);
         let first = block.waiters.get();

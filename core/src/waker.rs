@@ -26,7 +26,8 @@ fn vtable<const SHARED: bool>() -> &'static RawWakerVTable {
     if SHARED { &SHARED_VTABLE } else { &VTABLE }
 }
 
-/// The waker of `block` for the time of one poll. It holds no reference: the coroutine exists while it is polled.
+/// The waker of `block` for the time of one poll. It holds no reference: the coroutine exists while
+/// it is polled.
 #[inline]
 pub(crate) fn borrowed(block: BlockRef, shared: bool) -> ManuallyDrop<Waker> {
     // Without a heap no scheduler is shared.
@@ -35,8 +36,8 @@ pub(crate) fn borrowed(block: BlockRef, shared: bool) -> ManuallyDrop<Waker> {
     } else {
         vtable::<false>()
     };
-    // SAFETY: the functions of the table uphold the contract of `RawWakerVTable`: all are thread-safe, and a clone
-    // counts a reference that its drop or wake gives back.
+    // SAFETY: the functions of the table uphold the contract of `RawWakerVTable`: all are
+    // thread-safe, and a clone counts a reference that its drop or wake gives back.
     ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(block.as_data(), vtable)) })
 }
 
@@ -133,17 +134,21 @@ unsafe fn release(block: BlockRef) {
     }
 }
 
-/// Reaches one coroutine from any thread, hart or interrupt handler: wakes, cancels, re-prioritises.
+/// Reaches one coroutine from any thread, hart or interrupt handler: wakes, cancels,
+/// re-prioritises.
 ///
-/// What it asks takes effect before the executor picks again; where that executor runs, as in one of its coroutines, a wake and a new priority do at
-/// once. Made by [`JoinHandle::remote`](crate::JoinHandle::remote); it keeps the coroutine's slot in the table, not its future. Cost of each call: one
-/// atomic read-modify-write, and two more for the first since the executor last looked (three if several workers serve it);
-/// where the executor runs, what a waker costs there.
+/// What it asks takes effect before the executor picks again; where that executor runs, as in one
+/// of its coroutines, a wake and a new priority do at once. Made by
+/// [`JoinHandle::remote`](crate::JoinHandle::remote); it keeps the coroutine's slot in the table,
+/// not its future. Cost of each call: one atomic read-modify-write, and two more for the first
+/// since the executor last looked (three if several workers serve it); where the executor runs,
+/// what a waker costs there.
 pub struct Remote {
     block: BlockRef,
 }
 
-// SAFETY: a `Remote` touches nothing of the block but its atomic fields, and the scheduler's inbox, which is made for it.
+// SAFETY: a `Remote` touches nothing of the block but its atomic fields, and the scheduler's inbox,
+// which is made for it.
 unsafe impl Send for Remote {}
 // SAFETY: as above.
 unsafe impl Sync for Remote {}
@@ -171,8 +176,8 @@ impl Remote {
         send(self.block, Signal::Cancel)
     }
 
-    /// Gives the coroutine a new base priority (rules R1 to R4). False if it was certainly too late. Of several calls
-    /// before the executor looks, the last one counts.
+    /// Gives the coroutine a new base priority (rules R1 to R4). False if it was certainly too
+    /// late. Of several calls before the executor looks, the last one counts.
     pub fn reprioritize(&self, priority: Priority) -> bool {
         match self.here() {
             // One that was asked for before must not come after this.

@@ -1,11 +1,13 @@
 //! What the coroutines of a [`SharedExecutor`](crate::SharedExecutor) share, and their timers.
 //!
-//! The same as in [`crate::sync`], [`crate::key`] and [`crate::time`], from the same source, and by the same rules: most urgent first,
-//! handed over directly, a mutex that lends its holder the urgency of those who wait. But these are `Send` and `Sync`, so that any worker
-//! may poll who uses them; other threads may use them too.
+//! The same as in [`crate::sync`], [`crate::key`] and [`crate::time`], from the same source, and by
+//! the same rules: most urgent first, handed over directly, a mutex that lends its holder the
+//! urgency of those who wait. But these are `Send` and `Sync`, so that any worker may poll who uses
+//! them; other threads may use them too.
 //!
-//! A primitive is made for one executor, whose coroutines wait in it; an operation on it is one step of that executor (rules H). So
-//! each costs two atomic operations, and waits while another worker picks or changes the queues.
+//! A primitive is made for one executor, whose coroutines wait in it; an operation on it is one
+//! step of that executor (rules H). So each costs two atomic operations, and waits while another
+//! worker picks or changes the queues.
 //!
 //! ```
 //! # #[cfg(all(feature = "std", not(loom)))] {
@@ -63,8 +65,10 @@ pub type Ticker = time::Ticker<Shared>;
 
 /// As [`time::sleep_until`].
 ///
-/// Where the home does not [advance](crate::SharedExecutor::advance) the time itself, a worker looks at the clock between polls; one that
-/// goes to sleep asks for the [next deadline](crate::SharedExecutor::next_deadline) before, and is called when an earlier one is set.
+/// Where the home does not [advance](crate::SharedExecutor::advance) the time itself, a worker
+/// looks at the clock between polls; one that goes to sleep asks for the [next
+/// deadline](crate::SharedExecutor::next_deadline) before, and is called when an earlier one is
+/// set.
 pub fn sleep_until(deadline: u64) -> Sleep {
     Sleep::new(time::Until::Deadline(deadline))
 }

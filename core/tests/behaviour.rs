@@ -1,5 +1,6 @@
-//! What the core does, one file for each part of it. One program of all of them: to link each by itself, for each set of features, took
-//! longer than to run them. Apart are those with an allocator of their own (`exhaustion.rs`) and those that loom explores.
+//! What the core does, one file for each part of it. One program of all of them: to link each by
+//! itself, for each set of features, took longer than to run them. Apart are those with an
+//! allocator of their own (`exhaustion.rs`) and those that loom explores.
 
 extern crate alloc;
 

@@ -1,4 +1,5 @@
-//! Cancelling (rules X1 to X4): when the future is dropped, how often it was polled, what the handle says.
+//! Cancelling (rules X1 to X4): when the future is dropped, how often it was polled, what the
+//! handle says.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -134,7 +135,8 @@ fn running_coroutine_that_finishes_has_finished() {
     cancels_itself(true, false);
 }
 
-/// Cancelling one drops the handle of the next, whose destructor cancels the one after, down a chain.
+/// Cancelling one drops the handle of the next, whose destructor cancels the one after, down a
+/// chain.
 #[test]
 fn destructors_cancel_others() {
     struct CancelsNext(Option<CoroutineId>, Log, usize);
@@ -142,7 +144,8 @@ fn destructors_cancel_others() {
         fn drop(&mut self) {
             self.1.push(format!("drop{}", self.2));
             if let Some(next) = self.0 {
-                // No executor runs here when the first one is cancelled from outside; then nobody is found.
+                // No executor runs here when the first one is cancelled from outside; then nobody
+                // is found.
                 let found = corank::cancel(next);
                 self.1.push(format!("{found}"));
             }

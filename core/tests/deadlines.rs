@@ -1,4 +1,5 @@
-//! What an executor shows of its timers, level by level (rule T9): against the exact minimum of each level, whatever happens.
+//! What an executor shows of its timers, level by level (rule T9): against the exact minimum of
+//! each level, whatever happens.
 
 #![cfg(all(feature = "alloc", target_has_atomic = "64"))]
 
@@ -76,7 +77,8 @@ fn a_sleeper_takes_its_deadline_along() {
     let sleeper = sleeper(&executor, 40, 10);
     sleeper.reprioritize(level(5));
     assert_eq!(shown.bound(level(5)), Some(10));
-    // The bound that it left behind is early, and goes with the next look at the clock that finds it so.
+    // The bound that it left behind is early, and goes with the next look at the clock that finds
+    // it so.
     executor.advance(10);
     executor.run_until_idle();
     assert_eq!(shown_by(shown), []);
@@ -148,7 +150,8 @@ fn who_leaves_leaves_no_bound_behind() {
     assert_eq!(shown_by(shown), []);
 }
 
-/// Bulk work that sleeps and wakes again and again, beside one urgent sleeper whose time is far away. That one costs no looks.
+/// Bulk work that sleeps and wakes again and again, beside one urgent sleeper whose time is far
+/// away. That one costs no looks.
 #[test]
 fn others_bring_nobody_forward() {
     let (executor, shown) = home();
@@ -168,7 +171,8 @@ fn others_bring_nobody_forward() {
         executor.advance(now);
         executor.run_until_idle();
     }
-    // The first of the two is gone. Until a search has been earned the level counts whenever anything is due.
+    // The first of the two is gone. Until a search has been earned the level counts whenever
+    // anything is due.
     let mut in_vain = 0;
     for now in (20_000..100_000).step_by(STEP as usize) {
         executor.advance(now);
@@ -213,8 +217,8 @@ struct Sleeping {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 2000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No bound is later than the first deadline of its level, at any time; and when the executor has looked at its clock none is before
-    /// the first of all.
+    /// No bound is later than the first deadline of its level, at any time; and when the executor
+    /// has looked at its clock none is before the first of all.
     #[test]
     fn no_timer_is_later_than_its_levels_bound(operations in prop::collection::vec(operation(), 1..80)) {
         let (executor, shown) = home();
@@ -263,7 +267,8 @@ proptest! {
         }
     }
 
-    /// While few timers wait, the executor counts at each time as it would if all were known: at the most urgent level that has one due.
+    /// While few timers wait, the executor counts at each time as it would if all were known: at
+    /// the most urgent level that has one due.
     #[test]
     fn few_timers_count_at_their_own_levels(operations in prop::collection::vec(operation(), 1..15)) {
         let (executor, shown) = home();

@@ -1,4 +1,5 @@
-//! What is dropped, when, how often: futures, outputs, handles, wakers and executors in every order.
+//! What is dropped, when, how often: futures, outputs, handles, wakers and executors in every
+//! order.
 
 #![cfg(feature = "std")]
 
@@ -12,7 +13,8 @@ use std::task::{Context, Wake, Waker};
 use crate::common::{Counter, Log, Slot, executor, level, spawn};
 use corank::{Executor, JoinError, JoinHandle, Priority, SpawnError, State, yield_now};
 
-/// Regression: the handle that a dropped coroutine owned was the last one, and took the executor's own anchor with it.
+/// Regression: the handle that a dropped coroutine owned was the last one, and took the executor's
+/// own anchor with it.
 #[test]
 fn executor_drops_the_coroutine_that_owns_the_last_handle() {
     let executor = executor();
@@ -35,7 +37,8 @@ fn executor_drops_the_coroutine_that_owns_the_last_handle() {
     assert_eq!(drops.count(), 2);
 }
 
-/// Regression: a remote that was made after the executor had gone gave back an anchor that nobody had taken for it.
+/// Regression: a remote that was made after the executor had gone gave back an anchor that nobody
+/// had taken for it.
 #[test]
 fn remote_made_after_the_executor_is_gone() {
     let executor = executor();
@@ -63,8 +66,8 @@ impl Wake for DropsTheHandle {
     }
 }
 
-/// Regression: a foreign waker that dropped the handle it was registered with freed the waiter under the executor's
-/// hands, and the slot twice.
+/// Regression: a foreign waker that dropped the handle it was registered with freed the waiter
+/// under the executor's hands, and the slot twice.
 #[test]
 fn waker_drops_the_handle_that_it_was_registered_with() {
     let executor = executor();
@@ -119,7 +122,8 @@ fn executor_drops_whatever_is_left_once() {
     for _ in 0..12 {
         executor.step();
     }
-    // Four are blocked, four have exited; of four that have yielded some are ready again and some have exited.
+    // Four are blocked, four have exited; of four that have yielded some are ready again and some
+    // have exited.
     let exited = futures.count();
     assert!((4..12).contains(&exited));
     drop(executor);
@@ -277,7 +281,8 @@ fn executors_nest() {
     assert!(handle.try_join().unwrap().is_ok());
 }
 
-/// The executor belongs to one of its own coroutines, and goes when that one is cancelled through its handle.
+/// The executor belongs to one of its own coroutines, and goes when that one is cancelled through
+/// its handle.
 #[test]
 fn executor_owned_by_its_own_coroutine() {
     let own: Rc<RefCell<Option<Executor>>> = Rc::default();

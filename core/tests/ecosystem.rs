@@ -1,4 +1,5 @@
-//! Ordinary async crates run on the executor unchanged: their wakers reach coroutines from combinators and other threads.
+//! Ordinary async crates run on the executor unchanged: their wakers reach coroutines from
+//! combinators and other threads.
 
 #![cfg(all(feature = "std", not(loom)))]
 
@@ -177,7 +178,8 @@ fn select_drops_the_loser_and_nothing_is_lost() {
     executor.run_until_idle();
     channel.try_send(1).unwrap();
     executor.run_until_idle();
-    // Both happen before the next poll: the message was handed to the loser, which is dropped and gives it back.
+    // Both happen before the next poll: the message was handed to the loser, which is dropped and
+    // gives it back.
     channel.try_send(2).unwrap();
     stop.set();
     executor.run_until_idle();

@@ -1,4 +1,5 @@
-//! Memory that runs out at every allocation in turn, a million coroutines at once, and identifiers that have gone stale.
+//! Memory that runs out at every allocation in turn, a million coroutines at once, and identifiers
+//! that have gone stale.
 
 #![cfg(feature = "alloc")]
 
@@ -12,7 +13,8 @@ use common::{Counter, executor, level, spawn};
 use corank::{CoroutineId, Priority, SpawnError, State, yield_now};
 use failing::{LIVE, with_memory_for};
 
-/// Spawns into a table of `before` coroutines with memory for `allocations`; true if that was enough.
+/// Spawns into a table of `before` coroutines with memory for `allocations`; true if that was
+/// enough.
 fn spawns(before: usize, allocations: usize) -> bool {
     let at_first = LIVE.get();
     let enough = {
@@ -53,7 +55,8 @@ fn spawns(before: usize, allocations: usize) -> bool {
     enough
 }
 
-/// How many allocations a spawn into a table of `before` coroutines makes; each of them fails in turn on the way.
+/// How many allocations a spawn into a table of `before` coroutines makes; each of them fails in
+/// turn on the way.
 fn allocations(before: usize) -> usize {
     (0..10)
         .find(|&allocations| spawns(before, allocations))
@@ -72,7 +75,8 @@ fn spawn_into_a_table_with_room_fails_at_the_future() {
     assert_eq!(allocations(15), 1);
 }
 
-/// Regression: the directory had moved, and the chunk could not be had: coroutines were looked up where it had been.
+/// Regression: the directory had moved, and the chunk could not be had: coroutines were looked up
+/// where it had been.
 #[test]
 fn table_that_cannot_grow_still_works() {
     // The directory grows by powers of two, the table by chunks of 16.
@@ -138,8 +142,8 @@ fn a_million_at_once() {
         drop(handle.unwrap());
     }
     assert_eq!(executor.live(), MANY);
-    // Two words and a byte of future, in steps of 8, and at most 64 bytes of everything else; with statistics also those, and two words
-    // to measure by.
+    // Two words and a byte of future, in steps of 8, and at most 64 bytes of everything else; with
+    // statistics also those, and two words to measure by.
     #[cfg(feature = "stats")]
     const STATS: usize = size_of::<corank::Stats>() + 16;
     #[cfg(not(feature = "stats"))]
@@ -183,7 +187,8 @@ fn stale_identifiers_stay_stale() {
     }
 }
 
-/// The future is made when there is a place for it, and not before; what it was to be made of is dropped otherwise.
+/// The future is made when there is a place for it, and not before; what it was to be made of is
+/// dropped otherwise.
 #[test]
 fn a_future_is_made_where_it_stays() {
     let (made, drops) = (Counter::new(), Counter::new());

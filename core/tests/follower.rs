@@ -1,4 +1,5 @@
-//! Followers: what works for a coroutine outside the executor learns its live level (rules I2, I4, I9).
+//! Followers: what works for a coroutine outside the executor learns its live level (rules I2, I4,
+//! I9).
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -113,7 +114,8 @@ fn a_change_is_told_at_once() {
     assert_eq!(told(), []);
 }
 
-/// A joins B, which joins C, which waits for the outside: the urgency of A reaches the outside, and leaves it again.
+/// A joins B, which joins C, which waits for the outside: the urgency of A reaches the outside, and
+/// leaves it again.
 #[test]
 fn inherited_urgency_is_told() {
     let executor = executor();
@@ -182,7 +184,8 @@ fn the_waker_of_a_combinator_is_called() {
     let executor = executor();
     let (outside, polls) = (Outside::new(), Counter::new());
     let (request, count) = (Request::new(&outside), polls.clone());
-    // `join_all` polls with wakers of its own from some size on; one that polls by such a waker is woken by it.
+    // `join_all` polls with wakers of its own from some size on; one that polls by such a waker is
+    // woken by it.
     let waiting = spawn(&executor, 9, async move {
         let mut all = futures::stream::FuturesUnordered::new();
         all.push(request);

@@ -193,7 +193,8 @@ fn two_that_await_each_other_go_with_the_executor() {
     assert_eq!(drops.count(), 2);
 }
 
-/// A handle awaited in a coroutine of another executor: its waker goes by the inbox, and nothing is lent.
+/// A handle awaited in a coroutine of another executor: its waker goes by the inbox, and nothing is
+/// lent.
 #[test]
 fn handle_awaited_on_another_executor() {
     let (here, there) = (executor(), executor());

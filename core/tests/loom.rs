@@ -1,9 +1,12 @@
-//! Every interleaving of the real executor with the threads that wake, cancel, re-prioritise and let go, explored by loom.
+//! Every interleaving of the real executor with the threads that wake, cancel, re-prioritise and
+//! let go, explored by loom.
 //!
-//! Run it with `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom --target-dir target/loom`.
+//! Run it with
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom --target-dir target/loom`.
 //!
-//! What loom watches without being told: data races on `UnsafeCell` payloads, deadlock (a parked executor that nobody
-//! notifies), the table freed never or twice, and use of its atomics after that (see `cfg(loom)` in `core/src`).
+//! What loom watches without being told: data races on `UnsafeCell` payloads, deadlock (a parked
+//! executor that nobody notifies), the table freed never or twice, and use of its atomics after
+//! that (see `cfg(loom)` in `core/src`).
 //!
 //! The tests were seen to fail when the protocol is broken in any of these ways:
 //!
@@ -19,8 +22,9 @@
 //! | a level of the deadlines shown relaxed | `deadlines_that_are_found_were_shown` |
 //! | table not anchored for those who outlive the executor, or never let go | `executor_and_last_waker_go_together`, `executor_goes_while_it_is_woken` |
 //!
-//! Loom keeps one last access of each atomic, so it can miss that a load and a later write of two threads may change places
-//! when the writer loads first. `spec/promela/wake.pml` explores the same protocol without that limit.
+//! Loom keeps one last access of each atomic, so it can miss that a load and a later write of two
+//! threads may change places when the writer loads first. `spec/promela/wake.pml` explores the same
+//! protocol without that limit.
 
 #![cfg(loom)]
 
@@ -39,8 +43,8 @@ use loom::thread;
 
 use explored::{Park, Payload, explore, level};
 
-/// Explores all interleavings with at most this many preemptions of threads that could go on. Most races need two; those
-/// models with many threads stop there.
+/// Explores all interleavings with at most this many preemptions of threads that could go on. Most
+/// races need two; those models with many threads stop there.
 const PREEMPTIONS: usize = 3;
 
 /// The coroutine's slot in the table.
@@ -66,8 +70,8 @@ impl Home {
         }
     }
 
-    /// Runs as a home does, asleep while idle, until no coroutine is left. Loom reports a deadlock if a notification is
-    /// missing.
+    /// Runs as a home does, asleep while idle, until no coroutine is left. Loom reports a deadlock
+    /// if a notification is missing.
     fn run(&self) {
         self.executor.run_until_idle();
         while self.executor.live() > 0 {
@@ -82,8 +86,8 @@ impl Home {
         }
     }
 
-    /// A coroutine that runs `thread` with its own waker on another thread, so that the wake may come while it still
-    /// runs, and is ready when `done` says so. Its polls are counted.
+    /// A coroutine that runs `thread` with its own waker on another thread, so that the wake may
+    /// come while it still runs, and is ready when `done` says so. Its polls are counted.
     fn spawn_waiting(
         &self,
         threads: Vec<Box<dyn FnOnce(Waker) + Send>>,
@@ -109,7 +113,8 @@ impl Home {
         (self.executor.spawn(Priority::DEFAULT, wait).unwrap(), polls)
     }
 
-    /// Once all threads have ended: fills a table of so many slots and checks that they are all there, each once.
+    /// Once all threads have ended: fills a table of so many slots and checks that they are all
+    /// there, each once.
     fn assert_table_is_whole(&self, slots: u32) {
         self.executor.run_until_idle();
         assert_eq!(self.executor.live(), 0);
@@ -122,8 +127,8 @@ impl Home {
     }
 }
 
-/// A wake that races the poll, the return from it, and the executor's way to sleep: exactly one more poll, which sees
-/// what was written before the wake.
+/// A wake that races the poll, the return from it, and the executor's way to sleep: exactly one
+/// more poll, which sees what was written before the wake.
 #[test]
 fn one_wake_is_one_poll_and_carries_memory() {
     explore(PREEMPTIONS, || {
@@ -171,15 +176,16 @@ fn wakes_that_coalesce_carry_memory_both() {
     });
 }
 
-/// A waker that outlives its coroutine, used and dropped at any time, reaches no stranger, and the slot comes back.
+/// A waker that outlives its coroutine, used and dropped at any time, reaches no stranger, and the
+/// slot comes back.
 #[test]
 fn late_wake_reaches_no_stranger() {
     explore(PREEMPTIONS, || {
         let home = Home::new();
         let (handle, _) = home.spawn_waiting(
             vec![Box::new(|waker| {
-                // Cloned first: loom remembers one access of each atomic, and would forget the owner's load for the load
-                // with which a wake begins.
+                // Cloned first: loom remembers one access of each atomic, and would forget the
+                // owner's load for the load with which a wake begins.
                 let clone = waker.clone();
                 drop(waker);
                 clone.wake_by_ref();
@@ -189,8 +195,8 @@ fn late_wake_reaches_no_stranger() {
         );
         drop(handle);
         assert_eq!(home.executor.step(), Step::Ran);
-        // One of these has the slot if the waker is gone already. Both are woken before their first poll, from outside, so
-        // that a block that is still in the inbox would be in it twice.
+        // One of these has the slot if the waker is gone already. Both are woken before their first
+        // poll, from outside, so that a block that is still in the inbox would be in it twice.
         let strangers = [(); 2].map(|()| home.spawn_waiting(Vec::new(), || false));
         for (stranger, _) in &strangers {
             assert!(stranger.remote().wake());
@@ -211,7 +217,8 @@ fn late_wake_reaches_no_stranger() {
     });
 }
 
-/// Clones made and dropped on two threads while the coroutine exits: the slot comes back once, after the last one.
+/// Clones made and dropped on two threads while the coroutine exits: the slot comes back once,
+/// after the last one.
 #[test]
 fn clones_and_drops_race_with_exit() {
     explore(PREEMPTIONS, || {
@@ -230,7 +237,8 @@ fn clones_and_drops_race_with_exit() {
     });
 }
 
-/// The last reference goes on another thread while the executor goes here: the table is freed once, by either.
+/// The last reference goes on another thread while the executor goes here: the table is freed once,
+/// by either.
 #[test]
 fn executor_and_last_waker_go_together() {
     explore(PREEMPTIONS, || {
@@ -274,8 +282,8 @@ fn executor_goes_while_it_is_woken() {
     });
 }
 
-/// Cancelled from another thread at any point of its life: the future is dropped exactly once, and the handle says how
-/// it ended.
+/// Cancelled from another thread at any point of its life: the future is dropped exactly once, and
+/// the handle says how it ended.
 #[test]
 fn remote_cancel_races_with_polls() {
     struct Dropped(Rc<Cell<usize>>);
@@ -349,7 +357,8 @@ fn two_blocks_pushed_at_once() {
     });
 }
 
-/// Two threads wake one block through remotes while the owner wakes it as well: one more poll at least, three at most.
+/// Two threads wake one block through remotes while the owner wakes it as well: one more poll at
+/// least, three at most.
 #[test]
 fn owner_and_others_wake_at_once() {
     explore(PREEMPTIONS, || {
@@ -370,7 +379,8 @@ fn owner_and_others_wake_at_once() {
     });
 }
 
-/// A block that is pushed again while the owner goes through what it took from the inbox does not take the rest away.
+/// A block that is pushed again while the owner goes through what it took from the inbox does not
+/// take the rest away.
 #[test]
 fn pushed_again_during_the_drain() {
     explore(PREEMPTIONS, || {
@@ -391,8 +401,9 @@ fn pushed_again_during_the_drain() {
     });
 }
 
-/// Somebody looks at the deadlines (rule T9) while timers are set, leave and fire: what it finds at a level was a bound of that level, perhaps
-/// raised to the first deadline of all, and once the executor rests it finds all.
+/// Somebody looks at the deadlines (rule T9) while timers are set, leave and fire: what it finds at
+/// a level was a bound of that level, perhaps raised to the first deadline of all, and once the
+/// executor rests it finds all.
 #[test]
 fn deadlines_that_are_found_were_shown() {
     explore(PREEMPTIONS, || {

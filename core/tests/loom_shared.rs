@@ -1,10 +1,11 @@
 //! Every interleaving of the workers of one shared executor, explored by loom.
 //!
-//! Run it with `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom_shared --target-dir target/loom`.
+//! Run it with
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom_shared --target-dir target/loom`.
 //!
-//! What loom watches without being told: two who hold the baton at once or without an order between them (`cfg(loom)` in
-//! `core/src/baton.rs`), data races on the coroutines' own memory, a worker that sleeps for ever, and a table that is freed never or
-//! twice.
+//! What loom watches without being told: two who hold the baton at once or without an order between
+//! them (`cfg(loom)` in `core/src/baton.rs`), data races on the coroutines' own memory, a worker
+//! that sleeps for ever, and a table that is freed never or twice.
 //!
 //! The tests were seen to fail when the protocol is broken in any of these ways:
 //!
@@ -37,7 +38,8 @@ use loom::thread;
 
 use explored::{Park, Payload, block_on, explore, level};
 
-/// Serves the executor until `over`, asleep while nothing is ready. Loom reports a deadlock if a call is missing.
+/// Serves the executor until `over`, asleep while nothing is ready. Loom reports a deadlock if a
+/// call is missing.
 fn serve(executor: &SharedExecutor, over: impl Fn() -> bool) {
     let park = Park::new();
     let worker = executor.worker(Waker::from(park.clone()));
@@ -53,7 +55,8 @@ fn run(executor: &SharedExecutor) {
     executor.worker(Waker::noop().clone()).run_until_idle();
 }
 
-/// Two workers, several coroutines: each poll is made once, by one worker, and sees what the poll before it did.
+/// Two workers, several coroutines: each poll is made once, by one worker, and sees what the poll
+/// before it did.
 #[test]
 fn two_workers_share_what_is_ready() {
     explore(2, || {
@@ -81,11 +84,13 @@ fn two_workers_share_what_is_ready() {
 }
 
 loom::thread_local! {
-    /// Whether something urgent was ready, and nobody served it, when this thread's worker picked last.
+    /// Whether something urgent was ready, and nobody served it, when this thread's worker picked
+    /// last.
     static WAITED: Cell<bool> = Cell::new(false);
 }
 
-/// Asked under the baton, before each pick: knows of nothing elsewhere, and notes whether the urgent one is ready.
+/// Asked under the baton, before each pick: knows of nothing elsewhere, and notes whether the
+/// urgent one is ready.
 struct NotesWhatWaits {
     executor: Arc<SharedExecutor>,
     spawned: Arc<AtomicBool>,
@@ -102,8 +107,9 @@ impl SystemView for NotesWhatWaits {
     }
 }
 
-/// The bound on inversions among workers: once something urgent is ready, nobody begins a poll of something less urgent before it is served. So it waits
-/// at most for the end of one poll, of the worker that is free first; for none if a worker is idle.
+/// The bound on inversions among workers: once something urgent is ready, nobody begins a poll of
+/// something less urgent before it is served. So it waits at most for the end of one poll, of the
+/// worker that is free first; for none if a worker is idle.
 #[test]
 fn no_less_urgent_poll_begins_while_something_urgent_is_ready() {
     explore(2, || {
@@ -148,8 +154,8 @@ fn no_less_urgent_poll_begins_while_something_urgent_is_ready() {
     });
 }
 
-/// A coroutine is woken from another worker's poll while it still polls, returns, or is blocked: one more poll, which
-/// sees what was written before the wake.
+/// A coroutine is woken from another worker's poll while it still polls, returns, or is blocked:
+/// one more poll, which sees what was written before the wake.
 #[test]
 fn wake_while_it_runs_elsewhere() {
     explore(3, || {
@@ -184,7 +190,8 @@ fn wake_while_it_runs_elsewhere() {
     });
 }
 
-/// Cancelled from another thread at any point of its life: the future is dropped once, and the handle says how it ended.
+/// Cancelled from another thread at any point of its life: the future is dropped once, and the
+/// handle says how it ended.
 #[test]
 fn cancel_while_it_runs_elsewhere() {
     struct Dropped(Arc<AtomicUsize>);
@@ -221,8 +228,8 @@ fn cancel_while_it_runs_elsewhere() {
     });
 }
 
-/// Re-prioritised from another thread while a worker picks, polls and puts it back: the level counts from then on, and the
-/// queues and bits stay in order.
+/// Re-prioritised from another thread while a worker picks, polls and puts it back: the level
+/// counts from then on, and the queues and bits stay in order.
 #[test]
 fn reprioritize_while_it_runs_elsewhere() {
     explore(3, || {
@@ -244,8 +251,8 @@ fn reprioritize_while_it_runs_elsewhere() {
     });
 }
 
-/// A coroutine exits on one worker while another begins to await it: the joiner gets the output, and its urgency is not
-/// lent for ever.
+/// A coroutine exits on one worker while another begins to await it: the joiner gets the output,
+/// and its urgency is not lent for ever.
 #[test]
 fn exit_races_with_join() {
     explore(2, || {
@@ -280,7 +287,8 @@ fn exit_races_with_join_from_outside() {
     });
 }
 
-/// A handle is dropped while its coroutine exits on another worker: the output is dropped once, and the slot comes back.
+/// A handle is dropped while its coroutine exits on another worker: the output is dropped once, and
+/// the slot comes back.
 #[test]
 fn exit_races_with_detach() {
     struct Dropped(Arc<AtomicUsize>);
@@ -350,7 +358,8 @@ fn idle_worker_is_called_again() {
     });
 }
 
-/// A wake from a thread that is no worker goes through the inbox and rings: the idle worker hears of it.
+/// A wake from a thread that is no worker goes through the inbox and rings: the idle worker hears
+/// of it.
 #[test]
 fn wake_from_outside_reaches_an_idle_worker() {
     explore(3, || {
@@ -397,7 +406,8 @@ fn worker_leaves_while_it_is_called() {
     });
 }
 
-/// A handle is released while another thread rings, and then ends the executor: nothing touches the scheduler after it is freed.
+/// A handle is released while another thread rings, and then ends the executor: nothing touches the
+/// scheduler after it is freed.
 #[test]
 fn release_races_with_the_end_of_the_executor() {
     explore(3, || {

@@ -1,12 +1,16 @@
-//! Every interleaving of what the coroutines of one shared executor share (`corank::workers`), explored by loom.
+//! Every interleaving of what the coroutines of one shared executor share (`corank::workers`),
+//! explored by loom.
 //!
-//! Run it with `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom_workers --target-dir target/loom`.
+//! Run it with
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom_workers --target-dir target/loom`.
 //!
-//! What loom watches without being told: two who have a mutex's value at once or without an order between them, two who hold the
-//! baton, a waiter that sleeps for ever, and an executor's table that is freed never or twice.
+//! What loom watches without being told: two who have a mutex's value at once or without an order
+//! between them, two who hold the baton, a waiter that sleeps for ever, and an executor's table
+//! that is freed never or twice.
 //!
-//! That each operation is done under the baton is asserted where state is touched (`assert_held`), here and wherever debug assertions
-//! are on: `workers.rs` and `traces.rs` were seen to fail for each that is not. These tests were seen to fail as well when
+//! That each operation is done under the baton is asserted where state is touched (`assert_held`),
+//! here and wherever debug assertions are on: `workers.rs` and `traces.rs` were seen to fail for
+//! each that is not. These tests were seen to fail as well when
 //!
 //! | what is broken | test that fails |
 //! |---|---|
@@ -187,7 +191,8 @@ fn set_races_with_wait() {
     });
 }
 
-/// One sets an event and takes it back while another begins to wait: who waited before goes through, whoever comes later waits.
+/// One sets an event and takes it back while another begins to wait: who waited before goes
+/// through, whoever comes later waits.
 #[test]
 fn reset_races_with_wait() {
     explore(3, || {
@@ -319,7 +324,8 @@ fn advance_races_with_a_sleeper_that_leaves() {
     });
 }
 
-/// The executor goes while others still have what belongs to it: its table stays until they are done.
+/// The executor goes while others still have what belongs to it: its table stays until they are
+/// done.
 #[test]
 fn the_executor_goes_first() {
     explore(3, || {
@@ -349,8 +355,8 @@ fn note(follower: &Follower<Told>, _: Priority) {
     follower.data().0.add();
 }
 
-/// I9, H6: a coroutine waits for something outside, and ends, while another thread changes its level: each change is told by itself or not at all, and
-/// nothing once the follower has gone.
+/// I9, H6: a coroutine waits for something outside, and ends, while another thread changes its
+/// level: each change is told by itself or not at all, and nothing once the follower has gone.
 #[test]
 fn a_follower_is_told_in_turn() {
     explore(3, || {
@@ -378,7 +384,8 @@ fn a_follower_is_told_in_turn() {
     });
 }
 
-/// H8: a worker goes to sleep while another one's brief poll makes something ready and then turns out to last: it is called, or sees it.
+/// H8: a worker goes to sleep while another one's brief poll makes something ready and then turns
+/// out to last: it is called, or sees it.
 #[test]
 fn a_poll_that_lasts_calls_who_sleeps() {
     poll_that_lasts(|executor, short| {
@@ -457,7 +464,8 @@ fn poll_that_lasts(prepare: fn(&Arc<SharedExecutor>, Short) -> MakeReady) {
     });
 }
 
-/// H10: a worker goes to sleep until the next deadline while another sets an earlier one: it is called, or sees it.
+/// H10: a worker goes to sleep until the next deadline while another sets an earlier one: it is
+/// called, or sees it.
 #[test]
 fn an_earlier_deadline_reaches_who_sleeps() {
     explore(3, || {

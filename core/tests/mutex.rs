@@ -1,4 +1,5 @@
-//! The mutex: who gets it, who inherits what, and what happens when somebody leaves (rules M1 to M8, I1 to I8).
+//! The mutex: who gets it, who inherits what, and what happens when somebody leaves (rules M1 to
+//! M8, I1 to I8).
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -373,10 +374,12 @@ fn locks_are_held_across_nested_awaits() {
     for _ in 0..10 {
         drop(spawn(&executor, 20, transfer(a.clone(), b.clone(), 1)));
     }
-    // The first needs 3 polls (2 yields). The others: one that begins to wait, then 3 as soon as they are handed the lock.
+    // The first needs 3 polls (2 yields). The others: one that begins to wait, then 3 as soon as
+    // they are handed the lock.
     assert_eq!(executor.run_until_idle(), 3 + 9 * (1 + 3));
     assert_eq!((*a.try_lock().unwrap(), *b.try_lock().unwrap()), (-10, 10));
-    // Cancelled at each await in turn, the transfer lets go of everything, and what it had done by then stays.
+    // Cancelled at each await in turn, the transfer lets go of everything, and what it had done by
+    // then stays.
     for polls in 1..=2 {
         let transfer = spawn(&executor, 20, transfer(a.clone(), b.clone(), 1));
         for _ in 0..polls {

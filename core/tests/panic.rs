@@ -1,4 +1,5 @@
-//! Panics stay in their coroutine (rule F1), wherever they come from: polls, destructors of futures, of outputs, of payloads.
+//! Panics stay in their coroutine (rule F1), wherever they come from: polls, destructors of
+//! futures, of outputs, of payloads.
 
 #![cfg(feature = "std")]
 
@@ -34,7 +35,8 @@ impl Drop for PanicsInDrop {
     }
 }
 
-/// After whatever went wrong: the executor still spawns, runs and joins, on a table whose slots are used once each.
+/// After whatever went wrong: the executor still spawns, runs and joins, on a table whose slots are
+/// used once each.
 fn assert_works(executor: &Executor) {
     let handles: Vec<_> = (0..3)
         .map(|i| spawn(executor, 7, async move { i }))
@@ -180,7 +182,8 @@ fn in_the_destructor_of_a_payload() {
     struct Payload(#[expect(dead_code)] Guard);
     impl Drop for Payload {
         fn drop(&mut self) {
-            // Nothing is allocated for this one: what the second panic carries is leaked on purpose.
+            // Nothing is allocated for this one: what the second panic carries is leaked on
+            // purpose.
             resume_unwind(Box::new(()));
         }
     }
@@ -266,8 +269,9 @@ fn woken_and_cancelled_in_the_poll_that_panics() {
     assert_works(&executor);
 }
 
-/// What all these tests rely on (`common/asserts.rs`): an assertion in a coroutine whose handle nobody keeps ends the program. Here, this test as a program
-/// of its own, which the variable tells from the test.
+/// What all these tests rely on (`common/asserts.rs`): an assertion in a coroutine whose handle
+/// nobody keeps ends the program. Here, this test as a program of its own, which the variable tells
+/// from the test.
 #[cfg(unix)]
 #[test]
 fn an_assertion_that_nobody_joins_is_seen() {

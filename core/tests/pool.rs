@@ -1,4 +1,5 @@
-//! Pools: a fixed number of rooms of a fixed size in static memory, and errors for whatever does not fit.
+//! Pools: a fixed number of rooms of a fixed size in static memory, and errors for whatever does
+//! not fit.
 
 use std::future::{Future, pending};
 use std::pin::Pin;

@@ -248,7 +248,8 @@ fn wake_cancel_and_reprioritize_while_preempted() {
     assert_eq!(Rc::strong_count(&dropped), 1);
 }
 
-/// Who is more urgent and waits for something that the preempted one holds lends it its level, so that it goes on.
+/// Who is more urgent and waits for something that the preempted one holds lends it its level, so
+/// that it goes on.
 #[test]
 fn urgency_on_loan_lets_the_preempted_one_go_on() {
     let executor = shared();
@@ -331,7 +332,8 @@ fn a_panic_of_the_interrupt_itself_ends_the_preempted_one() {
     );
 }
 
-/// Rules B1 to B3: picks in between are strict, and reserved picks come where they would have come without them.
+/// Rules B1 to B3: picks in between are strict, and reserved picks come where they would have come
+/// without them.
 #[test]
 fn reserved_picks_are_not_counted_in_between() {
     let run = |interrupts: bool| {

@@ -1,4 +1,5 @@
-//! Remotes: what is asked from another thread takes effect before the executor picks again (rule W4).
+//! Remotes: what is asked from another thread takes effect before the executor picks again (rule
+//! W4).
 
 use std::future::pending;
 use std::thread;
@@ -134,7 +135,8 @@ fn new_priority_and_wake_arrive_together() {
     assert_eq!(log.take(), "woken other");
 }
 
-/// A remote goes by the inbox even on the executor's own thread: it takes effect before the next pick, not at once.
+/// A remote goes by the inbox even on the executor's own thread: it takes effect before the next
+/// pick, not at once.
 #[test]
 fn on_the_own_thread() {
     let executor = executor();

@@ -211,7 +211,8 @@ fn random_sequences_lose_no_permit_and_invent_none() {
         }
         gate.reset();
         executor.run_until_idle();
-        // Nothing is handed over and unused now: every permit is held or free, and free only if nobody waits.
+        // Nothing is handed over and unused now: every permit is held or free, and free only if
+        // nobody waits.
         assert_eq!(held.get() + semaphore.free(), total, "seed {seed}");
         assert_eq!(held.get(), total.min(users.len()), "seed {seed}");
         drop(executor);

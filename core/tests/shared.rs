@@ -1,7 +1,8 @@
-//! Several workers (rules H1 to H10): what is deterministic, and by exact counts what is not. `shared_oracle.rs` has random scenes.
+//! Several workers (rules H1 to H10): what is deterministic, and by exact counts what is not.
+//! `shared_oracle.rs` has random scenes.
 //!
-//! A worker that steps inside a poll of another one stands for a second thread: so "while it runs elsewhere" happens
-//! when the test says, and in an order that is known.
+//! A worker that steps inside a poll of another one stands for a second thread: so "while it runs
+//! elsewhere" happens when the test says, and in an order that is known.
 
 #![cfg(feature = "std")]
 
@@ -59,7 +60,8 @@ async fn named(ask: impl Fn()) {
     yield_now().await;
 }
 
-/// Whoever watches over a worker learns what it polls, at the level that counts at this moment, and only while it polls.
+/// Whoever watches over a worker learns what it polls, at the level that counts at this moment, and
+/// only while it polls.
 #[test]
 fn a_poll_is_told_to_others() {
     let executor = eternal();
@@ -109,8 +111,8 @@ fn spawn_around(
     (handle, polls)
 }
 
-/// H2: the second worker gets what is most urgent of the rest. H7: both levels are shown, and what is ready is what nobody
-/// serves.
+/// H2: the second worker gets what is most urgent of the rest. H7: both levels are shown, and what
+/// is ready is what nobody serves.
 #[test]
 fn each_worker_picks_the_most_urgent_of_the_rest() {
     let executor = eternal();
@@ -153,7 +155,8 @@ fn a_wake_while_it_runs_elsewhere_is_kept_once() {
     assert!(handle.has_exited());
 }
 
-/// H4 with X2 and X3: cancelled while it runs elsewhere, it ends with its poll, by the worker that runs it.
+/// H4 with X2 and X3: cancelled while it runs elsewhere, it ends with its poll, by the worker that
+/// runs it.
 #[test]
 fn a_cancel_while_it_runs_elsewhere_waits_for_the_poll() {
     let executor = eternal();
@@ -176,7 +179,8 @@ fn a_cancel_while_it_runs_elsewhere_waits_for_the_poll() {
     assert!(matches!(handle.try_join(), Ok(Err(JoinError::Cancelled))));
 }
 
-/// H5: the future of a coroutine that nobody runs is dropped by whoever cancels; for others it runs until that is done.
+/// H5: the future of a coroutine that nobody runs is dropped by whoever cancels; for others it runs
+/// until that is done.
 #[test]
 fn a_cancelled_future_is_dropped_by_who_cancels() {
     struct Looks(&'static SharedExecutor, Rc<Cell<Option<CoroutineId>>>);
@@ -215,7 +219,8 @@ fn a_new_level_is_shown_while_it_runs_elsewhere() {
     assert_eq!(worker(executor).step(), Step::Ran);
 }
 
-/// H8: an idle worker is called when something is ready that nobody was called for; once, until it looks again.
+/// H8: an idle worker is called when something is ready that nobody was called for; once, until it
+/// looks again.
 #[test]
 fn an_idle_worker_is_called_once() {
     let executor = eternal();
@@ -243,8 +248,8 @@ fn an_idle_worker_is_called_once() {
     assert_eq!(taken(), [0, 0], "those who have left are not called");
 }
 
-/// H8: a worker that takes in events is on its way. It calls nobody for what it finds, and passes the call on when it finds more
-/// than it takes.
+/// H8: a worker that takes in events is on its way. It calls nobody for what it finds, and passes
+/// the call on when it finds more than it takes.
 #[test]
 fn a_worker_that_takes_in_calls_when_it_has_looked() {
     let executor = eternal();
@@ -267,8 +272,8 @@ fn a_worker_that_takes_in_calls_when_it_has_looked() {
     assert_eq!(first.run_until_idle(), 2);
 }
 
-/// H8: a worker whose polls are brief is on its way to what they make ready, and passes the call on when it leaves something behind for the second
-/// poll in a row.
+/// H8: a worker whose polls are brief is on its way to what they make ready, and passes the call on
+/// when it leaves something behind for the second poll in a row.
 #[test]
 fn brief_polls_call_when_they_leave_something_twice() {
     let executor = eternal();
@@ -328,7 +333,8 @@ fn a_poll_that_is_brief_no_longer_calls() {
     assert_eq!(first.run_until_idle(), 2);
 }
 
-/// H8: what a worker asks of a coroutine by its [`Remote`](corank::Remote) is done at once, and calls nobody while it is on its way.
+/// H8: what a worker asks of a coroutine by its [`Remote`](corank::Remote) is done at once, and
+/// calls nobody while it is on its way.
 #[test]
 fn a_remote_where_its_executor_runs_acts_at_once() {
     let executor = eternal();
@@ -390,7 +396,8 @@ fn the_last_priority_counts_wherever_it_comes_from() {
     assert_eq!(executor.base_priority(id), Some(level(3)));
 }
 
-/// As long as a worker has the scheduler and doesn't go on, others that want it do what the home has said, once their patience is at an end.
+/// As long as a worker has the scheduler and doesn't go on, others that want it do what the home
+/// has said, once their patience is at an end.
 #[test]
 fn who_waits_for_long_gives_way() {
     static GAVE_WAY: AtomicUsize = AtomicUsize::new(0);
@@ -418,7 +425,8 @@ fn who_waits_for_long_gives_way() {
     });
 }
 
-/// A closed executor spawns nothing; what blocked or was ready has exited, and what runs exits when its poll ends.
+/// A closed executor spawns nothing; what blocked or was ready has exited, and what runs exits when
+/// its poll ends.
 #[test]
 fn closing_cancels_everything() {
     let executor = eternal();
@@ -441,8 +449,8 @@ fn closing_cancels_everything() {
     assert_eq!(refused.err(), Some(SpawnError::Closed));
 }
 
-/// Who wakes itself is ready when its poll ends, once; also when another coroutine was polled from the same place meanwhile and did the
-/// same.
+/// Who wakes itself is ready when its poll ends, once; also when another coroutine was polled from
+/// the same place meanwhile and did the same.
 #[test]
 fn who_wakes_itself_is_polled_once_more() {
     let executor = eternal();
@@ -500,8 +508,8 @@ fn who_wakes_itself_and_panics_wakes_nobody() {
     assert_eq!(executor.state(waits.id()), Some(State::Blocked));
 }
 
-/// H9: with nobody idle, the worker that polls the least urgent is called if it can be interrupted and what waits is
-/// strictly more urgent.
+/// H9: with nobody idle, the worker that polls the least urgent is called if it can be interrupted
+/// and what waits is strictly more urgent.
 #[test]
 fn the_least_urgent_worker_is_interrupted() {
     let executor = eternal();
@@ -537,7 +545,8 @@ fn the_least_urgent_worker_is_interrupted() {
     assert_eq!(first.step(), Step::Ran);
 }
 
-/// What one worker took from the inbox is everybody's: while it drops a cancelled future, others see the rest.
+/// What one worker took from the inbox is everybody's: while it drops a cancelled future, others
+/// see the rest.
 #[test]
 fn the_rest_of_the_inbox_does_not_wait() {
     struct Looks(&'static SharedExecutor, Rc<Cell<bool>>);

@@ -1,4 +1,5 @@
-//! What works for a coroutine of a shared executor learns its live level, whichever thread changes it (rules I2, I4, I9).
+//! What works for a coroutine of a shared executor learns its live level, whichever thread changes
+//! it (rules I2, I4, I9).
 
 #![cfg(feature = "std")]
 

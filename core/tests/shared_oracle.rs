@@ -1,5 +1,5 @@
-//! Several workers (rules H1 to H10): random scenes against a small oracle. As in `shared.rs`, a worker that steps inside a poll of another one
-//! stands for a second thread.
+//! Several workers (rules H1 to H10): random scenes against a small oracle. As in `shared.rs`, a
+//! worker that steps inside a poll of another one stands for a second thread.
 
 #![cfg(feature = "std")]
 
@@ -172,7 +172,8 @@ impl Scene {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 2000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Three workers, one inside a poll of the other: every pick, state and level is as the contract says.
+    /// Three workers, one inside a poll of the other: every pick, state and level is as the
+    /// contract says.
     #[test]
     fn workers_and_oracle_agree(numbers in proptest::collection::vec(any::<(u8, u8, u8)>(), 0..if cfg!(miri) { 50 } else { 200 })) {
         let scene = Rc::new(Scene {

@@ -1,4 +1,5 @@
-//! The core replays the conformance traces of `spec/traces/`, and agrees with the model on random scenes.
+//! The core replays the conformance traces of `spec/traces/`, and agrees with the model on random
+//! scenes.
 
 #![cfg(feature = "std")]
 

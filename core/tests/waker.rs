@@ -1,4 +1,5 @@
-//! Wakers (rules W1 to W8): how many polls a wake makes, and what a waker still reaches when its coroutine is gone.
+//! Wakers (rules W1 to W8): how many polls a wake makes, and what a waker still reaches when its
+//! coroutine is gone.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -152,8 +153,8 @@ impl Wake for Notified {
     }
 }
 
-/// The home is told of what comes from outside, once for each time that something new arrives, and never of what the executor does
-/// itself.
+/// The home is told of what comes from outside, once for each time that something new arrives, and
+/// never of what the executor does itself.
 #[test]
 fn home_is_notified_of_arrivals_only() {
     let notified = Arc::new(Notified::default());
@@ -217,7 +218,8 @@ fn borrowed_waker_on_other_threads() {
     assert_eq!((polls.count(), executor.live()), (3, 0));
 }
 
-/// More wakers than the count has room for: the coroutine that clones them panics, and nothing overflows.
+/// More wakers than the count has room for: the coroutine that clones them panics, and nothing
+/// overflows.
 #[cfg(feature = "std")]
 #[test]
 fn too_many_wakers_are_a_panic() {

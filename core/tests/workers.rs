@@ -1,5 +1,6 @@
-//! What coroutines of a shared executor share (`corank::workers`): that any worker may poll who uses it, and that what happens in the
-//! middle of an operation loses nothing. The rules themselves are replayed from the traces, by `traces.rs`.
+//! What coroutines of a shared executor share (`corank::workers`): that any worker may poll who
+//! uses it, and that what happens in the middle of an operation loses nothing. The rules themselves
+//! are replayed from the traces, by `traces.rs`.
 
 #![cfg(feature = "std")]
 
@@ -63,7 +64,8 @@ fn meddle() {
     }
 }
 
-/// A waker that, once, does anything when it is cloned or woken: as code of anyone's may, or another worker meanwhile.
+/// A waker that, once, does anything when it is cloned or woken: as code of anyone's may, or
+/// another worker meanwhile.
 fn meddler(act: impl FnOnce() + 'static) -> Waker {
     static VTABLE: RawWakerVTable = RawWakerVTable::new(
         |_| {
@@ -107,8 +109,8 @@ fn all_are_send_and_sync() {
     send(&workers::ticker(Duration::from_nanos(1)).tick());
 }
 
-/// A waiter that is polled by one worker lends its urgency to a holder that another one polls, at once (I1, H6), and the lock is
-/// handed over before the new holder has run (M3).
+/// A waiter that is polled by one worker lends its urgency to a holder that another one polls, at
+/// once (I1, H6), and the lock is handed over before the new holder has run (M3).
 #[test]
 fn a_mutex_lends_across_workers() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
@@ -136,7 +138,8 @@ fn a_mutex_lends_across_workers() {
     holder.try_join().unwrap().unwrap();
 }
 
-/// Whoever is no coroutine of the executor waits by its waker: a thread, or a coroutine of another executor.
+/// Whoever is no coroutine of the executor waits by its waker: a thread, or a coroutine of another
+/// executor.
 #[test]
 fn strangers_wait_as_well() {
     let executor = Arc::new(SharedExecutor::new());
@@ -202,8 +205,8 @@ fn nothing_is_lost_while_a_waker_is_cloned() {
     assert!(keys.is_empty());
 }
 
-/// A lock that is handed over while the next one's waker is cloned: by the levels of both (N1), and who waits on lends to the holder
-/// there is then.
+/// A lock that is handed over while the next one's waker is cloned: by the levels of both (N1), and
+/// who waits on lends to the holder there is then.
 #[test]
 fn who_queues_lends_to_the_holder_there_is_then() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
@@ -256,8 +259,8 @@ fn who_queues_counts_by_its_level() {
     assert!(second.has_exited());
 }
 
-/// Who waited when an event was set goes through, and who comes after it was reset waits (N7, N8), even if both happen while
-/// the first is being woken.
+/// Who waited when an event was set goes through, and who comes after it was reset waits (N7, N8),
+/// even if both happen while the first is being woken.
 #[test]
 fn an_event_is_reset_while_it_is_set() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
@@ -287,7 +290,8 @@ fn an_event_is_reset_while_it_is_set() {
     assert_eq!(wakes.take(), 0);
 }
 
-/// All of them may outlive their executor: nobody is lent to any more, and the memory goes with the last of them.
+/// All of them may outlive their executor: nobody is lent to any more, and the memory goes with the
+/// last of them.
 #[test]
 fn they_outlive_their_executor() {
     let executor = SharedExecutor::new();
@@ -343,7 +347,8 @@ fn a_sleep_of_the_other_kind_is_refused() {
     assert!(matches!(wrong.try_join(), Ok(Err(JoinError::Panicked(_)))));
 }
 
-/// A timer stays in the heap where it began, and is taken out from whatever thread; it does not keep what is gone from going.
+/// A timer stays in the heap where it began, and is taken out from whatever thread; it does not
+/// keep what is gone from going.
 #[test]
 fn a_sleep_goes_from_thread_to_thread() {
     let executor = SharedExecutor::new();

@@ -1,5 +1,6 @@
-//! Makes a test of each example in the documentation of other crates, from their sources, as Cargo has them for this build. The examples are
-//! not changed, but for what rustdoc does with them; those of `futures` name their own `block_on`, instead of which ours is put.
+//! Makes a test of each example in the documentation of other crates, from their sources, as Cargo
+//! has them for this build. The examples are not changed, but for what rustdoc does with them;
+//! those of `futures` name their own `block_on`, instead of which ours is put.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ const CRATES: [&str; 4] = [
     "futures-util",
 ];
 
-/// Examples that name one of these are about another executor, another generation of futures, or an unstable feature.
+/// Examples that name one of these are about another executor, another generation of futures, or an
+/// unstable feature.
 const OTHERS: [&str; 6] = [
     ".compat()",
     "block_on_stream",

@@ -1,4 +1,5 @@
-//! Building the C++ library's tests and firmware in `cpp/` with CMake, and running firmware in QEMU.
+//! Building the C++ library's tests and firmware in `cpp/` with CMake, and running firmware in
+//! QEMU.
 
 use crate::process;
 use crate::progress::Progress;
@@ -17,7 +18,8 @@ pub(crate) const HOME: &str = "cpp";
 /// No configuration takes longer to build.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Configures and builds one target of a preset (`cpp/CMakePresets.json`); returns the build's folder.
+/// Configures and builds one target of a preset (`cpp/CMakePresets.json`); returns the build's
+/// folder.
 ///
 /// # Errors
 /// With the end of what the failing step said.
@@ -25,7 +27,8 @@ pub(crate) fn build(preset: &str, target: &str, progress: &mut Progress) -> Resu
     build_in(preset, preset, &[], target, progress)
 }
 
-/// As [`build`], of several presets, two at a time: what one does alone, configuring and linking and its longest file, the other one's files fill.
+/// As [`build`], of several presets, two at a time: what one does alone, configuring and linking
+/// and its longest file, the other one's files fill.
 ///
 /// # Errors
 /// As [`build`], of the first preset that fails; none begins after it.
@@ -140,12 +143,13 @@ fn run(command: &Command, say: &mut dyn FnMut(&str)) -> Result<()> {
 pub(crate) enum Pace {
     /// One nanosecond: the core's timer, at 168 MHz, counts 168 for 1000 instructions.
     Counting,
-    /// Eight nanoseconds: more than one tick of the core's timer, so that it can fire at every instruction.
+    /// Eight nanoseconds: more than one tick of the core's timer, so that it can fire at every
+    /// instruction.
     EveryInstruction,
 }
 
-/// The board with this firmware. While the core sleeps its clock jumps to the next interrupt, rather than follow the host's (`sleep=off`): so every run is
-/// the same, however busy the host is.
+/// The board with this firmware. While the core sleeps its clock jumps to the next interrupt,
+/// rather than follow the host's (`sleep=off`): so every run is the same, however busy the host is.
 pub(crate) fn qemu(firmware: &Path, pace: Pace) -> Command {
     let shift = match pace {
         Pace::Counting => "shift=0,sleep=off",
@@ -159,9 +163,11 @@ pub(crate) fn qemu(firmware: &Path, pace: Pace) -> Command {
     command
 }
 
-/// A board for the HAL's devices, of those that `corank_firmware()` knows, with this firmware; what comes in at its serial port.
+/// A board for the HAL's devices, of those that `corank_firmware()` knows, with this firmware; what
+/// comes in at its serial port.
 ///
-/// `lm3s6965` has GPIO, timer, serial port, ADC and I2C; its magnetometer takes the accelerometer's place on the bus. `mps2-an386` has timer and serial port.
+/// `lm3s6965` has GPIO, timer, serial port, ADC and I2C; its magnetometer takes the accelerometer's
+/// place on the bus. `mps2-an386` has timer and serial port.
 pub(crate) fn qemu_board(board: &str, firmware: &Path, input: &str) -> Command {
     let machine: &[&str] = match board {
         "lm3s6965" => &["lm3s6965evb", "-device", "lsm303dlhc_mag,address=0x1e"],

@@ -36,8 +36,9 @@ pub(crate) fn build_with(
         .path)
 }
 
-/// The machine with this firmware. Each instruction takes a nanosecond of its clock, so that its timer counts instructions; while the core
-/// sleeps, the clock jumps to the next interrupt (see [`crate::cpp::qemu`]).
+/// The machine with this firmware. Each instruction takes a nanosecond of its clock, so that its
+/// timer counts instructions; while the core sleeps, the clock jumps to the next interrupt (see
+/// [`crate::cpp::qemu`]).
 pub(crate) fn qemu(firmware: &Path) -> Command {
     let mut command = Command::new("qemu-system-arm");
     command.args([

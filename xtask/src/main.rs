@@ -1,7 +1,8 @@
 //! The one command line of the repository: see `cargo xtask --help`.
 //!
-//! Each command has a module of its own. They share [`process`] (running other programs), [`progress`] (saying how far
-//! they are), [`repository`] (where things lie) and [`toolchain`] (which compiler builds for bare metal).
+//! Each command has a module of its own. They share [`process`] (running other programs),
+//! [`progress`] (saying how far they are), [`repository`] (where things lie) and [`toolchain`]
+//! (which compiler builds for bare metal).
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -39,7 +40,8 @@ struct CommandLine {
 enum Command {
     /// Installs what is missing on this machine, and says what it does
     Setup,
-    /// The main job: boots the OS, runs the experiments at a quick setting, shows the results beside published figures
+    /// The main job: boots the OS, runs the experiments at a quick setting, shows the results
+    /// beside published figures
     Run,
     /// Every test of every home; the last line is `N passed, N failed`
     Test(test::Options),
@@ -49,7 +51,8 @@ enum Command {
     Experiment(experiment::Options),
     /// Boots the OS, runs one program, ends with the program's exit code
     Os(os::Options),
-    /// Shows where the code lies that a step of experiment B goes through, and how the linker scripts name it
+    /// Shows where the code lies that a step of experiment B goes through, and how the linker
+    /// scripts name it
     OsLayout,
     /// Measures the longest stretches of kernel work without a check for more urgent work
     Limits(os::limits::Options),

@@ -193,7 +193,8 @@ pub(crate) const FILES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The error for a program that is not on this machine: what to type, and the Debian package if we know it.
+/// The error for a program that is not on this machine: what to type, and the Debian package if we
+/// know it.
 pub(crate) fn missing(program: &str) -> anyhow::Error {
     let package = TOOLS
         .iter()

@@ -62,12 +62,13 @@ fn can_tie() -> bool {
     *CAN
 }
 
-/// The same command under coreutils' `timeout`, which ends the whole process group: cargo's children would outlive cargo.
-/// It ends as well when the thread ends that starts it, so also when this program is ended by a signal. Without util-linux the
-/// command outlives this program up to its limit.
+/// The same command under coreutils' `timeout`, which ends the whole process group: cargo's
+/// children would outlive cargo. It ends as well when the thread ends that starts it, so also when
+/// this program is ended by a signal. Without util-linux the command outlives this program up to
+/// its limit.
 ///
-/// `foreground`: the command stays in the terminal's foreground group, so that it can read from the terminal and gets
-/// Ctrl-C; then only the command itself is ended.
+/// `foreground`: the command stays in the terminal's foreground group, so that it can read from the
+/// terminal and gets Ctrl-C; then only the command itself is ended.
 ///
 /// # Errors
 /// When the program is not on this machine: with what to type.
@@ -104,7 +105,8 @@ pub(crate) fn limited(command: &Command, limit: Duration, foreground: bool) -> R
     Ok(wrapped)
 }
 
-/// Runs `command` to its end or until `limit`; `each_line` sees every line as it comes. Nothing is read from the terminal.
+/// Runs `command` to its end or until `limit`; `each_line` sees every line as it comes. Nothing is
+/// read from the terminal.
 pub(crate) fn capture(
     command: &Command,
     limit: Duration,
@@ -160,12 +162,14 @@ pub(crate) fn succeed(
     Ok(finished)
 }
 
-/// Whether an exit status of `timeout` means that the limit was reached, rather than that the program chose that status.
+/// Whether an exit status of `timeout` means that the limit was reached, rather than that the
+/// program chose that status.
 pub(crate) fn timed_out(code: Option<i32>, took: Duration, limit: Duration) -> bool {
     matches!(code, Some(TIMED_OUT | KILLED) | None) && took >= limit
 }
 
-/// Runs a short command and returns its standard output, or `None` when it can't be started or fails.
+/// Runs a short command and returns its standard output, or `None` when it can't be started or
+/// fails.
 pub(crate) fn answer(program: impl AsRef<OsStr>, args: &[&str]) -> Option<String> {
     let output = Command::new(program)
         .args(args)
@@ -229,7 +233,8 @@ mod tests {
 
     #[test]
     fn a_program_that_never_ends_is_ended_with_its_children() {
-        // The child of the shell keeps the pipe open: without the process group, reading would never end.
+        // The child of the shell keeps the pipe open: without the process group, reading would
+        // never end.
         let finished = capture(
             &shell("sleep 1000 & echo started; wait"),
             Duration::from_secs(1),

@@ -1,7 +1,7 @@
 //! `cargo xtask release`: one version in all places, and everything that a release must pass.
 //!
-//! The version is that of the workspace in `Cargo.toml`. Formats that cannot read it repeat it: `--set` writes it there, and
-//! a test compares them.
+//! The version is that of the workspace in `Cargo.toml`. Formats that cannot read it repeat it:
+//! `--set` writes it there, and a test compares them.
 
 use crate::process;
 use crate::published::CRATES;

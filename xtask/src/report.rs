@@ -1,4 +1,5 @@
-//! `cargo xtask report`: one page from the results of the last runs, and what the documentation says of them.
+//! `cargo xtask report`: one page from the results of the last runs, and what the documentation
+//! says of them.
 
 use crate::experiment::Name;
 use crate::repository;

@@ -26,7 +26,8 @@ pub(crate) fn data_folder() -> PathBuf {
     path("target/report/data")
 }
 
-/// The commit that is checked out, with `+` behind it if files differ from it; `unknown` outside a git checkout.
+/// The commit that is checked out, with `+` behind it if files differ from it; `unknown` outside a
+/// git checkout.
 pub(crate) fn commit() -> String {
     let root = root();
     let root = root.to_string_lossy();

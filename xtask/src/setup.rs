@@ -1,7 +1,8 @@
 //! Installing what is missing on this machine.
 //!
-//! Everything that is there already is left alone, so that the command costs little when nothing is missing, and `run` and
-//! `test` begin with it. What can't be installed ends in one message with the command to type.
+//! Everything that is there already is left alone, so that the command costs little when nothing is
+//! missing, and `run` and `test` begin with it. What can't be installed ends in one message with
+//! the command to type.
 
 use crate::packages::{FILES, TOOLS};
 use crate::process;

@@ -1,7 +1,8 @@
 //! Which compiler builds for machines without an operating system.
 //!
-//! With rustup's servers in reach, rustup's own toolchain and its ready-made targets are the plain way. Without them, Debian's
-//! `rustc-web` builds the standard library from the sources in `rust-web-src`.
+//! With rustup's servers in reach, rustup's own toolchain and its ready-made targets are the plain
+//! way. Without them, Debian's `rustc-web` builds the standard library from the sources in
+//! `rust-web-src`.
 
 use crate::process;
 use anyhow::{Result, bail};
@@ -17,7 +18,8 @@ pub(crate) const DEBIAN_PACKAGES: &[&str] = &[
     "lld-19",
 ];
 
-/// The oldest of Debian's compilers that builds this repository (edition 2024 and the APIs in use): (major, minor).
+/// The oldest of Debian's compilers that builds this repository (edition 2024 and the APIs in use):
+/// (major, minor).
 const OLDEST: (u32, u32) = (1, 90);
 
 /// Set to `rustup` or `debian` to override the choice.
@@ -110,7 +112,8 @@ impl BareMetal {
         command
     }
 
-    /// The linker that comes with this toolchain. It overrides what a workspace's own configuration names.
+    /// The linker that comes with this toolchain. It overrides what a workspace's own configuration
+    /// names.
     fn linker(self) -> &'static str {
         match self {
             BareMetal::Rustup => "rust-lld",
@@ -166,7 +169,8 @@ fn minor_version(text: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// `cargo clippy` finds its driver beside `cargo-clippy` on the path: rustup's proxies must not come first.
+/// `cargo clippy` finds its driver beside `cargo-clippy` on the path: rustup's proxies must not
+/// come first.
 fn path_with_usr_bin_first() -> String {
     format!("/usr/bin:{}", std::env::var("PATH").unwrap_or_default())
 }

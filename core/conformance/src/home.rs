@@ -1,5 +1,5 @@
-//! A home for the replayer, and the replay of every trace. The core's own tests include this file: depending on the crate would
-//! choose the core's features for them.
+//! A home for the replayer, and the replay of every trace. The core's own tests include this file:
+//! depending on the crate would choose the core's features for them.
 
 use alloc::boxed::Box;
 use alloc::format;

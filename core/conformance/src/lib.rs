@@ -1,5 +1,5 @@
-//! The core in the hands of the conformance traces (`spec/traces/`): the same program on the host, in the operating system's
-//! kernel and in its processes.
+//! The core in the hands of the conformance traces (`spec/traces/`): the same program on the host,
+//! in the operating system's kernel and in its processes.
 #![no_std]
 
 extern crate alloc;
@@ -23,7 +23,8 @@ pub use served::Workers;
 pub struct Report(Vec<(&'static str, Verdict)>);
 
 impl Report {
-    /// Whether each kind has passed traces, and failed none. Which ones it skipped is for the reader to judge.
+    /// Whether each kind has passed traces, and failed none. Which ones it skipped is for the
+    /// reader to judge.
     #[must_use]
     pub fn succeeded(&self) -> bool {
         let good = |verdict: &Verdict| verdict.failures.is_empty() && verdict.passed > 0;
@@ -62,7 +63,8 @@ pub fn report() -> Report {
     )
 }
 
-/// Tests the example of the repository's README. It is tested here because the published crates do not contain that file.
+/// Tests the example of the repository's README. It is tested here because the published crates do
+/// not contain that file.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

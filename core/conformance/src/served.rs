@@ -1,5 +1,5 @@
-//! An executor of one thread, or a shared one that one worker or several threads serve, under one interface: what a test says of the one
-//! holds for the others.
+//! An executor of one thread, or a shared one that one worker or several threads serve, under one
+//! interface: what a test says of the one holds for the others.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -33,7 +33,8 @@ pub(crate) enum Served {
 /// A future for a shared executor that one thread at a time uses, and drops.
 pub(crate) struct OnOneThread<F>(pub(crate) F);
 
-// SAFETY: it is sent nowhere but to a thread for whose end the sender waits ([`on_another_thread`]).
+// SAFETY: it is sent nowhere but to a thread for whose end the sender waits
+// ([`on_another_thread`]).
 unsafe impl<F> Send for OnOneThread<F> {}
 
 /// Calls `run` on a thread of its own, and waits until that has ended.

@@ -1,4 +1,5 @@
-//! What both firmwares need: the context slot, the clock that counts instructions, a way out of QEMU.
+//! What both firmwares need: the context slot, the clock that counts instructions, a way out of
+//! QEMU.
 
 #![no_std]
 
@@ -69,9 +70,9 @@ const TOP: u32 = 0x00ff_ffff;
 
 /// SysTick as a counter of instructions.
 ///
-/// Under `-icount shift=0` QEMU lets each instruction take one nanosecond, and netduinoplus2 has a clock of 168 MHz: 168
-/// ticks are 1000 instructions. Instructions are not cycles: exception entry and exit, flash wait states and the pipeline
-/// are not in them.
+/// Under `-icount shift=0` QEMU lets each instruction take one nanosecond, and netduinoplus2 has a
+/// clock of 168 MHz: 168 ticks are 1000 instructions. Instructions are not cycles: exception entry
+/// and exit, flash wait states and the pipeline are not in them.
 #[allow(missing_debug_implementations, reason = "the timer has none")]
 pub struct InstructionCounter(SYST);
 

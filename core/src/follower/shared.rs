@@ -1,4 +1,5 @@
-//! Urgency on loan from the coroutines of a shared executor to what works for them outside (rule I9).
+//! Urgency on loan from the coroutines of a shared executor to what works for them outside (rule
+//! I9).
 
 use core::fmt;
 use core::pin::Pin;
@@ -11,14 +12,17 @@ use crate::place::{Shared, turns::Turns};
 use crate::priority::Priority;
 use crate::waiter::Waiter;
 
-/// Told of the effective level of the coroutine that waits: when its wait begins, and whenever that is another one. Called under the baton, in the
-/// middle of whatever changed it, so it must not call back into the executor (see [`Follower::new`]).
+/// Told of the effective level of the coroutine that waits: when its wait begins, and whenever that
+/// is another one. Called under the baton, in the middle of whatever changed it, so it must not
+/// call back into the executor (see [`Follower::new`]).
 pub type Changed<T = ()> = fn(&Follower<T>, Priority);
 
-/// The live level of a coroutine of a [`SharedExecutor`](crate::SharedExecutor) that waits for something outside: as
-/// [`corank::Follower`](crate::Follower), but `Send`, for one that any worker may poll. It wakes nobody: what is outside keeps a waker for that.
+/// The live level of a coroutine of a [`SharedExecutor`](crate::SharedExecutor) that waits for
+/// something outside: as [`corank::Follower`](crate::Follower), but `Send`, for one that any worker
+/// may poll. It wakes nobody: what is outside keeps a waker for that.
 ///
-/// It lives inside the future that waits, pinned. Dropping it ends the wait. Each call holds the baton for a few instructions.
+/// It lives inside the future that waits, pinned. Dropping it ends the wait. Each call holds the
+/// baton for a few instructions.
 #[repr(C)]
 pub struct Follower<T = ()> {
     /// First, so that a pointer to it is one to the follower.
@@ -28,8 +32,9 @@ pub struct Follower<T = ()> {
     data: T,
 }
 
-// SAFETY: the waiter is touched under the scheduler lock of its place alone; what else it has is `Send`. While it waits, other threads have
-// references to it as well: `T` is `Sync`, see `with_data`.
+// SAFETY: the waiter is touched under the scheduler lock of its place alone; what else it has is
+// `Send`. While it waits, other threads have references to it as well: `T` is `Sync`, see
+// `with_data`.
 unsafe impl<T: Send> Send for Follower<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Follower<T> {}
@@ -38,9 +43,10 @@ impl Follower {
     /// Follows nobody yet. `place` is the executor whose coroutines wait: mostly [`Shared::here`].
     ///
     /// # Safety
-    /// `changed` calls nothing of this crate, and waits for nobody who might: it runs under the baton, while the lists of who waits for whom are being
-    /// read. So it must not wake or cancel anybody, drop a future or end a wait. Entering a kernel, sending a message, and noting the level under a lock that
-    /// nobody holds while he calls this crate are all right.
+    /// `changed` calls nothing of this crate, and waits for nobody who might: it runs under the
+    /// baton, while the lists of who waits for whom are being read. So it must not wake or cancel
+    /// anybody, drop a future or end a wait. Entering a kernel, sending a message, and noting the
+    /// level under a lock that nobody holds while he calls this crate are all right.
     #[must_use]
     pub unsafe fn new(place: Shared, changed: Changed) -> Self {
         // SAFETY: the caller's promise.
@@ -49,7 +55,8 @@ impl Follower {
 }
 
 impl<T: Sync> Follower<T> {
-    /// As [`new`](Follower::new), with what `changed` needs to know: it is called by whichever thread changes the level.
+    /// As [`new`](Follower::new), with what `changed` needs to know: it is called by whichever
+    /// thread changes the level.
     ///
     /// # Safety
     /// As for [`new`](Follower::new).
@@ -70,8 +77,9 @@ impl<T> Follower<T> {
         &self.data
     }
 
-    /// The coroutine that runs here waits from now on, and its level is told. To be called in each poll that ends pending: another coroutine may poll each
-    /// time. What is no coroutine of the executor counts as [`Priority::DEFAULT`].
+    /// The coroutine that runs here waits from now on, and its level is told. To be called in each
+    /// poll that ends pending: another coroutine may poll each time. What is no coroutine of the
+    /// executor counts as [`Priority::DEFAULT`].
     pub fn wait(self: Pin<&Self>) {
         let own = NonNull::from(self.place.get());
         let lender = context::current().filter(|lender| lender.scheduler() == own);
@@ -104,7 +112,8 @@ define_c_fn! {
 /// What the engine calls: see [`Tell`](crate::waiter::Tell).
 ///
 /// # Safety
-/// The waiter is part of a shared follower with this data, and the pointer was made of a reference to the whole follower.
+/// The waiter is part of a shared follower with this data, and the pointer was made of a reference
+/// to the whole follower.
 fn tell[T](waiter: NonNull<Waiter>, level: Priority) {
     // SAFETY: the caller's promise; the waiter comes first.
     let follower: &Follower<T> = unsafe { waiter.cast().as_ref() };

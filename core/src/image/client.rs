@@ -46,13 +46,15 @@ impl core::error::Error for Mismatch {}
 /// Takes the image's table into use.
 ///
 /// # Errors
-/// [`Mismatch`] if the table is not what this client was built for. Nothing of the crate must be used then.
+/// [`Mismatch`] if the table is not what this client was built for. Nothing of the crate must be
+/// used then.
 ///
 /// # Safety
-/// `table` is what an image exports by the symbol and the version that this client was built for, and the image stays. Nothing
-/// else of this crate runs before or during the call.
+/// `table` is what an image exports by the symbol and the version that this client was built for,
+/// and the image stays. Nothing else of this crate runs before or during the call.
 pub unsafe fn attach(table: *const Engine) -> Result<(), Mismatch> {
-    // SAFETY: every image's table begins with these two; a table of at least this size is one of ours.
+    // SAFETY: every image's table begins with these two; a table of at least this size is one of
+    // ours.
     unsafe {
         if (*table).size < size_of::<Engine>() || (*table).layout != LAYOUT {
             return Err(Mismatch);
@@ -68,7 +70,8 @@ fn engine() -> &'static Engine {
     unsafe { (*ATTACHED.0.get()).assume_init_ref() }
 }
 
-/// A scheduler in the image, as far as it is read here without a call. See the engine's own for what its methods do.
+/// A scheduler in the image, as far as it is read here without a call. See the engine's own for
+/// what its methods do.
 #[repr(C)]
 pub(crate) struct Scheduler {
     shared: bool,
@@ -154,8 +157,8 @@ unsafe extern "C" fn ask<V: SystemView>(view: *const ()) -> u8 {
     elsewhere.map_or(u8::MAX, Priority::level)
 }
 
-// SAFETY, of every call below: the engine's function, by its rules (see `engine.rs`); whoever calls the method has kept those of the
-// method of the same name.
+// SAFETY, of every call below: the engine's function, by its rules (see `engine.rs`); whoever calls
+// the method has kept those of the method of the same name.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "they are all alike")]
 impl Scheduler {
     #[inline]

@@ -57,8 +57,9 @@ pub const ENGINE: Engine = Engine {
 };
 
 impl Engine {
-    /// The table of an engine that treats all levels alike: a scheduler that asks for the strict policy gets the bounded one, with
-    /// every pick reserved. For tests that boot a system with another scheduler.
+    /// The table of an engine that treats all levels alike: a scheduler that asks for the strict
+    /// policy gets the bounded one, with every pick reserved. For tests that boot a system with
+    /// another scheduler.
     #[must_use]
     pub const fn alike(self) -> Self {
         Self {
@@ -67,8 +68,9 @@ impl Engine {
         }
     }
 
-    /// The table of an engine that counts the schedulers that it makes, and treats all levels alike in every second one. For tests
-    /// of a home's images: the only engine with a variable, of which each address space has its own.
+    /// The table of an engine that counts the schedulers that it makes, and treats all levels alike
+    /// in every second one. For tests of a home's images: the only engine with a variable, of which
+    /// each address space has its own.
     #[must_use]
     pub const fn alternating(self) -> Self {
         Self {
@@ -82,13 +84,15 @@ impl SystemView for View {
     #[inline]
     fn most_urgent_elsewhere(&self) -> Option<Priority> {
         let ask = self.ask?;
-        // SAFETY: the function came with its data, and both are good for the time of the call of `run`.
+        // SAFETY: the function came with its data, and both are good for the time of the call of
+        // `run`.
         Priority::new(unsafe { ask(self.data) })
     }
 }
 
-// What all of these ask for: whatever they are given was made by this image, or is a client's own and laid out as `LAYOUT` says;
-// whoever calls is the owner of the scheduler, except where the name of the method in `Scheduler` says otherwise.
+// What all of these ask for: whatever they are given was made by this image, or is a client's own
+// and laid out as `LAYOUT` says; whoever calls is the owner of the scheduler, except where the name
+// of the method in `Scheduler` says otherwise.
 
 unsafe extern "C" fn create(setup: &Setup) -> Option<NonNull<Scheduler>> {
     heap_scheduler(config(setup, setup.every), setup.memory)
@@ -114,8 +118,9 @@ unsafe extern "C" fn create_alike(setup: &Setup) -> Option<NonNull<Scheduler>> {
     heap_scheduler(config(setup, setup.every.max(1)), setup.memory)
 }
 
-/// The number of the next scheduler that [`Engine::alternating`] makes in this address space. Not from 0 on: an address space that begins with
-/// zeros instead of the image's contents would not be told from one that is right.
+/// The number of the next scheduler that [`Engine::alternating`] makes in this address space. Not
+/// from 0 on: an address space that begins with zeros instead of the image's contents would not be
+/// told from one that is right.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 unsafe extern "C" fn create_alternating(setup: &Setup) -> Option<NonNull<Scheduler>> {

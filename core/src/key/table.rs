@@ -15,8 +15,8 @@ const MOST: usize = 1;
 /// A key that is waited for or signalled.
 pub(super) struct KeyState<P> {
     signals: Permits<P>,
-    /// Waits that were let through and not polled since. They keep the key in the table, so that one which is dropped can
-    /// give its signal back without asking for room.
+    /// Waits that were let through and not polled since. They keep the key in the table, so that
+    /// one which is dropped can give its signal back without asking for room.
     through: Cell<usize>,
 }
 

@@ -16,7 +16,8 @@ impl Scheduler {
         self.run_by_clock::<false>(&self.seat, view, limit)
     }
 
-    /// Runs up to `limit` polls, and looks at the clock if there is one. `SHARED` as for [`run`](Self::run).
+    /// Runs up to `limit` polls, and looks at the clock if there is one. `SHARED` as for
+    /// [`run`](Self::run).
     pub(crate) fn run_by_clock<const SHARED: bool>(
         &self,
         seat: &Seat,
@@ -75,7 +76,8 @@ impl Scheduler {
     /// Starts a timer of whoever is polled here.
     ///
     /// # Safety
-    /// Before the timer is dropped, the caller calls [`cancel_timer`](Self::cancel_timer) if it still waits.
+    /// Before the timer is dropped, the caller calls [`cancel_timer`](Self::cancel_timer) if it
+    /// still waits.
     pub(crate) unsafe fn set_timer(&self, timer: Pin<&Timer>, deadline: u64) {
         if self.is_shared() {
             self.note_deadline(deadline);
@@ -89,7 +91,8 @@ impl Scheduler {
         self.timers.hand_over(timer, self.sleeper());
     }
 
-    /// Who is polled here; a coroutine of another scheduler is none of ours, and its block may go first.
+    /// Who is polled here; a coroutine of another scheduler is none of ours, and its block may go
+    /// first.
     fn sleeper(&self) -> Option<BlockRef> {
         context::current().filter(|block| core::ptr::eq(block.scheduler().as_ptr(), self))
     }

@@ -10,18 +10,20 @@ use crate::priority::Levels;
 use crate::seat::Seat;
 use crate::storage::Storage;
 
-/// Most anchors of one table: half of what the count holds, so that threads that race beyond it cannot make it overflow before the
-/// first of them has noticed.
+/// Most anchors of one table: half of what the count holds, so that threads that race beyond it
+/// cannot make it overflow before the first of them has noticed.
 const MAX_ANCHORS: usize = usize::MAX / 2;
 
 impl Scheduler {
-    /// Pushes a block whose `QUEUED` signal the caller has set, and tells the home if it may be asleep.
+    /// Pushes a block whose `QUEUED` signal the caller has set, and tells the home if it may be
+    /// asleep.
     pub(crate) fn push_inbox(&self, block: BlockRef) {
         let index = block.index();
         let mut last = self.inbox.load(Ordering::Relaxed);
         loop {
             block.inbox_next.store(last, Ordering::Relaxed);
-            // Release: the owner sees the link above. What was done before the wake is ordered by the signals.
+            // Release: the owner sees the link above. What was done before the wake is ordered by
+            // the signals.
             match self.inbox.compare_exchange_weak(
                 last,
                 index,
@@ -32,10 +34,12 @@ impl Scheduler {
                 Err(now) => last = now,
             }
         }
-        // After the push: an announcement that the owner clears is followed by a drain that takes the block in.
+        // After the push: an announcement that the owner clears is followed by a drain that takes
+        // the block in.
         self.published().announce(block.level());
         if block.signals.is_closed() {
-            // Nobody will take it in. Whichever of this and `close` comes second takes the announcement back.
+            // Nobody will take it in. Whichever of this and `close` comes second takes the
+            // announcement back.
             self.published().clear_arriving();
         }
         if let Some(notify) = &self.notify {
@@ -67,7 +71,8 @@ impl Scheduler {
         }
     }
 
-    /// Step by step: a cancellation runs code of the user's, and what others take in meanwhile comes after this.
+    /// Step by step: a cancellation runs code of the user's, and what others take in meanwhile
+    /// comes after this.
     fn apply_taken(&self) {
         while self.taken.get() != NONE {
             let block = self.block(self.taken.get());
@@ -116,7 +121,8 @@ impl Scheduler {
         }
     }
 
-    /// The executor is dropped: every future is dropped, and the table goes when nothing refers to it any more.
+    /// The executor is dropped: every future is dropped, and the table goes when nothing refers to
+    /// it any more.
     pub(crate) fn close(scheduler: NonNull<Scheduler>) {
         // SAFETY: the executor's anchor keeps the scheduler until `unanchor` below.
         let this = unsafe { scheduler.as_ref() };
@@ -131,7 +137,8 @@ impl Scheduler {
         Self::unanchor(scheduler);
     }
 
-    /// Nothing is spawned any more, and what there is is cancelled; returns how many slots there are.
+    /// Nothing is spawned any more, and what there is is cancelled; returns how many slots there
+    /// are.
     pub(crate) fn cancel_all(&self) -> u32 {
         self.refusing.set(true);
         self.drain_inbox();
@@ -162,7 +169,8 @@ impl Scheduler {
                 self.anchors.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        // Last of all that calls code of the user's, which may have set timers as long as this executor ran here.
+        // Last of all that calls code of the user's, which may have set timers as long as this
+        // executor ran here.
         self.abandon_timers();
         self.set_ready(Levels::NONE);
         self.published().set_running(Levels::NONE);

@@ -7,8 +7,8 @@ use crate::preempt::Interrupted;
 use crate::priority::Levels;
 
 impl Scheduler {
-    /// *preempt*: the coroutine that is being polled keeps its stack. Returns whether picks were strict already, for
-    /// [`take_back`](Self::take_back).
+    /// *preempt*: the coroutine that is being polled keeps its stack. Returns whether picks were
+    /// strict already, for [`take_back`](Self::take_back).
     pub(crate) fn set_aside(&self, block: BlockRef, interrupted: Interrupted) -> bool {
         let paused = self.chooser.is_paused();
         block.state.set(match interrupted {
@@ -36,7 +36,8 @@ impl Scheduler {
         self.note_resumed(block);
     }
 
-    /// Publishes the levels of those that are ready with stack (rule S10). As many steps as there are preempted coroutines.
+    /// Publishes the levels of those that are ready with stack (rule S10). As many steps as there
+    /// are preempted coroutines.
     pub(super) fn show_with_stack(&self) {
         let mut levels = Levels::NONE;
         let mut link = self.preempted.get();

@@ -1,4 +1,5 @@
-//! The ready queues: one intrusive FIFO per level, one bit per queue that is not empty (rules O1 to O4).
+//! The ready queues: one intrusive FIFO per level, one bit per queue that is not empty (rules O1 to
+//! O4).
 
 use core::cell::Cell;
 
@@ -8,8 +9,9 @@ use crate::link::Link;
 use crate::priority::{LEVELS, Levels, Priority};
 use crate::seat::Seat;
 
-/// One level's ready queue. It has a tail if and only if the level's bit is set; without one the head means nothing, and
-/// neither do the ends' outer links: so taking the head or adding a tail touches no third coroutine.
+/// One level's ready queue. It has a tail if and only if the level's bit is set; without one the
+/// head means nothing, and neither do the ends' outer links: so taking the head or adding a tail
+/// touches no third coroutine.
 pub(super) struct Queue {
     head: Cell<Link>,
     tail: Cell<Option<BlockRef>>,
@@ -27,7 +29,8 @@ impl Queue {
 impl Scheduler {
     #[inline]
     pub(super) fn block(&self, index: u32) -> BlockRef {
-        // SAFETY: `index` came from one of the scheduler's own lists, and chunks live as long as the scheduler.
+        // SAFETY: `index` came from one of the scheduler's own lists, and chunks live as long as
+        // the scheduler.
         unsafe { BlockRef::new(self.directory.get().block(index)) }
     }
 

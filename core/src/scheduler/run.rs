@@ -11,9 +11,11 @@ use crate::seat::Seat;
 use crate::task::{Panic, contain, isolate, resume};
 
 impl Scheduler {
-    /// Picks and polls until `polls` reaches `limit`, no coroutine is ready, or something elsewhere is more urgent.
+    /// Picks and polls until `polls` reaches `limit`, no coroutine is ready, or something elsewhere
+    /// is more urgent.
     ///
-    /// `SHARED` is what `self.shared` says, known at compile time: polls are many. With it the baton is held, by `seat`.
+    /// `SHARED` is what `self.shared` says, known at compile time: polls are many. With it the
+    /// baton is held, by `seat`.
     pub(crate) fn run<const SHARED: bool>(
         &self,
         seat: &Seat,
@@ -60,8 +62,8 @@ impl Scheduler {
             if SHARED {
                 self.look(seat);
             }
-            // Rather than the inbox: whatever is pushed is announced next, and what was announced after the drain that took
-            // it in must not stay announced while others run.
+            // Rather than the inbox: whatever is pushed is announced next, and what was announced
+            // after the drain that took it in must not stay announced while others run.
             if self.published().has_arrivals() || SHARED && self.has_taken() {
                 self.drain_inbox();
             }
@@ -76,7 +78,8 @@ impl Scheduler {
             if elsewhere.is_some_and(|elsewhere| elsewhere.is_more_urgent_than(most_urgent)) {
                 return Step::Elsewhere;
             }
-            // From here to the poll nothing is called that could take the coroutine's future away: it runs.
+            // From here to the poll nothing is called that could take the coroutine's future away:
+            // it runs.
             let level = self.chooser.choose(&self.ready, most_urgent);
             let block = self.dequeue_head(level);
             left.set(left.get() - 1);
@@ -107,7 +110,8 @@ impl Scheduler {
             self.put_down(seat);
             seat.takes_in.set(brief);
         }
-        // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future, which stays where it is.
+        // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future,
+        // which stays where it is.
         let finished = unsafe {
             let vtable = block.vtable.get().unwrap_unchecked();
             (vtable.poll)(block, SHARED)
@@ -134,7 +138,8 @@ impl Scheduler {
         }
     }
 
-    /// A panic came out of a poll, or out of what is not a coroutine's: the view, or the waker of someone who joined.
+    /// A panic came out of a poll, or out of what is not a coroutine's: the view, or the waker of
+    /// someone who joined.
     #[cold]
     pub(super) fn poll_panicked(&self, seat: &Seat, outer: Option<BlockRef>, panic: Panic) {
         match seat.current.replace(outer) {
@@ -155,13 +160,15 @@ impl Scheduler {
 
     /// Drops the future of a coroutine that is in no queue, and lets it exit.
     pub(super) fn drop_future(&self, block: BlockRef) {
-        // While the destructor runs, the coroutine counts as running and cancelled: a wake or a second cancel from there
-        // changes nothing, and a handle that the future owned finds nothing to clean up yet.
+        // While the destructor runs, the coroutine counts as running and cancelled: a wake or a
+        // second cancel from there changes nothing, and a handle that the future owned finds
+        // nothing to clean up yet.
         block.state.set(State::Running);
         block.insert(Flags::CANCELLED);
         block.future_gone.set(true);
         if let Some(vtable) = block.vtable.get() {
-            // SAFETY: the coroutine has not exited, so the future is there, and the mark keeps others from dropping it.
+            // SAFETY: the coroutine has not exited, so the future is there, and the mark keeps
+            // others from dropping it.
             let dropped =
                 self.aside(|| isolate(|| unsafe { (vtable.drop_future)(block.memory.get()) }));
             match dropped {
@@ -174,7 +181,8 @@ impl Scheduler {
         }
     }
 
-    /// *exit*: the joiner is woken; without a handle the slot is free at once. `result` says what there is to take.
+    /// *exit*: the joiner is woken; without a handle the slot is free at once. `result` says what
+    /// there is to take.
     pub(super) fn exit(&self, block: BlockRef, result: Flags) {
         self.assert_owned();
         block.state.set(State::Exited);

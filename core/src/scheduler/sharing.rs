@@ -1,4 +1,5 @@
-//! Several workers: who is the owner now, and who is called when there is more to do (rules H1 to H10).
+//! Several workers: who is the owner now, and who is called when there is more to do (rules H1 to
+//! H10).
 
 use core::ptr::NonNull;
 
@@ -44,8 +45,8 @@ impl Scheduler {
         }
     }
 
-    /// As [`put_down`](Self::put_down), for a caller for whom nothing keeps the scheduler once the scheduler lock is free: nothing touches
-    /// it from then on.
+    /// As [`put_down`](Self::put_down), for a caller for whom nothing keeps the scheduler once the
+    /// scheduler lock is free: nothing touches it from then on.
     ///
     /// # Safety
     /// The scheduler lock is held from `seat`, and the scheduler stays until it is put down.
@@ -63,8 +64,9 @@ impl Scheduler {
             };
             seat.holds.set(false);
             if let Some(worker) = worker {
-                // The worker that comes finds what was announced by a ring, too, and passes the call on if there is more.
-                // SAFETY: the caller's promise; the worker was announced, so its seat waits for the call to return.
+                // The worker that comes finds what was announced by a ring, too, and passes the
+                // call on if there is more. SAFETY: the caller's promise; the worker was announced,
+                // so its seat waits for the call to return.
                 unsafe {
                     Baton::put_down_for_good(baton);
                     Calling::call(worker);
@@ -88,12 +90,14 @@ impl Scheduler {
         }
     }
 
-    /// Who is to look at the most urgent that waits: one that is idle; else the one that polls the least urgent coroutine, if
-    /// that is strictly less urgent and a call interrupts it. One at a time: whoever comes finds what else there is, and
-    /// passes the call on when it puts the baton down.
+    /// Who is to look at the most urgent that waits: one that is idle; else the one that polls the
+    /// least urgent coroutine, if that is strictly less urgent and a call interrupts it. One at a
+    /// time: whoever comes finds what else there is, and passes the call on when it puts the baton
+    /// down.
     #[inline]
     fn choose_worker(&self) -> Option<NonNull<Calling>> {
-        // Mostly all are busy and can only be left alone. Then no other one's seat is looked at: its worker writes there.
+        // Mostly all are busy and can only be left alone. Then no other one's seat is looked at:
+        // its worker writes there.
         if self.may_call() {
             self.search_worker()
         } else {
@@ -101,7 +105,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether there is anybody to call. Without the baton: for what was made ready from here before. Who is idle since then has looked at it.
+    /// Whether there is anybody to call. Without the baton: for what was made ready from here
+    /// before. Who is idle since then has looked at it.
     #[inline]
     fn may_call(&self) -> bool {
         self.idle.load(Ordering::Relaxed) != 0 || self.interrupts.load(Ordering::Relaxed) != 0
@@ -110,7 +115,8 @@ impl Scheduler {
     /// The poll that goes on at this seat lasts: others are called for what is ready.
     #[cfg(feature = "heap")]
     pub(crate) fn pass_on(&self, seat: &Seat) {
-        // If the scheduler lock is held from here, the caller puts it down, and then a worker is chosen.
+        // If the scheduler lock is held from here, the caller puts it down, and then a worker is
+        // chosen.
         if !seat.holds.get() && self.may_call() {
             self.pick_up(seat);
             self.put_down(seat);

@@ -32,13 +32,14 @@ impl Scheduler {
         self.free.set(Link::to(block));
     }
 
-    /// The coroutine is over and so is its handle: the identifier becomes stale, and the slot is used again as soon as
-    /// no waker refers to it.
+    /// The coroutine is over and so is its handle: the identifier becomes stale, and the slot is
+    /// used again as soon as no waker refers to it.
     pub(super) fn give_slot(&self, block: BlockRef) {
         block.vtable.set(None);
         let generation = block.generation.get();
         if generation == u32::MAX {
-            // Four thousand million coroutines have lived here. Another one would bear the name of the first.
+            // Four thousand million coroutines have lived here. Another one would bear the name of
+            // the first.
             return;
         }
         block.generation.set(generation + 1);
@@ -89,8 +90,8 @@ impl Scheduler {
     pub(crate) fn free_memory(&self, block: BlockRef) {
         if let Some(vtable) = block.vtable.get() {
             let memory = block.memory.replace(core::ptr::null_mut());
-            // SAFETY: only the owner uses the storage, which allocated this memory with this layout, and whoever calls has
-            // moved or dropped what was in it.
+            // SAFETY: only the owner uses the storage, which allocated this memory with this
+            // layout, and whoever calls has moved or dropped what was in it.
             unsafe { (*self.storage.get()).free(memory, vtable.layout()) };
         }
     }

@@ -1,4 +1,5 @@
-//! Urgency on loan, and the end of a wait: the scheduler's part of [`crate::waiter`] (rules I1 to I9).
+//! Urgency on loan, and the end of a wait: the scheduler's part of [`crate::waiter`] (rules I1 to
+//! I9).
 
 use core::ptr::NonNull;
 
@@ -8,8 +9,8 @@ use crate::priority::Priority;
 use crate::task::{Panic, contain, isolate, resume};
 use crate::waiter::{Loans, Waiter, Wakeup};
 
-/// The waiters that `block` is part of, on either side, each also by the pointer with which its wait began. The list must not change
-/// meanwhile, but that the one given last may be ended.
+/// The waiters that `block` is part of, on either side, each also by the pointer with which its
+/// wait began. The list must not change meanwhile, but that the one given last may be ended.
 fn waiters<'a>(block: BlockRef) -> impl Iterator<Item = (NonNull<Waiter>, &'a Waiter)> {
     let mut next = block.waiters.get();
     core::iter::from_fn(move || {
@@ -68,17 +69,19 @@ fn tell_others(block: BlockRef, level: Priority, loans: &mut Loans) {
                 last = Some(waiter);
             }
         } else if let Some(tell) = waiter.tell() {
-            // SAFETY: it is that of the follower that the waiter is part of, and the pointer reaches all of it.
+            // SAFETY: it is that of the follower that the waiter is part of, and the pointer
+            // reaches all of it.
             unsafe { tell(this, level) }
         }
     }
 }
 
 impl Scheduler {
-    /// Recomputes the effective level of `block`, and of all to whom it lends by that (rules I2, I3).
+    /// Recomputes the effective level of `block`, and of all to whom it lends by that (rules I2,
+    /// I3).
     ///
-    /// In whichever direction the level goes, each coroutine changes its own once at most: all that follow are at the level that
-    /// changes first.
+    /// In whichever direction the level goes, each coroutine changes its own once at most: all that
+    /// follow are at the level that changes first.
     #[inline]
     pub(crate) fn refresh_level(&self, block: BlockRef) {
         if block.waiters.get().is_some() {
@@ -105,8 +108,8 @@ impl Scheduler {
             let mut next = None;
             if level != block.level() {
                 self.move_to_level(block, level);
-                // The first loan goes on here, and the others wait, before those that wait already: so the coroutines change in
-                // the order of the chain.
+                // The first loan goes on here, and the others wait, before those that wait already:
+                // so the coroutines change in the order of the chain.
                 next = loaned.borrower.map(|borrower| (level, borrower));
                 if loaned.more {
                     tell_others(block, level, &mut loans);
@@ -125,7 +128,8 @@ impl Scheduler {
 
     /// Ends all waits that `block` is part of. Its slot is not given back meanwhile.
     ///
-    /// If a waker panics, the others are woken all the same, and the first panic goes on after that.
+    /// If a waker panics, the others are woken all the same, and the first panic goes on after
+    /// that.
     #[inline(never)]
     pub(super) fn end_waiters(&self, block: BlockRef) {
         self.end_waiters_by(block, |wakeup| {
@@ -153,7 +157,8 @@ impl Scheduler {
         resume(first)
     }
 
-    /// Ends all waits that `block` is part of. `wake` is called for each wakeup that is not simply that of a coroutine.
+    /// Ends all waits that `block` is part of. `wake` is called for each wakeup that is not simply
+    /// that of a coroutine.
     #[inline(always)]
     fn end_waiters_by(&self, block: BlockRef, wake: impl Fn(Wakeup)) {
         // From now on nothing is lent to it.
@@ -162,11 +167,13 @@ impl Scheduler {
             // SAFETY: as in `waiters`.
             let waiter = unsafe { waiter.as_ref() };
             if waiter.lender() == Some(block) {
-                // The waker stays: what waits may be a future that outlives the coroutine that has polled it.
+                // The waker stays: what waits may be a future that outlives the coroutine that has
+                // polled it.
                 waiter.end_loan();
                 continue;
             }
-            // The lender's part stays: who waits for a lock goes on waiting if the guard has outlived `block`.
+            // The lender's part stays: who waits for a lock goes on waiting if the guard has
+            // outlived `block`.
             waiter.take_borrower();
             match waiter.take_wakeup() {
                 Wakeup::Coroutine(lender) => self.wake(lender),
@@ -175,7 +182,8 @@ impl Scheduler {
         }
     }
 
-    /// Calls a waker that may do anything, and among that drop the handle of `block`: the slot stays.
+    /// Calls a waker that may do anything, and among that drop the handle of `block`: the slot
+    /// stays.
     #[inline(never)]
     fn wake_foreign(&self, block: BlockRef, wakeup: Wakeup) -> Result<(), Panic> {
         let discardable = block.has(Flags::DISCARDABLE);

@@ -10,31 +10,35 @@ use crate::memory::Memory;
 use crate::scheduler::Scheduler;
 use crate::storage::{Directory, Storage};
 
-/// Slots in a chunk: few, for executors with a handful of coroutines, and so that a block mostly shares a page of memory with its
-/// chunk's header, which a waker reads; enough that header and directory stay below 2 % of the table.
+/// Slots in a chunk: few, for executors with a handful of coroutines, and so that a block mostly
+/// shares a page of memory with its chunk's header, which a waker reads; enough that header and
+/// directory stay below 2 % of the table.
 #[cfg(not(loom))]
 const SLOTS: usize = 16;
 /// Few, so that loom has few atomics to keep account of.
 #[cfg(loom)]
 const SLOTS: usize = 2;
 
-/// Sizes of futures come in steps of 8 bytes; those up to 512 bytes are kept for the next future of that size.
+/// Sizes of futures come in steps of 8 bytes; those up to 512 bytes are kept for the next future of
+/// that size.
 const CLASSES: usize = 64;
 
 pub(crate) struct Heap {
     memory: Memory,
-    /// The first block of each chunk: `count` of them, and room for `room`. By hand rather than as a `Vec`, which would take its
-    /// memory from elsewhere.
+    /// The first block of each chunk: `count` of them, and room for `room`. By hand rather than as
+    /// a `Vec`, which would take its memory from elsewhere.
     chunks: *mut NonNull<Block>,
     count: usize,
     room: usize,
-    /// Memory of futures that are gone, by size: coroutines of the same kind come and go, and the global allocator would
-    /// be two thirds of the cost of a spawn. Each piece starts with the pointer to the next one. It goes back to the
-    /// allocator with the executor, or by [`trim`](Self::trim).
+    /// Memory of futures that are gone, by size: coroutines of the same kind come and go, and the
+    /// global allocator would be two thirds of the cost of a spawn. Each piece starts with the
+    /// pointer to the next one. It goes back to the allocator with the executor, or by
+    /// [`trim`](Self::trim).
     kept: [Cell<*mut u8>; CLASSES],
 }
 
-/// The class of a future's memory, and the layout that all of the class have; `None` for what is not kept.
+/// The class of a future's memory, and the layout that all of the class have; `None` for what is
+/// not kept.
 #[inline]
 fn class(layout: Layout) -> Option<(usize, Layout)> {
     if layout.size() == 0 || layout.size() > 8 * CLASSES || layout.align() > 8 {
@@ -77,7 +81,8 @@ impl Heap {
     }
 
     /// # Safety
-    /// `memory` came from [`allocate`](Self::allocate) for this layout, or is null; it is not used again.
+    /// `memory` came from [`allocate`](Self::allocate) for this layout, or is null; it is not used
+    /// again.
     #[inline]
     pub(crate) unsafe fn free(&self, memory: *mut u8, layout: Layout) {
         if memory.is_null() {
@@ -99,7 +104,8 @@ impl Heap {
         for (class, kept) in self.kept.iter().enumerate() {
             let mut memory = kept.replace(ptr::null_mut());
             while !memory.is_null() {
-                // SAFETY: as in `allocate`; every piece of the class was allocated with this layout.
+                // SAFETY: as in `allocate`; every piece of the class was allocated with this
+                // layout.
                 unsafe {
                     let next = memory.cast::<*mut u8>().read();
                     let layout = Layout::from_size_align_unchecked(8 * (class + 1), 8);
@@ -141,7 +147,8 @@ impl Heap {
         let room = (2 * self.room).max(4);
         let layout = directory_of(room).ok_or(SpawnError::OutOfMemory)?;
         let chunks: *mut NonNull<Block> = self.memory.allocate(layout)?.cast();
-        // SAFETY: the new one has room for all of the old one's, which is ours and is not used again.
+        // SAFETY: the new one has room for all of the old one's, which is ours and is not used
+        // again.
         unsafe {
             chunks.copy_from_nonoverlapping(self.chunks, self.count);
             self.free_directory();

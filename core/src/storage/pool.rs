@@ -12,7 +12,8 @@ use crate::executor::{Config, SpawnError};
 use crate::scheduler::Scheduler;
 use crate::storage::{Directory, Storage};
 
-/// Room for `COROUTINES` coroutines whose futures take at most `BYTES` bytes each (aligned to 8), and for the scheduler.
+/// Room for `COROUTINES` coroutines whose futures take at most `BYTES` bytes each (aligned to 8),
+/// and for the scheduler.
 ///
 /// ```
 /// # #[cfg(all(feature = "std", not(loom)))] {
@@ -38,8 +39,8 @@ pub struct Pool<const COROUTINES: usize, const BYTES: usize> {
 #[repr(C, align(8))]
 struct Room<const BYTES: usize>([u8; BYTES]);
 
-// SAFETY: nobody touches the cells but the one executor that `in_use` admits, and what that shares with other threads is
-// made for it, as on the heap.
+// SAFETY: nobody touches the cells but the one executor that `in_use` admits, and what that shares
+// with other threads is made for it, as on the heap.
 unsafe impl<const COROUTINES: usize, const BYTES: usize> Sync for Pool<COROUTINES, BYTES> {}
 
 impl<const COROUTINES: usize, const BYTES: usize> Pool<COROUTINES, BYTES> {
@@ -65,7 +66,8 @@ impl<const COROUTINES: usize, const BYTES: usize> Pool<COROUTINES, BYTES> {
         }
         let scheduler: NonNull<Scheduler> = NonNull::from(&self.scheduler).cast();
         let chunk: NonNull<Chunk<COROUTINES>> = NonNull::from(&self.chunk).cast();
-        // SAFETY: `in_use` gives us the cells; the memory fits, and is written before anything reads it.
+        // SAFETY: `in_use` gives us the cells; the memory fits, and is written before anything
+        // reads it.
         unsafe {
             let first: *mut NonNull<Block> = self.first.get().cast();
             first.write(Chunk::write(chunk, scheduler, 0));

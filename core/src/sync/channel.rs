@@ -1,4 +1,5 @@
-//! A bounded channel: a queue between two semaphores, one for room and one for messages (rules N9, N10).
+//! A bounded channel: a queue between two semaphores, one for room and one for messages (rules N9,
+//! N10).
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -13,10 +14,11 @@ use crate::place::{OneThread, Place};
 use crate::sync::permits::Permits;
 use crate::sync::queue::{Entry, Standing};
 
-/// At most `CAPACITY` messages on their way, first in, first out. Any number of coroutines send and receive.
+/// At most `CAPACITY` messages on their way, first in, first out. Any number of coroutines send and
+/// receive.
 ///
-/// The messages lie in the channel itself. A message is put in or taken out when its coroutine runs; the room or the
-/// message that it was woken for is reserved for it until then.
+/// The messages lie in the channel itself. A message is put in or taken out when its coroutine
+/// runs; the room or the message that it was woken for is reserved for it until then.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -50,7 +52,8 @@ pub struct Channel<T, const CAPACITY: usize, P: Place = OneThread> {
     closed: Cell<bool>,
 }
 
-// SAFETY: what it is made of is touched in the place's turns only, and the messages go from thread to thread.
+// SAFETY: what it is made of is touched in the place's turns only, and the messages go from thread
+// to thread.
 #[cfg(feature = "alloc")]
 unsafe impl<T: Send, const CAPACITY: usize> Send for Channel<T, CAPACITY, Shared> {}
 // SAFETY: as above.
@@ -67,7 +70,8 @@ impl<T, const CAPACITY: usize> Channel<T, CAPACITY> {
 
 #[cfg(feature = "alloc")]
 impl<T, const CAPACITY: usize> Channel<T, CAPACITY, Shared> {
-    /// An empty channel, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor). A capacity of 0 does not compile.
+    /// An empty channel, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor). A
+    /// capacity of 0 does not compile.
     #[must_use]
     pub fn new_in(place: impl Into<Shared>) -> Self {
         Self::at(place.into())
@@ -89,8 +93,8 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
     /// Puts a message in, once there is room.
     ///
     /// # Errors
-    /// The message comes back if the channel is closed before it was put in. Dropping the future before that drops the
-    /// message.
+    /// The message comes back if the channel is closed before it was put in. Dropping the future
+    /// before that drops the message.
     pub fn send(&self, message: T) -> ChannelSend<'_, T, CAPACITY, P> {
         ChannelSend {
             channel: self,
@@ -99,8 +103,8 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
         }
     }
 
-    /// Takes the oldest message out, once there is one; `None` when the channel is closed and empty. Dropping the future
-    /// loses no message.
+    /// Takes the oldest message out, once there is one; `None` when the channel is closed and
+    /// empty. Dropping the future loses no message.
     pub fn receive(&self) -> ChannelReceive<'_, T, CAPACITY, P> {
         ChannelReceive {
             channel: self,
@@ -145,7 +149,8 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
         })
     }
 
-    /// No message is put in any more. Those in it can still be taken out; everybody who waits in vain is woken.
+    /// No message is put in any more. Those in it can still be taken out; everybody who waits in
+    /// vain is woken.
     pub fn close(&self) {
         self.place.hold(|| {
             self.closed().set(true);

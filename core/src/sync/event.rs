@@ -65,7 +65,8 @@ impl<P: Place> Event<P> {
         }
     }
 
-    /// Lets through everybody who waits, and everybody who comes until [`reset`](Self::reset). O(waiters).
+    /// Lets through everybody who waits, and everybody who comes until [`reset`](Self::reset).
+    /// O(waiters).
     pub fn set(&self) {
         self.place.hold(|| {
             self.state().0.set(true);
@@ -73,10 +74,12 @@ impl<P: Place> Event<P> {
         });
     }
 
-    /// From now on one has to wait again. Who waited when the event was set goes through nevertheless.
+    /// From now on one has to wait again. Who waited when the event was set goes through
+    /// nevertheless.
     pub fn reset(&self) {
         self.place.hold(|| {
-            // Whoever sets it may not be done with those who waited, and must not find those who come from now on.
+            // Whoever sets it may not be done with those who waited, and must not find those who
+            // come from now on.
             self.let_through();
             self.state().0.set(false);
         });
@@ -88,8 +91,8 @@ impl<P: Place> Event<P> {
         (&self.set, &self.waiting)
     }
 
-    /// Nobody waits while the event is set, unless someone is here to let them through: who is let through may be woken by code of
-    /// anyone's, and others come in between.
+    /// Nobody waits while the event is set, unless someone is here to let them through: who is let
+    /// through may be woken by code of anyone's, and others come in between.
     fn let_through(&self) {
         // In order of arrival; the ready queues sort them by level.
         while self.state().0.get()

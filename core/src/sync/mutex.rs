@@ -17,11 +17,12 @@ use crate::sync::queue::{Entry, Queue, Standing};
 
 /// Lets one coroutine at a time have the value, and lends it the urgency of all who wait.
 ///
-/// The lock may be held across an `await`. The holder is the coroutine that polled [`lock`](Self::lock), even if it gives
-/// the guard away. A panic while it is held unlocks it and does not poison it.
+/// The lock may be held across an `await`. The holder is the coroutine that polled
+/// [`lock`](Self::lock), even if it gives the guard away. A panic while it is held unlocks it and
+/// does not poison it.
 ///
-/// Cost: O(1) while nobody waits. Unlocking with `n` waiters is O(n): it finds the most urgent one and moves the loans of
-/// the others to it.
+/// Cost: O(1) while nobody waits. Unlocking with `n` waiters is O(n): it finds the most urgent one
+/// and moves the loans of the others to it.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -50,7 +51,8 @@ pub struct Mutex<T: ?Sized, P: Place = OneThread> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: what it is made of is touched in the place's turns only, and the value by whoever has the lock.
+// SAFETY: what it is made of is touched in the place's turns only, and the value by whoever has the
+// lock.
 #[cfg(feature = "alloc")]
 unsafe impl<T: ?Sized + Send> Send for Mutex<T, Shared> {}
 // SAFETY: as above: one thread at a time has the value.
@@ -232,7 +234,8 @@ impl<T: ?Sized, P: Place> Deref for MutexGuard<'_, T, P> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: one guard exists at a time, and it gives out references for as long as it is borrowed.
+        // SAFETY: one guard exists at a time, and it gives out references for as long as it is
+        // borrowed.
         unsafe { &*self.mutex.value.get() }
     }
 }

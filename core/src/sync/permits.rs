@@ -8,7 +8,8 @@ use crate::place::Place;
 use crate::sync::queue::{Entry, Queue, Standing};
 use crate::waiter::Wakeup;
 
-/// Permits are free only while nobody waits. Each method is part of one turn of the place that they belong to.
+/// Permits are free only while nobody waits. Each method is part of one turn of the place that they
+/// belong to.
 pub(crate) struct Permits<P> {
     free: Cell<usize>,
     waiting: Queue<P>,
@@ -42,8 +43,8 @@ impl<P: Place> Permits<P> {
         true
     }
 
-    /// Gives a permit to the most urgent waiter, whom the caller then wakes, or adds it to the free ones. At most `most`
-    /// are kept.
+    /// Gives a permit to the most urgent waiter, whom the caller then wakes, or adds it to the free
+    /// ones. At most `most` are kept.
     #[must_use]
     pub(crate) fn give(&self, most: usize) -> Wakeup {
         match self.waiting.take_most_urgent() {
@@ -113,7 +114,8 @@ impl<P: Place> Permits<P> {
         self.waiting.remove(entry);
     }
 
-    /// The future is dropped. A permit that it was given and has not used goes on to the next; the caller wakes that one.
+    /// The future is dropped. A permit that it was given and has not used goes on to the next; the
+    /// caller wakes that one.
     #[must_use]
     pub(crate) fn leave(&self, place: &P, entry: &Entry<P>, most: usize) -> Wakeup {
         place.assert_held();

@@ -18,13 +18,14 @@ pub(crate) struct Entry<P> {
     standing: Cell<Standing>,
     previous: Cell<Option<NonNull<Entry<P>>>>,
     next: Cell<Option<NonNull<Entry<P>>>>,
-    /// Whether it was in a queue and has not [settled](Self::settle): others may know of it. Touched by its future alone.
+    /// Whether it was in a queue and has not [settled](Self::settle): others may know of it.
+    /// Touched by its future alone.
     is_known: Cell<bool>,
     _place: PhantomData<P>,
 }
 
-// SAFETY: while it is known to others, all but `is_known` is touched by whoever has the place's turn; before and after, by its
-// future alone.
+// SAFETY: while it is known to others, all but `is_known` is touched by whoever has the place's
+// turn; before and after, by its future alone.
 #[cfg(feature = "alloc")]
 unsafe impl Send for Entry<Shared> {}
 
@@ -62,13 +63,15 @@ impl<P: Place> Entry<P> {
         self.standing.get()
     }
 
-    /// Whether its future has anything to do when it is dropped. Anyone may ask without the place's turn.
+    /// Whether its future has anything to do when it is dropped. Anyone may ask without the place's
+    /// turn.
     pub(crate) fn is_known(&self) -> bool {
         self.is_known.get()
     }
 
-    /// Whoever polls waits from now on, and lends to the coroutine that `borrower` names, if any. False if the wait has ended: a
-    /// waker of anyone's was cloned, and meanwhile others have had their turn.
+    /// Whoever polls waits from now on, and lends to the coroutine that `borrower` names, if any.
+    /// False if the wait has ended: a waker of anyone's was cloned, and meanwhile others have had
+    /// their turn.
     #[inline(never)]
     pub(crate) fn wait(
         self: Pin<&Self>,
@@ -81,7 +84,8 @@ impl<P: Place> Entry<P> {
         let wants = || match self.standing() {
             Standing::Queued => match borrower().filter(|&borrower| Some(borrower) != lender) {
                 Some(borrower) => Wants::Of(borrower),
-                // Of nobody; also where a coroutine waits for itself, in another branch of a `join!`.
+                // Of nobody; also where a coroutine waits for itself, in another branch of a
+                // `join!`.
                 None => Wants::Something,
             },
             _ => Wants::Nothing,
@@ -178,8 +182,8 @@ impl<P: Place> Queue<P> {
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<P>> {
         let mut next = self.first.get();
         core::iter::from_fn(move || {
-            // SAFETY: entries are pinned, and whoever pushed one removes it before it is dropped; so every pointer in the
-            // list is good. One that was leaked stays where it is for ever.
+            // SAFETY: entries are pinned, and whoever pushed one removes it before it is dropped;
+            // so every pointer in the list is good. One that was leaked stays where it is for ever.
             let entry = unsafe { next?.as_ref() };
             next = entry.next.get();
             Some(entry)

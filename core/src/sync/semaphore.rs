@@ -12,8 +12,8 @@ use crate::sync::queue::Entry;
 
 /// A number of permits, handed out to the most urgent first.
 ///
-/// A permit has no holder, so who waits for one lends its urgency to nobody (rule I5); use a [`Mutex`](crate::sync::Mutex)
-/// where that matters.
+/// A permit has no holder, so who waits for one lends its urgency to nobody (rule I5); use a
+/// [`Mutex`](crate::sync::Mutex) where that matters.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -54,7 +54,8 @@ impl Semaphore {
 
 #[cfg(feature = "alloc")]
 impl Semaphore<Shared> {
-    /// A semaphore with this many free permits, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor).
+    /// A semaphore with this many free permits, for the coroutines of a
+    /// [`SharedExecutor`](crate::SharedExecutor).
     #[must_use]
     pub fn new_in(place: impl Into<Shared>, permits: usize) -> Self {
         Self {
@@ -112,7 +113,8 @@ pub struct Permit<'a, P: Place = OneThread> {
 }
 
 impl<P: Place> Permit<'_, P> {
-    /// Uses the permit up: it does not come back. With [`Semaphore::release`], one side counts what the other side makes.
+    /// Uses the permit up: it does not come back. With [`Semaphore::release`], one side counts what
+    /// the other side makes.
     pub fn forget(self) {
         core::mem::forget(self);
     }

@@ -1,5 +1,7 @@
-//! An assertion that fails inside a coroutine ends the test program, although a panic there ends the coroutine alone and nobody may have kept its handle: no
-//! such assertion fails unseen. A test includes this file to have that; its panics on purpose say `on purpose`, or happen in [`on_purpose`].
+//! An assertion that fails inside a coroutine ends the test program, although a panic there ends
+//! the coroutine alone and nobody may have kept its handle: no such assertion fails unseen. A test
+//! includes this file to have that; its panics on purpose say `on purpose`, or happen in
+//! [`on_purpose`].
 
 use std::cell::Cell;
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! An allocator that fails when it is told to: a test includes this file to have it. What it is told, and what it counts, is of one thread.
+//! An allocator that fails when it is told to: a test includes this file to have it. What it is
+//! told, and what it counts, is of one thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -26,7 +27,8 @@ fn count(bytes: isize) {
     LIVE.set(LIVE.get() + bytes);
 }
 
-// SAFETY: the system's allocator does the work, and a null pointer is an answer that the trait allows.
+// SAFETY: the system's allocator does the work, and a null pointer is an answer that the trait
+// allows.
 unsafe impl GlobalAlloc for Failing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !grant() {

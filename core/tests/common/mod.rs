@@ -1,6 +1,7 @@
 //! What several of the tests use: executors, levels, drop counters, logs, coroutines that count.
 //!
-//! Tests that use nothing else run with every set of features: without `alloc`, the executor lives in a pool.
+//! Tests that use nothing else run with every set of features: without `alloc`, the executor lives
+//! in a pool.
 
 #![allow(
     dead_code,
@@ -28,7 +29,8 @@ pub(crate) fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// Returns how often a test does something: a hundredth of that, and at least twice, where Miri interprets it.
+/// Returns how often a test does something: a hundredth of that, and at least twice, where Miri
+/// interprets it.
 pub(crate) const fn times(native: usize) -> usize {
     if cfg!(miri) && native > 200 {
         native / 100
@@ -39,7 +41,8 @@ pub(crate) const fn times(native: usize) -> usize {
     }
 }
 
-/// Something that is there for ever. Unlike a leak it stays reachable, so that a search for leaks finds real ones only.
+/// Something that is there for ever. Unlike a leak it stays reachable, so that a search for leaks
+/// finds real ones only.
 pub(crate) fn forever<T>(value: T) -> &'static mut T {
     static KEPT: std::sync::Mutex<Vec<AtomicPtr<()>>> = std::sync::Mutex::new(Vec::new());
     let kept = Box::leak(Box::new(value));
@@ -99,7 +102,8 @@ impl Slot {
         self.0.take()
     }
 
-    /// A future that counts its polls, leaves its waker at each, and is ready at poll number `ready_at`.
+    /// A future that counts its polls, leaves its waker at each, and is ready at poll number
+    /// `ready_at`.
     pub(crate) fn wait(
         &self,
         polls: &Counter,

@@ -1,4 +1,5 @@
-//! What the tests under loom share: how far they explore, memory that loom watches, threads that sleep.
+//! What the tests under loom share: how far they explore, memory that loom watches, threads that
+//! sleep.
 
 #![allow(
     dead_code,
@@ -26,7 +27,8 @@ pub(crate) fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// Plain memory that a wake, a poll or a lock has to carry from one thread to another: loom fails the test when two accesses are not ordered.
+/// Plain memory that a wake, a poll or a lock has to carry from one thread to another: loom fails
+/// the test when two accesses are not ordered.
 pub(crate) struct Payload(UnsafeCell<u32>);
 
 // SAFETY: loom fails the test when two accesses are not ordered.

@@ -68,7 +68,8 @@ fn a_view_makes_something_more_urgent_ready() {
     assert_eq!(executor.state(less.id()), Some(State::Blocked));
 }
 
-/// The view is asked with the scheduler locked, and it stays so after the view has run the worker itself.
+/// The view is asked with the scheduler locked, and it stays so after the view has run the worker
+/// itself.
 #[test]
 fn a_view_runs_the_worker_that_asks_it() {
     let executor = SharedExecutor::new();
@@ -188,7 +189,8 @@ fn a_relax_hook_calls_the_executor_that_calls_it() {
     assert_eq!(executor.live(), 0);
 }
 
-/// A handle that is polled again panics with the scheduler locked: the panic hook may call the executor.
+/// A handle that is polled again panics with the scheduler locked: the panic hook may call the
+/// executor.
 #[test]
 fn a_panic_hook_calls_the_executor_that_panics() {
     thread_local!(static IN_HOOK: RefCell<Option<Act>> = const { RefCell::new(None) });

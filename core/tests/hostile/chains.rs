@@ -8,7 +8,8 @@ use crate::common::{executor, level, poll_once, spawn};
 use corank::sync::Mutex;
 use corank::{JoinHandle, yield_now};
 
-/// Each awaits the next. A change at one end arrives at the other, on a small stack, in both directions.
+/// Each awaits the next. A change at one end arrives at the other, on a small stack, in both
+/// directions.
 #[test]
 fn a_long_chain_of_waiting_passes_urgency_on() {
     const LENGTH: usize = if cfg!(miri) { 20 } else { 200_000 };
@@ -73,7 +74,8 @@ fn a_long_chain_of_pairs_passes_urgency_on() {
     small.spawn(chain).unwrap().join().unwrap();
 }
 
-/// Those that move at once move in the order of the chain (rule I3), each wait of a coroutine before the next one's.
+/// Those that move at once move in the order of the chain (rule I3), each wait of a coroutine
+/// before the next one's.
 #[test]
 fn a_change_moves_the_chain_in_its_order() {
     let executor = executor();

@@ -1,7 +1,9 @@
-//! Safe code that calls back into the core from everything that the core calls: no such program has undefined behaviour, loses a wake, or
-//! lends urgency to a stranger. The list of what the core calls is in `core/src/call.rs`.
+//! Safe code that calls back into the core from everything that the core calls: no such program has
+//! undefined behaviour, loses a wake, or lends urgency to a stranger. The list of what the core
+//! calls is in `core/src/call.rs`.
 //!
-//! Many of these tests pass where the core is wrong unless Miri runs them (`cargo xtask test --only miri`).
+//! Many of these tests pass where the core is wrong unless Miri runs them
+//! (`cargo xtask test --only miri`).
 
 #![cfg(feature = "std")]
 #![forbid(unsafe_code)]

@@ -10,7 +10,8 @@ use super::{Common, EXECUTOR, HANDLE, KEPT, Wait, poll_now, polls_once, trap};
 use crate::common::{Counter, executor, executor_with, forever, level, spawn};
 use corank::{Config, SharedExecutor, Worker, time, yield_now};
 
-/// While an executor is being dropped it still runs: a timer that is set then is none of its own any more when it is gone.
+/// While an executor is being dropped it still runs: a timer that is set then is none of its own
+/// any more when it is gone.
 #[test]
 fn a_timer_that_is_set_while_its_executor_goes_outlives_it() {
     let executor = executor();

@@ -53,8 +53,8 @@ fn polls_kept() -> impl Future<Output = ()> + Send + 'static {
     poll_fn(|cx| KEPT.with_borrow_mut(|kept| kept.as_mut().expect("a wait").as_mut().poll(cx)))
 }
 
-/// A coroutine polls a wait in something of one thread, and is cancelled on another thread, while its first one ends that wait. Nothing orders
-/// the two, so nothing may be touched by both.
+/// A coroutine polls a wait in something of one thread, and is cancelled on another thread, while
+/// its first one ends that wait. Nothing orders the two, so nothing may be touched by both.
 #[test]
 fn a_wait_of_one_thread_is_not_known_to_a_shared_executor() {
     for kind in 0..waits_of_one_thread().len() {

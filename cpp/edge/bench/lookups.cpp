@@ -39,7 +39,8 @@ struct batch {
   }
   template <class Find>
   void halves(second_thread& other, Find find) {
-    other.both([&] { part(0, keys.size() / 2, find); }, [&] { part(keys.size() / 2, keys.size(), find); });
+    other.both([&] { part(0, keys.size() / 2, find); },
+               [&] { part(keys.size() / 2, keys.size(), find); });
   }
   template <class Find>
   void part(size_t from, size_t to, Find find) {
@@ -94,7 +95,8 @@ void by_hand(const tree& in, batch& all, size_t width, size_t levels) {
   tree::cursor group[corank::most_lanes];
   for (size_t from = 0; from < all.keys.size(); from += width) {
     const size_t count = std::min(width, all.keys.size() - from);
-    for (size_t each = 0; each < count; ++each) group[each] = in.begin_at(all.keys[from + each], levels);
+    for (size_t each = 0; each < count; ++each)
+      group[each] = in.begin_at(all.keys[from + each], levels);
     for (size_t level = 0; level < levels; ++level)
       for (size_t each = 0; each < count; ++each) group[each].descend();
     for (size_t each = 0; each < count; ++each) all.values[from + each] = group[each].value();
@@ -125,7 +127,8 @@ void tree_lookups(size_t bytes) {
        [&] {
          all.each([&](uint64_t key) {
            tree::cursor at = in.begin_at(key, cold);
-           while (at.descend()) {}
+           while (at.descend()) {
+           }
            return at.value();
          });
        }},
@@ -143,8 +146,11 @@ void tree_lookups(size_t bytes) {
     co_return in.find(key);
   };
   for (const size_t width : widths()) {
-    if (without_prefetch(width)) models.push_back({"coroutine", [&, width] { all.interleaved(no_prefetch, width); }, width});
-    models.push_back({"coroutine-prefetch", [&, width] { in.multi_get(all.keys, all.values.begin(), {.width = width}); }, width});
+    if (without_prefetch(width))
+      models.push_back({"coroutine", [&, width] { all.interleaved(no_prefetch, width); }, width});
+    models.push_back({"coroutine-prefetch",
+                      [&, width] { in.multi_get(all.keys, all.values.begin(), {.width = width}); },
+                      width});
     models.push_back({"protothreads", [&, width] { protothreads(in, all, width, cold); }, width});
     models.push_back({"hand-interleaved", [&, width] { by_hand(in, all, width, cold); }, width});
   }
@@ -167,8 +173,12 @@ void table_lookups(size_t bytes) {
       {"auto", [&] { in.multi_find(all.keys, all.values.begin()); }},
       {"threads-2", [&] { all.halves(other, find); }},
   };
-  for (const size_t width : widths()) models.push_back({"coroutine-prefetch", [&, width] { in.multi_find(all.keys, all.values.begin(), {.width = width}); }, width});
-  compare({"hash-lookup", "u64", "scattered", in.bytes(), 0, 0}, models, [&] { return all.result(); });
+  for (const size_t width : widths())
+    models.push_back({"coroutine-prefetch",
+                      [&, width] { in.multi_find(all.keys, all.values.begin(), {.width = width}); },
+                      width});
+  compare({"hash-lookup", "u64", "scattered", in.bytes(), 0, 0}, models,
+          [&] { return all.result(); });
 }
 
 }  // namespace

@@ -48,9 +48,12 @@ std::vector<size_t> sizes() {
   if (!chosen.sizes.empty()) return chosen.sizes;
   const corank::memory_profile& memory = corank::machine_memory();
   const size_t first = memory.first_cache, second = memory.second_cache, last = memory.last_cache;
-  std::vector<size_t> all = chosen.quick ? std::vector<size_t>{first / 4, second / 2, 8 * last}
-                                         : std::vector<size_t>{first / 4, first, second / 2, 4 * second, last / 2, last, 2 * last, 8 * last};
-  size_t most = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 10;
+  std::vector<size_t> all = chosen.quick
+                                ? std::vector<size_t>{first / 4, second / 2, 8 * last}
+                                : std::vector<size_t>{first / 4, first, second / 2, 4 * second,
+                                                      last / 2,  last,  2 * last,   8 * last};
+  size_t most = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) *
+                static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 10;
   if (chosen.quick) most = std::min(most, quick_bytes);
   for (size_t& each : all) each = std::min(each, most);
   std::sort(all.begin(), all.end());
@@ -63,21 +66,25 @@ std::vector<size_t> widths() {
   return chosen.quick ? std::vector<size_t>{8, 32} : std::vector<size_t>{2, 4, 8, 16, 32};
 }
 
-bool without_prefetch(size_t width) { return !chosen.widths.empty() || (width != 4 && width != 16); }
+bool without_prefetch(size_t width) {
+  return !chosen.widths.empty() || (width != 4 && width != 16);
+}
 
 namespace {
 
 void print(const point& at, const model& of, double value, int run) {
-  std::printf(R"(@row {"experiment":"edge","model":"%s","metric":"time","unit":"ns","value":%.1f,"run":%d,"algorithm":"%s","type":"%s","layout":"%s","bytes":%zu,"compiler":"%s")",
-              of.name.c_str(), value, run, at.algorithm.c_str(), at.type.c_str(), at.layout.c_str(), at.bytes, chosen.compiler.c_str());
+  std::printf(
+      R"(@row {"experiment":"edge","model":"%s","metric":"time","unit":"ns","value":%.1f,"run":%d,"algorithm":"%s","type":"%s","layout":"%s","bytes":%zu,"compiler":"%s")",
+      of.name.c_str(), value, run, at.algorithm.c_str(), at.type.c_str(), at.layout.c_str(),
+      at.bytes, chosen.compiler.c_str());
   if (at.leaf != 0) std::printf(R"(,"leaf":%zu)", at.leaf);
   if (at.columns != 0) std::printf(R"(,"columns":%zu)", at.columns);
   if (of.width != 0) std::printf(R"(,"width":%zu)", of.width);
   std::printf("}\n");
 }
 
-// The processor's time for so many passes: what others on the machine do costs none of it (the thesis counts the process's cycles, section 4.3.3.1). Of two threads
-// the time that passes.
+// The processor's time for so many passes: what others on the machine do costs none of it (the
+// thesis counts the process's cycles, section 4.3.3.1). Of two threads the time that passes.
 double nanoseconds(const model& of, size_t passes) {
   const clockid_t clock = of.name == "threads-2" ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID;
   const auto now = [&] {
@@ -92,7 +99,8 @@ double nanoseconds(const model& of, size_t passes) {
 
 }  // namespace
 
-void compare(const point& at, const std::vector<model>& models, const std::function<uint64_t()>& result) {
+void compare(const point& at, const std::vector<model>& models,
+             const std::function<uint64_t()>& result) {
   // A pass over little data is repeated, so that the clock's own time doesn't count.
   constexpr double shortest = 1e6;
   models[0].pass();
@@ -105,21 +113,25 @@ void compare(const point& at, const std::vector<model>& models, const std::funct
   for (const model& each : models) {
     round += static_cast<double>(repeated) * nanoseconds(each, 1);
     if (result() != expected) {
-      std::fprintf(stderr, "%s %s %s %zu: the result of `%s` (%zu) is wrong\n", at.algorithm.c_str(), at.type.c_str(), at.layout.c_str(), at.bytes, each.name.c_str(),
-                   each.width);
+      std::fprintf(stderr, "%s %s %s %zu: the result of `%s` (%zu) is wrong\n",
+                   at.algorithm.c_str(), at.type.c_str(), at.layout.c_str(), at.bytes,
+                   each.name.c_str(), each.width);
       std::exit(1);
     }
     if (spent(at)) return;
   }
-  const int runs = std::clamp(static_cast<int>(chosen.seconds * 1e9 / round), std::min(least_runs, chosen.runs), chosen.runs);
+  const int runs = std::clamp(static_cast<int>(chosen.seconds * 1e9 / round),
+                              std::min(least_runs, chosen.runs), chosen.runs);
   for (int run = 0; run < runs && (run == 0 || !over()); ++run)
     for (const model& each : models) {
       const double time = nanoseconds(each, repeated);
       print(at, each, time / static_cast<double>(repeated), run);
     }
-  // The first two, the sequential code and the automatic width, differ by little where they should: they are compared more often, and who is first changes.
+  // The first two, the sequential code and the automatic width, differ by little where they should:
+  // they are compared more often, and who is first changes.
   const model pair[] = {models[0], models[1]};
-  const double both = static_cast<double>(repeated) * (nanoseconds(pair[0], 1) + nanoseconds(pair[1], 1));
+  const double both =
+      static_cast<double>(repeated) * (nanoseconds(pair[0], 1) + nanoseconds(pair[1], 1));
   const int more =
       over() ? 0 : std::min(3 * chosen.runs, static_cast<int>(chosen.seconds * 1e8 / both));
   for (int run = 0; run < more; ++run)

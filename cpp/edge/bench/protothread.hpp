@@ -7,7 +7,8 @@
 
 namespace bench {
 
-// Runs `Width` protothreads in turn. `begin(thread)` gives one its next item, false if there is none; `step(thread)` goes on until it yields, true at its end.
+// Runs `Width` protothreads in turn. `begin(thread)` gives one its next item, false if there is
+// none; `step(thread)` goes on until it yields, true at its end.
 template <class Thread, class Begin, class Step>
 void run_protothreads(size_t width, Begin begin, Step step) {
   Thread threads[64]{};

@@ -1,4 +1,5 @@
-// The three algorithms over rows: support vector machine, normalisation, convolution (thesis, section 4.3.2).
+// The three algorithms over rows: support vector machine, normalisation, convolution (thesis,
+// section 4.3.2).
 #include "measure.hpp"
 #include "protothread.hpp"
 #include "vectorised.hpp"
@@ -17,15 +18,24 @@ namespace {
 template <class T>
 const char* name_of();
 template <>
-const char* name_of<int16_t>() { return "i16"; }
+const char* name_of<int16_t>() {
+  return "i16";
+}
 template <>
-const char* name_of<int32_t>() { return "i32"; }
+const char* name_of<int32_t>() {
+  return "i32";
+}
 template <>
-const char* name_of<float>() { return "f32"; }
+const char* name_of<float>() {
+  return "f32";
+}
 template <>
-const char* name_of<double>() { return "f64"; }
+const char* name_of<double>() {
+  return "f64";
+}
 
-// Small whole numbers of each type: sums of products are exact, in whatever order they are added up.
+// Small whole numbers of each type: sums of products are exact, in whatever order they are added
+// up.
 template <class T>
 T element(size_t at) {
   return static_cast<T>(static_cast<int>(mix(at, 7) >> 40 & 255) - 128);
@@ -38,12 +48,17 @@ struct in_whole_lines {
   in_whole_lines() = default;
   template <class Other>
   in_whole_lines(const in_whole_lines<Other>&) {}
-  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{corank::cache_line})); }
-  void deallocate(T* memory, size_t) { ::operator delete(memory, std::align_val_t{corank::cache_line}); }
+  T* allocate(size_t count) {
+    return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{corank::cache_line}));
+  }
+  void deallocate(T* memory, size_t) {
+    ::operator delete(memory, std::align_val_t{corank::cache_line});
+  }
   bool operator==(const in_whole_lines&) const = default;
 };
 
-// A matrix whose rows are in memory in order or scattered, and one of the same layout for what comes of it.
+// A matrix whose rows are in memory in order or scattered, and one of the same layout for what
+// comes of it.
 template <class T>
 struct matrix {
   matrix(size_t bytes, size_t row_columns, const std::string& layout, bool with_output)
@@ -65,8 +80,9 @@ struct matrix {
   std::vector<T*> out;
 };
 
-// An algorithm is `work(row)`, by the row's number, for rows from `first()` up to `behind()`; `ask(row)` names the memory that it reads and no row before it has read.
-// What it writes depends on the row alone, so the rows' order does not matter.
+// An algorithm is `work(row)`, by the row's number, for rows from `first()` up to `behind()`;
+// `ask(row)` names the memory that it reads and no row before it has read. What it writes depends
+// on the row alone, so the rows' order does not matter.
 template <class T>
 struct svm {
   static constexpr const char* name = "svm";
@@ -76,13 +92,18 @@ struct svm {
   std::vector<uint8_t> decided;
 
   explicit svm(matrix<T>& matrix) : of(matrix), weights(matrix.columns), decided(matrix.in.size()) {
-    for (size_t at = 0; at < weights.size(); ++at) weights[at] = static_cast<T>(element<T>(at + 12345) / 2);
+    for (size_t at = 0; at < weights.size(); ++at)
+      weights[at] = static_cast<T>(element<T>(at + 12345) / 2);
   }
   [[nodiscard]] size_t first() const { return 0; }
   [[nodiscard]] size_t behind() const { return of.in.size(); }
   [[nodiscard]] const T* ask(size_t row) const { return of.in[row]; }
-  [[gnu::always_inline]] void work(size_t row) { decided[row] = usual::svm(of.in[row], of.columns, weights.data()); }
-  void vectorised() { vectorised_svm(of.in.data(), of.in.size(), of.columns, weights.data(), decided.data()); }
+  [[gnu::always_inline]] void work(size_t row) {
+    decided[row] = usual::svm(of.in[row], of.columns, weights.data());
+  }
+  void vectorised() {
+    vectorised_svm(of.in.data(), of.in.size(), of.columns, weights.data(), decided.data());
+  }
 };
 
 template <class T>
@@ -109,7 +130,9 @@ struct cnn {
   [[nodiscard]] size_t first() const { return 1; }
   [[nodiscard]] size_t behind() const { return of.in.size() - 1; }
   [[nodiscard]] const T* ask(size_t row) const { return of.in[row + 1]; }
-  [[gnu::always_inline]] void work(size_t row) { usual::cnn(of.in[row - 1], of.in[row], of.in[row + 1], of.columns, of.out[row]); }
+  [[gnu::always_inline]] void work(size_t row) {
+    usual::cnn(of.in[row - 1], of.in[row], of.in[row + 1], of.columns, of.out[row]);
+  }
   void vectorised() { vectorised_cnn(of.in.data(), of.in.size(), of.columns, of.out.data()); }
 };
 
@@ -131,7 +154,8 @@ struct models {
   }
 
   // As for_each_row of the library has it, but by the row's number; or without asking.
-  static corank::strand<> only_in_turn(corank::lane&, const models* self, corank::detail::supply& left, size_t count) {
+  static corank::strand<> only_in_turn(corank::lane&, const models* self,
+                                       corank::detail::supply& left, size_t count) {
     for (; count > 0; --count) {
       const size_t row = self->of.first() + left.take(1);
       co_await corank::turn{};
@@ -145,13 +169,18 @@ struct models {
     corank::detail::interleave_blocks(
         of.behind() - of.first(),
         [&](corank::lane& here, corank::detail::supply& left, size_t count) {
-          if constexpr (Prefetch) return corank::detail::rows_in_turn(here, left, count, bytes, ask, work);
-          else return only_in_turn(here, this, left, count);
+          if constexpr (Prefetch)
+            return corank::detail::rows_in_turn(here, left, count, bytes, ask, work);
+          else
+            return only_in_turn(here, this, left, count);
         },
-        [this](size_t from, size_t behind) { sequential(of.first() + from, of.first() + behind); }, options);
+        [this](size_t from, size_t behind) { sequential(of.first() + from, of.first() + behind); },
+        options);
   }
 
-  void automatic(size_t all) const { coroutine<true>({.bytes = all, .at_once = corank::detail::addresses_of_rows(bytes)}); }
+  void automatic(size_t all) const {
+    coroutine<true>({.bytes = all, .at_once = corank::detail::addresses_of_rows(bytes)});
+  }
 
   struct thread {
     int line;
@@ -194,7 +223,9 @@ struct models {
 // Something that depends on every result, which is wiped.
 template <class Results>
 uint64_t result_of(Results& results) {
-  return mix_all(results, [](auto& each) { return static_cast<uint64_t>(static_cast<int64_t>(std::exchange(each, {}) * 1024)); });
+  return mix_all(results, [](auto& each) {
+    return static_cast<uint64_t>(static_cast<int64_t>(std::exchange(each, {}) * 1024));
+  });
 }
 
 template <template <class> class Algorithm, class T>
@@ -215,14 +246,19 @@ void measure(size_t bytes, size_t columns, const std::string& layout) {
       {"threads-2", [&] { run.threads(other); }},
   };
   for (const size_t width : widths()) {
-    if (without_prefetch(width)) all.push_back({"coroutine", [&, width] { run.template coroutine<false>({.width = width}); }, width});
-    all.push_back({"coroutine-prefetch", [&, width] { run.template coroutine<true>({.width = width}); }, width});
+    if (without_prefetch(width))
+      all.push_back(
+          {"coroutine", [&, width] { run.template coroutine<false>({.width = width}); }, width});
+    all.push_back({"coroutine-prefetch",
+                   [&, width] { run.template coroutine<true>({.width = width}); }, width});
     all.push_back({"protothreads", [&, width] { run.protothreads(width); }, width});
     all.push_back({"hand-interleaved", [&, width] { run.by_hand(width); }, width});
   }
   compare(measured, all, [&] {
-    if constexpr (Algorithm<T>::maps) return result_of(data.output);
-    else return result_of(of.decided);
+    if constexpr (Algorithm<T>::maps)
+      return result_of(data.output);
+    else
+      return result_of(of.decided);
   });
 }
 
@@ -231,9 +267,11 @@ void all_types(size_t bytes, size_t columns) {
   if (!wanted(chosen.algorithms, Algorithm<float>::name)) return;
   for (const std::string layout : {"ordered", "scattered"}) {
     if (wanted(chosen.types, "i16")) measure<Algorithm, int16_t>(bytes, columns, layout);
-    if (!chosen.quick && wanted(chosen.types, "i32")) measure<Algorithm, int32_t>(bytes, columns, layout);
+    if (!chosen.quick && wanted(chosen.types, "i32"))
+      measure<Algorithm, int32_t>(bytes, columns, layout);
     if (wanted(chosen.types, "f32")) measure<Algorithm, float>(bytes, columns, layout);
-    if (!chosen.quick && wanted(chosen.types, "f64")) measure<Algorithm, double>(bytes, columns, layout);
+    if (!chosen.quick && wanted(chosen.types, "f64"))
+      measure<Algorithm, double>(bytes, columns, layout);
   }
 }
 

@@ -26,8 +26,11 @@ struct models {
 
   [[nodiscard]] part whole() const { return {of.parts()[0].first, nullptr}; }
 
-  // The library's own plain form: the same machine code, or what a compiler makes of two copies would decide.
-  [[nodiscard]] uint64_t sequential(const part& leaves) const { return tree<LeafBytes>::fold_part(leaves, uint64_t{0}, add); }
+  // The library's own plain form: the same machine code, or what a compiler makes of two copies
+  // would decide.
+  [[nodiscard]] uint64_t sequential(const part& leaves) const {
+    return tree<LeafBytes>::fold_part(leaves, uint64_t{0}, add);
+  }
 
   [[nodiscard]] uint64_t sequential_prefetch() const {
     uint64_t sum = 0;
@@ -42,8 +45,10 @@ struct models {
   static corank::strand<uint64_t> sum_in_turn(corank::lane&, part leaves) {
     uint64_t sum = 0;
     for (leaf in = leaves.first; in != leaves.behind; in = in->next) {
-      if constexpr (Prefetch) co_await corank::prefetch(in, LeafBytes);
-      else co_await corank::turn{};
+      if constexpr (Prefetch)
+        co_await corank::prefetch(in, LeafBytes);
+      else
+        co_await corank::turn{};
       sum = step(in, sum);
     }
     co_return sum;
@@ -52,7 +57,9 @@ struct models {
   template <bool Prefetch>
   [[nodiscard]] uint64_t coroutine(size_t width) const {
     uint64_t sum = 0;
-    for (const uint64_t each : corank::interleave(of.parts(), sum_in_turn<Prefetch>, {.width = width})) sum += each;
+    for (const uint64_t each :
+         corank::interleave(of.parts(), sum_in_turn<Prefetch>, {.width = width}))
+      sum += each;
     return sum;
   }
 
@@ -90,7 +97,8 @@ struct models {
     return total;
   }
 
-  // Several chains at once, written by hand: an array of places in them (asynchronous memory access chaining).
+  // Several chains at once, written by hand: an array of places in them (asynchronous memory access
+  // chaining).
   [[nodiscard]] uint64_t by_hand(size_t width) const {
     const std::vector<part> parts = of.parts();
     part at[corank::most_lanes];
@@ -128,14 +136,16 @@ struct models {
 
 template <size_t LeafBytes>
 void scan(size_t bytes, const std::string& layout) {
-  static_assert(sizeof(raw_leaf<LeafBytes>) <= LeafBytes && raw_leaf<LeafBytes>::room == tree<LeafBytes>::keys_per_leaf());
+  static_assert(sizeof(raw_leaf<LeafBytes>) <= LeafBytes &&
+                raw_leaf<LeafBytes>::room == tree<LeafBytes>::keys_per_leaf());
   const point measured{"btree-scan", "i32", layout, bytes, LeafBytes, 0};
   if (spent(measured)) return;
   const size_t leaves = bytes / LeafBytes;
   tree<LeafBytes> of;
   {
     std::vector<std::pair<uint32_t, uint32_t>> pairs(leaves * tree<LeafBytes>::keys_per_leaf());
-    for (size_t at = 0; at < pairs.size(); ++at) pairs[at] = {static_cast<uint32_t>(at), static_cast<uint32_t>(mix(at, 1) >> 40)};
+    for (size_t at = 0; at < pairs.size(); ++at)
+      pairs[at] = {static_cast<uint32_t>(at), static_cast<uint32_t>(mix(at, 1) >> 40)};
     const std::vector<uint32_t> places = scattered(leaves);
     of.fill(pairs, [&](size_t at) { return layout == "scattered" ? places[at] : at; });
   }
@@ -150,8 +160,11 @@ void scan(size_t bytes, const std::string& layout) {
       {"threads-2", [&] { sum = run.threads(other); }},
   };
   for (const size_t width : widths()) {
-    if (without_prefetch(width)) all.push_back({"coroutine", [&, width] { sum = run.template coroutine<false>(width); }, width});
-    all.push_back({"coroutine-prefetch", [&, width] { sum = run.template coroutine<true>(width); }, width});
+    if (without_prefetch(width))
+      all.push_back(
+          {"coroutine", [&, width] { sum = run.template coroutine<false>(width); }, width});
+    all.push_back(
+        {"coroutine-prefetch", [&, width] { sum = run.template coroutine<true>(width); }, width});
     all.push_back({"protothreads", [&, width] { sum = run.protothreads(width); }, width});
     all.push_back({"hand-interleaved", [&, width] { sum = run.by_hand(width); }, width});
   }

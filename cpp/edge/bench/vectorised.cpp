@@ -8,7 +8,8 @@ namespace bench {
 template <size_t LeafBytes>
 uint64_t vectorised_scan(const void* first) {
   uint64_t sum = 0;
-  for (const auto* in = static_cast<const raw_leaf<LeafBytes>*>(first); in != nullptr; in = in->next)
+  for (const auto* in = static_cast<const raw_leaf<LeafBytes>*>(first); in != nullptr;
+       in = in->next)
     for (size_t at = 0; at < in->count; ++at) sum += in->values[at];
   return sum;
 }
@@ -17,8 +18,10 @@ template uint64_t vectorised_scan<256>(const void*);
 template uint64_t vectorised_scan<1024>(const void*);
 
 template <class T>
-void vectorised_svm(const T* const* in, size_t rows, size_t columns, const T* weights, uint8_t* out) {
-  for (size_t row = 0; row < rows; ++row) out[row] = for_this_machine::svm(in[row], columns, weights);
+void vectorised_svm(const T* const* in, size_t rows, size_t columns, const T* weights,
+                    uint8_t* out) {
+  for (size_t row = 0; row < rows; ++row)
+    out[row] = for_this_machine::svm(in[row], columns, weights);
 }
 template <class T>
 void vectorised_norm(const T* const* in, size_t rows, size_t columns, T* const* out) {
@@ -26,10 +29,11 @@ void vectorised_norm(const T* const* in, size_t rows, size_t columns, T* const* 
 }
 template <class T>
 void vectorised_cnn(const T* const* in, size_t rows, size_t columns, T* const* out) {
-  for (size_t row = 1; row + 1 < rows; ++row) for_this_machine::cnn(in[row - 1], in[row], in[row + 1], columns, out[row]);
+  for (size_t row = 1; row + 1 < rows; ++row)
+    for_this_machine::cnn(in[row - 1], in[row], in[row + 1], columns, out[row]);
 }
 
-#define FOR(T)                                                                                \
+#define FOR(T)                                                                       \
   template void vectorised_svm(const T* const*, size_t, size_t, const T*, uint8_t*); \
   template void vectorised_norm(const T* const*, size_t, size_t, T* const*);         \
   template void vectorised_cnn(const T* const*, size_t, size_t, T* const*);

@@ -1,4 +1,5 @@
-// The models `vectorised`: compiled for the very machine. Everything here is data and loops: nothing that the linker could give to other files.
+// The models `vectorised`: compiled for the very machine. Everything here is data and loops:
+// nothing that the linker could give to other files.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ uint64_t vectorised_scan(const void* first);
 
 // A pass over rows: see rows.cpp. `in` are the rows, `out` where a row's result goes.
 template <class T>
-void vectorised_svm(const T* const* in, size_t rows, size_t columns, const T* weights, uint8_t* out);
+void vectorised_svm(const T* const* in, size_t rows, size_t columns, const T* weights,
+                    uint8_t* out);
 template <class T>
 void vectorised_norm(const T* const* in, size_t rows, size_t columns, T* const* out);
 template <class T>

@@ -1,7 +1,9 @@
 //! The coroutine frames in a firmware, from the table that the compiler left in it; nothing is run.
 //!
-//! Each coroutine has entries in the section `.corank.frames`, which is not loaded: an address in its code, the frame's size, the room of the slot (see
-//! `cpp/include/corank/storage.hpp`). Debug information gives the coroutine's name, and the size as well where GCC compiled without optimisation.
+//! Each coroutine has entries in the section `.corank.frames`, which is not loaded: an address in
+//! its code, the frame's size, the room of the slot (see `cpp/include/corank/storage.hpp`). Debug
+//! information gives the coroutine's name, and the size as well where GCC compiled without
+//! optimisation.
 #![forbid(unsafe_code)]
 
 mod names;
@@ -44,7 +46,8 @@ type Frames = BTreeMap<String, Frame>;
 /// Prints the table, and does what the options ask for.
 ///
 /// # Errors
-/// If a frame is larger than its slot, the firmware takes more RAM than it may, or a file can't be read or written.
+/// If a frame is larger than its slot, the firmware takes more RAM than it may, or a file can't be
+/// read or written.
 pub fn run(options: &Options) -> Result<()> {
     let elf = options.elf.display();
     let Some((frames, ram)) = read(&options.elf)? else {

@@ -1,4 +1,5 @@
-//! What debug information says of a coroutine: its name, and without optimisation the size of its frame.
+//! What debug information says of a coroutine: its name, and without optimisation the size of its
+//! frame.
 
 use addr2line::{Loader, demangle, gimli};
 use anyhow::{Context, Result, anyhow};
@@ -7,7 +8,8 @@ use object::{Object, ObjectSection};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What the names of the library's functions have in them in which a frame is listed, mangled or, with internal linkage, not.
+/// What the names of the library's functions have in them in which a frame is listed, mangled or,
+/// with internal linkage, not.
 const LISTING: [&str; 4] = [
     "promise_rootnw",
     "operator new",
@@ -15,7 +17,8 @@ const LISTING: [&str; 4] = [
     "list_frame",
 ];
 
-/// The coroutine to which the code at an address belongs, even where it was expanded in another function.
+/// The coroutine to which the code at an address belongs, even where it was expanded in another
+/// function.
 ///
 /// # Errors
 /// If the debug information is damaged.
@@ -37,8 +40,9 @@ pub(crate) fn coroutine_at(debug: &Loader, address: u64) -> Result<Option<String
     Ok(coroutine.map(|name| plain(name)))
 }
 
-/// `blink` of `_ZN3app5blinkEN6corank2inIXadL_Z…`, as a linker sees it, or of just `blink`. Of two coroutines with one name the larger counts: what
-/// has internal linkage has no namespaces in GCC's debug information, so nobody has.
+/// `blink` of `_ZN3app5blinkEN6corank2inIXadL_Z…`, as a linker sees it, or of just `blink`. Of two
+/// coroutines with one name the larger counts: what has internal linkage has no namespaces in GCC's
+/// debug information, so nobody has.
 fn plain(raw: &str) -> String {
     if let Some(demangled) = demangle(raw, DW_LANG_C_plus_plus) {
         return of_demangled(&demangled);
@@ -68,7 +72,8 @@ fn of_demangled(name: &str) -> String {
     plain.rsplit("::").next().unwrap_or_default().to_string()
 }
 
-/// `blink` of `_ZN3app5blinkTk…`: a name of a kind that the demangler does not know begins with its identifiers all the same, each behind its length.
+/// `blink` of `_ZN3app5blinkTk…`: a name of a kind that the demangler does not know begins with its
+/// identifiers all the same, each behind its length.
 fn of_mangled(name: &str) -> Option<&str> {
     let mut rest = name.strip_prefix("_Z")?;
     rest = rest.strip_prefix('N').unwrap_or(rest);
@@ -171,7 +176,10 @@ mod tests {
     #[test]
     fn names_that_cannot_be_demangled_say_who_they_are() {
         for (mangled, name) in [
-            ("_ZN3app5thing6methodITk13frame_storage4slotEEvRT_", Some("method")),
+            (
+                "_ZN3app5thing6methodITk13frame_storage4slotEEvRT_",
+                Some("method"),
+            ),
             ("_ZL5blinkTk", Some("blink")),
             ("_Z5blink", Some("blink")),
             ("_ZNK3app5thing6methodEv", Some("method")),

@@ -1,4 +1,5 @@
-//! The common part of the clients of the operating system's servers: connections, command line, and the count of tests.
+//! The common part of the clients of the operating system's servers: connections, command line, and
+//! the count of tests.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result};
@@ -36,7 +37,8 @@ pub fn address(text: &str) -> Result<SocketAddrV4> {
         .with_context(|| format!("`{text}` is no address with a port, like 127.0.0.1:1001"))
 }
 
-/// Runs a client with the words of its command line. Ends with 0 if `run` returns `true`, and prints its error if it fails.
+/// Runs a client with the words of its command line. Ends with 0 if `run` returns `true`, and
+/// prints its error if it fails.
 pub fn main(run: impl FnOnce(&[&str]) -> Result<bool>) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

@@ -10,8 +10,8 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Everything here runs on one thread, so a load and a store count well enough, and they cost the measured executors next
-/// to nothing: a locked addition at each allocation would.
+/// Everything here runs on one thread, so a load and a store count well enough, and they cost the
+/// measured executors next to nothing: a locked addition at each allocation would.
 fn count(change: isize) {
     let in_use = IN_USE.load(Ordering::Relaxed);
     IN_USE.store(in_use.wrapping_add_signed(change), Ordering::Relaxed);
@@ -43,7 +43,8 @@ fn in_use() -> usize {
     IN_USE.load(Ordering::Relaxed)
 }
 
-/// Returns the bytes per coroutine that `spawn`ing `n` of them on `executor` costs beyond `future_size` each.
+/// Returns the bytes per coroutine that `spawn`ing `n` of them on `executor` costs beyond
+/// `future_size` each.
 pub(crate) fn beside_future<E>(
     n: usize,
     future_size: usize,

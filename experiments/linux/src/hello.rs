@@ -13,12 +13,13 @@ use serde_json::json;
 
 use crate::print;
 
-/// What is measured against each other: a name, and what starts so many workers and returns how to end them.
+/// What is measured against each other: a name, and what starts so many workers and returns how to
+/// end them.
 type Server = fn(TcpListener, usize) -> Box<dyn FnOnce()>;
 const SERVERS: &[(&str, Server)] = &[("corank", corank), ("tokio", tokio)];
 
-/// Turns of each server in a run. The computer's speed changes from second to second, by more than the servers differ, so they take turns, each time
-/// another one first.
+/// Turns of each server in a run. The computer's speed changes from second to second, by more than
+/// the servers differ, so they take turns, each time another one first.
 const TURNS: u32 = 4;
 
 pub(crate) fn measure(run: u32, quick: bool) {

@@ -1,7 +1,8 @@
 //! The requests of a trial: when, how urgent, how long. The schedule is the same for every model.
 //!
-//! Requests arrive by a clock whatever the server does (an open loop), and a request's time runs from when it should have been
-//! sent. So a server that is late doesn't slow its clients down, and nothing is left out.
+//! Requests arrive by a clock whatever the server does (an open loop), and a request's time runs
+//! from when it should have been sent. So a server that is late doesn't slow its clients down, and
+//! nothing is left out.
 
 use std::hint::black_box;
 use std::io::{ErrorKind, Write};
@@ -46,7 +47,8 @@ impl Shape {
     }
 }
 
-/// Requests in the first part of a trial are served, and not counted: until then there is no backlog.
+/// Requests in the first part of a trial are served, and not counted: until then there is no
+/// backlog.
 const WARM_UP: Duration = Duration::from_millis(10);
 /// How long requests come.
 pub(crate) const TRIAL: Duration = Duration::from_millis(60);
@@ -74,7 +76,8 @@ pub(crate) struct Load {
     begun: AtomicU64,
     /// When each was finished, in nanoseconds from the beginning; 0 if it was not.
     finished: Vec<AtomicU64>,
-    /// How long the client's and the server's threads were ready to run and had no processor, in nanoseconds.
+    /// How long the client's and the server's threads were ready to run and had no processor, in
+    /// nanoseconds.
     lost: AtomicU64,
 }
 
@@ -103,9 +106,10 @@ impl Random {
     }
 }
 
-/// Which requests are long: one at random of each [`LONG_EVERY`] of a group, so that their share is the same in every run. If it were left to
-/// chance, among the few requests of a level with little load more than one in a hundred would be long now and then, and the 99th percentile
-/// would be the length of a long one.
+/// Which requests are long: one at random of each [`LONG_EVERY`] of a group, so that their share is
+/// the same in every run. If it were left to chance, among the few requests of a level with little
+/// load more than one in a hundred would be long now and then, and the 99th percentile would be the
+/// length of a long one.
 pub(crate) struct Mixture {
     random: Random,
     groups: Vec<Group>,
@@ -154,7 +158,8 @@ pub(crate) fn work(rounds: u64) {
     }
 }
 
-/// Measures how fast this processor works. Takes the best of many tries, as other programs may use it.
+/// Measures how fast this processor works. Takes the best of many tries, as other programs may use
+/// it.
 pub(crate) fn calibrate() -> Pace {
     const ROUNDS: u64 = 200_000;
     let times = (0..200).map(|_| {
@@ -233,8 +238,8 @@ impl Load {
         self.finished[number].store(now.max(1), Ordering::Relaxed);
     }
 
-    /// Sends all requests, each when it is due, on one connection for each level. A request that does not fit into a full connection is lost:
-    /// its time runs to the end.
+    /// Sends all requests, each when it is due, on one connection for each level. A request that
+    /// does not fit into a full connection is lost: its time runs to the end.
     pub(crate) fn send(&self, server: SocketAddr) {
         self.processors.be_client();
         let mut connections: Vec<TcpStream> = (0..self.shape.levels())

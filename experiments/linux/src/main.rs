@@ -1,15 +1,20 @@
-//! Experiment `linux-latency`: how long urgent requests take in one Linux process, beside other runtimes.
+//! Experiment `linux-latency`: how long urgent requests take in one Linux process, beside other
+//! runtimes.
 //!
-//! Every point is measured by all models in turn, run after run, so that a ratio of medians means something on a machine that has
-//! other things to do. One line per figure: `@row {json}`.
+//! Every point is measured by all models in turn, run after run, so that a ratio of medians means
+//! something on a machine that has other things to do. One line per figure: `@row {json}`.
 //!
-//! Requests come in short *trials*, each to a server that has just been started. The half of a model's trials counts in which its threads
-//! and the client were held up least by other programs (see [`trials`] and [`processors::lost`]).
+//! Requests come in short *trials*, each to a server that has just been started. The half of a
+//! model's trials counts in which its threads and the client were held up least by other programs
+//! (see [`trials`] and [`processors::lost`]).
 //!
-//! - `two-class`: 99.5 % of the requests take 10 µs and are urgent (level 0); 0.5 % take 5 ms (level 1).
+//! - `two-class`: 99.5 % of the requests take 10 µs and are urgent (level 0); 0.5 % take 5 ms
+//!   (level 1).
 //! - `eight-levels`: the same mixture of lengths on each of eight levels.
-//! - `hello`: a hyper server that says hello, as many requests as it can, by `wrk` where that is installed.
-//! - `operations` (`yield`, `spawn-join`, `wake`): what the scheduler alone costs, on one and two workers.
+//! - `hello`: a hyper server that says hello, as many requests as it can, by `wrk` where that is
+//!   installed.
+//! - `operations` (`yield`, `spawn-join`, `wake`): what the scheduler alone costs, on one and two
+//!   workers.
 
 mod hello;
 mod load;
@@ -64,7 +69,8 @@ impl Kind {
 const LOADS: &[u32] = &[10, 50, 80, 100, 150, 200];
 const QUICK_LOADS: &[u32] = &[10, 150];
 
-/// At so few percent and below there are so few requests that one in a hundred of a level would be two or three: there are more trials.
+/// At so few percent and below there are so few requests that one in a hundred of a level would be
+/// two or three: there are more trials.
 const FEW: u32 = 10;
 const MORE: u64 = 4;
 /// Trials of a point have seeds of their own.
@@ -73,7 +79,8 @@ const MOST_TRIALS: u64 = 1000;
 fn main() {
     let options = Options::parse();
     let (loads, runs, trials) = if options.quick {
-        // Less than three minutes: 3 runs of 40 trials for each of 2 shapes and 4 models, 0.1 s each, and 4 s of `hello` in each run.
+        // Less than three minutes: 3 runs of 40 trials for each of 2 shapes and 4 models, 0.1 s
+        // each, and 4 s of `hello` in each run.
         (QUICK_LOADS, 3, 8)
     } else {
         (LOADS, 5, 20)
@@ -93,7 +100,8 @@ fn main() {
         return;
     }
     let processors = Processors::split();
-    // It starts a thread of its own, once. That one is to have every processor: it competes with the server's, and they share one else.
+    // It starts a thread of its own, once. That one is to have every processor: it competes with
+    // the server's, and they share one else.
     async_io::block_on(async_io::Timer::after(Duration::ZERO));
     processors.be_server();
     let pace = load::calibrate();

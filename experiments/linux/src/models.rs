@@ -1,5 +1,5 @@
-//! The same server on each runtime: one worker thread, a coroutine for each connection, one for each request. A long request lets others
-//! run after each slice of its work.
+//! The same server on each runtime: one worker thread, a coroutine for each connection, one for
+//! each request. A long request lets others run after each slice of its work.
 
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;

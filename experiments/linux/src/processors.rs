@@ -16,7 +16,8 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// Splits the processors that this process may use. On a machine with only one, client and servers share it.
+    /// Splits the processors that this process may use. On a machine with only one, client and
+    /// servers share it.
     pub(crate) fn split() -> Self {
         let all = sched_getaffinity(None).expect("this thread's processors are known");
         let (mut client, mut servers) = (CpuSet::new(), all);
@@ -54,8 +55,9 @@ fn become_one_of(processors: &CpuSet) {
     sched_setaffinity(None, processors).expect("a part of the processors that there were");
 }
 
-/// Returns for how long the threads of this process, client and server, have been ready without a processor since each began: what a trial
-/// [loses](corank_report::trials::Trial::lost). Zero if Linux does not count it.
+/// Returns for how long the threads of this process, client and server, have been ready without a
+/// processor since each began: what a trial [loses](corank_report::trials::Trial::lost). Zero if
+/// Linux does not count it.
 pub(crate) fn lost() -> Duration {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
     let lost = threads.filter_map(|thread| {

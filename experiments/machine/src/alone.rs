@@ -1,7 +1,8 @@
 //! Counts the instructions of a yield, for a process that is alone in a domain.
 //!
-//! A process of its own runs yields, and this one lets it execute one instruction at a time (`ptrace`). So the count is the same on every
-//! run, whatever else the machine does, and needs no privileges and no counter of the processor's.
+//! A process of its own runs yields, and this one lets it execute one instruction at a time
+//! (`ptrace`). So the count is the same on every run, whatever else the machine does, and needs no
+//! privileges and no counter of the processor's.
 
 use crate::work::BULK;
 use crate::{Model, Part, own_folder, this_program};
@@ -16,7 +17,8 @@ use serde_json::json;
 use std::process::{Command, Stdio};
 use std::task::Waker;
 
-/// Yields of the first stretch; the second has twice as many, so that what else happens cancels out.
+/// Yields of the first stretch; the second has twice as many, so that what else happens cancels
+/// out.
 const YIELDS: u64 = 40;
 /// Yields before the count begins, so that work that is done once is not counted.
 const WARM_UP: u64 = 10;

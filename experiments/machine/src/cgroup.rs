@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// One for the urgent process, and one for the bulk processes. Removed when dropped, after their processes.
+/// One for the urgent process, and one for the bulk processes. Removed when dropped, after their
+/// processes.
 pub(crate) struct Groups {
     urgent: PathBuf,
     bulk: PathBuf,

@@ -220,8 +220,8 @@ impl Measurement<'_> {
     }
 }
 
-/// Sums up one trial of all processes. The time that none of them had a processor is lost: other programs had it, or the processor
-/// was between two threads.
+/// Sums up one trial of all processes. The time that none of them had a processor is lost: other
+/// programs had it, or the processor was between two threads.
 fn trial(share: Share) -> Trial {
     let time = TRIAL * PROCESSORS as u32;
     Trial {

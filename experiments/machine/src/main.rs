@@ -1,8 +1,11 @@
-//! Experiment `linux-machine`: an urgent process, 200 µs of work each millisecond, beside bulk processes, on two processors.
+//! Experiment `linux-machine`: an urgent process, 200 µs of work each millisecond, beside bulk
+//! processes, on two processors.
 //!
-//! The models are measured in turn, run after run, each in short trials, of which the half counts that lost least (see [`corank_report::trials`] and [`meter`]). Every process is a program of its own (this one, started again), without privileges,
-//! and runs its work as coroutines of 20 µs per poll; the models differ in what the processes know of each other and in what Linux knows.
-//! One line per figure: `@row {json}`.
+//! The models are measured in turn, run after run, each in short trials, of which the half counts
+//! that lost least (see [`corank_report::trials`] and [`meter`]). Every process is a program of its
+//! own (this one, started again), without privileges, and runs its work as coroutines of 20 µs per
+//! poll; the models differ in what the processes know of each other and in what Linux knows. One
+//! line per figure: `@row {json}`.
 //!
 //! - `off`: without a domain.
 //! - `relaxed`, `strict`: all are in one domain.

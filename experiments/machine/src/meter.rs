@@ -1,5 +1,6 @@
-//! What a process did in each trial. All processes of a measurement cut the time at the same moments. A process needs no message at
-//! those moments, and a thread that was delayed knows afterwards what belongs to which trial.
+//! What a process did in each trial. All processes of a measurement cut the time at the same
+//! moments. A process needs no message at those moments, and a thread that was delayed knows
+//! afterwards what belongs to which trial.
 
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -123,8 +124,9 @@ impl Meter {
         }
     }
 
-    /// A piece of work has ended now, with so many chunks. What the thread used since the last trial ended belongs to the trial in which it last worked: while it
-    /// did not run it used nothing.
+    /// A piece of work has ended now, with so many chunks. What the thread used since the last
+    /// trial ended belongs to the trial in which it last worked: while it did not run it used
+    /// nothing.
     pub(crate) fn note(&mut self, chunks: u64) {
         self.note_at(now(), chunks, || {
             nanoseconds(clock_gettime(ClockId::ThreadCPUTime))

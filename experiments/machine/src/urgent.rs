@@ -1,4 +1,5 @@
-//! The urgent process: a job each millisecond, whose latency is the time from when it was due to its end.
+//! The urgent process: a job each millisecond, whose latency is the time from when it was due to
+//! its end.
 
 use crate::Part;
 use crate::meter::{self, Meter, Schedule};

@@ -1,7 +1,8 @@
 //! Line charts as SVG, readable on a light and on a dark page.
 //!
-//! Text stays text. What belongs to the frame (text, axes, grid) has the colour of the surrounding text; the lines' colours are
-//! taken from Okabe and Ito's palette, which colour-blind readers can tell apart, and each line has a mark of its own.
+//! Text stays text. What belongs to the frame (text, axes, grid) has the colour of the surrounding
+//! text; the lines' colours are taken from Okabe and Ito's palette, which colour-blind readers can
+//! tell apart, and each line has a mark of its own.
 
 use crate::row::Row;
 use crate::table::figure;
@@ -19,7 +20,8 @@ const LEGEND_WIDTH: i32 = 176;
 const INK: RGBColor = RGBColor(1, 1, 1);
 const INK_IN_SVG: &str = "#010101";
 
-/// A figure that stands alone chooses its ink by the reader's preference; inside a page the page's rules for the class apply.
+/// A figure that stands alone chooses its ink by the reader's preference; inside a page the page's
+/// rules for the class apply.
 pub(crate) const THEME: &str = "<style>.corank-figure{color:#24292f}@media(prefers-color-scheme:dark){.corank-figure{color:#d7dde4}}</style>";
 
 /// What the horizontal or vertical direction shows.
@@ -61,7 +63,8 @@ pub(crate) fn dots<'a>(rows: impl Iterator<Item = &'a Row>, x: &str) -> Vec<Dot>
     dots
 }
 
-/// Draws a line for each model over a parameter, coloured in the models' order. Returns `None` if no row is of these models.
+/// Draws a line for each model over a parameter, coloured in the models' order. Returns `None` if
+/// no row is of these models.
 ///
 /// # Errors
 /// As [`Chart::to_svg`].
@@ -116,7 +119,8 @@ pub(crate) struct Chart<'a> {
     pub(crate) series: &'a [Series],
 }
 
-/// Blue, vermilion, green, purple, orange, light blue, grey, brown: dark enough for white, bright enough for black.
+/// Blue, vermilion, green, purple, orange, light blue, grey, brown: dark enough for white, bright
+/// enough for black.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0x1f, 0x83, 0xc4),
     RGBColor(0xd9, 0x62, 0x0b),
@@ -246,8 +250,8 @@ impl Chart<'_> {
     }
 }
 
-/// The mark of a style, as the corners of a filled polygon around (0, 0): disc, triangle, square, diamond, triangle upside
-/// down, two bars, and a triangle to the right.
+/// The mark of a style, as the corners of a filled polygon around (0, 0): disc, triangle, square,
+/// diamond, triangle upside down, two bars, and a triangle to the right.
 fn mark(style: usize) -> Polygon<(i32, i32)> {
     let corners: &[(i32, i32)] = match style % COLOURS.len() {
         0 => &[
@@ -287,7 +291,8 @@ fn range(axis: Axis, values: impl Iterator<Item = f64>) -> Result<Range<f64>> {
     if low <= 0.0 {
         return Err(anyhow!("0 on the logarithmic axis `{}`", axis.label));
     }
-    // Whole powers of ten, which the axis labels; but not a whole empty one for a point that only just crosses a border.
+    // Whole powers of ten, which the axis labels; but not a whole empty one for a point that only
+    // just crosses a border.
     let decade = |value: f64, round: fn(f64) -> f64| 10f64.powf(round(value.log10()));
     Ok(0.999 * decade(low * 1.05, f64::floor).min(low / 1.1)
         ..decade(high / 1.05, f64::ceil).max(high * 1.1))

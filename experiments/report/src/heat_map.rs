@@ -78,7 +78,8 @@ impl HeatMap<'_> {
     }
 }
 
-/// Blue above 1, vermilion below, the stronger the further; four times as much is as strong as it gets, so that text stays readable on it.
+/// Blue above 1, vermilion below, the stronger the further; four times as much is as strong as it
+/// gets, so that text stays readable on it.
 fn shade(factor: f64) -> (&'static str, f64) {
     let colour = if factor >= 1.0 { "#1f83c4" } else { "#d9620b" };
     (colour, (factor.log2().abs() / 2.0).min(1.0) * 0.65)

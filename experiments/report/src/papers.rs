@@ -1,7 +1,7 @@
 //! Published figures that stand beside ours.
 //!
-//! docs/papers.md names the documents and the source of each figure. Absolute times do not carry over between machines; ratios within
-//! one run do.
+//! docs/papers.md names the documents and the source of each figure. Absolute times do not carry
+//! over between machines; ratios within one run do.
 
 /// One published point: threads that wait by yielding, against coroutines.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +31,8 @@ const fn point(n: u32, threads: f64, coroutines: f64) -> Point {
 
 /// Experiment A: numbered tasks pass a turn through one shared variable.
 ///
-/// Source: AsyncOS in its versions with four authors, table I. Figure 5 of AsyncOS has 2290 ms for 4000 threads.
+/// Source: AsyncOS in its versions with four authors, table I. Figure 5 of AsyncOS has 2290 ms for
+/// 4000 threads.
 pub(crate) const A: &[Point] = &[
     point(200, 22.0, 49.0),
     point(800, 122.0, 124.0),
@@ -72,7 +73,8 @@ pub(crate) const B: &[(u32, &[Point])] = &[
 /// A published point of the TCP server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Served {
-    /// Which tasks serve calls in the kernel (`K`) and which run in the process (`U`): coroutines (`C`) or threads (`T`).
+    /// Which tasks serve calls in the kernel (`K`) and which run in the process (`U`): coroutines
+    /// (`C`) or threads (`T`).
     pub(crate) model: &'static str,
     /// Connections.
     pub(crate) connections: u32,
@@ -91,7 +93,8 @@ const fn served(model: &'static str, connections: u32, throughput: f64, latency:
     }
 }
 
-/// The TCP server on four cores of 100 MHz; [`SERVER_LOAD`] is its load. With kernel and user threads the run of 96 connections failed.
+/// The TCP server on four cores of 100 MHz; [`SERVER_LOAD`] is its load. With kernel and user
+/// threads the run of 96 connections failed.
 ///
 /// Source: raw data of the authors of COPS, not the text.
 pub(crate) const SERVER: &[Served] = &[
@@ -126,16 +129,19 @@ pub(crate) struct Load {
     pub(crate) harts: f64,
 }
 
-/// On one core, the mean latency of the least urgent of eight levels divided by that of the most urgent one.
+/// On one core, the mean latency of the least urgent of eight levels divided by that of the most
+/// urgent one.
 ///
-/// Source: raw data of the authors of COPS, not the text: 64 connections, a request each 50 ms. How the value was computed is not known
-/// (docs/papers.md). It is a target and stands beside no row of
+/// Source: raw data of the authors of COPS, not the text: 64 connections, a request each 50 ms. How
+/// the value was computed is not known (docs/papers.md). It is a target and stands beside no row of
 /// ours, whose load is that of COPS, section 5.2.
 pub(crate) const LEVELS_APART: f64 = 13.5;
 
-/// Number of connections that the TCP server takes in the same memory: with coroutines, with threads.
+/// Number of connections that the TCP server takes in the same memory: with coroutines, with
+/// threads.
 ///
-/// Source: a draft in the repository of the authors of COPS, table of the largest number of connections.
+/// Source: a draft in the repository of the authors of COPS, table of the largest number of
+/// connections.
 pub(crate) const CONNECTIONS: [f64; 2] = [385.0, 186.0];
 
 /// Bytes of a connection's futures: in the process, in the kernel.

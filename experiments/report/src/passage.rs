@@ -1,7 +1,9 @@
-//! Passages of the documentation that are written from a full run's results, between two marks in the page.
+//! Passages of the documentation that are written from a full run's results, between two marks in
+//! the page.
 //!
-//! A mark is a comment: `<!-- NAME -->` before the passage and `<!-- /NAME -->` behind it, each once in the page. `cargo xtask report --docs`
-//! writes the passages. A test compares their targets with those of the experiment.
+//! A mark is a comment: `<!-- NAME -->` before the passage and `<!-- /NAME -->` behind it, each
+//! once in the page. `cargo xtask report --docs` writes the passages. A test compares their targets
+//! with those of the experiment.
 
 use crate::document::Document;
 use crate::table::Table;
@@ -83,7 +85,8 @@ pub(crate) fn lines(document: &Document, tables: &[Table], verdicts: &[Verdict])
     Ok(text + "\nThe targets, as ratios of times:\n\n" + &verdicts.to_markdown())
 }
 
-/// Compares the targets of a passage with these. Returns the first difference, or a result that contradicts its figures.
+/// Compares the targets of a passage with these. Returns the first difference, or a result that
+/// contradicts its figures.
 #[cfg(test)]
 pub(crate) fn wrong_targets(passage: &str, verdicts: &[Verdict]) -> Option<String> {
     let heads = verdict::table(&[]).to_markdown();

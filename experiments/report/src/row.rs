@@ -82,7 +82,8 @@ impl Row {
             })
     }
 
-    /// Returns the factor that turns this row's values into milliseconds, or `None` if its unit is not one of time.
+    /// Returns the factor that turns this row's values into milliseconds, or `None` if its unit is
+    /// not one of time.
     pub fn to_milliseconds(&self) -> Option<f64> {
         match self.unit.as_str() {
             "ns" => Some(1e-6),
@@ -97,8 +98,8 @@ impl Row {
 /// Groups samples into rows, in the order in which each point first came.
 ///
 /// # Errors
-/// If a sample belongs to another experiment, a name is empty, a value is not a finite number from 0 up, or the sides of a
-/// comparison were not run equally often.
+/// If a sample belongs to another experiment, a name is empty, a value is not a finite number from
+/// 0 up, or the sides of a comparison were not run equally often.
 pub fn gather(experiment: &str, samples: &[Sample]) -> Result<Vec<Row>> {
     let mut rows: Vec<Row> = Vec::new();
     for sample in samples {
@@ -157,7 +158,8 @@ fn check(experiment: &str, sample: &Sample) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the sides have equally many values at each point. Two or more of them may have alternated for more runs.
+/// Checks that the sides have equally many values at each point. Two or more of them may have
+/// alternated for more runs.
 fn equally_often(rows: &[Row]) -> Result<()> {
     for row in rows {
         let beside: Vec<_> = rows
@@ -189,7 +191,8 @@ fn equally_often(rows: &[Row]) -> Result<()> {
 /// The experiments whose medians leave out outliers.
 const WITHOUT_OUTLIERS: [&str; 1] = ["edge"];
 
-/// A value is an outlier if it is further from the median than so many times the mean distance from it (the thesis, section 4.3.3).
+/// A value is an outlier if it is further from the median than so many times the mean distance from
+/// it (the thesis, section 4.3.3).
 const OUTLIER: f64 = 3.5;
 
 /// Returns the values without outliers, in their order. Keeps at least one.
@@ -203,7 +206,8 @@ pub fn without_outliers(values: &[f64]) -> Vec<f64> {
     values.iter().filter(near).copied().collect()
 }
 
-/// Returns the middle value, or the mean of the two in the middle. Returns `None` if there is no value.
+/// Returns the middle value, or the mean of the two in the middle. Returns `None` if there is no
+/// value.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,5 @@
-//! What the tests of all experiments' pages have in common: documents made up, and what is shown of them.
+//! What the tests of all experiments' pages have in common: documents made up, and what is shown of
+//! them.
 
 use crate::document::Document;
 use crate::verdict::Verdict;

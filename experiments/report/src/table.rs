@@ -35,7 +35,8 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Returns title, header and rows with aligned columns: numbers to the right, others to the left.
+    /// Returns title, header and rows with aligned columns: numbers to the right, others to the
+    /// left.
     pub fn to_text(&self) -> String {
         let lines: Vec<&Vec<String>> = std::iter::once(&self.header).chain(&self.rows).collect();
         let widths: Vec<usize> = (0..self.header.len())

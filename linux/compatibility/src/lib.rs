@@ -1,5 +1,6 @@
-//! What the examples of other crates call `futures_lite`: the real one, but for [`future::block_on`], which runs its future as a coroutine
-//! of a Corank runtime. So the examples are run as they are published (`build.rs` takes them from the crates' sources).
+//! What the examples of other crates call `futures_lite`: the real one, but for
+//! [`future::block_on`], which runs its future as a coroutine of a Corank runtime. So the examples
+//! are run as they are published (`build.rs` takes them from the crates' sources).
 
 pub use real::*;
 
@@ -25,9 +26,9 @@ pub mod future {
         output: *mut Option<F::Output>,
     }
 
-    // SAFETY: whoever lent them waits, so that one thread at a time touches them. That is not enough for a future that keeps something
-    // of a thread's own, say the guard of a lock, from one poll to the next: so this is for the examples, none of which does, and for
-    // nothing else.
+    // SAFETY: whoever lent them waits, so that one thread at a time touches them. That is not
+    // enough for a future that keeps something of a thread's own, say the guard of a lock, from one
+    // poll to the next: so this is for the examples, none of which does, and for nothing else.
     unsafe impl<F: Future> Send for Lent<F> {}
 
     impl<F: Future> Future for Lent<F> {
@@ -35,7 +36,8 @@ pub mod future {
 
         fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
             let lent = &mut *self;
-            // SAFETY: both stay where they are until this is finished or dropped, and the future is pinned there.
+            // SAFETY: both stay where they are until this is finished or dropped, and the future is
+            // pinned there.
             let (future, output) =
                 unsafe { (Pin::new_unchecked(&mut *lent.future), &mut *lent.output) };
             future.poll(cx).map(|value| *output = Some(value))
@@ -60,7 +62,8 @@ pub mod future {
 
     fn lend<F: Future>(lent: Lent<F>) {
         let lent: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(lent);
-        // SAFETY: only the lifetime is another one. `block_on` returns, or panics, when the coroutine is over and `lent` with it.
+        // SAFETY: only the lifetime is another one. `block_on` returns, or panics, when the
+        // coroutine is over and `lent` with it.
         let lent: Pin<Box<dyn Future<Output = ()> + Send>> = unsafe { std::mem::transmute(lent) };
         RUNTIME.block_on(lent);
     }

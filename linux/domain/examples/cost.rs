@@ -1,5 +1,7 @@
-//! What the domain costs a coroutine that yields: without it, alone in it, and beside an idle participant; in an executor of one thread, and
-//! in one that workers share. Models in turn, the fastest of many rounds each, in nanoseconds per yield: `cargo run --release -p corank-domain --example cost`.
+//! What the domain costs a coroutine that yields: without it, alone in it, and beside an idle
+//! participant; in an executor of one thread, and in one that workers share. Models in turn, the
+//! fastest of many rounds each, in nanoseconds per yield:
+//! `cargo run --release -p corank-domain --example cost`.
 
 use corank::{Config, Executor, Priority, Relaxed, SharedExecutor, SystemView, yield_now};
 use corank_domain::{Domain, Participant, Worker};

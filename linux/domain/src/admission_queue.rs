@@ -1,19 +1,22 @@
-//! The admission queue of the workers of a domain: which of them have a processor, and which step aside.
+//! The admission queue of the workers of a domain: which of them have a processor, and which step
+//! aside.
 //!
 //! A worker steps aside when
-//! 1. as many workers as there are processors stand ahead of it: those at a more urgent level, and at its own level those that stand
-//!    there for longer; and
+//! 1. as many workers as there are processors stand ahead of it: those at a more urgent level, and
+//!    at its own level those that stand there for longer; and
 //! 2. something strictly more urgent wants a processor, or has wanted one a short while ago.
 //!
-//! Among equals those stand behind that were last seen on a processor on which something strictly more urgent is now: they have lost it already,
-//! and if they stepped aside on another one, that would be left without work.
+//! Among equals those stand behind that were last seen on a processor on which something strictly
+//! more urgent is now: they have lost it already, and if they stepped aside on another one, that
+//! would be left without work.
 //!
-//! For a worker that Linux knows to be less urgent (it is at nice 19) equals do not count in 1.: what is more urgent gets its processor from Linux at
-//! once, however many of them there are, and whoever sleeps leaves a processor without work until Linux has moved somebody there.
+//! For a worker that Linux knows to be less urgent (it is at nice 19) equals do not count in 1.:
+//! what is more urgent gets its processor from Linux at once, however many of them there are, and
+//! whoever sleeps leaves a processor without work until Linux has moved somebody there.
 //!
-//! So equals alone are left to Linux, which shares the processors among them fairly. But beside something more urgent only as many
-//! workers stay as there is room for: otherwise the urgent one finds several equals on each processor when it comes, and Linux
-//! lets it wait for their slices.
+//! So equals alone are left to Linux, which shares the processors among them fairly. But beside
+//! something more urgent only as many workers stay as there is room for: otherwise the urgent one
+//! finds several equals on each processor when it comes, and Linux lets it wait for their slices.
 
 use crate::claim::{Claim, ClaimState, Nanoseconds};
 use corank::Priority;
@@ -26,13 +29,15 @@ pub(crate) struct Entry {
     /// Which of the member's workers it is.
     pub(crate) worker: usize,
     pub(crate) claim: Claim,
-    /// Where it was seen last, as far as that is known. One that is aside keeps it: else it would be called back at once to where it made room.
+    /// Where it was seen last, as far as that is known. One that is aside keeps it: else it would
+    /// be called back at once to where it made room.
     pub(crate) processor: Option<u64>,
     /// Something strictly more urgent runs there too. Found out by the [`AdmissionQueue`].
     pub(crate) contended: bool,
 }
 
-/// How many processors each pair of members has in common: what one's workers take away from the other's.
+/// How many processors each pair of members has in common: what one's workers take away from the
+/// other's.
 #[derive(Clone, Debug)]
 pub(crate) struct Overlap {
     members: usize,
@@ -105,7 +110,8 @@ impl AdmissionQueue {
             .any(|entry| entry.claim.state == ClaimState::Aside && entry.claim.level == level)
     }
 
-    /// Since when the latest of the most urgent ones wants a processor, if they are strictly more urgent than `level`.
+    /// Since when the latest of the most urgent ones wants a processor, if they are strictly more
+    /// urgent than `level`.
     pub(crate) fn more_urgent_since(&self, level: Priority) -> Option<Nanoseconds> {
         let level = (self.entries.iter())
             .map(|entry| entry.claim.level)
@@ -129,8 +135,9 @@ impl AdmissionQueue {
         }
     }
 
-    /// Tells of each in the queue, from its head, whether it has to step aside: then, what the most urgent level is that it does so
-    /// for. `rank` makes the order among those who came at the same moment the same for all who look.
+    /// Tells of each in the queue, from its head, whether it has to step aside: then, what the most
+    /// urgent level is that it does so for. `rank` makes the order among those who came at the same
+    /// moment the same for all who look.
     pub(crate) fn decide(
         &mut self,
         overlap: &Overlap,

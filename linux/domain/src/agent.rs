@@ -1,7 +1,9 @@
-//! The thread that keeps a participant in touch with its domain: it discovers the others, notices when they end, and ticks.
+//! The thread that keeps a participant in touch with its domain: it discovers the others, notices
+//! when they end, and ticks.
 //!
-//! It waits for nobody: every operation on a socket returns at once, and a participant that says nothing costs a file descriptor.
-//! What other processes can make it do is bounded by time, in [`Throttle`].
+//! It waits for nobody: every operation on a socket returns at once, and a participant that says
+//! nothing costs a file descriptor. What other processes can make it do is bounded by time, in
+//! [`Throttle`].
 
 use crate::admission_queue::AdmissionQueue;
 use crate::claim::{Claim, Nanoseconds};
@@ -23,7 +25,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often it looks for participants that it missed: two that joined at the same moment, or one whose backlog was full.
+/// How often it looks for participants that it missed: two that joined at the same moment, or one
+/// whose backlog was full.
 const SCAN: Nanoseconds = 1_000_000_000;
 /// How long somebody who knocked may take to say who it is.
 const PATIENCE: Nanoseconds = 2_000_000_000;
@@ -102,7 +105,8 @@ pub(crate) fn start(agent: Agent) -> io::Result<Guard> {
 
 /// Threads that `start` makes block all signals.
 fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: `sigset_t` is plain data, which sigfillset and pthread_sigmask fill in; the pointers are to locals.
+    // SAFETY: `sigset_t` is plain data, which sigfillset and pthread_sigmask fill in; the pointers
+    // are to locals.
     unsafe {
         let mut all = std::mem::zeroed();
         let mut before = std::mem::zeroed();
@@ -218,11 +222,13 @@ impl Agent {
                     }
                     Err(refusal) => {
                         throttle.warn(link.process, &refusal);
-                        // A participant that was refused stays refused: it is not asked again, as long as it is there.
+                        // A participant that was refused stays refused: it is not asked again, as
+                        // long as it is there.
                         link.id != 0 && refusal.is_for_good()
                     }
                 },
-                // Nothing is said after the handshake: it has ended, or does what participants don't.
+                // Nothing is said after the handshake: it has ended, or does what participants
+                // don't.
                 stage if heard => {
                     changed |= matches!(stage, Stage::Participant(_));
                     false
@@ -387,7 +393,8 @@ impl Agent {
         }
         self.idle_ticks = 0;
         self.shared.agent_paused.store(true, Ordering::Release);
-        // A worker shows its claim and then reads the flag; so either it sees the flag, or its claim is seen here.
+        // A worker shows its claim and then reads the flag; so either it sees the flag, or its
+        // claim is seen here.
         fence(Ordering::SeqCst);
         let own = &self.shared.membership.load().members[0];
         let busy = (0..own.workers()).any(|worker| {

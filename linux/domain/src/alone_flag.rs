@@ -1,7 +1,8 @@
 //! A flag that tells a worker that it is alone in its domain, so that it has nothing to ask.
 //!
-//! The worker sets it, the agent ends it. It lies in the worker itself, which therefore never moves: so alone in its domain a worker
-//! pays one load and one comparison before a poll, and finds the word without another load.
+//! The worker sets it, the agent ends it. It lies in the worker itself, which therefore never
+//! moves: so alone in its domain a worker pays one load and one comparison before a poll, and finds
+//! the word without another load.
 
 use crate::atomic::{AtomicU32, Ordering, fence};
 
@@ -16,8 +17,9 @@ impl AloneFlag {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// By the worker: there is nothing to ask for as long as it `is_alone`, which is asked again after this is shown. So whoever comes
-    /// meanwhile is seen here, or [clears](Self::clear) it afterwards.
+    /// By the worker: there is nothing to ask for as long as it `is_alone`, which is asked again
+    /// after this is shown. So whoever comes meanwhile is seen here, or [clears](Self::clear) it
+    /// afterwards.
     pub(crate) fn set_while(&self, is_alone: impl FnOnce() -> bool) {
         self.0.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -45,7 +47,8 @@ impl AloneFlags {
     /// # Safety
     /// `alone_flag` stays in its place until the worker [leaves](Self::leave).
     pub(crate) unsafe fn enter(&self, worker: usize, alone_flag: &AloneFlag) {
-        // SAFETY: it is used under the lock alone, and not after `leave`; until then it stays, as the caller promises.
+        // SAFETY: it is used under the lock alone, and not after `leave`; until then it stays, as
+        // the caller promises.
         let alone_flag: &'static AloneFlag = unsafe { &*std::ptr::from_ref(alone_flag) };
         self.lock().push((worker, alone_flag));
     }

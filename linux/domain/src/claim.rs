@@ -34,7 +34,8 @@ pub(crate) struct Claim {
     pub(crate) strict: bool,
     /// Whether Linux puts it behind all others by itself: it is at nice 19.
     pub(crate) behind: bool,
-    /// Since when it stands in the queue at its level, or since when it is released. Kept in units of [`UNIT`].
+    /// Since when it stands in the queue at its level, or since when it is released. Kept in units
+    /// of [`UNIT`].
     pub(crate) since: Nanoseconds,
 }
 

@@ -21,7 +21,8 @@ enum Stay {
 /// One executor's counter.
 pub(crate) struct Count {
     figures: &'static Figures,
-    /// By the number of a coroutine's slot. The executor calls one at a time, so nobody ever waits for the lock.
+    /// By the number of a coroutine's slot. The executor calls one at a time, so nobody ever waits
+    /// for the lock.
     stays: Mutex<Vec<Stay>>,
     now: fn() -> Nanoseconds,
 }

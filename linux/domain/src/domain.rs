@@ -65,7 +65,8 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// The domain of this user that has this name: 1 to 64 of ASCII letters, digits, `-`, `_` and `.`.
+    /// The domain of this user that has this name: 1 to 64 of ASCII letters, digits, `-`, `_` and
+    /// `.`.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -83,15 +84,18 @@ impl Domain {
         self
     }
 
-    /// How often everything is decided anew, whatever happened in between; 4 ms unless it is said. At least 100 µs, at most 1 s.
+    /// How often everything is decided anew, whatever happened in between; 4 ms unless it is said.
+    /// At least 100 µs, at most 1 s.
     ///
-    /// All bounds are multiples of it: others wait for a process that does not move for 5 ticks at most, and one more until they notice.
+    /// All bounds are multiples of it: others wait for a process that does not move for 5 ticks at
+    /// most, and one more until they notice.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick.clamp(Duration::from_micros(100), Duration::from_secs(1));
         self
     }
 
-    /// What `corank top` calls the process, at most 63 bytes; the name of the program unless it is said.
+    /// What `corank top` calls the process, at most 63 bytes; the name of the program unless it is
+    /// said.
     pub fn process(mut self, name: impl Into<String>) -> Self {
         self.process = Some(name.into());
         self
@@ -103,19 +107,21 @@ impl Domain {
         self
     }
 
-    /// Where the domain's participants find each other, instead of the user's own folders. The folder belongs to the user, and nobody
-    /// else can enter it. For tests, and for containers that share a folder.
+    /// Where the domain's participants find each other, instead of the user's own folders. The
+    /// folder belongs to the user, and nobody else can enter it. For tests, and for containers that
+    /// share a folder.
     pub fn root(mut self, folder: impl Into<PathBuf>) -> Self {
         self.root = Some(folder.into());
         self
     }
 
-    /// Joins. Takes a thread, the *agent*, 16 KiB that stay mapped as long as the process lives, and five file descriptors, with two more
-    /// for each participant that joins. Waits for nobody, and needs no privileges.
+    /// Joins. Takes a thread, the *agent*, 16 KiB that stay mapped as long as the process lives,
+    /// and five file descriptors, with two more for each participant that joins. Waits for nobody,
+    /// and needs no privileges.
     ///
     /// # Errors
-    /// A name that is none; no folder that belongs to this user alone; exhausted memory, threads or file descriptors. Then nothing is
-    /// left behind, and the process can go on without the domain.
+    /// A name that is none; no folder that belongs to this user alone; exhausted memory, threads or
+    /// file descriptors. Then nothing is left behind, and the process can go on without the domain.
     pub fn join(self) -> Result<Participant, JoinError> {
         let name = Name::new(&self.name).ok_or_else(|| JoinError::Name(self.name.clone()))?;
         let rendezvous = Rendezvous {
@@ -183,8 +189,8 @@ pub struct Participant {
 }
 
 impl Participant {
-    /// Where an executor shows its urgency: in the page that this process alone can write. One for each executor, one for all workers of a
-    /// [`SharedExecutor`](corank::SharedExecutor).
+    /// Where an executor shows its urgency: in the page that this process alone can write. One for
+    /// each executor, one for all workers of a [`SharedExecutor`](corank::SharedExecutor).
     ///
     /// # Errors
     /// If there are 16 already.
@@ -195,8 +201,9 @@ impl Participant {
         })
     }
 
-    /// Makes the calling thread a worker of the domain, for the executor that publishes there. It stays in its place, because other threads of this process
-    /// tell it there that somebody has come.
+    /// Makes the calling thread a worker of the domain, for the executor that publishes there. It
+    /// stays in its place, because other threads of this process tell it there that somebody has
+    /// come.
     ///
     /// # Errors
     /// If there are 64 already.
@@ -207,8 +214,10 @@ impl Participant {
         })
     }
 
-    /// Counts an executor's coroutines for `corank top`: for [`Config::observer`](corank::Config::observer), one for each executor. Costs two readings of
-    /// the clock per poll, about 60 ns, and as long as the program runs 24 bytes for each coroutine that there were at once.
+    /// Counts an executor's coroutines for `corank top`: for
+    /// [`Config::observer`](corank::Config::observer), one for each executor. Costs two readings of
+    /// the clock per poll, about 60 ns, and as long as the program runs 24 bytes for each coroutine
+    /// that there were at once.
     #[cfg(feature = "figures")]
     #[must_use]
     pub fn observer(&self) -> &'static dyn corank::Observer {

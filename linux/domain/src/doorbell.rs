@@ -1,12 +1,13 @@
 //! A word that others change to say "look again", and on which its owner may sleep.
 //!
-//! It carries no meaning but that: whoever is rung decides anew from the pages. So a ring too many costs a look, and one that is
-//! missing is made good by the next tick.
+//! It carries no meaning but that: whoever is rung decides anew from the pages. So a ring too many
+//! costs a look, and one that is missing is made good by the next tick.
 
 use crate::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// See the module's documentation. On a cache line of its own, because its owner reads it before every poll.
+/// See the module's documentation. On a cache line of its own, because its owner reads it before
+/// every poll.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(crate) struct Doorbell {
@@ -38,7 +39,8 @@ impl Doorbell {
         self.wake();
     }
 
-    /// Sleeps until somebody rings, unless somebody has since the word was `heard`; at most for `limit`, and possibly for less.
+    /// Sleeps until somebody rings, unless somebody has since the word was `heard`; at most for
+    /// `limit`, and possibly for less.
     #[cfg(not(loom))]
     pub(crate) fn sleep(&self, heard: u32, limit: Duration) {
         use rustix::thread::futex;
@@ -46,8 +48,8 @@ impl Doorbell {
             tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: limit.subsec_nanos().into(),
         };
-        // Not private: the ringer is another process. It fails where the word has changed, after the limit and at a signal: in each of
-        // these cases the caller looks again.
+        // Not private: the ringer is another process. It fails where the word has changed, after
+        // the limit and at a signal: in each of these cases the caller looks again.
         let _ = futex::wait(&self.word, futex::Flags::empty(), heard, Some(&limit));
     }
 

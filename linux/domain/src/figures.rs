@@ -3,14 +3,15 @@
 use crate::claim::Nanoseconds;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters in the page. Written by the process that owns it, read by those who watch. All start at 0 and, but for the three that
-/// say how many there are now, only grow.
+/// Counters in the page. Written by the process that owns it, read by those who watch. All start at
+/// 0 and, but for the three that say how many there are now, only grow.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(crate) struct Figures {
     /// How often a worker has stepped aside.
     pub(crate) asides: AtomicU64,
-    /// How often a worker found, when it stepped aside, that something more urgent had been waiting for it to do so.
+    /// How often a worker found, when it stepped aside, that something more urgent had been waiting
+    /// for it to do so.
     pub(crate) inversions: AtomicU64,
     /// How long these had waited, all together, in nanoseconds.
     pub(crate) inverted: AtomicU64,
@@ -34,7 +35,8 @@ impl Default for LevelFiguresOfAll {
     }
 }
 
-/// What all coroutines of one level have had. A poll and the wait before it count for the level at which the poll began.
+/// What all coroutines of one level have had. A poll and the wait before it count for the level at
+/// which the poll began.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct LevelFigures {
@@ -52,7 +54,8 @@ pub(crate) struct LevelFigures {
 }
 
 impl Figures {
-    /// A worker steps aside; for something that has been `waiting` for that, or to keep room for something that has gone.
+    /// A worker steps aside; for something that has been `waiting` for that, or to keep room for
+    /// something that has gone.
     pub(crate) fn step_aside(&self, waiting: Option<Nanoseconds>) {
         self.asides.fetch_add(1, Ordering::Relaxed);
         let Some(waited) = waiting else {

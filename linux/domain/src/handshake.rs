@@ -1,4 +1,5 @@
-//! What two participants send each other first: who they are, and by which file descriptors their memory is mapped.
+//! What two participants send each other first: who they are, and by which file descriptors their
+//! memory is mapped.
 
 use crate::memory::{Mapping, Unsuitable, Writers};
 use crate::page::{Doorbells, Foreign, Identity, Page, VERSION};
@@ -154,7 +155,8 @@ pub(crate) fn process_of(socket: impl AsFd) -> Result<u32, Refusal> {
 pub(crate) fn receive(socket: impl AsFd, process: u32) -> Result<Option<Introduced>, Refusal> {
     // One byte more than there should be, to notice.
     let mut words = [0; LENGTH + 1];
-    // Room for more than there should be: surplus descriptors are closed, and not left in the process.
+    // Room for more than there should be: surplus descriptors are closed, and not left in the
+    // process.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;

@@ -71,7 +71,8 @@ impl Hostile {
 
 fn read_word(page: &Mapping<Page>, at: usize) -> u64 {
     let start: *const Page = &raw const **page;
-    // SAFETY: `at` is below the number of words in a page, which is aligned and consists of atomics; nobody else has this one.
+    // SAFETY: `at` is below the number of words in a page, which is aligned and consists of
+    // atomics; nobody else has this one.
     unsafe { (*start.cast::<AtomicU64>().add(at)).load(Ordering::Relaxed) }
 }
 

@@ -20,7 +20,8 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// -20 to 19.
     pub(crate) nice: i32,
-    /// How long it wants to run at a time, in nanoseconds; 0 is Linux's choice. Kernels before 6.12 have no such wish.
+    /// How long it wants to run at a time, in nanoseconds; 0 is Linux's choice. Kernels before 6.12
+    /// have no such wish.
     pub(crate) slice: u64,
 }
 
@@ -80,7 +81,8 @@ pub(crate) fn set_real_time(thread: ThreadId) -> bool {
     set_attributes(thread, &attributes)
 }
 
-/// How late Linux may let a thread's timers fire, so that it wakes for several at once: in nanoseconds, mostly 50,000.
+/// How late Linux may let a thread's timers fire, so that it wakes for several at once: in
+/// nanoseconds, mostly 50,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slack(NonZeroU64);
 
@@ -96,7 +98,8 @@ impl Slack {
     }
 }
 
-/// Whether a thread that has become this nice may become as it was again. Found out by a thread that tries.
+/// Whether a thread that has become this nice may become as it was again. Found out by a thread
+/// that tries.
 pub(crate) fn may_return_from_nice(nice: i32) -> bool {
     let attempt = || {
         own_settings().is_some_and(|base| {

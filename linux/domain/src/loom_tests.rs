@@ -1,8 +1,10 @@
 //! Every interleaving of workers that claim, release and step aside, explored by loom.
 //!
-//! Run it with `RUSTFLAGS="--cfg loom" cargo test --release -p corank-domain --lib --target-dir target/loom`.
+//! Run it with
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p corank-domain --lib --target-dir target/loom`.
 //!
-//! A sleep that nobody ends is a deadlock, which loom reports: the time limits of real sleeps are not there.
+//! A sleep that nobody ends is a deadlock, which loom reports: the time limits of real sleeps are
+//! not there.
 //!
 //! | what is broken | test that fails |
 //! |---|---|

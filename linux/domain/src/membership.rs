@@ -1,7 +1,9 @@
-//! The membership of a domain as one participant sees it: how a worker claims, gives up and gets back a processor.
+//! The membership of a domain as one participant sees it: how a worker claims, gives up and gets
+//! back a processor.
 //!
-//! Each worker writes its claim, and then reads everybody's; both are sequentially consistent. So of two workers that change
-//! their claims at once at least one sees both changes, and rings whoever has to know.
+//! Each worker writes its claim, and then reads everybody's; both are sequentially consistent. So
+//! of two workers that change their claims at once at least one sees both changes, and rings
+//! whoever has to know.
 
 use crate::admission_queue::{AdmissionQueue, Entry, Overlap, Processors};
 use crate::atomic::{AtomicU64, Ordering, fence};
@@ -96,7 +98,8 @@ impl Timing {
     }
 }
 
-/// Times of other processes may be this far in the future: clocks of two processors are read one after the other.
+/// Times of other processes may be this far in the future: clocks of two processors are read one
+/// after the other.
 const FUTURE: Nanoseconds = 1_000_000_000;
 
 /// The participants of a domain. The first member is the own process.
@@ -154,8 +157,8 @@ impl<M: Member> Membership<M> {
         }
     }
 
-    /// Decides anew, rings whoever is concerned, and says for whose sake the worker `own` has to step aside, if it has to.
-    /// `None`: the caller is no worker.
+    /// Decides anew, rings whoever is concerned, and says for whose sake the worker `own` has to
+    /// step aside, if it has to. `None`: the caller is no worker.
     pub(crate) fn decide(
         &self,
         own: Option<usize>,
@@ -319,11 +322,13 @@ mod tests {
         let urgent = Process::new(2, 1).with(0, 5, Released, NOW);
         let membership = Membership::new(vec![urgent, bulk]);
         decide(&membership, Some(0), NOW);
-        // The running one is the last in the queue, and there is room for two: it is told to make room.
+        // The running one is the last in the queue, and there is room for two: it is told to make
+        // room.
         assert_eq!(membership.members[1].rings(), [1, 1, 1]);
     }
 
-    /// The bound for whoever is killed, is stopped or hangs: it counts for the grace, and not a nanosecond more.
+    /// The bound for whoever is killed, is stopped or hangs: it counts for the grace, and not a
+    /// nanosecond more.
     #[test]
     fn who_shows_no_sign_of_life_is_waited_for_as_long_as_the_grace() {
         let grace = Timing::of_tick(TICK).grace;
@@ -341,7 +346,8 @@ mod tests {
         assert_eq!(decide(&membership, Some(0), NOW + grace + 1), None);
     }
 
-    /// Beside something urgent as many run as there are processors, so that it finds one when it comes back; for the hold, and not a nanosecond more.
+    /// Beside something urgent as many run as there are processors, so that it finds one when it
+    /// comes back; for the hold, and not a nanosecond more.
     #[test]
     fn room_is_kept_for_who_has_gone_as_long_as_the_hold() {
         let hold = Timing::of_tick(TICK).hold;
@@ -399,7 +405,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is in somebody's page, a decision is made, and the own worker steps aside for a level at most.
+        /// Whatever is in somebody's page, a decision is made, and the own worker steps aside for a
+        /// level at most.
         #[test]
         fn any_page_leads_to_a_decision(words in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..20), near: bool) {
             let foreign = Process::new(2, words.len());

@@ -13,14 +13,16 @@ use std::ptr::NonNull;
 /// Who may write a piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writers {
-    /// The process that made it. Linux refuses writable mappings and `write` to everybody else, whatever they do with the file descriptor.
+    /// The process that made it. Linux refuses writable mappings and `write` to everybody else,
+    /// whatever they do with the file descriptor.
     Owner,
     /// Everybody who has the file descriptor.
     All,
 }
 
 impl Writers {
-    /// What has been promised of a file with this kind of memory: its size for ever, and who writes it.
+    /// What has been promised of a file with this kind of memory: its size for ever, and who writes
+    /// it.
     fn seals(self) -> SealFlags {
         let size = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         match self {
@@ -56,9 +58,11 @@ impl<T: Shareable> Mapping<T> {
         Ok((mapping, file))
     }
 
-    /// Maps what another process [created](Self::create): to be read if its owner writes it, else to be written too.
+    /// Maps what another process [created](Self::create): to be read if its owner writes it, else
+    /// to be written too.
     pub(crate) fn open(file: impl AsFd, writers: Writers) -> Result<Self, Unsuitable> {
-        // Only memory files can be sealed at all: this also refuses files of a file system that may fail to read.
+        // Only memory files can be sealed at all: this also refuses files of a file system that may
+        // fail to read.
         let seals = fcntl_get_seals(&file).map_err(|_| Unsuitable::NotSealed)?;
         if !seals.contains(writers.seals()) {
             return Err(Unsuitable::NotSealed);
@@ -105,8 +109,9 @@ impl<T: Shareable> Deref for Mapping<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: mapped at a page's boundary, which suits any `T` here, for the whole length; the file's seals keep its size. Any bits
-        // are a `T`, and whoever changes them, here or elsewhere, changes atomics.
+        // SAFETY: mapped at a page's boundary, which suits any `T` here, for the whole length; the
+        // file's seals keep its size. Any bits are a `T`, and whoever changes them, here or
+        // elsewhere, changes atomics.
         unsafe { self.start.as_ref() }
     }
 }

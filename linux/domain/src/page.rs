@@ -1,8 +1,9 @@
 //! The layout of what a participant shows to its domain.
 //!
-//! Two pieces of memory: the [`Page`], which only its process can write, and the [`Doorbells`], which everybody of the domain may ring.
-//! Everything is atomic, because the other side may be killed, stopped or replaced by anything at any instruction; a reader checks
-//! each value when it uses it.
+//! Two pieces of memory: the [`Page`], which only its process can write, and the [`Doorbells`],
+//! which everybody of the domain may ring. Everything is atomic, because the other side may be
+//! killed, stopped or replaced by anything at any instruction; a reader checks each value when it
+//! uses it.
 
 use crate::admission_queue::Processors;
 use crate::claim::Nanoseconds;
@@ -14,8 +15,8 @@ use crate::rendezvous;
 use corank::Published;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Processes that speak different versions do not see each other, and say so. To be raised with every change of the layouts, of
-/// their meaning and of the handshake.
+/// Processes that speak different versions do not see each other, and say so. To be raised with
+/// every change of the layouts, of their meaning and of the handshake.
 pub(crate) const VERSION: u32 = 2;
 /// The first word of a page.
 const MAGIC: u64 = u64::from_le_bytes(*b"CORANK\0P");
@@ -49,7 +50,8 @@ pub(crate) struct Page {
 // SAFETY: atomics alone.
 unsafe impl Shareable for Page {}
 
-/// What does not change after the participant has shown its page to anyone, except for the two counts.
+/// What does not change after the participant has shown its page to anyone, except for the two
+/// counts.
 #[repr(C, align(64))]
 struct Head {
     magic: AtomicU64,

@@ -1,8 +1,11 @@
-//! The rendezvous directory, where the participants of a domain find each other: a folder that only their user can enter.
+//! The rendezvous directory, where the participants of a domain find each other: a folder that only
+//! their user can enter.
 //!
-//! In order: `/run/user/UID`, `$XDG_RUNTIME_DIR`, and else a folder `/dev/shm/corank-UID-LOT`. The last has a name that is drawn by lot,
-//! because `/dev/shm` belongs to all: another user may take any name beforehand, but cannot make a folder that belongs to us. A participant listens
-//! in the first that there is, and looks for others in all of them, so that two that began differently still find each other.
+//! In order: `/run/user/UID`, `$XDG_RUNTIME_DIR`, and else a folder `/dev/shm/corank-UID-LOT`. The
+//! last has a name that is drawn by lot, because `/dev/shm` belongs to all: another user may take
+//! any name beforehand, but cannot make a folder that belongs to us. A participant listens in the
+//! first that there is, and looks for others in all of them, so that two that began differently
+//! still find each other.
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
@@ -29,7 +32,8 @@ const MOST_SHARED_FOLDERS: usize = 8;
 /// How many may knock before the agent opens: twice as many as there can be.
 const BACKLOG: i32 = 128;
 
-/// A domain's name: 1 to 64 of ASCII letters, digits, `-`, `_` and `.`, the last not at the beginning.
+/// A domain's name: 1 to 64 of ASCII letters, digits, `-`, `_` and `.`, the last not at the
+/// beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name(String);
 
@@ -188,7 +192,8 @@ impl Folder {
         let hidden = format!(".{id:016x}");
         let name = door_name(id);
         bind(&socket, &self.address(&hidden)?)?;
-        // A door that nobody listens at is taken for one that was left behind: so it gets its name when somebody does.
+        // A door that nobody listens at is taken for one that was left behind: so it gets its name
+        // when somebody does.
         let opened =
             listen(&socket, BACKLOG).and_then(|()| renameat(&self.0, &hidden, &self.0, &name));
         if let Err(error) = opened {
@@ -217,7 +222,8 @@ impl Folder {
         Ok(doors)
     }
 
-    /// Knocks at a participant's door. `None` if nobody is there: then it was left behind by one that was killed, and is removed.
+    /// Knocks at a participant's door. `None` if nobody is there: then it was left behind by one
+    /// that was killed, and is removed.
     pub(crate) fn knock(&self, id: u64) -> io::Result<Option<OwnedFd>> {
         let socket = new_socket()?;
         match connect(&socket, &self.address(&door_name(id))?) {
@@ -232,7 +238,8 @@ impl Folder {
         }
     }
 
-    /// An address holds 107 bytes of a path: too few for some folders, so the path goes through the open folder.
+    /// An address holds 107 bytes of a path: too few for some folders, so the path goes through the
+    /// open folder.
     fn address(&self, name: &str) -> io::Result<SocketAddrUnix> {
         let path = format!("/proc/self/fd/{}/{name}", self.0.as_raw_fd());
         Ok(SocketAddrUnix::new(path)?)

@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The folder where the processes of a test find each other; it tells the process that a test has started from
-/// the test.
+/// The folder where the processes of a test find each other; it tells the process that a test has
+/// started from the test.
 const ROOT: &str = "CORANK_TEST_ROOT";
 /// How often the agent looks for others.
 const SCAN: Duration = Duration::from_secs(1);

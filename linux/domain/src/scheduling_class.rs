@@ -1,12 +1,16 @@
 //! What Linux is told of the levels that a process runs.
 //!
-//! A process that becomes urgent must get a processor before it can show that it is: until then only Linux can help it. So
-//! Linux is told the *scheduling class* of the process's most urgent work. There are three, each a range of levels. All workers of a process are in the same
-//! class: they share the locks of one executor, and one that Linux leaves aside must not hold up a more urgent one.
+//! A process that becomes urgent must get a processor before it can show that it is: until then
+//! only Linux can help it. So Linux is told the *scheduling class* of the process's most urgent
+//! work. There are three, each a range of levels. All workers of a process are in the same class:
+//! they share the locks of one executor, and one that Linux leaves aside must not hold up a more
+//! urgent one.
 //!
-//! In the most urgent class the workers' timers are exact as well, which each worker sees to itself.
+//! In the most urgent class the workers' timers are exact as well, which each worker sees to
+//! itself.
 //!
-//! A class that is more urgent is entered at once, a less urgent one at a tick: so there are at most two system calls per worker and tick.
+//! A class that is more urgent is entered at once, a less urgent one at a tick: so there are at
+//! most two system calls per worker and tick.
 
 use crate::linux::{self, Policy, Settings};
 use corank::Priority;
@@ -15,21 +19,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::page::WORKERS;
 
-/// What a process lets Linux know of its levels: what it may, without privileges, and what it promises.
+/// What a process lets Linux know of its levels: what it may, without privileges, and what it
+/// promises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClassPolicy {
     /// Nothing: its threads stay as they are.
     Silent,
-    /// Levels 0 to 15 run with the shortest slice that Linux has and timers that are exact, 16 to 47 as the process was started, 48 to 63 under `SCHED_BATCH`, at nice 19
-    /// where the process may leave that again: with `CAP_SYS_NICE`, or an `RLIMIT_NICE` of 20.
+    /// Levels 0 to 15 run with the shortest slice that Linux has and timers that are exact, 16 to
+    /// 47 as the process was started, 48 to 63 under `SCHED_BATCH`, at nice 19 where the process
+    /// may leave that again: with `CAP_SYS_NICE`, or an `RLIMIT_NICE` of 20.
     #[default]
     ByLevel,
-    /// The process promises that it has nothing but bulk work: its workers run under `SCHED_BATCH` at nice 19 from the beginning, whatever
-    /// their levels. Needs no privileges, but cannot be undone without them.
+    /// The process promises that it has nothing but bulk work: its workers run under `SCHED_BATCH`
+    /// at nice 19 from the beginning, whatever their levels. Needs no privileges, but cannot be
+    /// undone without them.
     Bulk,
-    /// As `ByLevel`; but levels 0 to 15 run under `SCHED_FIFO` where that is permitted (`CAP_SYS_NICE`, or an `RLIMIT_RTPRIO`), ahead of
-    /// everything else on the machine. An urgent coroutine that does not end takes a processor away from all.
+    /// As `ByLevel`; but levels 0 to 15 run under `SCHED_FIFO` where that is permitted
+    /// (`CAP_SYS_NICE`, or an `RLIMIT_RTPRIO`), ahead of everything else on the machine. An urgent
+    /// coroutine that does not end takes a processor away from all.
     RealTime,
 }
 
@@ -119,7 +127,8 @@ impl SchedulingClasses {
         if self.class_policy == ClassPolicy::Silent {
             return;
         }
-        // One under another policy, such as a real-time one, was given that by somebody who knows better.
+        // One under another policy, such as a real-time one, was given that by somebody who knows
+        // better.
         let Some(base) = linux::own_settings() else {
             return;
         };
@@ -139,7 +148,8 @@ impl SchedulingClasses {
         }
     }
 
-    /// Work at this level begins. Says whether Linux puts the process's workers behind all others from now on.
+    /// Work at this level begins. Says whether Linux puts the process's workers behind all others
+    /// from now on.
     pub(crate) fn raise(&self, level: Priority) -> bool {
         self.raise_to(SchedulingClass::of(level));
         match self.class_policy {

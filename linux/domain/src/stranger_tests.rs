@@ -1,4 +1,5 @@
-//! Who must not take part: other versions, other users, what is no participant. Each is refused, with a warning that says why.
+//! Who must not take part: other versions, other users, what is no participant. Each is refused,
+//! with a warning that says why.
 
 use std::fmt::Debug;
 use std::fs::{Permissions, set_permissions};
@@ -127,7 +128,8 @@ fn strangers_are_ignored_with_a_warning() {
         let socket = knock(&rendezvous);
         rustix::io::write(&socket, &handshake).unwrap();
         until(warning, || warnings(warning) == 1);
-        // What they were told says why on their side, if they speak an older version: it begins as every handshake does.
+        // What they were told says why on their side, if they speak an older version: it begins as
+        // every handshake does.
         let mut told = [0; 32];
         let (count, _) =
             rustix::net::recv(&socket, &mut told, rustix::net::RecvFlags::empty()).unwrap();
@@ -143,7 +145,8 @@ fn strangers_are_ignored_with_a_warning() {
     assert_eq!(participant.others(), 0);
 }
 
-/// What needs privileges to be shown: another user. Where there are none, nothing is shown; stage `domain` of the tests runs this with those that there are.
+/// What needs privileges to be shown: another user. Where there are none, nothing is shown; stage
+/// `domain` of the tests runs this with those that there are.
 mod with_privileges {
     use super::*;
 

@@ -16,7 +16,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Sees all participants of a domain, and is seen by none: it publishes nothing and costs them a file descriptor.
+/// Sees all participants of a domain, and is seen by none: it publishes nothing and costs them a
+/// file descriptor.
 ///
 /// ```no_run
 /// use corank_domain::Domain;
@@ -46,7 +47,8 @@ enum Stage {
     Refused(String),
 }
 
-/// How long a process may take to say who it is, at each look; one that is stopped may do so at a later one.
+/// How long a process may take to say who it is, at each look; one that is stopped may do so at a
+/// later one.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 impl Domain {
@@ -67,7 +69,8 @@ impl Domain {
 }
 
 impl Watcher {
-    /// What the participants show at this moment, by process. Takes up to 50 ms when there are new ones.
+    /// What the participants show at this moment, by process. Takes up to 50 ms when there are new
+    /// ones.
     pub fn look(&mut self) -> Vec<Process> {
         self.knock();
         let deadline = clock::now() + PATIENCE.as_nanos() as Nanoseconds;
@@ -94,7 +97,8 @@ impl Watcher {
         processes
     }
 
-    /// Processes that take part in some way but were not understood at the last look, and why: another version of this crate, most of the time.
+    /// Processes that take part in some way but were not understood at the last look, and why:
+    /// another version of this crate, most of the time.
     pub fn refused(&self) -> impl Iterator<Item = (u32, &str)> {
         self.links.iter().filter_map(|link| match &link.stage {
             Stage::Refused(why) => Some((link.process, why.as_str())),
@@ -185,7 +189,8 @@ pub struct Process {
     pub name: String,
     /// When its workers ask.
     pub mode: Mode,
-    /// Levels with ready coroutines, those included that have arrived from outside and are not taken in yet.
+    /// Levels with ready coroutines, those included that have arrived from outside and are not
+    /// taken in yet.
     pub ready: Levels,
     /// Levels that its workers run.
     pub running: Levels,
@@ -223,7 +228,8 @@ pub enum Activity {
     Aside,
     /// It has nothing to do; the level is that of its last work.
     Idle,
-    /// It shows no sign of life: its process is stopped, or it has been in one poll for long. Nobody waits for it.
+    /// It shows no sign of life: its process is stopped, or it has been in one poll for long.
+    /// Nobody waits for it.
     Silent,
 }
 
@@ -237,7 +243,8 @@ pub struct Coroutines {
     pub levels: Vec<LevelState>,
 }
 
-/// The coroutines of one level. A poll and the wait before it count for the level at which the poll began.
+/// The coroutines of one level. A poll and the wait before it count for the level at which the poll
+/// began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LevelState {

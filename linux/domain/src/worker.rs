@@ -21,10 +21,11 @@ use std::time::Duration;
 
 /// One worker thread of an executor. It is a [`SystemView`]: give it to the executor's `run_under`.
 ///
-/// Asked before a pick it costs one load and one comparison as long as nobody else takes part; otherwise one load of the worker's
-/// *doorbell*, which is changed only when there is something to decide, and one of the executor's bitmap. When the doorbell was rung, or when the next pick
-/// is at another level than the last, the worker shows that to the others and decides anew: some hundred nanoseconds, more with many
-/// workers in the domain.
+/// Asked before a pick it costs one load and one comparison as long as nobody else takes part;
+/// otherwise one load of the worker's *doorbell*, which is changed only when there is something to
+/// decide, and one of the executor's bitmap. When the doorbell was rung, or when the next pick is
+/// at another level than the last, the worker shows that to the others and decides anew: some
+/// hundred nanoseconds, more with many workers in the domain.
 pub struct Worker {
     shared: Arc<Shared>,
     /// The participant leaves when the last worker has gone.
@@ -116,8 +117,8 @@ impl Worker {
         Some(worker)
     }
 
-    /// The worker has nothing to run, and its thread is about to wait for events or to park: whoever stepped aside may have its
-    /// processor. Its next pick claims one again, by itself.
+    /// The worker has nothing to run, and its thread is about to wait for events or to park:
+    /// whoever stepped aside may have its processor. Its next pick claims one again, by itself.
     pub fn idle(&self) {
         if let Some(claim) = self.claim.take() {
             let now = clock::now();
@@ -134,10 +135,12 @@ impl Worker {
         }
     }
 
-    /// Sleeps, because the executor gave way ([`Step::Elsewhere`](corank::Step::Elsewhere)), until there is a processor for this worker, somebody wakes its
-    /// [`caller`](Self::caller), or `limit` is over. It returns at once if there is one already.
+    /// Sleeps, because the executor gave way ([`Step::Elsewhere`](corank::Step::Elsewhere)), until
+    /// there is a processor for this worker, somebody wakes its [`caller`](Self::caller), or
+    /// `limit` is over. It returns at once if there is one already.
     ///
-    /// Whatever the others do, be it that they are killed, stopped or hang: within six ticks they don't count any more.
+    /// Whatever the others do, be it that they are killed, stopped or hang: within six ticks they
+    /// don't count any more.
     pub fn step_aside(&self, limit: Duration) -> Back {
         let began = clock::now();
         let Some(claim) = self.claim.get() else {
@@ -179,8 +182,9 @@ impl Worker {
         }
     }
 
-    /// Ends [`step_aside`](Self::step_aside), or else the next one, from any thread of this process. To be woken besides whatever else makes the thread look when a
-    /// coroutine is woken from outside.
+    /// Ends [`step_aside`](Self::step_aside), or else the next one, from any thread of this
+    /// process. To be woken besides whatever else makes the thread look when a coroutine is woken
+    /// from outside.
     pub fn caller(&self) -> Waker {
         Arc::new(Caller {
             shared: self.shared.clone(),
@@ -284,7 +288,8 @@ impl Worker {
         slot.show(Some(claim), now);
     }
 
-    /// Makes this thread's timers exact, or as they were. One that is late by the time that Linux allows itself otherwise is late however urgent what waits for it is.
+    /// Makes this thread's timers exact, or as they were. One that is late by the time that Linux
+    /// allows itself otherwise is late however urgent what waits for it is.
     fn mind_timers(&self, exact: bool) {
         match (exact, self.slack.take()) {
             (true, None) => self.slack.set(Slack::LEAST.set()),
@@ -356,7 +361,8 @@ impl Wake for Caller {
     fn wake_by_ref(self: &Arc<Self>) {
         let shared = &self.shared;
         shared.called[self.index].store(true, Ordering::Release);
-        // The worker shows that it is aside, and then looks whether it was called: so one of the two sees the other.
+        // The worker shows that it is aside, and then looks whether it was called: so one of the
+        // two sees the other.
         fence(Ordering::SeqCst);
         let (word, _) = shared.page.slots[self.index].words();
         if matches!(Claim::from_word(word), Ok(Some(claim)) if claim.state == ClaimState::Aside) {

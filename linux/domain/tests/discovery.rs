@@ -1,4 +1,5 @@
-//! Participants find each other, see what the others claim, and leave. All in one process: pages and sockets are the same as between two.
+//! Participants find each other, see what the others claim, and leave. All in one process: pages
+//! and sockets are the same as between two.
 
 #![cfg(not(loom))]
 
@@ -318,7 +319,8 @@ fn a_relaxed_worker_goes_on_until_its_tick() {
     });
 }
 
-/// While its work is urgent a worker's timers are exact, whatever its thread had before; then they are as they were.
+/// While its work is urgent a worker's timers are exact, whatever its thread had before; then they
+/// are as they were.
 #[test]
 fn timers_of_urgent_workers_are_exact() {
     use rustix::thread::{current_timer_slack, set_current_timer_slack};
@@ -354,7 +356,8 @@ fn timers_of_urgent_workers_are_exact() {
     assert_eq!(slack_at(&silent, level(3)), OWN);
 }
 
-/// As `corank top` shows it: how often somebody stepped aside for something more urgent, and how long that had waited by then.
+/// As `corank top` shows it: how often somebody stepped aside for something more urgent, and how
+/// long that had waited by then.
 #[test]
 fn inversions_are_counted_and_timed() {
     let root = private_folder();

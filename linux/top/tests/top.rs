@@ -61,7 +61,8 @@ fn json_tells_what_a_process_does() {
     );
 }
 
-/// Live, on a terminal: what a process does is drawn, look after look, and in the end the terminal is as it was.
+/// Live, on a terminal: what a process does is drawn, look after look, and in the end the terminal
+/// is as it was.
 #[test]
 fn a_terminal_shows_it_live() {
     let root = private_folder();
@@ -112,7 +113,8 @@ fn a_terminal_shows_it_live() {
     let _ = File::from(terminal).read_to_end(&mut shown);
     assert!(child.wait().unwrap().success());
     let shown = String::from_utf8_lossy(&shown);
-    // Between words the cursor moves on. The first is the terminal's other screen, the last its own again.
+    // Between words the cursor moves on. The first is the terminal's other screen, the last its own
+    // again.
     for text in [
         "\x1b[?1049h",
         "drawn",

@@ -1,4 +1,5 @@
-//! What a program finds on its stack when it begins: as on Linux, so that code that was written for it finds its way.
+//! What a program finds on its stack when it begins: as on Linux, so that code that was written for
+//! it finds its way.
 //!
 //! ```text
 //! sp ─▶ argc

@@ -1,7 +1,8 @@
-//! The kernel's command line: the first program's name and its arguments as one string, with a space between words.
+//! The kernel's command line: the first program's name and its arguments as one string, with a
+//! space between words.
 //!
-//! Every byte of a word outside `A-Z a-z 0-9 _ . / , : = + @ -` stands as `%` and two hexadecimal digits. An empty word,
-//! which would vanish between two spaces, is a lone `%`.
+//! Every byte of a word outside `A-Z a-z 0-9 _ . / , : = + @ -` stands as `%` and two hexadecimal
+//! digits. An empty word, which would vanish between two spaces, is a lone `%`.
 
 /// The bytes of a word as they stand on the command line.
 ///
@@ -28,7 +29,8 @@ pub fn quote(word: &str) -> impl Iterator<Item = char> {
     empty.into_iter().chain(bytes)
 }
 
-/// The bytes that a word of the command line stands for. A `%` without two digits behind it is dropped.
+/// The bytes that a word of the command line stands for. A `%` without two digits behind it is
+/// dropped.
 ///
 /// ```
 /// # use corank_abi::command_line::unquote;

@@ -1,7 +1,8 @@
-//! Control characters of the console's input: what is typed, and what a program of another computer types for a file or a pipe.
+//! Control characters of the console's input: what is typed, and what a program of another computer
+//! types for a file or a pipe.
 //!
-//! [`LITERAL`] makes the byte behind it an ordinary one: so any bytes can be passed on. All are read by the kernel's console
-//! (`os/kernel/src/console.rs`) and written by `cargo xtask os`.
+//! [`LITERAL`] makes the byte behind it an ordinary one: so any bytes can be passed on. All are
+//! read by the kernel's console (`os/kernel/src/console.rs`) and written by `cargo xtask os`.
 
 /// Ends the foreground group of processes (Ctrl-C). Ordinary while no group has the console.
 pub const INTERRUPT: u8 = 3;
@@ -11,7 +12,8 @@ pub const END_OF_INPUT: u8 = 4;
 pub const BACKSPACE: u8 = 8;
 /// The byte that follows is an ordinary one (Ctrl-V, `VLNEXT` of termios).
 pub const LITERAL: u8 = 22;
-/// No input will ever come any more (Ctrl-Y, ASCII's "end of medium"): from here on each read gives 0 bytes.
+/// No input will ever come any more (Ctrl-Y, ASCII's "end of medium"): from here on each read gives
+/// 0 bytes.
 pub const NO_MORE_INPUT: u8 = 25;
 /// As [`BACKSPACE`].
 pub const DELETE: u8 = 127;

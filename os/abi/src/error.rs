@@ -1,7 +1,8 @@
 //! Why a call on files failed: Linux's error numbers, negative.
 //!
-//! Calls of rCore-Tutorial-v3 that make or change something in the file system say [`FAILED`](crate::call::FAILED) for every reason,
-//! as there; ours, and reading, writing and closing a file on the disk or a socket, give one of these.
+//! Calls of rCore-Tutorial-v3 that make or change something in the file system say
+//! [`FAILED`](crate::call::FAILED) for every reason, as there; ours, and reading, writing and
+//! closing a file on the disk or a socket, give one of these.
 
 /// There is no such file or directory.
 pub const NOT_FOUND: isize = -2;

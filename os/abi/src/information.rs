@@ -28,7 +28,8 @@ pub struct ProcessRecord {
     pub level: u64,
     /// The levels that it may claim.
     pub granted: u64,
-    /// What it says: levels with ready coroutines ([`ProcessPage::ready`](crate::page::ProcessPage)).
+    /// What it says: levels with ready coroutines
+    /// ([`ProcessPage::ready`](crate::page::ProcessPage)).
     pub ready: u64,
     /// The level of the coroutine that runs, as one bit.
     pub running: u64,
@@ -44,7 +45,8 @@ pub struct ProcessRecord {
     pub threads: u64,
     /// Asynchronous calls that the kernel has accepted and not completed.
     pub calls: u64,
-    /// Microseconds for which harts have been in user mode for it. They overlap where several threads run at once.
+    /// Microseconds for which harts have been in user mode for it. They overlap where several
+    /// threads run at once.
     pub time: u64,
     /// Open files.
     pub files: u64,

@@ -10,9 +10,9 @@ const SEGMENT: usize = 512;
 
 /// A queue whose room is made in segments that never move, before anything comes.
 ///
-/// A single segment has as many places as are asked for, up to [`SEGMENT`], and grows by being copied. Further segments have
-/// [`SEGMENT`] places each. There is always one more than what is kept could fill, as the first and the last in use may both be
-/// filled in part.
+/// A single segment has as many places as are asked for, up to [`SEGMENT`], and grows by being
+/// copied. Further segments have [`SEGMENT`] places each. There is always one more than what is
+/// kept could fill, as the first and the last in use may both be filled in part.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     /// The segments in use, oldest completions first. All but the first and the last are full.

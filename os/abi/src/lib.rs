@@ -1,7 +1,9 @@
-//! What Corank's kernel and its programs agree on: system-call numbers, the pages they share, and their layout.
+//! What Corank's kernel and its programs agree on: system-call numbers, the pages they share, and
+//! their layout.
 //!
-//! Kernel and user code meet only here. Everything is plain data with a C layout, so that a program written in another
-//! language can use it as well. A value that another side may change while one reads it is atomic.
+//! Kernel and user code meet only here. Everything is plain data with a C layout, so that a program
+//! written in another language can use it as well. A value that another side may change while one
+//! reads it is atomic.
 #![no_std]
 #![forbid(unsafe_code)]
 

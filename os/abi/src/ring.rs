@@ -1,19 +1,25 @@
-//! Asynchronous system calls: a submission ring and a completion ring, shared by a process and the kernel.
+//! Asynchronous system calls: a submission ring and a completion ring, shared by a process and the
+//! kernel.
 //!
-//! The layout at the address that [`RING_SETUP`](crate::call::RING_SETUP) returns: a [`RingHeader`], then at
-//! [`SUBMISSIONS`] bytes the [`Submission`]s, `entries` of them, then directly the [`Completion`]s, `entries` of them.
+//! The layout at the address that [`RING_SETUP`](crate::call::RING_SETUP) returns: a
+//! [`RingHeader`], then at [`SUBMISSIONS`] bytes the [`Submission`]s, `entries` of them, then
+//! directly the [`Completion`]s, `entries` of them.
 //!
-//! Both rings work alike: `head` and `tail` count up for ever and wrap at 2³²; an entry's place is its number modulo
-//! `entries`; the ring is empty when they are equal. The producer writes the entry, then stores `tail` (release); the
-//! consumer loads `tail` (acquire), reads the entry, then stores `head`: [`Counters`]. Each side keeps the counter that it writes itself, and
-//! does not believe what it finds in its place.
+//! Both rings work alike: `head` and `tail` count up for ever and wrap at 2³²; an entry's place is
+//! its number modulo `entries`; the ring is empty when they are equal. The producer writes the
+//! entry, then stores `tail` (release); the consumer loads `tail` (acquire), reads the entry, then
+//! stores `head`: [`Counters`]. Each side keeps the counter that it writes itself, and does not
+//! believe what it finds in its place.
 //!
-//! The kernel never drops a completion: while the completion ring is full it keeps them ([`Outbox`]), and says how many in
-//! [`RingHeader::kept`]. It takes a submission only when it has room to keep the completion, so a process that takes none finds that its
-//! further submissions stay in their ring. A process that has emptied the ring and finds that number not 0 enters the kernel, which then fills the ring again.
-//! To look whether something has arrived is to look at both ([`RingHeader::has_completions`]): the process may empty the ring between the
-//! kernel's look at it and its keeping. Both are written before the process's [`Flag`](crate::upcall::Flag) is raised, so whoever opens the
-//! flag and looks then misses nothing. `os/abi/tests/loom_ring.rs` tries every interleaving.
+//! The kernel never drops a completion: while the completion ring is full it keeps them
+//! ([`Outbox`]), and says how many in [`RingHeader::kept`]. It takes a submission only when it has
+//! room to keep the completion, so a process that takes none finds that its further submissions
+//! stay in their ring. A process that has emptied the ring and finds that number not 0 enters the
+//! kernel, which then fills the ring again. To look whether something has arrived is to look at
+//! both ([`RingHeader::has_completions`]): the process may empty the ring between the kernel's look
+//! at it and its keeping. Both are written before the process's [`Flag`](crate::upcall::Flag) is
+//! raised, so whoever opens the flag and looks then misses nothing. `os/abi/tests/loom_ring.rs`
+//! tries every interleaving.
 extern crate alloc;
 
 use crate::kept::Kept;
@@ -38,10 +44,11 @@ pub struct RingHeader {
     pub completion_head: AtomicU32,
     /// Next free completion. Written by the kernel.
     pub completion_tail: AtomicU32,
-    /// Until when [`RING_ENTER`](crate::call::RING_ENTER) may block, in ticks of the `time` register; `u64::MAX`: for ever.
-    /// Written by the process.
+    /// Until when [`RING_ENTER`](crate::call::RING_ENTER) may block, in ticks of the `time`
+    /// register; `u64::MAX`: for ever. Written by the process.
     pub deadline: AtomicU64,
-    /// Number of entries of each ring. Written by the kernel at set-up; it does not believe a later change.
+    /// Number of entries of each ring. Written by the kernel at set-up; it does not believe a later
+    /// change.
     pub entries: AtomicU32,
     /// How many completions the kernel keeps because their ring is full. Written by the kernel.
     pub kept: AtomicU32,
@@ -53,7 +60,8 @@ pub struct RingHeader {
 const _: () = assert!(size_of::<RingHeader>() == SUBMISSIONS);
 
 impl RingHeader {
-    /// For the process, whose next completion is number `head`: whether there are any, in the ring or kept.
+    /// For the process, whose next completion is number `head`: whether there are any, in the ring
+    /// or kept.
     #[inline]
     #[must_use]
     pub fn has_completions(&self, head: u32) -> bool {
@@ -81,7 +89,8 @@ impl RingHeader {
     }
 }
 
-/// The two counters of a ring. Each operation is one side's, and takes the counter that this side keeps itself.
+/// The two counters of a ring. Each operation is one side's, and takes the counter that this side
+/// keeps itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Counters<'a> {
     head: &'a AtomicU32,
@@ -89,8 +98,8 @@ pub struct Counters<'a> {
 }
 
 impl Counters<'_> {
-    /// For the producer, whose next entry is number `tail`: how many entries the consumer has not taken. More than the ring has if the
-    /// consumer has written nonsense.
+    /// For the producer, whose next entry is number `tail`: how many entries the consumer has not
+    /// taken. More than the ring has if the consumer has written nonsense.
     #[inline]
     #[must_use]
     pub fn used(self, tail: u32) -> u32 {
@@ -104,7 +113,8 @@ impl Counters<'_> {
         self.publish_many(tail, 1)
     }
 
-    /// For the producer: so many entries from number `tail` on have been written. Returns the number of the next.
+    /// For the producer: so many entries from number `tail` on have been written. Returns the
+    /// number of the next.
     #[inline]
     #[must_use = "it is the producer's own counter from now on"]
     pub fn publish_many(self, tail: u32, entries: u32) -> u32 {
@@ -113,15 +123,16 @@ impl Counters<'_> {
         next
     }
 
-    /// For the consumer, whose next entry is number `head`: how many entries are there. More than the ring has if the producer has
-    /// written nonsense.
+    /// For the consumer, whose next entry is number `head`: how many entries are there. More than
+    /// the ring has if the producer has written nonsense.
     #[inline]
     #[must_use]
     pub fn available(self, head: u32) -> u32 {
         self.tail.load(Ordering::Acquire).wrapping_sub(head)
     }
 
-    /// For the consumer: entry number `head` has been read, and its place is free. Returns the number of the next.
+    /// For the consumer: entry number `head` has been read, and its place is free. Returns the
+    /// number of the next.
     #[inline]
     #[must_use = "it is the consumer's own counter from now on"]
     pub fn take(self, head: u32) -> u32 {
@@ -161,7 +172,8 @@ impl Outbox {
         Kept::bytes(completions)
     }
 
-    /// Makes room to keep so many completions, no less than there was. Copies no more than 512 of them, however many are kept.
+    /// Makes room to keep so many completions, no less than there was. Copies no more than 512 of
+    /// them, however many are kept.
     ///
     /// # Errors
     /// When there is no memory for them; what there was room for stays.
@@ -169,9 +181,10 @@ impl Outbox {
         self.kept.make_room(completions)
     }
 
-    /// Puts a completion into the ring with so many entries, by `write`, which is told its number; keeps it while there is no room. Takes
-    /// no memory: there must be [`room`](Self::room) for it, which the kernel makes before it takes a submission. Without room it is
-    /// lost: that is a defect of the kernel, which does not end the machine.
+    /// Puts a completion into the ring with so many entries, by `write`, which is told its number;
+    /// keeps it while there is no room. Takes no memory: there must be [`room`](Self::room) for it,
+    /// which the kernel makes before it takes a submission. Without room it is lost: that is a
+    /// defect of the kernel, which does not end the machine.
     #[inline]
     pub fn add(
         &mut self,
@@ -189,7 +202,8 @@ impl Outbox {
         }
     }
 
-    /// How many completions there are for the process, kept ones included. Moves those into the ring as far as there is room.
+    /// How many completions there are for the process, kept ones included. Moves those into the
+    /// ring as far as there is room.
     #[inline]
     pub fn ready(
         &mut self,
@@ -203,8 +217,8 @@ impl Outbox {
         self.in_ring(header, entries) + self.kept.len() as u32
     }
 
-    /// Moves as many kept completions into the ring as there was room for at the beginning. The process sees them at once, so that
-    /// each costs a few instructions.
+    /// Moves as many kept completions into the ring as there was room for at the beginning. The
+    /// process sees them at once, so that each costs a few instructions.
     #[cold]
     fn fill(&mut self, header: &RingHeader, entries: u32, mut write: impl FnMut(u32, Completion)) {
         let room = entries - self.in_ring(header, entries);
@@ -254,9 +268,11 @@ pub struct Submission {
 pub const LINK: u8 = 1;
 /// Flag of a [`Submission`]: no completion is wanted.
 pub const SILENT: u8 = 2;
-/// Flag of a [`Submission`] of [`READ`](crate::call::READ) or [`WRITE`](crate::call::WRITE): the call takes its file along. The file
-/// is closed when the call has ended, however it ends; what is linked behind the call comes after that. From when the kernel takes the
-/// submission, the descriptor is not the program's any more: at some moment until the call has ended, it is free for another file.
+/// Flag of a [`Submission`] of [`READ`](crate::call::READ) or [`WRITE`](crate::call::WRITE): the
+/// call takes its file along. The file is closed when the call has ended, however it ends; what is
+/// linked behind the call comes after that. From when the kernel takes the submission, the
+/// descriptor is not the program's any more: at some moment until the call has ended, it is free
+/// for another file.
 pub const CLOSE_FILE: u8 = 4;
 
 /// The result of one asynchronous system call.

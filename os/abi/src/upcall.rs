@@ -1,7 +1,8 @@
-//! User-level interrupts, in software (COPS, section 4.3.2): how the kernel, or another thread, interrupts a thread that computes
-//! because something has arrived for one of its coroutines.
+//! User-level interrupts, in software (COPS, section 4.3.2): how the kernel, or another thread,
+//! interrupts a thread that computes because something has arrived for one of its coroutines.
 //!
-//! Each [worker](crate::page::WORKERS) of a process takes its own, once it has called [`UPCALL_SETUP`](crate::call::UPCALL_SETUP).
+//! Each [worker](crate::page::WORKERS) of a process takes its own, once it has called
+//! [`UPCALL_SETUP`](crate::call::UPCALL_SETUP).
 //!
 //! ```text
 //!  who has something for it                           the thread
@@ -19,9 +20,10 @@
 //!                      the thread waits in RING_ENTER: that returns
 //! ```
 //!
-//! Nothing is lost: raising, opening and closing are all read-modify-writes of one word, so of a producer and the thread one comes
-//! second. A producer that comes second finds the flag open and interrupts; a thread that comes second sees what was put there,
-//! and looks after opening. `os/abi/tests/loom.rs` and `spec/promela/upcall.pml` try every interleaving.
+//! Nothing is lost: raising, opening and closing are all read-modify-writes of one word, so of a
+//! producer and the thread one comes second. A producer that comes second finds the flag open and
+//! interrupts; a thread that comes second sees what was put there, and looks after opening.
+//! `os/abi/tests/loom.rs` and `spec/promela/upcall.pml` try every interleaving.
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 #[cfg(loom)]
@@ -36,8 +38,9 @@ const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
 
 impl Flag {
-    /// To be called after something was put where the process looks for it. True: the process has to be interrupted, and the caller
-    /// sees to it. At most one caller is told so between two openings.
+    /// To be called after something was put where the process looks for it. True: the process has
+    /// to be interrupted, and the caller sees to it. At most one caller is told so between two
+    /// openings.
     #[must_use = "who is told to interrupt has to"]
     pub fn raise(&self) -> bool {
         self.0.swap(CLOSED, Ordering::AcqRel) == OPEN
@@ -50,13 +53,14 @@ impl Flag {
 
     /// From now on nobody need interrupt: the process looks.
     ///
-    /// Not a plain store: that would hide what a producer did that found the flag closed just before.
+    /// Not a plain store: that would hide what a producer did that found the flag closed just
+    /// before.
     pub fn close(&self) {
         self.0.swap(CLOSED, Ordering::AcqRel);
     }
 
-    /// Opens the flag when nothing is left to take: calls `take_in` until, with the flag open, `arrived` says that there is nothing
-    /// more.
+    /// Opens the flag when nothing is left to take: calls `take_in` until, with the flag open,
+    /// `arrived` says that there is nothing more.
     #[inline]
     pub fn open_when_quiet(&self, mut take_in: impl FnMut(), arrived: impl Fn() -> bool) {
         loop {
@@ -70,23 +74,26 @@ impl Flag {
     }
 }
 
-/// What the kernel and the interrupted thread tell each other, in the thread's own memory. [`UPCALL_SETUP`] gives its address, a
-/// multiple of 8.
+/// What the kernel and the interrupted thread tell each other, in the thread's own memory.
+/// [`UPCALL_SETUP`] gives its address, a multiple of 8.
 ///
-/// Only the thread itself and, while it is not in user mode, the kernel use it: no other thread or hart sees it.
+/// Only the thread itself and, while it is not in user mode, the kernel use it: no other thread or
+/// hart sees it.
 ///
 /// [`UPCALL_SETUP`]: crate::call::UPCALL_SETUP
 #[repr(C)]
 #[derive(Debug)]
 pub struct Block {
-    /// While this is not 0 no interrupt is delivered: how many reasons there are for that. The kernel sets it to 1 when it delivers
-    /// one, and to 0 in [`UPCALL_RETURN`](crate::call::UPCALL_RETURN).
+    /// While this is not 0 no interrupt is delivered: how many reasons there are for that. The
+    /// kernel sets it to 1 when it delivers one, and to 0 in
+    /// [`UPCALL_RETURN`](crate::call::UPCALL_RETURN).
     pub masked: AtomicUsize,
-    /// Not 0: an interrupt was due and could not be delivered when the thread was at this instruction. The kernel sets it, the
-    /// thread clears it before it looks for what has arrived; until then each [`UPCALL_RETURN`](crate::call::UPCALL_RETURN) enters
-    /// the handler again.
+    /// Not 0: an interrupt was due and could not be delivered when the thread was at this
+    /// instruction. The kernel sets it, the thread clears it before it looks for what has arrived;
+    /// until then each [`UPCALL_RETURN`](crate::call::UPCALL_RETURN) enters the handler again.
     pub deferred: AtomicUsize,
-    /// The upper end of the stack for the next interrupt, a multiple of 16; 0: there is none, and interrupts are deferred.
+    /// The upper end of the stack for the next interrupt, a multiple of 16; 0: there is none, and
+    /// interrupts are deferred.
     pub stack: AtomicUsize,
 }
 
@@ -110,15 +117,18 @@ impl Default for Block {
     }
 }
 
-/// The interrupted registers. The kernel writes it to the upper end of the interrupt's stack and enters the handler with its address
-/// in `a0` and `sp`, and in `a1` 1 if a system call of the thread waits, else 0; [`UPCALL_RETURN`](crate::call::UPCALL_RETURN) puts the registers back. `gp` and `tp` are as they were.
+/// The interrupted registers. The kernel writes it to the upper end of the interrupt's stack and
+/// enters the handler with its address in `a0` and `sp`, and in `a1` 1 if a system call of the
+/// thread waits, else 0; [`UPCALL_RETURN`](crate::call::UPCALL_RETURN) puts the registers back.
+/// `gp` and `tp` are as they were.
 ///
 /// The program may change it: it could set its registers anyway.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Register *i* at index *i*; the first place is zero. If a system call was waiting, that goes on afterwards and `a0` is
-    /// [`FAILED`](crate::call::FAILED) here, for the child of a handler that forks.
+    /// Register *i* at index *i*; the first place is zero. If a system call was waiting, that goes
+    /// on afterwards and `a0` is [`FAILED`](crate::call::FAILED) here, for the child of a handler
+    /// that forks.
     pub x: [usize; 32],
     /// The interrupted instruction, or the one behind the system call that waits.
     pub pc: usize,
@@ -130,17 +140,17 @@ pub struct Frame {
 
 const _: () = assert!(size_of::<Frame>() == 528);
 
-/// Where the stacks for interrupts lie: [`STACK_COUNT`] of them for each worker, [`STACK_SIZE`] bytes each, the lowest page of each a
-/// guard. Pages are there from the first touch.
+/// Where the stacks for interrupts lie: [`STACK_COUNT`] of them for each worker, [`STACK_SIZE`]
+/// bytes each, the lowest page of each a guard. Pages are there from the first touch.
 pub const STACKS: usize = 0x1f_fe00_0000;
 /// Bytes of each of them.
 pub const STACK_SIZE: usize = 64 << 10;
 /// How many each worker has: so deep can interrupts nest.
 pub const STACK_COUNT: usize = 8;
 
-/// How many system calls of one thread may wait below each other, each interrupted by the handler that made the next. In the innermost,
-/// interrupts are deferred, as while they are masked. So deep can the interrupts' own stacks nest; a program with other stacks gets no
-/// deeper.
+/// How many system calls of one thread may wait below each other, each interrupted by the handler
+/// that made the next. In the innermost, interrupts are deferred, as while they are masked. So deep
+/// can the interrupts' own stacks nest; a program with other stacks gets no deeper.
 pub const MOST_INTERRUPTED_CALLS: usize = STACK_COUNT;
 
 /// The upper end of a worker's stack; `None` beyond the last.

@@ -1,9 +1,11 @@
-//! Every interleaving of the flag of user-level interrupts, explored by loom: see `corank_abi::upcall`.
+//! Every interleaving of the flag of user-level interrupts, explored by loom: see
+//! `corank_abi::upcall`.
 //!
-//! Run it with `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path os/Cargo.toml --package corank-abi --test loom`.
+//! Run it with
+//! `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path os/Cargo.toml --package corank-abi --test loom`.
 //!
-//! A lost interrupt shows as a deadlock: the process waits, and nobody interrupts it. Each of these changes was seen to make
-//! `two_producers` end in one:
+//! A lost interrupt shows as a deadlock: the process waits, and nobody interrupts it. Each of these
+//! changes was seen to make `two_producers` end in one:
 //!
 //! - `close` is a plain store: it hides a producer that has found the flag closed just before;
 //! - `open` is a plain store, even a sequentially consistent one;
@@ -62,8 +64,8 @@ impl Process {
         }
     }
 
-    /// The process: takes what is there, opens the flag, computes, and is interrupted, until it has `last` of every producer.
-    /// Returns how often it has opened the flag.
+    /// The process: takes what is there, opens the flag, computes, and is interrupted, until it has
+    /// `last` of every producer. Returns how often it has opened the flag.
     fn consume(&self, last: usize) -> usize {
         let mut taken = vec![0; self.items.len()];
         let mut openings = 0;

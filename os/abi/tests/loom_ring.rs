@@ -1,12 +1,15 @@
 //! Every interleaving of a full completion ring, explored by loom: see `corank_abi::ring`.
 //!
-//! Run it with `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path os/Cargo.toml --package corank-abi --test loom_ring`.
+//! Run it with
+//! `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path os/Cargo.toml --package corank-abi --test loom_ring`.
 //!
-//! The ring has two entries, and more completions come than that. A completion that is lost shows as a deadlock: the process waits, and
-//! nobody interrupts it. One that is written over another shows as an access that is not ordered. What it is there to find:
+//! The ring has two entries, and more completions come than that. A completion that is lost shows
+//! as a deadlock: the process waits, and nobody interrupts it. One that is written over another
+//! shows as an access that is not ordered. What it is there to find:
 //!
 //! - `Outbox` drops what there is no room for, or writes it all the same;
-//! - the process does not look at `kept` when it has emptied the ring, or only then (the first form of this protocol, found so);
+//! - the process does not look at `kept` when it has emptied the ring, or only then (the first form
+//!   of this protocol, found so);
 //! - `kept` is not written, or only after the flag was raised;
 //! - `publish` or `take` stores with relaxed order, or before the entry is written or read.
 #![cfg(loom)]
@@ -75,7 +78,8 @@ impl Shared {
             .ready(&self.header, ENTRIES, write);
     }
 
-    /// The process: computes, is interrupted, and takes in what is there, until it has so many. Returns their keys.
+    /// The process: computes, is interrupted, and takes in what is there, until it has so many.
+    /// Returns their keys.
     fn consume(&self, count: usize) -> Vec<u64> {
         let taken = RefCell::new(Vec::new());
         let head = RefCell::new(0);
@@ -109,7 +113,8 @@ impl Shared {
     }
 }
 
-/// Each of `harts` completes so many calls; the process must have them all, those of one hart in their order.
+/// Each of `harts` completes so many calls; the process must have them all, those of one hart in
+/// their order.
 fn explore(harts: u64, calls: u64, preemptions: usize) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);

@@ -4,13 +4,15 @@
 //!   root (what the heap can serve) ◀── limited account ◀── account of a process ◀── charges of its objects
 //!                                  ◀── account of a process ◀── …
 //! ```
-//! A [`Charge`] reserves bytes in an [`Account`] and in all accounts above it, and gives them back when it is dropped. So an object that
-//! carries its charge can be made only while there is memory for it, and gives that back however it ends. The sum of all charges never
-//! exceeds the limit of the root.
+//! A [`Charge`] reserves bytes in an [`Account`] and in all accounts above it, and gives them back
+//! when it is dropped. So an object that carries its charge can be made only while there is memory
+//! for it, and gives that back however it ends. The sum of all charges never exceeds the limit of
+//! the root.
 //!
-//! A new account lies below the nearest account that has a limit of its own: accounts without one between the two would add nothing but
-//! time. So a charge takes time in proportion to the number of limits above it, at most [`MOST_LIMITS`], and not to the number of
-//! generations of processes. An account lives as long as a charge or an account below refers to it.
+//! A new account lies below the nearest account that has a limit of its own: accounts without one
+//! between the two would add nothing but time. So a charge takes time in proportion to the number
+//! of limits above it, at most [`MOST_LIMITS`], and not to the number of generations of processes.
+//! An account lives as long as a charge or an account below refers to it.
 #![no_std]
 
 extern crate alloc;
@@ -66,8 +68,8 @@ impl Account {
         })
     }
 
-    /// Returns an account for a child of the process that has this one: without a limit of its own, below this account if this has one,
-    /// else beside it. One allocation.
+    /// Returns an account for a child of the process that has this one: without a limit of its own,
+    /// below this account if this has one, else beside it. One allocation.
     #[must_use]
     pub fn child(self: &Arc<Account>) -> Arc<Account> {
         let above = match &self.parent {
@@ -94,8 +96,9 @@ impl Account {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Lowers its limit to so many bytes; a limit that is lower already stays. Returns the limit from now on. What is charged above the
-    /// limit stays charged, and further charges fail until enough of it was given back.
+    /// Lowers its limit to so many bytes; a limit that is lower already stays. Returns the limit
+    /// from now on. What is charged above the limit stays charged, and further charges fail until
+    /// enough of it was given back.
     ///
     /// # Errors
     /// [`TooManyLimits`] if it has no limit yet and there are [`MOST_LIMITS`] above it.
@@ -140,8 +143,9 @@ impl Account {
         }
     }
 
-    /// What it refuses it has counted for a moment, so that a charge on another hart may be refused as well. The order of these
-    /// operations among others does not matter: they count, and publish nothing.
+    /// What it refuses it has counted for a moment, so that a charge on another hart may be refused
+    /// as well. The order of these operations among others does not matter: they count, and publish
+    /// nothing.
     #[inline]
     fn take(&self, bytes: usize) -> bool {
         let limit = self.limit();

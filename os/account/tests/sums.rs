@@ -1,4 +1,5 @@
-//! Charges are sums: an account has used what is charged to it and below it, and never more than its limit.
+//! Charges are sums: an account has used what is charged to it and below it, and never more than
+//! its limit.
 #![cfg(not(loom))]
 
 use corank_account::{Account, Charge, MOST_LIMITS, OutOfMemory, TooManyLimits};
@@ -123,7 +124,8 @@ fn a_limit_is_never_raised() {
 fn generations_without_limits_lie_beside_each_other() {
     let root = Account::root(1 << 30);
     let mut account = root.child();
-    // Accounts that were linked to all before them would overflow the stack when the last is dropped.
+    // Accounts that were linked to all before them would overflow the stack when the last is
+    // dropped.
     let charges: Vec<_> = (0..1_000_000)
         .map(|_| {
             account = account.child();

@@ -1,8 +1,10 @@
 //! The Internet checksum (RFC 1071) of TCP segments over IPv4, by machine words.
 //!
-//! The stack's own takes two bytes at a time, and on a machine that loads no word from an odd address these one by one: with the longest frames that
-//! costs more than all else that the stack does. The sum does not depend on where the bytes lie in memory: whole words are added where they are
-//! aligned, and a sum that began at an odd place is the same with its two bytes exchanged (RFC 1071, section 2 B).
+//! The stack's own takes two bytes at a time, and on a machine that loads no word from an odd
+//! address these one by one: with the longest frames that costs more than all else that the stack
+//! does. The sum does not depend on where the bytes lie in memory: whole words are added where they
+//! are aligned, and a sum that began at an odd place is the same with its two bytes exchanged (RFC
+//! 1071, section 2 B).
 #![no_std]
 
 use core::net::Ipv4Addr;
@@ -15,9 +17,11 @@ const TCP: u16 = 6;
 /// Words that are added in one round of the loop.
 const ROUND: usize = 8;
 
-/// The sum that a segment's checksum field has to make up for: of its bytes, as they are, and of the pseudo header (RFC 9293, section 3.1).
+/// The sum that a segment's checksum field has to make up for: of its bytes, as they are, and of
+/// the pseudo header (RFC 9293, section 3.1).
 ///
-/// With the right checksum in its field it is [`WHOLE`]. With a 0 there, the right one is what [`checksum`] makes of it.
+/// With the right checksum in its field it is [`WHOLE`]. With a 0 there, the right one is what
+/// [`checksum`] makes of it.
 ///
 /// # Panics
 /// If the segment has 64 KiB or more, which no packet has room for.
@@ -36,7 +40,8 @@ pub const fn checksum(sum: u16) -> u16 {
     !sum
 }
 
-/// Sum of the bytes as 16-bit numbers of the machine's own byte order, the first of which begins with the first byte.
+/// Sum of the bytes as 16-bit numbers of the machine's own byte order, the first of which begins
+/// with the first byte.
 fn bytes(data: &[u8]) -> u16 {
     // SAFETY: any eight bytes are a `u64`.
     let (head, words, tail) = unsafe { data.align_to::<u64>() };

@@ -61,7 +61,8 @@ impl Display for Status {
     }
 }
 
-/// The head of an answer, written piece by piece. Whatever it is given, it stays one head: a line break in a value ends the value.
+/// The head of an answer, written piece by piece. Whatever it is given, it stays one head: a line
+/// break in a value ends the value.
 #[derive(Debug)]
 #[must_use = "a head needs its end"]
 pub struct Head<'a>(&'a mut Vec<u8>);
@@ -83,8 +84,8 @@ impl<'a> Head<'a> {
         self
     }
 
-    /// Whether the connection goes on, and the end. `length` is the length of the body; `None` where an answer has no body at all. The body
-    /// goes behind what is in the result.
+    /// Whether the connection goes on, and the end. `length` is the length of the body; `None`
+    /// where an answer has no body at all. The body goes behind what is in the result.
     pub fn end(mut self, length: Option<u64>, keep_alive: bool) -> &'a mut Vec<u8> {
         if let Some(length) = length {
             self = self.field("Content-Length", length);

@@ -4,8 +4,8 @@ use alloc::string::String;
 
 use crate::date;
 
-/// What tells one state of a file from another one. The dates of a FAT file system have two seconds' resolution, so the tag is a weak
-/// one: the file may have changed twice in them.
+/// What tells one state of a file from another one. The dates of a FAT file system have two
+/// seconds' resolution, so the tag is a weak one: the file may have changed twice in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// The entity tag, as it stands in `ETag`.
@@ -25,7 +25,8 @@ impl Version {
     }
 }
 
-/// The conditions of a request, as its fields say them. Of a field that stands there more than once the first one counts.
+/// The conditions of a request, as its fields say them. Of a field that stands there more than once
+/// the first one counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conditions<'a> {
     /// `If-Match`
@@ -55,8 +56,8 @@ pub enum Verdict {
 }
 
 impl Conditions<'_> {
-    /// Judges a file that is there, in the order of RFC 9110, section 13.2.2, for a method that only reads. `now` is the time, if it is
-    /// known.
+    /// Judges a file that is there, in the order of RFC 9110, section 13.2.2, for a method that
+    /// only reads. `now` is the time, if it is known.
     #[must_use]
     pub fn judge(&self, version: &Version, now: Option<i64>) -> Verdict {
         let since = |field: &str| Some((version.modified?, date::parse(field, now)?));
@@ -95,8 +96,9 @@ fn contains(list: &str, tag: &str) -> bool {
     list.trim() == "*" || list.split(',').any(|one| opaque(one.trim()) == opaque(tag))
 }
 
-/// Whether what stands in `If-Range` proves that the client has a part of this very file: its date does, once the file's last
-/// change lies so far back that no second one can have had the same date. A weak tag does not.
+/// Whether what stands in `If-Range` proves that the client has a part of this very file: its date
+/// does, once the file's last change lies so far back that no second one can have had the same
+/// date. A weak tag does not.
 fn proves(field: &str, version: &Version, now: Option<i64>) -> bool {
     /// Seconds.
     const LONG_AGO: i64 = 60;

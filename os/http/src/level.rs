@@ -6,8 +6,8 @@ use core::fmt;
 /// The least urgent level.
 const LAST: u8 = 63;
 
-/// Rules that give levels to paths. The longest prefix counts, in whole parts of the path. Upper and lower case are alike, and empty parts
-/// are none, as in the file system.
+/// Rules that give levels to paths. The longest prefix counts, in whole parts of the path. Upper
+/// and lower case are alike, and empty parts are none, as in the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
     rules: Vec<(String, u8)>,
@@ -82,7 +82,8 @@ impl Levels {
         Ok(())
     }
 
-    /// Adds the rules of a file: one on each line; empty lines, and those that begin with `#`, say nothing.
+    /// Adds the rules of a file: one on each line; empty lines, and those that begin with `#`, say
+    /// nothing.
     ///
     /// # Errors
     /// A line is no rule. Those above it have been added.

@@ -1,5 +1,5 @@
-//! What a server of files has to know of HTTP/1.1 (RFC 9110, RFC 9112), without any input or output: `http-server` of the operating
-//! system stands on it, and its tests run on the host.
+//! What a server of files has to know of HTTP/1.1 (RFC 9110, RFC 9112), without any input or
+//! output: `http-server` of the operating system stands on it, and its tests run on the host.
 //!
 //! ```text
 //!  bytes ─▶ request::Scanner ─▶ a whole head ─▶ request::parse ─▶ Request ─▶ level::Levels: how urgent it is
@@ -14,7 +14,8 @@
 //! - [`listing`]: a directory as a page; [`media`]: types of files; [`date`]: dates in HTTP's form;
 //! - [`level`]: which paths are how urgent.
 //!
-//! Nothing here panics, whatever the bytes are; what costs time is bounded by the limits of [`request`].
+//! Nothing here panics, whatever the bytes are; what costs time is bounded by the limits of
+//! [`request`].
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,8 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 
 use crate::answer::Status;
 
-/// What is encoded in a reference: all that may not stand in a path, and what would end it or begin another form of reference.
+/// What is encoded in a reference: all that may not stand in a path, and what would end it or begin
+/// another form of reference.
 const REFERENCE: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -28,15 +29,18 @@ const REFERENCE: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// The path that a target in origin form or absolute form names, without its query, decoded. It begins with `/`, has no part that is `.`
-/// or `..`, and no control character: below whatever directory it is put, it stays there.
+/// The path that a target in origin form or absolute form names, without its query, decoded. It
+/// begins with `/`, has no part that is `.` or `..`, and no control character: below whatever
+/// directory it is put, it stays there.
 ///
 /// # Errors
-/// [`Status::BAD_REQUEST`] if it has another form, would leave the site, or is no UTF-8 when decoded.
+/// [`Status::BAD_REQUEST`] if it has another form, would leave the site, or is no UTF-8 when
+/// decoded.
 pub fn of_target(target: &str) -> Result<Cow<'_, str>, Status> {
     let path = origin_form(target).ok_or(Status::BAD_REQUEST)?;
     let path = path.split(['?', '#']).next().unwrap_or(path);
-    // Decoded once, part by part: an encoded separator does not separate, and no file has one in its name.
+    // Decoded once, part by part: an encoded separator does not separate, and no file has one in
+    // its name.
     for part in path.split('/') {
         let part = decode(part)?;
         let is_dots = part == "." || part == "..";

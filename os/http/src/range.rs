@@ -1,5 +1,5 @@
-//! Parts of files (RFC 9110, section 14). One range of bytes is served; whoever asks for several gets the whole file, as the standard
-//! allows.
+//! Parts of files (RFC 9110, section 14). One range of bytes is served; whoever asks for several
+//! gets the whole file, as the standard allows.
 use core::ops::Range;
 
 /// Which part of a file a request asks for.
@@ -12,7 +12,8 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// The value of the field `Range`. `None` if it is to be ignored: another unit, several ranges, or one that makes no sense.
+    /// The value of the field `Range`. `None` if it is to be ignored: another unit, several ranges,
+    /// or one that makes no sense.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         let (unit, range) = value.trim().split_once('=')?;

@@ -104,7 +104,8 @@ pub struct Request<'a> {
     pub range: Option<Wanted>,
 }
 
-/// A request that cannot be served. The connection ends with the answer, because where the next request would begin is not known.
+/// A request that cannot be served. The connection ends with the answer, because where the next
+/// request would begin is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Why.
@@ -197,7 +198,8 @@ impl<'a> Request<'a> {
                     return Err(Status::BAD_REQUEST);
                 }
             } else if is("Transfer-Encoding") {
-                // With a length as well it is an attempt to smuggle; else something that is not done here.
+                // With a length as well it is an attempt to smuggle; else something that is not
+                // done here.
                 let both = fields
                     .iter()
                     .any(|field| field.name.eq_ignore_ascii_case("Content-Length"));
@@ -236,7 +238,8 @@ impl<'a> Request<'a> {
         if self.body > BODY_LIMIT {
             return Err(Status::CONTENT_TOO_LARGE);
         }
-        // Whoever waits for leave to send a body gets the answer instead, and may send it nevertheless, or not.
+        // Whoever waits for leave to send a body gets the answer instead, and may send it
+        // nevertheless, or not.
         let is_unsure = expects && self.body > 0;
         self.keep_alive &= !closes && !is_unsure;
         Ok(())

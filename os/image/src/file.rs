@@ -46,8 +46,8 @@ pub enum Rights {
     Write,
 }
 
-/// The dynamic section's entries that an image may have. Anything else would ask the kernel to do what it does not do: to load
-/// other files, to run functions, to bind symbols, to relocate code.
+/// The dynamic section's entries that an image may have. Anything else would ask the kernel to do
+/// what it does not do: to load other files, to run functions, to bind symbols, to relocate code.
 const DYNAMIC: [i64; 17] = [
     DT_SONAME,
     DT_SYMBOLIC,
@@ -70,8 +70,8 @@ const DYNAMIC: [i64; 17] = [
 
 const RELA_SIZE: usize = 24;
 
-/// A file that is an image. Its segments lie one after the other from address 0 on, no page belongs to two, and all its
-/// relocations are relative.
+/// A file that is an image. Its segments lie one after the other from address 0 on, no page belongs
+/// to two, and all its relocations are relative.
 #[derive(Debug)]
 pub struct Image<'a> {
     elf: ElfBytes<'a, LittleEndian>,

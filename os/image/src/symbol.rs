@@ -1,7 +1,9 @@
-//! Looking a symbol up in an image that is mapped: from the ELF header to the dynamic symbols and their versions.
+//! Looking a symbol up in an image that is mapped: from the ELF header to the dynamic symbols and
+//! their versions.
 //!
-//! Every program has this code, so it is small: it reads words at offsets, where the crate `elf` would cost a program six
-//! kilobytes. Layouts and names are those of the System V ABI (gABI) and, for versions, of the Linux Standard Base.
+//! Every program has this code, so it is small: it reads words at offsets, where the crate `elf`
+//! would cost a program six kilobytes. Layouts and names are those of the System V ABI (gABI) and,
+//! for versions, of the Linux Standard Base.
 use core::fmt;
 
 use corank_abi::page::PAGE_SIZE;
@@ -77,7 +79,8 @@ fn segment(image: &[u8], header: usize) -> Option<(u32, usize, usize)> {
 /// How many bytes an image takes in memory, whole pages, given its first page.
 ///
 /// # Errors
-/// [`NotFound::NoImage`] if that is not the first page of an image, or of one larger than [`MAX_SIZE`].
+/// [`NotFound::NoImage`] if that is not the first page of an image, or of one larger than
+/// [`MAX_SIZE`].
 pub fn size(first_page: &[u8]) -> Result<usize, NotFound> {
     let mut size = 0;
     for header in segments(first_page).ok_or(NotFound::NoImage)? {
@@ -149,7 +152,8 @@ impl Dynamic {
     }
 }
 
-/// Where the symbol of this name and version lies in `image`, the whole image as it is mapped: an offset inside of it.
+/// Where the symbol of this name and version lies in `image`, the whole image as it is mapped: an
+/// offset inside of it.
 ///
 /// # Errors
 /// See [`NotFound`].

@@ -130,7 +130,8 @@ fn registers(node: FdtNode<'_, '_>) -> Option<Range<usize>> {
     Some(start..start + region.size?)
 }
 
-/// Hands out the memory behind the kernel: first the heap, then the frames; the archive and the device tree stay.
+/// Hands out the memory behind the kernel: first the heap, then the frames; the archive and the
+/// device tree stay.
 fn share_out_memory(machine: &Machine) {
     let first = page_up(kernel_space::image_end());
     let heap_size = page_down((machine.memory.end - first) / 4);
@@ -145,7 +146,8 @@ fn share_out_memory(machine: &Machine) {
         .chain([machine.memory.end]);
     let starts = kept.iter().map(|kept| page_up(kept.end));
     for (end, next) in ends.zip(starts.chain([machine.memory.end])) {
-        // SAFETY: the device tree says that the memory exists; nothing else lies behind the kernel than what is kept.
+        // SAFETY: the device tree says that the memory exists; nothing else lies behind the kernel
+        // than what is kept.
         unsafe {
             if !heap_is_there && start + heap_size <= end {
                 heap::init(start..start + heap_size);

@@ -27,10 +27,12 @@ static SLEEPERS: Mutex<Sleepers> = Mutex::new(Sleepers {
 /// How many levels there are.
 const LEVELS: usize = 64;
 
-/// How many sleepers one interrupt of the clock wakes at most: a program chooses how many sleep until the same time.
+/// How many sleepers one interrupt of the clock wakes at most: a program chooses how many sleep
+/// until the same time.
 const WOKEN_AT_ONCE: usize = 2 * pace::OBJECTS;
 
-/// Those that sleep, by the levels that they had when they began to: so the more urgent ones are woken first of those whose time has come.
+/// Those that sleep, by the levels that they had when they began to: so the more urgent ones are
+/// woken first of those whose time has come.
 struct Sleepers {
     /// The levels at which there are any.
     levels: u64,
@@ -46,15 +48,18 @@ struct Place {
     number: u64,
 }
 
-/// The first sleeper's deadline; `u64::MAX` where nobody sleeps. Written under the lock, read without: all harts ask for an interrupt at this
-/// time, and those that come behind the first are to find out without a lock that there is nothing left to do.
+/// The first sleeper's deadline; `u64::MAX` where nobody sleeps. Written under the lock, read
+/// without: all harts ask for an interrupt at this time, and those that come behind the first are
+/// to find out without a lock that there is nothing left to do.
 static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// More sleepers are due than one interrupt wakes, or another hart is at them: after so many microseconds this one looks again. Waiting
-/// for the lock instead would stop what the hart does for as long as the other one is itself stopped, by its machine's host for example.
+/// More sleepers are due than one interrupt wakes, or another hart is at them: after so many
+/// microseconds this one looks again. Waiting for the lock instead would stop what the hart does
+/// for as long as the other one is itself stopped, by its machine's host for example.
 const AGAIN: u64 = 10;
 
-/// When the system's next tick is due. Every hart has ticks at these times; the first to come to one counts it.
+/// When the system's next tick is due. Every hart has ticks at these times; the first to come to
+/// one counts it.
 static NEXT_TICK: AtomicU64 = AtomicU64::new(0);
 
 /// The `time` register.
@@ -111,7 +116,8 @@ pub(crate) fn at_microseconds(microseconds: u64) -> u64 {
 /// Before [`init`].
 pub(crate) fn system_page() -> &'static SystemPage {
     let frame = SYSTEM_PAGE.get().expect("made at boot");
-    // SAFETY: the frame was full of zeros, which is a valid `SystemPage`; all of it is atomic; it stays for ever.
+    // SAFETY: the frame was full of zeros, which is a valid `SystemPage`; all of it is atomic; it
+    // stays for ever.
     unsafe { &*(frame.address() as *const SystemPage) }
 }
 
@@ -136,12 +142,12 @@ pub(crate) fn init(machine: &Machine) {
     NEXT_TICK.store(now(), Ordering::Relaxed);
 }
 
-/// The kernel's executor. It shows in the system's page what is ready and that no hart serves: that is the system's bitmap, always
-/// up to date (rules G7 and H7).
+/// The kernel's executor. It shows in the system's page what is ready and that no hart serves: that
+/// is the system's bitmap, always up to date (rules G7 and H7).
 pub(crate) fn make_executor() -> SharedExecutor {
     const { assert!(size_of::<Published>() <= core::mem::offset_of!(SystemPage, timebase_hz)) };
-    // SAFETY: the page starts with the same three words as `Published`, all of them atomic; it stays for ever, and nobody else writes
-    // them.
+    // SAFETY: the page starts with the same three words as `Published`, all of them atomic; it
+    // stays for ever, and nobody else writes them.
     let published = unsafe { &*core::ptr::from_ref(system_page()).cast::<Published>() };
     let config = Config::new().publish_to(published).give_way(hart::doze);
     SharedExecutor::with(config)
@@ -156,20 +162,23 @@ pub(crate) fn start() {
     tick();
 }
 
-/// Sleeps until the next interrupt, a millisecond at most. The clock's interrupt may be pending afterwards, and [`tick`] serves it.
+/// Sleeps until the next interrupt, a millisecond at most. The clock's interrupt may be pending
+/// afterwards, and [`tick`] serves it.
 pub(crate) fn nap() {
     sbi_rt::set_timer(after(1));
     riscv::asm::wfi();
 }
 
-/// Sleeps for [`DOZE`], or until another interrupt that is enabled. The next tick and the first sleeper's time come as they would have.
+/// Sleeps for [`DOZE`], or until another interrupt that is enabled. The next tick and the first
+/// sleeper's time come as they would have.
 pub(crate) fn doze() {
     sbi_rt::set_timer(now() + TIMEBASE_HZ.load(Ordering::Relaxed) * DOZE / 1_000_000);
     riscv::asm::wfi();
     arm();
 }
 
-/// Serves the clock's interrupt: wakes whoever slept long enough and, when a tick is due, looks at the priorities.
+/// Serves the clock's interrupt: wakes whoever slept long enough and, when a tick is due, looks at
+/// the priorities.
 pub(crate) fn tick() {
     let now = now();
     let is_done = wake_sleepers(now);
@@ -199,14 +208,15 @@ pub(crate) fn tick() {
     }
 }
 
-/// Asks for the next interrupt: at the next tick or when the first sleeper's time comes. Whoever changes who is first does so afterwards.
+/// Asks for the next interrupt: at the next tick or when the first sleeper's time comes. Whoever
+/// changes who is first does so afterwards.
 fn arm() {
     let first = FIRST.load(Ordering::Relaxed);
     sbi_rt::set_timer(first.min(hart::next_tick().get()));
 }
 
-/// Wakes those whose time has come, the most urgent ones first. Whether it could wake all: if not, more than [`WOKEN_AT_ONCE`] were due,
-/// or another hart is at the sleepers, perhaps to wake them.
+/// Wakes those whose time has come, the most urgent ones first. Whether it could wake all: if not,
+/// more than [`WOKEN_AT_ONCE`] were due, or another hart is at the sleepers, perhaps to wake them.
 fn wake_sleepers(now: u64) -> bool {
     for _ in 0..WOKEN_AT_ONCE {
         if FIRST.load(Ordering::Relaxed) > now {
@@ -314,8 +324,8 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Wakes `sleeper`, which is of this level, when [`now`] has reached `deadline`, which it has not, and at no time that was set before;
-    /// `u64::MAX`: never.
+    /// Wakes `sleeper`, which is of this level, when [`now`] has reached `deadline`, which it has
+    /// not, and at no time that was set before; `u64::MAX`: never.
     pub(crate) fn set(&mut self, deadline: u64, level: u8, sleeper: impl FnOnce() -> Waker) {
         let known = self.place.map(|place| (place.deadline, place.level));
         if known == Some((deadline, level)) {

@@ -1,4 +1,5 @@
-//! The conformance traces, inside the kernel: its executors go through them as through those of any other home.
+//! The conformance traces, inside the kernel: its executors go through them as through those of any
+//! other home.
 use crate::{power, println};
 
 /// Replays every trace, says what came of it, and switches the machine off.

@@ -1,7 +1,8 @@
-//! The console: a 16550 serial port. Without one, output goes through the SBI and there is no input.
+//! The console: a 16550 serial port. Without one, output goes through the SBI and there is no
+//! input.
 //!
-//! Input comes by interrupt: the interrupt moves the bytes into a buffer and wakes the coroutines that read. While that is full the
-//! port keeps what comes, and its other side waits.
+//! Input comes by interrupt: the interrupt moves the bytes into a buffer and wakes the coroutines
+//! that read. While that is full the port keeps what comes, and its other side waits.
 use crate::boot::Machine;
 use crate::device::plic;
 use crate::hart;
@@ -113,8 +114,8 @@ fn interrupt() {
     end(interrupted);
 }
 
-/// Gives the console to a group of processes, or to none; see [`corank_abi::call::FOREGROUND`]. What was typed ahead counts as if
-/// it were typed now.
+/// Gives the console to a group of processes, or to none; see [`corank_abi::call::FOREGROUND`].
+/// What was typed ahead counts as if it were typed now.
 pub(crate) fn set_foreground(group: Option<Group>) {
     let mut interrupted = None;
     {
@@ -132,7 +133,8 @@ pub(crate) fn set_foreground(group: Option<Group>) {
     end(interrupted);
 }
 
-/// Leaves the end of the group that was interrupted to [`serve`]. Without room it has to be interrupted again.
+/// Leaves the end of the group that was interrupted to [`serve`]. Without room it has to be
+/// interrupted again.
 fn end(interrupted: Option<Group>) {
     if let Some(group) = interrupted {
         let _ = TO_END.lock().push_back(group);
@@ -150,8 +152,8 @@ pub(crate) fn start() {
         .expect("there is memory for the console");
 }
 
-/// Ends interrupted groups. It is most urgent, so that a program can be interrupted whatever its level. Behind each piece others of its
-/// level have their turn.
+/// Ends interrupted groups. It is most urgent, so that a program can be interrupted whatever its
+/// level. Behind each piece others of its level have their turn.
 async fn serve() {
     loop {
         let group = until(&ENDER, WaitMode::Block, |turn| {
@@ -175,13 +177,14 @@ async fn serve() {
 }
 
 impl Console {
-    /// Whether the buffer has no room and a read will make some. A line that fills it without an end never becomes readable: the rest
-    /// of it is lost.
+    /// Whether the buffer has no room and a read will make some. A line that fills it without an
+    /// end never becomes readable: the rest of it is lost.
     fn is_full(&self) -> bool {
         self.input.len() >= TYPED_AHEAD && self.complete > 0
     }
 
-    /// Takes what the port has, as far as there is room. Returns the group of processes that was interrupted.
+    /// Takes what the port has, as far as there is room. Returns the group of processes that was
+    /// interrupted.
     fn take_in(&mut self) -> Option<Group> {
         let mut interrupted = None;
         while !self.is_full() {
@@ -293,7 +296,8 @@ impl Write for Console {
     }
 }
 
-/// Reads at least one byte and at most what the buffer holds; waits until something is typed. 0 bytes say that the input has ended.
+/// Reads at least one byte and at most what the buffer holds; waits until something is typed. 0
+/// bytes say that the input has ended.
 ///
 /// # Errors
 /// When the buffer is not the program's to write.
@@ -334,7 +338,8 @@ pub(crate) async fn read(
     read
 }
 
-/// How many bytes are written in one piece of work: a port that is ready at once takes some thousand instructions for them.
+/// How many bytes are written in one piece of work: a port that is ready at once takes some
+/// thousand instructions for them.
 const PIECE: usize = 256;
 
 /// Writes the buffer if that is one piece of work; `None` if it is longer.
@@ -352,7 +357,8 @@ pub(crate) fn write_at_once(
 /// Writes the buffer. Others may write between two pieces of it.
 ///
 /// # Errors
-/// When the buffer is not the program's to read; what lies in front of the bad address has been written.
+/// When the buffer is not the program's to read; what lies in front of the bad address has been
+/// written.
 pub(crate) async fn write(process: &Process, buffer: &mut UserBuffer) -> Result<usize, BadAddress> {
     let length = buffer.length;
     while buffer.length > 0 {

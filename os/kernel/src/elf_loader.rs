@@ -59,7 +59,8 @@ impl From<ParseError> for LoadError {
     }
 }
 
-/// Copies the segments of `file` into `space`, sets the heap behind them, and returns where the program begins.
+/// Copies the segments of `file` into `space`, sets the heap behind them, and returns where the
+/// program begins.
 ///
 /// # Errors
 /// See [`LoadError`]. The address space is then good for nothing but being dropped.
@@ -133,7 +134,8 @@ async fn load_segment(
         let to = (start + data.len()).min(page + PAGE_SIZE);
         if from < to {
             let part = &data[from - start..to - start];
-            // SAFETY: the frame is fresh and belongs to the address space; the part lies inside one page.
+            // SAFETY: the frame is fresh and belongs to the address space; the part lies inside one
+            // page.
             unsafe {
                 ((frame + from - page) as *mut u8)
                     .copy_from_nonoverlapping(part.as_ptr(), part.len())

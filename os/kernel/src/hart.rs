@@ -1,14 +1,15 @@
-//! One hardware thread: its page, its place among those who serve the kernel's executor, and its main loop.
+//! One hardware thread: its page, its place among those who serve the kernel's executor, and its
+//! main loop.
 //!
-//! All harts serve one executor, so each always takes the most urgent coroutine that is ready anywhere (rule H2). A hart has one stack. While the
-//! kernel runs, `tp` is the address of the hart's page. The kernel never
-//! takes an interrupt: it runs with interrupts off, looks at pending ones between two coroutines, and sleeps with
-//! `wfi`, which ends with a pending interrupt all the same. So a lock is never held by someone whom an interrupt handler
-//! on the same hart waits for.
+//! All harts serve one executor, so each always takes the most urgent coroutine that is ready
+//! anywhere (rule H2). A hart has one stack. While the kernel runs, `tp` is the address of the
+//! hart's page. The kernel never takes an interrupt: it runs with interrupts off, looks at pending
+//! ones between two coroutines, and sleeps with `wfi`, which ends with a pending interrupt all the
+//! same. So a lock is never held by someone whom an interrupt handler on the same hart waits for.
 //!
-//! Harts reach each other in two ways. A *call* (a software interrupt) ends `wfi` and user mode: the hart looks again what there is to
-//! do. A *remote fence* makes a hart forget translations; OpenSBI serves it above the kernel, so nobody waits for a hart that
-//! waits for a lock.
+//! Harts reach each other in two ways. A *call* (a software interrupt) ends `wfi` and user mode:
+//! the hart looks again what there is to do. A *remote fence* makes a hart forget translations;
+//! OpenSBI serves it above the kernel, so nobody waits for a hart that waits for a lock.
 use crate::boot::Machine;
 use crate::memory::kernel_space;
 use crate::stretch::{self, Work};
@@ -35,14 +36,15 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 /// How many of them may serve the executor: those with the lowest indices. The others rest.
 static LIMIT: AtomicUsize = AtomicUsize::new(MAX_HARTS);
 
-/// A hart's page. The first part is what `trap.s` needs while user mode's address space is in force. It knows
-/// this layout.
+/// A hart's page. The first part is what `trap.s` needs while user mode's address space is in
+/// force. It knows this layout.
 #[repr(C, align(4096))]
 struct Page {
     /// Room for user registers on the way in and out: a0, a1, tp.
     scratch: [usize; 3],
     kernel_satp: usize,
-    /// 1 if the hart has no address-space identifiers, so that each change of address space empties its buffers.
+    /// 1 if the hart has no address-space identifiers, so that each change of address space empties
+    /// its buffers.
     flush: usize,
     context: usize,
     stack: usize,
@@ -65,7 +67,8 @@ struct Page {
     next_tick: Cell<u64>,
     /// Its number for OpenSBI and the device tree. Read by other harts.
     id: usize,
-    /// The address space of the program that runs on it in user mode, 0 in the kernel. Read by other harts.
+    /// The address space of the program that runs on it in user mode, 0 in the kernel. Read by
+    /// other harts.
     user_satp: AtomicUsize,
     /// How often its main loop has gone round. Read by other harts.
     rounds: AtomicU64,
@@ -125,7 +128,8 @@ pub(crate) fn index() -> usize {
 /// The pages of the harts that run, for what others may read of them.
 fn all() -> impl Iterator<Item = &'static Page> {
     PLACES[..count()].iter().map(|place| {
-        // SAFETY: the page was written before its hart was counted; only its atomics and what never changes are used.
+        // SAFETY: the page was written before its hart was counted; only its atomics and what never
+        // changes are used.
         unsafe { (*place.page.get()).assume_init_ref() }
     })
 }
@@ -135,8 +139,8 @@ pub(crate) fn serving() -> usize {
     count().min(LIMIT.load(Ordering::Relaxed))
 }
 
-/// Lets so many harts serve it from now on, at least one. Returns how many did before. The others notice when they come back to their
-/// main loop.
+/// Lets so many harts serve it from now on, at least one. Returns how many did before. The others
+/// notice when they come back to their main loop.
 pub(crate) fn set_limit(harts: usize) -> usize {
     let before = serving();
     LIMIT.store(harts.max(1), Ordering::Release);
@@ -159,14 +163,15 @@ pub(crate) fn executor() -> &'static SharedExecutor {
 /// Whether anything strictly more urgent than `priority` is ready that no hart serves.
 #[inline]
 pub(crate) fn is_more_urgent_ready(priority: Priority) -> bool {
-    // What the executor publishes (see `clock::make_executor`), without asking the executor: each system call comes here.
+    // What the executor publishes (see `clock::make_executor`), without asking the executor: each
+    // system call comes here.
     let ready = clock::system_page().ready.load(Ordering::Relaxed);
     let ready = Levels::from_bits(ready).most_urgent();
     ready.is_some_and(|ready| ready.is_more_urgent_than(priority))
 }
 
-/// Tests whether the coroutine that calls this should give way: an interrupt is pending, or something strictly more urgent is
-/// ready. False where no coroutine runs.
+/// Tests whether the coroutine that calls this should give way: an interrupt is pending, or
+/// something strictly more urgent is ready. False where no coroutine runs.
 #[inline]
 pub(crate) fn has_more_urgent_work() -> bool {
     let pending = riscv::register::sip::read().bits() != 0;
@@ -174,8 +179,8 @@ pub(crate) fn has_more_urgent_work() -> bool {
     (pending || ready) && must_give_way(pending)
 }
 
-/// Tests whether the executor has been told of something that it takes in when the coroutine that calls this gives way. False where no
-/// coroutine runs.
+/// Tests whether the executor has been told of something that it takes in when the coroutine that
+/// calls this gives way. False where no coroutine runs.
 pub(crate) fn has_something_to_take_in() -> bool {
     let arriving = clock::system_page().arriving.load(Ordering::Relaxed);
     arriving != 0 && corank::current().is_some()
@@ -210,7 +215,8 @@ pub(crate) fn float_on() -> &'static Cell<bool> {
 /// Enters the kernel's address space on this hart, with its page in `tp`, and sets up traps.
 ///
 /// # Safety
-/// Once per hart, in the order of their indices, after the kernel's address space has been built. `id` is this hart's.
+/// Once per hart, in the order of their indices, after the kernel's address space has been built.
+/// `id` is this hart's.
 pub(crate) unsafe fn start(index: usize, id: usize) {
     let (entry, leave) = trap::trampoline_entries();
     let kernel_satp = kernel_space::satp();
@@ -237,10 +243,11 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
         user_satp: AtomicUsize::new(0),
         rounds: AtomicU64::new(0),
     };
-    // SAFETY: the caller gives each hart a place of its own. The kernel is mapped at its own addresses in its address
-    // space, so that execution goes on there. User programs may read the clock (`scounteren`). Interrupts from the
-    // clock and from devices end user mode and `wfi`; `sstatus` keeps them off in the kernel. The scheduler's image was written by
-    // the first hart, before this.
+    // SAFETY: the caller gives each hart a place of its own. The kernel is mapped at its own
+    // addresses in its address space, so that execution goes on there. User programs may read the
+    // clock (`scounteren`). Interrupts from the clock and from devices end user mode and `wfi`;
+    // `sstatus` keeps them off in the kernel. The scheduler's image was written by the first hart,
+    // before this.
     unsafe {
         (*PLACES[index].page.get()).write(page);
         asm!(
@@ -286,10 +293,13 @@ unsafe extern "C" {
     fn start_other();
 }
 
-/// Starts all other harts of the machine, one after the other. One that OpenSBI cannot start is left out, with all behind it.
+/// Starts all other harts of the machine, one after the other. One that OpenSBI cannot start is
+/// left out, with all behind it.
 ///
-/// A hart may come to the kernel's first instruction instead: OpenSBI 1.1, for one, says that a hart shall start and only then where, and one
-/// that looks in between goes where the first hart went. So what it needs lies at a fixed place, and that entry leads there, too, from the second time on.
+/// A hart may come to the kernel's first instruction instead: OpenSBI 1.1, for one, says that a
+/// hart shall start and only then where, and one that looks in between goes where the first hart
+/// went. So what it needs lies at a fixed place, and that entry leads there, too, from the second
+/// time on.
 pub(crate) fn start_others(machine: &Machine) {
     for (index, &id) in machine.harts().iter().enumerate().skip(1) {
         START.satp.store(kernel_space::satp(), Ordering::Relaxed);
@@ -304,17 +314,20 @@ pub(crate) fn start_others(machine: &Machine) {
             return;
         }
         while RUNNING.load(Ordering::Acquire) == index {
-            // In a machine that counts instructions harts take turns, and one that spins keeps its turn.
+            // In a machine that counts instructions harts take turns, and one that spins keeps its
+            // turn.
             clock::nap();
         }
     }
 }
 
-/// The first function of a hart that another one has started. It runs on its own stack, in the kernel's address space.
+/// The first function of a hart that another one has started. It runs on its own stack, in the
+/// kernel's address space.
 #[unsafe(no_mangle)]
 extern "C" fn boot_other(id: usize) {
     let index = START.index.load(Ordering::Acquire);
-    // SAFETY: each hart comes here once, in order: the next one is started when this one is counted.
+    // SAFETY: each hart comes here once, in order: the next one is started when this one is
+    // counted.
     unsafe { self::start(index, id) };
     clock::start();
 }
@@ -345,8 +358,8 @@ fn waker(index: usize) -> Waker {
     unsafe { Waker::new(core::ptr::without_provenance(index), &TABLE) }
 }
 
-/// Sleeps for a moment, whatever is pending: for a hart that has spun for long. So a host that runs it gives the processor to others, such as the
-/// hart that this one waits for.
+/// Sleeps for a moment, whatever is pending: for a hart that has spun for long. So a host that runs
+/// it gives the processor to others, such as the hart that this one waits for.
 #[cold]
 pub(crate) extern "C" fn doze() {
     const CLOCK: usize = 1 << 5;
@@ -371,8 +384,9 @@ pub(crate) fn set_interruptible(interruptible: bool) {
     }
 }
 
-/// Says whether the poll that this hart makes ends soon, as all do but in user mode. Then what it makes ready is for this hart, unless more
-/// is ready than one hart takes: calling another hart costs more than that. To be said before user mode and after it.
+/// Says whether the poll that this hart makes ends soon, as all do but in user mode. Then what it
+/// makes ready is for this hart, unless more is ready than one hart takes: calling another hart
+/// costs more than that. To be said before user mode and after it.
 pub(crate) fn set_brief(brief: bool) {
     if count() == 1 {
         return;
@@ -383,8 +397,9 @@ pub(crate) fn set_brief(brief: bool) {
     }
 }
 
-/// From now on, until [`leave_user`], this hart may run user mode in the address space that `satp` names. To be called under the lock
-/// of that address space: whoever changes it under the same lock later knows who may remember what was there.
+/// From now on, until [`leave_user`], this hart may run user mode in the address space that `satp`
+/// names. To be called under the lock of that address space: whoever changes it under the same lock
+/// later knows who may remember what was there.
 pub(crate) fn enter_user(satp: usize) {
     this().user_satp.store(satp, Ordering::Relaxed);
 }
@@ -402,8 +417,8 @@ fn others_in(satp: usize) -> impl Iterator<Item = usize> {
         .map(|page| page.id)
 }
 
-/// Makes the other harts that run this address space now forget its translations. Those that don't forget them before they run it
-/// again (see [`crate::memory::address_space`]).
+/// Makes the other harts that run this address space now forget its translations. Those that don't
+/// forget them before they run it again (see [`crate::memory::address_space`]).
 pub(crate) fn forget_elsewhere(satp: usize) {
     for id in others_in(satp) {
         let space = satp >> 44 & 0xffff;
@@ -420,10 +435,11 @@ pub(crate) fn interrupt_elsewhere(satp: usize) {
     }
 }
 
-/// Returns when what was being polled, cancelled or dropped on any hart when this was called is over, and nothing is kept of it.
+/// Returns when what was being polled, cancelled or dropped on any hart when this was called is
+/// over, and nothing is kept of it.
 pub(crate) async fn settle() {
-    // What ends on one hart may cancel what another hart polls, and that ends only in the round behind: so it is over when two rounds in a
-    // row have ended nothing.
+    // What ends on one hart may cancel what another hart polls, and that ends only in the round
+    // behind: so it is over when two rounds in a row have ended nothing.
     let mut live = executor().live();
     let mut quiet = 0;
     while count() > 1 && quiet < 2 {
@@ -434,22 +450,26 @@ pub(crate) async fn settle() {
     executor().trim();
 }
 
-/// Harts that sleep until another one begins a round of its main loop, bit by index. Whoever begins one takes them out and wakes them.
+/// Harts that sleep until another one begins a round of its main loop, bit by index. Whoever begins
+/// one takes them out and wakes them.
 static AWAIT_A_ROUND: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits until every hart has come back to its main loop.
 async fn all_come_back() {
-    // What was asked for from outside, like the end of a call, is taken in before the next poll, by this hart or another one.
+    // What was asked for from outside, like the end of a call, is taken in before the next poll, by
+    // this hart or another one.
     corank::yield_now().await;
     let rounds = || all().map(|page| page.rounds.load(Ordering::Acquire));
     let before: heapless::Vec<u64, MAX_HARTS> = rounds().collect();
-    // Whatever a hart does, it comes back for a call: polls end early, user mode and sleep end at once.
+    // Whatever a hart does, it comes back for a call: polls end early, user mode and sleep end at
+    // once.
     call_all(usize::MAX);
     let is_waiting = || rounds().zip(&before).any(|(now, before)| now == *before);
     while is_waiting() {
-        // It stays ready, so that nothing less urgent comes first. But unless it is itself to come back its hart sleeps rather than spins: the
-        // host may need the processor for the others. Said before the look: whoever begins a round after it wakes this hart, as any
-        // interrupt does, such as a call for something more urgent.
+        // It stays ready, so that nothing less urgent comes first. But unless it is itself to come
+        // back its hart sleeps rather than spins: the host may need the processor for the others.
+        // Said before the look: whoever begins a round after it wakes this hart, as any interrupt
+        // does, such as a call for something more urgent.
         set_interruptible(true);
         AWAIT_A_ROUND.fetch_or(1 << index(), Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -486,7 +506,8 @@ fn has_identifiers(kernel_satp: usize) -> bool {
     read >> 44 & 0xffff == 0xffff
 }
 
-/// Forgets what this hart remembers of the address space that `satp` names, and of the instructions in it.
+/// Forgets what this hart remembers of the address space that `satp` names, and of the instructions
+/// in it.
 pub(crate) fn forget(satp: usize) {
     // SAFETY: forgetting translations and instructions is always allowed.
     unsafe { asm!("sfence.vma zero, {}", "fence.i", in(reg) satp >> 44 & 0xffff) };
@@ -501,8 +522,8 @@ pub(crate) fn forget_page(address: usize) {
 /// After so many polls in a row a hart takes interrupts in, whatever is ready.
 const POLLS_PER_LOOK: u64 = 64;
 
-/// Pending interrupts are more urgent than any coroutine, but for the most urgent ones, which they wait for (see
-/// [`POLLS_PER_LOOK`]).
+/// Pending interrupts are more urgent than any coroutine, but for the most urgent ones, which they
+/// wait for (see [`POLLS_PER_LOOK`]).
 struct Interrupts;
 
 impl SystemView for Interrupts {
@@ -522,7 +543,8 @@ pub(crate) fn run() -> ! {
     }
 }
 
-/// The hart's main loop: the most urgent coroutine, again and again; sleep when none is ready. Until the hart shall rest.
+/// The hart's main loop: the most urgent coroutine, again and again; sleep when none is ready.
+/// Until the hart shall rest.
 fn serve() {
     let worker = executor().worker(waker(index()));
     this().worker.set(&raw const worker);
@@ -563,7 +585,8 @@ fn go_round() -> bool {
     let rounds = page.rounds.load(Ordering::Relaxed) + 1;
     // Release: what was done in the round before is over for whoever sees this one begin.
     page.rounds.store(rounds, Ordering::Release);
-    // Between the store and the look: whoever is about to sleep sees the one, or is seen by the other.
+    // Between the store and the look: whoever is about to sleep sees the one, or is seen by the
+    // other.
     fence(Ordering::SeqCst);
     if AWAIT_A_ROUND.load(Ordering::Relaxed) != 0 {
         call_all(AWAIT_A_ROUND.swap(0, Ordering::SeqCst) & !(1 << page.index));

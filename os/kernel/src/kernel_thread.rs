@@ -1,5 +1,6 @@
-//! Kernel threads: the second way to serve a system call that may wait. It is the same `async fn` ([`syscall::wait`]), but driven
-//! by a `block_on` on a stack of its own, which it keeps while it waits.
+//! Kernel threads: the second way to serve a system call that may wait. It is the same `async fn`
+//! ([`syscall::wait`]), but driven by a `block_on` on a stack of its own, which it keeps while it
+//! waits.
 //!
 //! ```text
 //!  the executor's stack                      the thread's stack
@@ -8,8 +9,9 @@
 //!  poll ──────── switch ───────────────────▶ polls it again
 //!    ◀────────── switch ──────────────────── ready: the call is dropped, the result stays
 //! ```
-//! To the executor it is a coroutine like any other, so that threads and coroutines share priorities, wakers and
-//! cancellation. A stack may go on on another hart than before: what runs on it keeps nothing of the hart across [`park`].
+//! To the executor it is a coroutine like any other, so that threads and coroutines share
+//! priorities, wakers and cancellation. A stack may go on on another hart than before: what runs on
+//! it keeps nothing of the hart across [`park`].
 use crate::memory::OutOfMemory;
 use crate::memory::stack::Stack;
 use crate::memory::user::UserBuffer;
@@ -71,12 +73,14 @@ pub(crate) struct KernelThread {
     seat: NonNull<Seat>,
 }
 
-// SAFETY: the seat and what lies on the stack belong to the value alone; between two polls nothing on the stack runs, and
-// what is there is `Send`: the call's future, which the executor could hold itself.
+// SAFETY: the seat and what lies on the stack belong to the value alone; between two polls nothing
+// on the stack runs, and what is there is `Send`: the call's future, which the executor could hold
+// itself.
 unsafe impl Send for KernelThread {}
 
 impl KernelThread {
-    /// A thread for `call`, on the stack given or on a new one. The call begins with the first poll.
+    /// A thread for `call`, on the stack given or on a new one. The call begins with the first
+    /// poll.
     ///
     /// # Errors
     /// When there is no stack for it.
@@ -91,7 +95,8 @@ impl KernelThread {
         let mut saved = [0; 12];
         saved[0] = seat.expose_provenance();
         saved[1] = block_on as extern "C" fn(*mut Seat) -> ! as usize;
-        // SAFETY: the stack is ours, large enough for both and mapped; seat and frame are aligned and do not overlap.
+        // SAFETY: the stack is ours, large enough for both and mapped; seat and frame are aligned
+        // and do not overlap.
         unsafe {
             seat.write(Seat {
                 call,
@@ -118,8 +123,9 @@ impl KernelThread {
     /// Runs the thread until it parks or is done.
     fn switch(&mut self) {
         let seat = self.seat.as_ptr();
-        // SAFETY: the seat lives as long as the stack. `thread` is where the thread was left, by `new` or by `park`; it runs on its
-        // own stack alone, and comes back here by `park` or at its end.
+        // SAFETY: the seat lives as long as the stack. `thread` is where the thread was left, by
+        // `new` or by `park`; it runs on its own stack alone, and comes back here by `park` or at
+        // its end.
         unsafe { switch_stack(&raw mut (*seat).executor, (*seat).thread) };
     }
 
@@ -173,8 +179,9 @@ impl Drop for KernelThread {
 
 /// What runs on the thread's stack.
 extern "C" fn block_on(seat: *mut Seat) -> ! {
-    // SAFETY: `KernelThread::new` has made the seat, at the upper end of this stack; the other side looks at it only while this
-    // one is switched away from. References to its parts are not kept across `park`, but for the call, which stays as it is.
+    // SAFETY: `KernelThread::new` has made the seat, at the upper end of this stack; the other side
+    // looks at it only while this one is switched away from. References to its parts are not kept
+    // across `park`, but for the call, which stays as it is.
     unsafe {
         let call = &(*seat).call;
         let [_, address, length] = call.arguments;

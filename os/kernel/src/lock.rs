@@ -1,9 +1,10 @@
 //! The lock of what harts share for a moment.
 //!
-//! It is held for a few instructions, and nobody waits for anything while it is held, so a hart that wants it spins. But a hart of an emulated or
-//! virtual machine is a thread of some host, which may take the processor from the one that holds the lock: for milliseconds, in which those
-//! that spin keep the host from giving it back. So a hart that has spun for long [dozes](hart::doze) between two looks, as
-//! the locks of guests of Xen and KVM do.
+//! It is held for a few instructions, and nobody waits for anything while it is held, so a hart
+//! that wants it spins. But a hart of an emulated or virtual machine is a thread of some host,
+//! which may take the processor from the one that holds the lock: for milliseconds, in which those
+//! that spin keep the host from giving it back. So a hart that has spun for long
+//! [dozes](hart::doze) between two looks, as the locks of guests of Xen and KVM do.
 use crate::hart;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,7 +17,8 @@ pub(crate) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 /// Looks at a lock that another hart holds, some microseconds, before a hart dozes.
 const PATIENCE: u32 = 200;
 
-/// [`LOCKED`] or [`UNLOCKED`]. A word: RISC-V has atomic instructions for words, and a byte takes eight where a word takes three.
+/// [`LOCKED`] or [`UNLOCKED`]. A word: RISC-V has atomic instructions for words, and a byte takes
+/// eight where a word takes three.
 pub(crate) struct RawLock(AtomicU32);
 
 const UNLOCKED: u32 = 0;
@@ -36,7 +38,8 @@ impl RawLock {
     }
 }
 
-// SAFETY: the hart that has made it LOCKED has it locked, one at a time, until that makes it UNLOCKED.
+// SAFETY: the hart that has made it LOCKED has it locked, one at a time, until that makes it
+// UNLOCKED.
 unsafe impl lock_api::RawMutex for RawLock {
     const INIT: Self = Self(AtomicU32::new(UNLOCKED));
 

@@ -1,8 +1,8 @@
 //! Long work in bounded pieces.
 //!
-//! A hart executes a coroutine's poll without interruption. So no poll may last long: work whose size a program chooses is
-//! split into pieces, with a [`checkpoint`] behind each. A piece takes some ten thousand instructions at most, and holds no lock
-//! across the checkpoint.
+//! A hart executes a coroutine's poll without interruption. So no poll may last long: work whose
+//! size a program chooses is split into pieces, with a [`checkpoint`] behind each. A piece takes
+//! some ten thousand instructions at most, and holds no lock across the checkpoint.
 use crate::{hart, stretch};
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
@@ -16,10 +16,12 @@ pub(crate) const BYTES: usize = 32 << 10;
 /// How many objects (files, calls, threads, sockets) one piece of work releases or visits.
 pub(crate) const OBJECTS: usize = 16;
 
-/// Gives way if something strictly more urgent is ready, or if an interrupt is pending, which may make something ready.
+/// Gives way if something strictly more urgent is ready, or if an interrupt is pending, which may
+/// make something ready.
 ///
-/// A pending clock tick counts as well: after it, coroutines of the same level have their turn. Costs a few instructions where
-/// nothing is pending. At boot, where no coroutine runs, it does nothing.
+/// A pending clock tick counts as well: after it, coroutines of the same level have their turn.
+/// Costs a few instructions where nothing is pending. At boot, where no coroutine runs, it does
+/// nothing.
 #[inline]
 pub(crate) async fn checkpoint() {
     stretch::check();
@@ -28,7 +30,8 @@ pub(crate) async fn checkpoint() {
     }
 }
 
-/// A [`checkpoint`] inside a poll: pending where the caller should give way. It is woken then, and goes on in the next poll.
+/// A [`checkpoint`] inside a poll: pending where the caller should give way. It is woken then, and
+/// goes on in the next poll.
 pub(crate) fn poll_checkpoint(context: &Context<'_>) -> Poll<()> {
     stretch::check();
     if hart::has_more_urgent_work() {
@@ -38,8 +41,9 @@ pub(crate) fn poll_checkpoint(context: &Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
-/// Counts objects, and passes a [`checkpoint`] behind each [`OBJECTS`] of them. Gives way there as well if the executor has something to
-/// take in: coroutines that were cancelled, or whose last handles are gone. So it never has much of that at once.
+/// Counts objects, and passes a [`checkpoint`] behind each [`OBJECTS`] of them. Gives way there as
+/// well if the executor has something to take in: coroutines that were cancelled, or whose last
+/// handles are gone. So it never has much of that at once.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     objects: usize,
@@ -60,7 +64,8 @@ impl Pace {
     }
 }
 
-/// A rare part of a coroutine that runs often: its code lies apart, and not in the middle of what is executed at each step.
+/// A rare part of a coroutine that runs often: its code lies apart, and not in the middle of what
+/// is executed at each step.
 pub(crate) struct Apart<F>(F);
 
 /// See [`Apart`].

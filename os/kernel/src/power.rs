@@ -17,8 +17,8 @@ pub(crate) fn init(machine: &Machine) {
     }
 }
 
-/// Ends all processes, lets what they have sent go out, and writes what the disk does not have yet. Then switches the machine off; see
-/// [`off`].
+/// Ends all processes, lets what they have sent go out, and writes what the disk does not have yet.
+/// Then switches the machine off; see [`off`].
 pub(crate) fn shut_down(code: i32) {
     let ending = hart::executor().spawn(Priority::MOST_URGENT, async move {
         process::end_all().await;
@@ -32,8 +32,8 @@ pub(crate) fn shut_down(code: i32) {
     }
 }
 
-/// Switches the machine off. QEMU ends with `code`, of which a process's exit status keeps the low 8 bits; a code that is not
-/// 0 never looks like 0.
+/// Switches the machine off. QEMU ends with `code`, of which a process's exit status keeps the low
+/// 8 bits; a code that is not 0 never looks like 0.
 pub(crate) fn off(code: i32) -> ! {
     stretch::report();
     let register = REGISTER.load(Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The programs in the archive that the boot loader put into memory: a tar file with the ELF files by name.
+//! The programs in the archive that the boot loader put into memory: a tar file with the ELF files
+//! by name.
 use crate::boot::Machine;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -10,7 +11,8 @@ static PROGRAMS: Once<BTreeMap<String, &'static [u8]>> = Once::new();
 /// Reads the archive's table of contents.
 pub(crate) fn init(machine: &Machine) {
     let archive = machine.archive.clone();
-    // SAFETY: the device tree says that the archive lies there; boot leaves it alone, and nobody writes to it.
+    // SAFETY: the device tree says that the archive lies there; boot leaves it alone, and nobody
+    // writes to it.
     let bytes = unsafe { core::slice::from_raw_parts(archive.start as *const u8, archive.len()) };
     let mut programs = BTreeMap::new();
     if let Ok(archive) = TarArchiveRef::new(bytes) {

@@ -1,7 +1,8 @@
 //! The counting semaphore behind the semaphores, mutexes and condition variables of programs.
 //!
-//! Waiters form a line. A permit goes to the first of them that has none, which may go from then on: so no waiter overtakes another, and
-//! an `up` before the waiter runs is not lost. A program chooses how many wait, so no operation visits them all.
+//! Waiters form a line. A permit goes to the first of them that has none, which may go from then
+//! on: so no waiter overtakes another, and an `up` before the waiter runs is not lost. A program
+//! chooses how many wait, so no operation visits them all.
 use crate::lock::Mutex;
 use crate::memory::account::Charge;
 use crate::wait::WaitMode;
@@ -21,8 +22,8 @@ struct State {
     last_ticket: u64,
 }
 
-/// Waiters by their tickets, which are given out in order. Most lines never hold more than one: the first has its place without an
-/// allocation.
+/// Waiters by their tickets, which are given out in order. Most lines never hold more than one: the
+/// first has its place without an allocation.
 #[derive(Debug, Default)]
 struct Line {
     /// The one with the lowest ticket. Without it there are no others.
@@ -169,7 +170,8 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Stands in line, then does `then`, then waits for the permit. If `then` says false, it goes at once without one.
+    /// Stands in line, then does `then`, then waits for the permit. If `then` says false, it goes
+    /// at once without one.
     pub(crate) async fn wait_after(mut self, then: impl FnOnce() -> bool) -> bool {
         let mut then = Some(then);
         poll_fn(move |context| {

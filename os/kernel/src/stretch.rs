@@ -1,11 +1,14 @@
-//! The longest stretches of kernel work between two points at which a hart checks for more urgent work.
+//! The longest stretches of kernel work between two points at which a hart checks for more urgent
+//! work.
 //!
-//! A *stretch* ends where the executor picks a coroutine, where user mode is entered, where a hart sleeps, and at each
-//! [`checkpoint`](crate::pace::checkpoint). Behind a checkpoint the work is the same as before it. The length is counted in instructions. The instruments exist only with the feature
-//! `stretch`; in other builds each function here is empty.
+//! A *stretch* ends where the executor picks a coroutine, where user mode is entered, where a hart
+//! sleeps, and at each [`checkpoint`](crate::pace::checkpoint). Behind a checkpoint the work is the
+//! same as before it. The length is counted in instructions. The instruments exist only with the
+//! feature `stretch`; in other builds each function here is empty.
 //!
-//! Lengths are exact on one hart of a machine in which QEMU counts instructions (`-icount`): the counter that is read is then
-//! the number of instructions that the machine has executed. `cargo xtask os --stretches` runs such a machine.
+//! Lengths are exact on one hart of a machine in which QEMU counts instructions (`-icount`): the
+//! counter that is read is then the number of instructions that the machine has executed.
+//! `cargo xtask os --stretches` runs such a machine.
 use core::fmt;
 
 /// What the kernel works on.

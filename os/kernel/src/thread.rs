@@ -1,7 +1,8 @@
 //! Threads of programs: kernel coroutines that enter user mode.
 //!
-//! A thread's coroutine is the switching coroutine of COPS (section 3.3): it never holds the hart for longer than up to
-//! the next clock tick, and its priority is that of the most urgent coroutine of its worker.
+//! A thread's coroutine is the switching coroutine of COPS (section 3.3): it never holds the hart
+//! for longer than up to the next clock tick, and its priority is that of the most urgent coroutine
+//! of its worker.
 use crate::lock::Mutex;
 use crate::memory::account::Charge;
 use crate::memory::stack::Stack;
@@ -34,14 +35,15 @@ pub(crate) struct Thread {
     exit_code: AtomicI32,
     /// The stack on which its calls are served, where kernel threads serve them; while none is.
     pub kernel_stack: Mutex<Option<Stack>>,
-    /// How many calls of the thread wait below it. Where any does, it stands for the thread in a handler beside those calls, and its end
-    /// is not the thread's.
+    /// How many calls of the thread wait below it. Where any does, it stands for the thread in a
+    /// handler beside those calls, and its end is not the thread's.
     interrupted_calls: usize,
     /// What its coroutine costs, or what it costs beside the thread's.
     pub charge: Charge,
 }
 
-/// What a handler costs that runs beside a call in which its thread waits: its future, and what its own calls need.
+/// What a handler costs that runs beside a call in which its thread waits: its future, and what its
+/// own calls need.
 const BESIDE: usize = 4096;
 
 impl Thread {
@@ -58,8 +60,9 @@ impl Thread {
         }
     }
 
-    /// Returns what runs a handler beside the call in which the thread waits. `None` if [`MOST_INTERRUPTED_CALLS`] wait below it, each
-    /// of which takes some of the hart's stack when the innermost is polled, or if there is no memory.
+    /// Returns what runs a handler beside the call in which the thread waits. `None` if
+    /// [`MOST_INTERRUPTED_CALLS`] wait below it, each of which takes some of the hart's stack when
+    /// the innermost is polled, or if there is no memory.
     pub(crate) fn beside(&self) -> Option<Thread> {
         if self.interrupted_calls >= MOST_INTERRUPTED_CALLS {
             return None;
@@ -132,7 +135,8 @@ impl From<BadAddress> for End {
     }
 }
 
-/// Runs a handler of user-level interrupts, up to its return to `frame`, while a system call of the thread that `beside` stands for waits.
+/// Runs a handler of user-level interrupts, up to its return to `frame`, while a system call of the
+/// thread that `beside` stands for waits.
 ///
 /// # Errors
 /// When the thread ends instead, or runs another program.
@@ -144,9 +148,9 @@ pub(crate) fn run_handler(
     Box::pin(run(beside, context, Some(frame)))
 }
 
-/// The thread's coroutine: user mode, a trap, what the trap asks for, again. That of the main thread takes back what the process has,
-/// at the end. Beside a system
-/// call that waits, up to the return from a handler to the frame `until`.
+/// The thread's coroutine: user mode, a trap, what the trap asks for, again. That of the main
+/// thread takes back what the process has, at the end. Beside a system call that waits, up to the
+/// return from a handler to the frame `until`.
 ///
 /// # Errors
 /// [`End::Done`] when the thread ends before; without `until` there is no other end.
@@ -190,7 +194,8 @@ pub(crate) async fn run(
                     match served {
                         Ok(result) => {
                             context.set_result(result);
-                            // What the call has made ready may be more urgent than this process (COPS, section 3.3).
+                            // What the call has made ready may be more urgent than this process
+                            // (COPS, section 3.3).
                             if hart::is_more_urgent_ready(priority(thread.worker().level())) {
                                 thread.watch_timers();
                                 corank::yield_now().await;
@@ -231,7 +236,8 @@ pub(crate) async fn run(
                 Trap::Signal => give_way(thread).await,
                 Trap::Page(address, access) => {
                     stretch::works_on(Work::PageFault);
-                    // Either a page of a stack that comes now, or the hart did not know yet that there is one.
+                    // Either a page of a stack that comes now, or the hart did not know yet that
+                    // there is one.
                     hart::forget_page(address);
                     let fault = thread
                         .process
@@ -272,7 +278,8 @@ pub(crate) async fn run(
     ended
 }
 
-/// An interrupt has come: what it has made ready may be more urgent than this process, which counts by what it runs now.
+/// An interrupt has come: what it has made ready may be more urgent than this process, which counts
+/// by what it runs now.
 async fn give_way(thread: &Thread) {
     thread.come_to_rest();
     corank::yield_now().await;
@@ -310,7 +317,8 @@ fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
     let satp = process.with_memory(
         |space| {
             hart::enter_user(space.satp());
-            // Only now: whoever ends or interrupts the process after this finds that this hart runs it.
+            // Only now: whoever ends or interrupts the process after this finds that this hart runs
+            // it.
             if process.is_ending() || thread.worker().upcalls.are_raised_for(thread.tid) {
                 return 0;
             }
@@ -328,8 +336,8 @@ fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
     hart::set_brief(false);
     let entered = clock::now();
     stretch::check();
-    // SAFETY: an address space lives until the process's last thread is gone or, alone in its process, runs another
-    // program; every address space has the trampoline and the harts' pages.
+    // SAFETY: an address space lives until the process's last thread is gone or, alone in its
+    // process, runs another program; every address space has the trampoline and the harts' pages.
     let trap = unsafe { trap::run_user(context, satp) };
     stretch::begin();
     hart::set_brief(true);

@@ -1,7 +1,8 @@
 //! Traps: from user mode back into the kernel, and the kernel's own.
 //!
-//! The kernel runs with interrupts off and looks at pending ones itself (see [`crate::hart`]), so that a trap is always
-//! the end of a call of [`run_user`]: the call enters user mode and returns at the next trap.
+//! The kernel runs with interrupts off and looks at pending ones itself (see [`crate::hart`]), so
+//! that a trap is always the end of a call of [`run_user`]: the call enters user mode and returns
+//! at the next trap.
 use crate::hart;
 use crate::memory::kernel_space::{TRAMPOLINE, trampoline_address};
 use crate::memory::user::Access;
@@ -50,8 +51,8 @@ struct Float {
 const FLOAT: usize = 3 << 13;
 const FLOAT_CLEAN: usize = 2 << 13;
 
-/// What is clear in `sstatus` while the kernel runs: return to user mode, interrupts off before and now, no floating point. A
-/// trap from user mode leaves all but the last of these as they were.
+/// What is clear in `sstatus` while the kernel runs: return to user mode, interrupts off before and
+/// now, no floating point. A trap from user mode leaves all but the last of these as they were.
 const STATUS: usize = 1 << 8 | 1 << 5 | 1 << 1 | FLOAT;
 
 /// Makes `sstatus` what [`run_user`] expects. Once per hart.
@@ -111,7 +112,8 @@ impl Context {
         }
     }
 
-    /// Goes on with the registers of a frame. A thread that has never used the floating-point registers does not get any by that.
+    /// Goes on with the registers of a frame. A thread that has never used the floating-point
+    /// registers does not get any by that.
     pub(crate) fn restore(&mut self, frame: &Frame) {
         self.x = frame.x;
         self.pc = frame.pc;
@@ -123,8 +125,8 @@ impl Context {
         }
     }
 
-    /// Goes on at the begin of a handler, whose arguments are the address of its frame, which is also where its stack begins, and
-    /// whether a system call waits.
+    /// Goes on at the begin of a handler, whose arguments are the address of its frame, which is
+    /// also where its stack begins, and whether a system call waits.
     pub(crate) fn enter_handler(&mut self, handler: usize, frame: usize, call_waits: bool) {
         self.pc = handler;
         self.x[2] = frame;
@@ -183,7 +185,8 @@ pub(crate) enum Trap {
 /// Runs user mode from `context` in the address space `satp`, up to the next trap.
 ///
 /// # Safety
-/// `satp` names an address space that stays as it is meanwhile and has the trampoline and the hart's page mapped.
+/// `satp` names an address space that stays as it is meanwhile and has the trampoline and the
+/// hart's page mapped.
 pub(crate) unsafe fn run_user(context: &mut Context, satp: usize) -> Trap {
     match &context.float {
         Some(float) => {
@@ -239,8 +242,8 @@ macro_rules! each_float_register {
 }
 
 fn load_float(float: &Float) {
-    // SAFETY: the unit is switched on first; the kernel itself computes without floating point, so that nothing of the
-    // kernel is lost.
+    // SAFETY: the unit is switched on first; the kernel itself computes without floating point, so
+    // that nothing of the kernel is lost.
     unsafe {
         asm!("csrs sstatus, {}", in(reg) FLOAT_CLEAN);
         each_float_register!("fld", float.f.as_ptr(), options(readonly, nostack));
@@ -252,7 +255,8 @@ fn save_float(float: &mut Float) {
     // Registers that another hart kept from an earlier turn of this thread are not these any more.
     float.owner = next_owner();
     hart::float_owner().set(float.owner);
-    // SAFETY: the unit is on (its state was dirty when user mode was left), and `f` has room for all registers.
+    // SAFETY: the unit is on (its state was dirty when user mode was left), and `f` has room for
+    // all registers.
     unsafe {
         each_float_register!("fsd", float.f.as_mut_ptr(), options(nostack));
         asm!("csrr {}, fcsr", out(reg) float.control);

@@ -8,8 +8,9 @@
 //!     └─── or ring_enter ◀───┘                                                               │
 //!     └──────────────────────── ring_enter doesn't wait ◀────────────────────────────────────┘
 //! ```
-//! An interrupt that was deferred is the program's: it knows of it by `Block::deferred`. The kernel remembers it only for
-//! `ring_enter`, so that a thread that was told just before it went to wait does not wait.
+//! An interrupt that was deferred is the program's: it knows of it by `Block::deferred`. The kernel
+//! remembers it only for `ring_enter`, so that a thread that was told just before it went to wait
+//! does not wait.
 use crate::lock::Mutex;
 use crate::memory::user::BadAddress;
 use crate::pace;
@@ -57,7 +58,8 @@ impl Upcalls {
         self.are_raised() && self.taker.lock().is_some_and(|taker| taker.tid == tid)
     }
 
-    /// Whether an interrupt was due that the thread `tid` takes and has not taken yet. It has then: it looks for what has arrived.
+    /// Whether an interrupt was due that the thread `tid` takes and has not taken yet. It has then:
+    /// it looks for what has arrived.
     pub(crate) fn take(&self, tid: usize) -> bool {
         self.state.load(Ordering::Relaxed) != QUIET
             && self.taker.lock().is_some_and(|taker| taker.tid == tid)
@@ -93,7 +95,8 @@ pub(crate) fn set_up(thread: &Thread, handler: usize, block: usize) -> bool {
     true
 }
 
-/// To be called after something was put where the worker looks for it: interrupts it unless it looks anyway.
+/// To be called after something was put where the worker looks for it: interrupts it unless it
+/// looks anyway.
 #[inline]
 pub(crate) fn notify(process: &Process, worker: &Worker) {
     if worker.page().flag.raise() {
@@ -101,7 +104,8 @@ pub(crate) fn notify(process: &Process, worker: &Worker) {
     }
 }
 
-/// Interrupts the worker: in user mode, in a call that waits, or in `ring_enter`. False if it takes no interrupts.
+/// Interrupts the worker: in user mode, in a call that waits, or in `ring_enter`. False if it takes
+/// no interrupts.
 #[cold]
 pub(crate) fn raise(process: &Process, worker: &Worker) -> bool {
     let Some(Taker { tid, .. }) = *worker.upcalls.taker.lock() else {
@@ -150,8 +154,9 @@ fn write_word(thread: &Thread, address: usize, word: usize) -> Result<(), BadAdd
     write(thread, address, &word.to_le_bytes())
 }
 
-/// Takes a raised interrupt, for a thread whose next instruction is at `pc`: writes `frame` and returns where. Tells the thread that it
-/// was deferred if the thread has masked interrupts or named no stack, or if the kernel cannot run the handler.
+/// Takes a raised interrupt, for a thread whose next instruction is at `pc`: writes `frame` and
+/// returns where. Tells the thread that it was deferred if the thread has masked interrupts or
+/// named no stack, or if the kernel cannot run the handler.
 fn take(
     thread: &Thread,
     can_run: bool,
@@ -189,8 +194,9 @@ fn bytes_of(frame: &Frame) -> &[u8; size_of::<Frame>()] {
     unsafe { &*core::ptr::from_ref(frame).cast() }
 }
 
-/// Before the thread goes to user mode with these registers, while an interrupt is [raised](Upcalls::are_raised): the
-/// registers become those of the handler's begin, unless the interrupt has to wait.
+/// Before the thread goes to user mode with these registers, while an interrupt is
+/// [raised](Upcalls::are_raised): the registers become those of the handler's begin, unless the
+/// interrupt has to wait.
 ///
 /// # Errors
 /// When the program has named bad addresses.
@@ -237,9 +243,10 @@ pub(crate) async fn interruptible(
     }
 }
 
-/// While a call of the thread waits and an interrupt is raised: runs the handler meanwhile, unless the interrupt has to wait. The
-/// call goes on waiting beside it; the thread is blocked with stack (rule S8). The handler's calls may be interrupted in turn, up to the
-/// depth that [`Thread::beside`] allows.
+/// While a call of the thread waits and an interrupt is raised: runs the handler meanwhile, unless
+/// the interrupt has to wait. The call goes on waiting beside it; the thread is blocked with stack
+/// (rule S8). The handler's calls may be interrupted in turn, up to the depth that
+/// [`Thread::beside`] allows.
 ///
 /// # Errors
 /// When the thread has ended in the handler, or the program has named bad addresses.
@@ -260,7 +267,8 @@ async fn during_call(thread: &Thread, context: &Context) -> Result<(), End> {
     }
 }
 
-/// Serves `upcall_return` but for the registers: unmasks interrupts, and raises the one that was deferred, if one was.
+/// Serves `upcall_return` but for the registers: unmasks interrupts, and raises the one that was
+/// deferred, if one was.
 ///
 /// # Errors
 /// When the program has named bad addresses.

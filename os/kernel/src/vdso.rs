@@ -1,9 +1,9 @@
-//! The shared scheduler's image: loaded once at boot, then mapped into the kernel and into every process (COPS, section
-//! 3.4).
+//! The shared scheduler's image: loaded once at boot, then mapped into the kernel and into every
+//! process (COPS, section 3.4).
 //!
-//! Everybody has the image at the same address. So it is relocated once, its pages are the same frames for all, and no page is
-//! ever both writable and executable. Only what stays writable after relocation, if there is any, is private: each address
-//! space begins with a copy of it.
+//! Everybody has the image at the same address. So it is relocated once, its pages are the same
+//! frames for all, and no page is ever both writable and executable. Only what stays writable after
+//! relocation, if there is any, is private: each address space begins with a copy of it.
 use crate::memory::address_space::AddressSpace;
 use crate::memory::frame::Frame;
 use crate::memory::page_table::{Flags, PageTable};
@@ -77,8 +77,8 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// Loads the image from the archive and maps it into the kernel's page table, which is not in use yet. Switches the machine
-/// off if there is no image that the kernel can use.
+/// Loads the image from the archive and maps it into the kernel's page table, which is not in use
+/// yet. Switches the machine off if there is no image that the kernel can use.
 pub(crate) fn init(kernel: &mut PageTable) {
     match load().and_then(|pages| map_into_kernel(&pages, kernel).map(|()| pages)) {
         Ok(pages) => PAGES.call_once(|| pages),
@@ -123,7 +123,8 @@ fn load() -> Result<Vec<Page>, Unusable> {
             };
         pages.push(Page { frame, rights });
     }
-    // What was written is executed: make this hart's instruction fetch see it. The others begin after this.
+    // What was written is executed: make this hart's instruction fetch see it. The others begin
+    // after this.
     riscv::asm::fence_i();
     Ok(pages)
 }
@@ -163,7 +164,8 @@ pub(crate) fn map_shared(space: &mut AddressSpace) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Gives a new address space its private pages. A copy of an address space has copied them with its other memory.
+/// Gives a new address space its private pages. A copy of an address space has copied them with its
+/// other memory.
 ///
 /// # Errors
 /// When no frame is left.

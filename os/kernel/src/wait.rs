@@ -27,15 +27,16 @@ const LAST: u8 = 63;
 
 /// Most queues never hold more than one: the first has its place without an allocation.
 ///
-/// A program chooses how long a queue is. So the others are in a tree, which never moves all that it holds; what a coroutine costs
-/// ([`account`](crate::memory::account)) pays for its place there.
+/// A program chooses how long a queue is. So the others are in a tree, which never moves all that
+/// it holds; what a coroutine costs ([`account`](crate::memory::account)) pays for its place there.
 #[derive(Debug)]
 struct Entries {
     first: Option<Ticketed>,
     /// By their tickets, which are in the order in which they came.
     others: BTreeMap<u64, Waker>,
     last_ticket: u64,
-    /// The most urgent level of those that may not be woken at once, when they began to wait. It may be that of one that is gone.
+    /// The most urgent level of those that may not be woken at once, when they began to wait. It
+    /// may be that of one that is gone.
     level: u8,
 }
 
@@ -93,9 +94,10 @@ impl WaitQueue {
 
     /// Wakes all that wait, in their order. They are out of the queue then.
     ///
-    /// A program chooses how many wait. So no more than [`WOKEN_AT_ONCE`] and the first are woken here, and a coroutine wakes the
-    /// others in pieces. It is as urgent as the caller, and as the most urgent waiter was when that began to wait. One that begins to
-    /// wait meanwhile is in the queue, and no part of this.
+    /// A program chooses how many wait. So no more than [`WOKEN_AT_ONCE`] and the first are woken
+    /// here, and a coroutine wakes the others in pieces. It is as urgent as the caller, and as the
+    /// most urgent waiter was when that began to wait. One that begins to wait meanwhile is in the
+    /// queue, and no part of this.
     pub(crate) fn wake_all(&self) {
         let mut entries = self.0.lock();
         let Some((_, waker)) = entries.first.take() else {
@@ -120,8 +122,8 @@ impl WaitQueue {
 
 /// Wakes these in a coroutine, at this level or the caller's, if that is more urgent.
 ///
-/// What each of them has paid for what it waits in ([`account`](crate::memory::account)) pays for the coroutine. Without memory for
-/// it they are woken here.
+/// What each of them has paid for what it waits in ([`account`](crate::memory::account)) pays for
+/// the coroutine. Without memory for it they are woken here.
 #[cold]
 #[inline(never)]
 fn wake_in_pieces(others: BTreeMap<u64, Waker>, level: u8) {
@@ -133,8 +135,8 @@ fn wake_in_pieces(others: BTreeMap<u64, Waker>, level: u8) {
             for (woken, (_, waker)) in (1..).zip(others) {
                 waker.wake();
                 if woken % WOKEN_AT_ONCE == 0 {
-                    // Whatever else is ready: the executor takes all wakes in that were made in one poll before it checks for more
-                    // urgent work.
+                    // Whatever else is ready: the executor takes all wakes in that were made in one
+                    // poll before it checks for more urgent work.
                     corank::yield_now().await;
                 }
             }
@@ -157,8 +159,9 @@ pub(crate) struct Turn<'a, 'c, 'w> {
 }
 
 impl Turn<'_, '_, '_> {
-    /// Arranges that the coroutine is woken when the queue is. To be called under the lock that guards what one waits
-    /// for, before it is given free: so no wake comes between looking and waiting.
+    /// Arranges that the coroutine is woken when the queue is. To be called under the lock that
+    /// guards what one waits for, before it is given free: so no wake comes between looking and
+    /// waiting.
     pub(crate) fn wait(&mut self) {
         let waker = self.context.waker();
         if self.mode == WaitMode::Yield {
@@ -188,8 +191,9 @@ impl Drop for Registration<'_> {
     }
 }
 
-/// Tries `attempt` until it is ready. While it is pending it must have called [`Turn::wait`]; it is tried again when
-/// the queue is woken (or, in [`WaitMode::Yield`], whenever the coroutine's turn comes).
+/// Tries `attempt` until it is ready. While it is pending it must have called [`Turn::wait`]; it is
+/// tried again when the queue is woken (or, in [`WaitMode::Yield`], whenever the coroutine's turn
+/// comes).
 pub(crate) async fn until<T>(
     queue: &WaitQueue,
     mode: WaitMode,

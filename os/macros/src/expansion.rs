@@ -55,7 +55,8 @@ fn blocking(declaration: &Declaration) -> TokenStream {
     let made = if parameters.iter().all(|one| one.kind == Kind::Number) {
         quote!(crate::raw::number_call(#call, arguments))
     } else {
-        // Sound: the call writes to no other memory than what a parameter lends it exclusively until it returns.
+        // Sound: the call writes to no other memory than what a parameter lends it exclusively
+        // until it returns.
         quote!(crate::raw::check(unsafe { crate::raw::system_call(#call, arguments) }))
     };
     quote! {
@@ -120,7 +121,8 @@ fn asynchronous(declaration: &Declaration) -> TokenStream {
     quote! {
         #(#attributes)*
         ///
-        /// Blocks the coroutine that awaits it, and is cancelled when it is dropped: see [`crate::ring`].
+        /// Blocks the coroutine that awaits it, and is cancelled when it is dropped: see
+        /// [`crate::ring`].
         #visibility #safety fn #name(#(#inputs),*) -> crate::ring::AsyncCall<#payload> {
             crate::ring::AsyncCall::new(#call, [#(#arguments),*], #value)
         }

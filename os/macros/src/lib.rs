@@ -1,4 +1,5 @@
-//! One declaration of a system call gives both of its forms (COPS, section 4.3.1): see [`macro@async_fn`].
+//! One declaration of a system call gives both of its forms (COPS, section 4.3.1): see
+//! [`macro@async_fn`].
 
 use proc_macro::TokenStream;
 
@@ -16,16 +17,19 @@ mod expansion;
 /// declares
 ///
 /// - the function `read`, which makes the call and blocks the thread;
-/// - the function `read_async` with the same parameters, which returns an `AsyncCall`: a future that blocks the coroutine alone. Where
-///   the blocking form borrows a buffer, this one owns it, and gives it back with the result;
-/// - the macro `read!`, in which the two differ by their parameters alone: `read!(file, buffer)` blocks the thread,
-///   `read!(file, buffer, key, cid)` is the future. `key` is the number by which both sides, kernel and process, know the call, and
-///   `cid` the coroutine at whose live level it is served and which is woken when it is done.
+/// - the function `read_async` with the same parameters, which returns an `AsyncCall`: a future
+///   that blocks the coroutine alone. Where the blocking form borrows a buffer, this one owns it,
+///   and gives it back with the result;
+/// - the macro `read!`, in which the two differ by their parameters alone: `read!(file, buffer)`
+///   blocks the thread, `read!(file, buffer, key, cid)` is the future. `key` is the number by which
+///   both sides, kernel and process, know the call, and `cid` the coroutine at whose live level it
+///   is served and which is woken when it is done.
 ///
 /// # What can be declared
-/// The attribute names the number of the call, a constant of `corank_abi::call`. There are up to three arguments, as many as a
-/// call has registers. Each is a `usize`, or the memory that the call works on, of which there is at most one. It stands in the second
-/// place, where the kernel expects it:
+/// The attribute names the number of the call, a constant of `corank_abi::call`. There are up to
+/// three arguments, as many as a call has registers. Each is a `usize`, or the memory that the call
+/// works on, of which there is at most one. It stands in the second place, where the kernel expects
+/// it:
 ///
 /// | parameter | registers | owned by the asynchronous form as | comes back as |
 /// |---|---|---|---|
@@ -34,16 +38,19 @@ mod expansion;
 /// | `&mut [u8]` | address and capacity | `Vec<u8>` | the vector, as long as what was read |
 /// | `&mut i32` | address | nothing: the future has room for it | the number |
 ///
-/// A call that is declared `unsafe` is so in all its forms: the caller answers for what its documentation says.
+/// A call that is declared `unsafe` is so in all its forms: the caller answers for what its
+/// documentation says.
 ///
 /// # Calls that can be undone
-/// `#[async_fn(MUTEX_LOCK, undo = MUTEX_UNLOCK(mutex))]` names the call that takes the effect back, and with which of the parameters.
-/// It is made when the future is dropped after the kernel has completed the call and before anyone has seen the result: so a lock that
-/// nobody waits for any more is free. Where one call does not suffice, `payload = Type` names a type that knows how, a unit that
-/// implements `Payload`.
+/// `#[async_fn(MUTEX_LOCK, undo = MUTEX_UNLOCK(mutex))]` names the call that takes the effect back,
+/// and with which of the parameters. It is made when the future is dropped after the kernel has
+/// completed the call and before anyone has seen the result: so a lock that nobody waits for any
+/// more is free. Where one call does not suffice, `payload = Type` names a type that knows how, a
+/// unit that implements `Payload`.
 ///
 /// # Expansion
-/// The declaration above becomes this (the test `expansion` compares; where `$crate` is the crate of the declaration):
+/// The declaration above becomes this (the test `expansion` compares; where `$crate` is the crate
+/// of the declaration):
 ///
 /// ```ignore
 #[doc = include_str!("../doc/read.rs")]

@@ -1,7 +1,7 @@
 //! `print!`, `println!`, `eprint!` and `eprintln!`.
 //!
-//! A line is put together on the stack and goes out in one system call, so that lines of several threads and processes don't
-//! mix. A line that is longer than 512 bytes takes several calls.
+//! A line is put together on the stack and goes out in one system call, so that lines of several
+//! threads and processes don't mix. A line that is longer than 512 bytes takes several calls.
 use core::fmt::{Result, Write};
 
 use crate::io::{Fd, STDERR, STDOUT};

@@ -46,8 +46,8 @@ extern "C" fn _start(count: usize, arguments: *mut *const c_char) -> ! {
 pub fn arguments() -> impl Iterator<Item = &'static str> {
     let arguments = ARGUMENTS.load(Ordering::Relaxed);
     (0..ARGUMENT_COUNT.load(Ordering::Relaxed)).filter_map(move |index| {
-        // SAFETY: the kernel has put `argc` pointers to NUL-terminated strings on the stack, above where the program's frames
-        // begin, so they stay.
+        // SAFETY: the kernel has put `argc` pointers to NUL-terminated strings on the stack, above
+        // where the program's frames begin, so they stay.
         let argument = unsafe { CStr::from_ptr(*arguments.add(index)) };
         argument.to_str().ok()
     })
@@ -59,8 +59,8 @@ pub fn auxiliary(tag: usize) -> Option<usize> {
         .load(Ordering::Relaxed)
         .cast_const()
         .cast::<usize>();
-    // SAFETY: the kernel has put the vector behind the arguments and the environment, each of which ends with a null pointer;
-    // it ends with the tag `END`, and all of it stays where it is.
+    // SAFETY: the kernel has put the vector behind the arguments and the environment, each of which
+    // ends with a null pointer; it ends with the tag `END`, and all of it stays where it is.
     unsafe {
         for _ in ["arguments", "environment"] {
             while words.read() != 0 {
@@ -131,8 +131,9 @@ macro_rules! main {
     };
 }
 
-/// Names the program's asynchronous main function, which returns an [`Outcome`]. It runs as the first coroutine, at the
-/// default priority (COPS, section 4.2); the program ends when it has returned, whatever other coroutines do.
+/// Names the program's asynchronous main function, which returns an [`Outcome`]. It runs as the
+/// first coroutine, at the default priority (COPS, section 4.2); the program ends when it has
+/// returned, whatever other coroutines do.
 ///
 /// ```no_run
 /// #![no_std]

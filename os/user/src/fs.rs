@@ -1,7 +1,8 @@
-//! Files and directories on the disk, as blocking calls; for coroutines they are in [`asynchronous`].
+//! Files and directories on the disk, as blocking calls; for coroutines they are in
+//! [`asynchronous`].
 //!
-//! Relative paths begin in the process's [current directory](current_directory). Why a call failed is the error's
-//! [code](Error::code), one of [`corank_abi::error`].
+//! Relative paths begin in the process's [current directory](current_directory). Why a call failed
+//! is the error's [code](Error::code), one of [`corank_abi::error`].
 use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -44,7 +45,8 @@ fn path_call<T>(
     } else {
         [argument, result]
     };
-    // SAFETY: the kernel only reads the path, which lives until the call returns, and writes a `T` into the place for it.
+    // SAFETY: the kernel only reads the path, which lives until the call returns, and writes a `T`
+    // into the place for it.
     unsafe { call(number, [path.as_ptr().expose_provenance(), first, second]) }
 }
 
@@ -109,7 +111,8 @@ impl Options {
     }
 }
 
-/// An open file. It reads and writes as every other [descriptor](crate::io::Fd), at its position, and is closed when it is dropped.
+/// An open file. It reads and writes as every other [descriptor](crate::io::Fd), at its position,
+/// and is closed when it is dropped.
 #[derive(Debug)]
 pub struct File(OwnedFd);
 
@@ -182,7 +185,8 @@ impl File {
         }
     }
 
-    /// Moves the position and returns it. It may lie behind the end: a write there fills the gap with zeros.
+    /// Moves the position and returns it. It may lie behind the end: a write there fills the gap
+    /// with zeros.
     ///
     /// # Errors
     /// The position would lie in front of the beginning.
@@ -324,7 +328,8 @@ pub fn space() -> Result<Space, Error> {
     unsafe { call(call::SPACE, [(&raw mut space).expose_provenance(), 0, 0]) }.map(|_| space)
 }
 
-/// Makes `path` the directory where relative paths begin, for this process and the children that it will have.
+/// Makes `path` the directory where relative paths begin, for this process and the children that it
+/// will have.
 ///
 /// # Errors
 /// There is no such directory.

@@ -1,7 +1,8 @@
-//! The heap: the crate `talc`, which grows through `sbrk` and never gives memory back before the process ends.
+//! The heap: the crate `talc`, which grows through `sbrk` and never gives memory back before the
+//! process ends.
 //!
-//! Coroutines are many small boxes, so what counts is the time of one small allocation. Talc keeps free chunks in bins by size
-//! and finds one with a bit search, whatever their number.
+//! Coroutines are many small boxes, so what counts is the time of one small allocation. Talc keeps
+//! free chunks in bins by size and finds one with a bit search, whatever their number.
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,8 @@ const LEAST_GROWTH: usize = 64 * 1024;
 /// Room that an allocation may need beside itself: alignment at both ends, and talc's tag.
 const SLACK: usize = 64;
 
-/// Talc behind a lock that is never held when the thread is interrupted: an interrupt would come back for it.
+/// Talc behind a lock that is never held when the thread is interrupted: an interrupt would come
+/// back for it.
 struct Heap(TalcLock<YieldLock, Program>);
 
 #[global_allocator]
@@ -47,7 +49,8 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// Works on the heap with interrupts masked. They nearly always are, which is cheaper to ask for than to see to.
+/// Works on the heap with interrupts masked. They nearly always are, which is cheaper to ask for
+/// than to see to.
 #[inline(always)]
 fn masked<T>(work: impl Fn() -> T) -> T {
     #[cold]
@@ -64,7 +67,8 @@ fn masked<T>(work: impl Fn() -> T) -> T {
 }
 
 unsafe extern "C" {
-    /// Where the program's variables end: the linker script puts it there. What is left of their page is the heap's beginning: one page fewer to touch.
+    /// Where the program's variables end: the linker script puts it there. What is left of their
+    /// page is the heap's beginning: one page fewer to touch.
     static end_of_data: u8;
 }
 
@@ -82,7 +86,8 @@ unsafe impl Send for Program {}
 
 // SAFETY: `acquire` talks to the kernel alone, never to the global allocator.
 unsafe impl Source for Program {
-    /// Each growth takes a quarter of what there is already, so that a large heap grows in few steps.
+    /// Each growth takes a quarter of what there is already, so that a large heap grows in few
+    /// steps.
     fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
         let first = if talc.source.end.is_none() {
             talc::min_first_heap_size::<DefaultBinning>()
@@ -111,8 +116,9 @@ unsafe impl Source for Program {
             .source
             .end
             .filter(|end| end.addr().get().next_multiple_of(talc::base::CHUNK_UNIT) >= old_end);
-        // SAFETY: the kernel has just mapped the memory from `old_end` on for us alone, and nothing lies behind the variables in their
-        // page. It adjoins the old heap unless someone else has called `sbrk` in between; then it becomes a heap of its own.
+        // SAFETY: the kernel has just mapped the memory from `old_end` on for us alone, and nothing
+        // lies behind the variables in their page. It adjoins the old heap unless someone else has
+        // called `sbrk` in between; then it becomes a heap of its own.
         let end = unsafe {
             match adjoins {
                 Some(end) => Some(talc.extend(end, new_end)),
@@ -125,7 +131,8 @@ unsafe impl Source for Program {
     }
 }
 
-/// A lock for a few instructions: a thread that finds it taken gives its turn away, so that the holder can go on.
+/// A lock for a few instructions: a thread that finds it taken gives its turn away, so that the
+/// holder can go on.
 struct YieldLock(AtomicBool);
 
 // SAFETY: the flag is set by one thread at a time (`swap`), and only that one clears it.

@@ -6,7 +6,8 @@ pub use corank_abi::information::{ENDED, ENDING, ProcessRecord, RUNNING, SystemS
 
 use crate::raw::{Error, check, system_call};
 
-/// A record of each process, in the order of their numbers; behind them those that have ended and not been waited for.
+/// A record of each process, in the order of their numbers; behind them those that have ended and
+/// not been waited for.
 ///
 /// # Errors
 /// None that is known of.

@@ -1,5 +1,5 @@
-//! User-level interrupts: a coroutine that computes for long gives way to a more urgent one of its process (COPS, figure 3 and
-//! section 4.3.2; rules S8 to S11).
+//! User-level interrupts: a coroutine that computes for long gives way to a more urgent one of its
+//! process (COPS, figure 3 and section 4.3.2; rules S8 to S11).
 //!
 //! A coroutine may be preempted inside [`preemptible`] and nowhere else:
 //!
@@ -14,11 +14,13 @@
 //! ```
 //!
 //! # Why only there
-//! Coroutines of one executor may share what threads may not: an `Rc`, a `RefCell`, the executor's own queues. If one of them were
-//! interrupted anywhere, another could find such a thing in the middle of a change. The closure that `preemptible` takes is
+//! Coroutines of one executor may share what threads may not: an `Rc`, a `RefCell`, the executor's
+//! own queues. If one of them were interrupted anywhere, another could find such a thing in the
+//! middle of a change. The closure that `preemptible` takes is
 //! [`Send`]: it could run on another thread while this one runs coroutines, so it may as well be interrupted by them at each
-//! instruction. For the same reason it is *outside* the executor, as another thread is: [`spawn`](crate::spawn) refuses
-//! with `NotRunning`, and what it wakes arrives through the inbox. Everywhere else interrupts are masked, at no cost.
+//! instruction. For the same reason it is *outside* the executor, as another thread is:
+//! [`spawn`](crate::spawn) refuses with `NotRunning`, and what it wakes arrives through the inbox.
+//! Everywhere else interrupts are masked, at no cost.
 //!
 //! # What happens
 //! ```text
@@ -32,22 +34,24 @@
 //!                                                           │ is more urgent  │──▶ and a poll there may be preempted in turn
 //!                                                           └─────────────────┘
 //! ```
-//! The handler is entered by the kernel, or, if the interrupt came while it was masked for a moment, called by whoever unmasks.
-//! If the closure waits in a system call the handler runs beside that (*blocked with stack*). Less urgent coroutines wait for
-//! the end of the closure in any case.
+//! The handler is entered by the kernel, or, if the interrupt came while it was masked for a
+//! moment, called by whoever unmasks. If the closure waits in a system call the handler runs beside
+//! that (*blocked with stack*). Less urgent coroutines wait for the end of the closure in any case.
 //!
-//! There are [`STACK_COUNT`] stacks; at the innermost level an interrupt stays pending, up to the end of the closure there.
-//! [`stacks`] tells how many are in use.
+//! There are [`STACK_COUNT`] stacks; at the innermost level an interrupt stays pending, up to the
+//! end of the closure there. [`stacks`] tells how many are in use.
 //!
 //! # What is masked
-//! Inside `preemptible` the rest of this library can be called. Whatever of it must not be interrupted masks interrupts, and
-//! takes one that came meanwhile at its end:
+//! Inside `preemptible` the rest of this library can be called. Whatever of it must not be
+//! interrupted masks interrupts, and takes one that came meanwhile at its end:
 //! - the heap, while its lock is held (`heap.rs`);
-//! - a [`sync::Mutex`](crate::sync::Mutex), while it is locked: who is more urgent would wait for its own thread;
+//! - a [`sync::Mutex`](crate::sync::Mutex), while it is locked: who is more urgent would wait for
+//!   its own thread;
 //! - the rings and the core's queues: out of reach there, see above;
 //! - the handler itself, except for the computations of those that it polls.
 //!
-//! Everything else has no state that outlives a call (console, files, processes) or is made for other threads (wakers, the inbox).
+//! Everything else has no state that outlives a call (console, files, processes) or is made for
+//! other threads (wakers, the inbox).
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
@@ -63,10 +67,11 @@ use crate::raw::number_call;
 use crate::ring::Ring;
 use crate::runtime::Runtime;
 
-/// Computes, and lets more urgent coroutines of this process run in between. Where no executor runs, or inside a lock that
-/// [masks interrupts](self#what-is-masked), it just computes.
+/// Computes, and lets more urgent coroutines of this process run in between. Where no executor
+/// runs, or inside a lock that [masks interrupts](self#what-is-masked), it just computes.
 ///
-/// Costs some tens of instructions, and more if something more urgent is ready: worth it for what takes longer than a clock tick.
+/// Costs some tens of instructions, and more if something more urgent is ready: worth it for what
+/// takes longer than a clock tick.
 pub fn preemptible<R>(compute: impl FnOnce() -> R + Send) -> R {
     let block = local::block();
     if block.runtime.get().is_none() || block.interrupts.masked.load(Ordering::Relaxed) != 1 {
@@ -98,8 +103,8 @@ pub fn stacks() -> Stacks {
     }
 }
 
-/// Where the calling thread was when the last interrupt came, delivered or deferred; `None` if none has come since the last call. Tests ask
-/// for it.
+/// Where the calling thread was when the last interrupt came, delivered or deferred; `None` if none
+/// has come since the last call. Tests ask for it.
 #[must_use]
 pub fn last_interrupted() -> Option<usize> {
     let block = local::block();
@@ -135,7 +140,8 @@ impl Region {
             context: block.context.replace(ptr::null()),
             ring: block.ring.take(),
         };
-        // As if an interrupt had come: what is ready already and more urgent goes first, and the flag is open afterwards.
+        // As if an interrupt had come: what is ready already and more urgent goes first, and the
+        // flag is open afterwards.
         block
             .interrupts
             .deferred
@@ -161,7 +167,8 @@ impl Drop for Region {
 fn mask(block: &ThreadBlock) {
     let masked = &block.interrupts.masked;
     masked.store(masked.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    // The kernel sees the word when it interrupts this thread, so the order in the program is all that counts.
+    // The kernel sees the word when it interrupts this thread, so the order in the program is all
+    // that counts.
     compiler_fence(Ordering::SeqCst);
 }
 
@@ -221,7 +228,8 @@ fn take_deferred(block: &ThreadBlock) {
         mask(block);
         note_deferred(block);
         interrupts.deferred.store(0, Ordering::Relaxed);
-        // SAFETY: interrupts are masked, so nobody else uses this stack, the next free one, before `serve` takes the one after it.
+        // SAFETY: interrupts are masked, so nobody else uses this stack, the next free one, before
+        // `serve` takes the one after it.
         unsafe { call_on(stack, serve_ready) };
         // Not `unmask`: the loop looks for what came meanwhile.
         compiler_fence(Ordering::SeqCst);
@@ -233,9 +241,11 @@ fn take_deferred(block: &ThreadBlock) {
 /// Calls `function` on another stack.
 ///
 /// # Safety
-/// `stack` is the upper end of a stack that nobody uses until `function` has returned, a multiple of 16.
+/// `stack` is the upper end of a stack that nobody uses until `function` has returned, a multiple
+/// of 16.
 unsafe fn call_on(stack: usize, function: extern "C" fn()) {
-    // SAFETY: `s2` survives the call, so the old stack is found again; the function returns, as it can't unwind.
+    // SAFETY: `s2` survives the call, so the old stack is found again; the function returns, as it
+    // can't unwind.
     unsafe {
         core::arch::asm!(
             "mv s2, sp",
@@ -259,7 +269,8 @@ extern "C" fn handler(frame: *mut Frame, call_waits: usize) -> ! {
     let block = local::block();
     // SAFETY: the kernel has written it for this call.
     block.last_interrupted.set(unsafe { (*frame).pc });
-    // One that came when the last handler had already opened the flag, and is delivered with this one.
+    // One that came when the last handler had already opened the flag, and is delivered with this
+    // one.
     note_deferred(block);
     block.interrupts.deferred.store(0, Ordering::Relaxed);
     let interrupted = if call_waits == 0 {
@@ -268,7 +279,8 @@ extern "C" fn handler(frame: *mut Frame, call_waits: usize) -> ! {
         Interrupted::Blocked
     };
     serve(block, interrupted);
-    // SAFETY: the frame is the kernel's own: the interrupted registers, which nothing here has changed.
+    // SAFETY: the frame is the kernel's own: the interrupted registers, which nothing here has
+    // changed.
     unsafe {
         core::arch::asm!(
             "ecall",
@@ -280,15 +292,16 @@ extern "C" fn handler(frame: *mut Frame, call_waits: usize) -> ! {
     }
 }
 
-/// Runs what is more urgent than the interrupted coroutine, and opens the flag when nothing more is there. Interrupts are masked,
-/// and the stack is the one that was next.
+/// Runs what is more urgent than the interrupted coroutine, and opens the flag when nothing more is
+/// there. Interrupts are masked, and the stack is the one that was next.
 fn serve(block: &ThreadBlock, interrupted: Interrupted) {
     let Some(runtime) = block.runtime.get() else {
         return;
     };
     let depth = block.stacks.get();
     set_stacks(block, depth + 1);
-    // SAFETY: the runtime takes itself out of the block before it goes (`Present`), and runs on this thread.
+    // SAFETY: the runtime takes itself out of the block before it goes (`Present`), and runs on
+    // this thread.
     let runtime = unsafe { runtime.as_ref() };
     block.ring.set(runtime.ring());
     runtime.run_more_urgent(interrupted);
@@ -305,7 +318,8 @@ fn set_stacks(block: &ThreadBlock, in_use: usize) {
     page::here().stacks.store(in_use, Ordering::Relaxed);
 }
 
-/// An executor is on the calling thread, and its coroutines can be preempted there. Executors may nest.
+/// An executor is on the calling thread, and its coroutines can be preempted there. Executors may
+/// nest.
 pub(crate) struct Present {
     outer: Option<NonNull<Runtime>>,
     /// It runs inside a computation, in which interrupts were not masked.
@@ -364,8 +378,8 @@ fn set_up() -> bool {
     set_up
 }
 
-/// A waker that interrupts the calling thread, or ends its wait, when something has arrived for its executor from outside. One that is no
-/// worker never waits.
+/// A waker that interrupts the calling thread, or ends its wait, when something has arrived for its
+/// executor from outside. One that is no worker never waits.
 pub(crate) fn waker() -> Waker {
     match local::block().worker.get() {
         // SAFETY: the data is a worker's number and no pointer to anything.

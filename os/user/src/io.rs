@@ -1,4 +1,5 @@
-//! File descriptors and pipes, as blocking calls. [`crate::ring`] has the same calls for coroutines.
+//! File descriptors and pipes, as blocking calls. [`crate::ring`] has the same calls for
+//! coroutines.
 use alloc::vec::Vec;
 use core::ops::Deref;
 
@@ -16,8 +17,8 @@ pub const STDERR: Fd = Fd(2);
 
 /// A number that the kernel knows an open file of this process by.
 ///
-/// The number may have been closed, or stand for another file by now: then calls fail or reach that other file. [`OwnedFd`]
-/// rules this out.
+/// The number may have been closed, or stand for another file by now: then calls fail or reach that
+/// other file. [`OwnedFd`] rules this out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fd(usize);
 
@@ -34,8 +35,8 @@ impl Fd {
         self.0
     }
 
-    /// Reads into `buffer` and returns how many bytes came. On a pipe this waits until the buffer is full or every write end is
-    /// closed.
+    /// Reads into `buffer` and returns how many bytes came. On a pipe this waits until the buffer
+    /// is full or every write end is closed.
     ///
     /// # Errors
     /// The descriptor isn't open for reading.
@@ -43,8 +44,8 @@ impl Fd {
         calls::read(self.0, buffer)
     }
 
-    /// Reads into `buffer`, from its start and up to its capacity, and sets its length to the bytes that came; otherwise as
-    /// [`read`](Self::read).
+    /// Reads into `buffer`, from its start and up to its capacity, and sets its length to the bytes
+    /// that came; otherwise as [`read`](Self::read).
     ///
     /// # Errors
     /// The descriptor isn't open for reading. The buffer is empty then.
@@ -86,8 +87,8 @@ pub struct OwnedFd(Fd);
 impl OwnedFd {
     /// Takes over the descriptor with this number.
     ///
-    /// The caller says that nobody else closes it. Closing it twice is no memory error, but may close a file that was opened in
-    /// between.
+    /// The caller says that nobody else closes it. Closing it twice is no memory error, but may
+    /// close a file that was opened in between.
     #[must_use]
     pub const fn from_number(number: usize) -> Self {
         Self(Fd(number))

@@ -1,10 +1,12 @@
 //! The library of programs that run on Corank's operating system.
 //!
-//! A program names its main function with [`main!`] or, if it is asynchronous, with [`async_main!`], is linked at 0x10000 by
-//! `program.ld`, and gets a heap, a console and a panic message. Then there are two styles, which mix:
+//! A program names its main function with [`main!`] or, if it is asynchronous, with
+//! [`async_main!`], is linked at 0x10000 by `program.ld`, and gets a heap, a console and a panic
+//! message. Then there are two styles, which mix:
 //!
 //! - plain: blocking calls in [`io`], [`fs`], [`net`], [`process`], [`thread`], [`sync`], [`time`];
-//! - coroutines: [`spawn`] and the rest of the crate [`corank`], with system calls in [`ring`] that suspend the coroutine alone.
+//! - coroutines: [`spawn`] and the rest of the crate [`corank`], with system calls in [`ring`] that
+//!   suspend the coroutine alone.
 //!
 //! ```no_run
 //! #![no_std]

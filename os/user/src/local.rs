@@ -1,8 +1,9 @@
 //! What each thread has of its own: a small block that `tp` points to.
 //!
-//! Programs here have no thread-local storage in the ELF sense. The compiler leaves `tp` alone, and the kernel saves it with
-//! the other registers at each switch, so it can hold a pointer to the running thread's block: the entry code sets it for the
-//! main thread, the trampoline in [`crate::thread`] for the others, each before any other code of this crate runs.
+//! Programs here have no thread-local storage in the ELF sense. The compiler leaves `tp` alone, and
+//! the kernel saves it with the other registers at each switch, so it can hold a pointer to the
+//! running thread's block: the entry code sets it for the main thread, the trampoline in
+//! [`crate::thread`] for the others, each before any other code of this crate runs.
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
@@ -60,7 +61,8 @@ impl ThreadBlock {
         }
     }
 
-    /// Makes the thread a worker, if it is none: with one kernel entry. False if there are too many, or no memory.
+    /// Makes the thread a worker, if it is none: with one kernel entry. False if there are too
+    /// many, or no memory.
     pub(crate) fn become_worker(&self) -> bool {
         if self.worker.get().is_none()
             && let Ok(worker) = number_call(WORKER, [0; 3])
@@ -92,8 +94,8 @@ pub(crate) fn block<'a>() -> &'a ThreadBlock {
     unsafe {
         core::arch::asm!("mv {}, tp", out(reg) block, options(nomem, nostack, preserves_flags))
     };
-    // SAFETY: every thread has installed a block before it runs any other code of this crate (see above), and the block
-    // outlives the thread's code.
+    // SAFETY: every thread has installed a block before it runs any other code of this crate (see
+    // above), and the block outlives the thread's code.
     unsafe { &*block }
 }
 

@@ -1,7 +1,8 @@
 //! The network: TCP and UDP over IPv4.
 //!
-//! What may wait is a future, which suspends its coroutine alone; what ends in `_blocking` blocks the thread. A connection is an open
-//! file: calls on [descriptors](crate::io::Fd) work on it as well.
+//! What may wait is a future, which suspends its coroutine alone; what ends in `_blocking` blocks
+//! the thread. A connection is an open file: calls on [descriptors](crate::io::Fd) work on it as
+//! well.
 //!
 //! ```no_run
 //! # use corank_user::{net::TcpListener, Error, spawn, Priority};
@@ -42,7 +43,8 @@ use crate::io::{Fd, OwnedFd};
 use crate::raw::{self, Error, check, number_call};
 use crate::ring::{self, Transferred};
 
-/// Where connections to a port are taken. Closed when it is dropped: connections that nobody has accepted are reset.
+/// Where connections to a port are taken. Closed when it is dropped: connections that nobody has
+/// accepted are reset.
 #[derive(Debug)]
 pub struct TcpListener(OwnedFd);
 
@@ -82,8 +84,9 @@ impl TcpListener {
         Ok(TcpStream(OwnedFd::from_number(number)))
     }
 
-    /// Each connection from now on keeps so many bytes of what has come, and as many of what is to be sent: from
-    /// [`BUFFER_LEAST`](corank_abi::net::BUFFER_LEAST) to [`BUFFER_MOST`](corank_abi::net::BUFFER_MOST), at first 8 KiB. A server with many
+    /// Each connection from now on keeps so many bytes of what has come, and as many of what is to
+    /// be sent: from [`BUFFER_LEAST`](corank_abi::net::BUFFER_LEAST) to
+    /// [`BUFFER_MOST`](corank_abi::net::BUFFER_MOST), at first 8 KiB. A server with many
     /// connections and short messages needs less.
     ///
     /// # Errors
@@ -92,8 +95,9 @@ impl TcpListener {
         number_call(call::SOCKET_SET, [self.0.number(), BUFFER, bytes]).map(|_| ())
     }
 
-    /// The handshake of each connection from now on is given up after so long, in whole milliseconds; at first 20 seconds. Until then a client that falls
-    /// silent in the middle of it takes one of the places for connections that wait to be accepted.
+    /// The handshake of each connection from now on is given up after so long, in whole
+    /// milliseconds; at first 20 seconds. Until then a client that falls silent in the middle of it
+    /// takes one of the places for connections that wait to be accepted.
     ///
     /// # Errors
     /// None: a listener has this option.
@@ -118,7 +122,8 @@ impl Deref for TcpListener {
     }
 }
 
-/// A TCP connection. Closed when it is dropped: in order, but with a reset if something that came was not read.
+/// A TCP connection. Closed when it is dropped: in order, but with a reset if something that came
+/// was not read.
 #[derive(Debug)]
 pub struct TcpStream(OwnedFd);
 
@@ -126,7 +131,8 @@ impl TcpStream {
     /// Connects. Dropped early, it leaves no connection behind.
     ///
     /// # Errors
-    /// Nobody listens or answers there, there is no way to the address, or the kernel has no room for another socket.
+    /// Nobody listens or answers there, there is no way to the address, or the kernel has no room
+    /// for another socket.
     pub async fn connect(to: SocketAddrV4) -> Result<Self, Error> {
         let number = calls::tcp_connect_async(bits(*to.ip()), to.port().into(), 0).await?;
         Ok(Self(OwnedFd::from_number(number)))
@@ -141,8 +147,8 @@ impl TcpStream {
         Ok(Self(OwnedFd::from_number(number)))
     }
 
-    /// [`connect_blocking`](Self::connect_blocking), but the other side has so long to answer, in whole milliseconds, instead of 20 seconds. A future is
-    /// dropped instead.
+    /// [`connect_blocking`](Self::connect_blocking), but the other side has so long to answer, in
+    /// whole milliseconds, instead of 20 seconds. A future is dropped instead.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -158,8 +164,8 @@ impl TcpStream {
         Self(descriptor)
     }
 
-    /// Waits until something has come, and reads at most up to the buffer's capacity; 0 bytes are the end. Dropped early, it has read
-    /// nothing.
+    /// Waits until something has come, and reads at most up to the buffer's capacity; 0 bytes are
+    /// the end. Dropped early, it has read nothing.
     ///
     /// # Errors
     /// The connection was broken off.
@@ -167,7 +173,8 @@ impl TcpStream {
         ring::read(&self.0, buffer)
     }
 
-    /// Waits until something has come, reads at most up to the buffer's length, and blocks the thread. 0 bytes are the end.
+    /// Waits until something has come, reads at most up to the buffer's length, and blocks the
+    /// thread. 0 bytes are the end.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -187,7 +194,8 @@ impl TcpStream {
         async move {
             let (count, data) = self.read_at_most(buffer, length).await;
             match count {
-                // Most messages come in one piece: then nothing is copied, and the future has no room for more.
+                // Most messages come in one piece: then nothing is copied, and the future has no
+                // room for more.
                 Ok(count) if count > 0 && count < length => {
                     Box::pin(self.read_rest(data, length)).await
                 }
@@ -212,7 +220,8 @@ impl TcpStream {
         (Ok(whole.len()), whole)
     }
 
-    /// Waits until something has come, and reads at most `limit` bytes. The buffer's capacity is `limit` then.
+    /// Waits until something has come, and reads at most `limit` bytes. The buffer's capacity is
+    /// `limit` then.
     fn read_at_most(&self, mut buffer: Vec<u8>, limit: usize) -> impl Future<Output = Transferred> {
         if buffer.capacity() != limit {
             buffer = Vec::with_capacity(limit);
@@ -220,7 +229,8 @@ impl TcpStream {
         ring::read(&self.0, buffer)
     }
 
-    /// Writes `data`; waits until the kernel has taken all of it. Dropped early, a part may have been written.
+    /// Writes `data`; waits until the kernel has taken all of it. Dropped early, a part may have
+    /// been written.
     ///
     /// # Errors
     /// The connection was broken off, or [`shutdown`](Self::shutdown) was called.
@@ -236,7 +246,8 @@ impl TcpStream {
         Fd::write(*self.0, data)
     }
 
-    /// [`write`](Self::write) that fails if not all of `data` could be written. Gives the buffer back.
+    /// [`write`](Self::write) that fails if not all of `data` could be written. Gives the buffer
+    /// back.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -248,7 +259,8 @@ impl TcpStream {
         Ok(data)
     }
 
-    /// Ends the direction from here to there: the other side reads what was written, then the end. Never waits.
+    /// Ends the direction from here to there: the other side reads what was written, then the end.
+    /// Never waits.
     ///
     /// # Errors
     /// The connection was broken off, or this was done before.
@@ -266,7 +278,8 @@ impl TcpStream {
         let _ = number_call(call::SOCKET_SET, [self.0.number(), CLOSE_BY_RESET, 1]);
     }
 
-    /// Gives up when the other side leaves what was sent without an answer for so long, in whole milliseconds; `None`: never.
+    /// Gives up when the other side leaves what was sent without an answer for so long, in whole
+    /// milliseconds; `None`: never.
     ///
     /// # Errors
     /// None: a connection has this option.
@@ -274,8 +287,9 @@ impl TcpStream {
         set(*self.0, ANSWER_LIMIT, limit)
     }
 
-    /// When no program has it open any more, the kernel keeps the connection for so long at most, in whole milliseconds, so that the other side gets what
-    /// was written, and the end; at first a minute. Then it is reset.
+    /// When no program has it open any more, the kernel keeps the connection for so long at most,
+    /// in whole milliseconds, so that the other side gets what was written, and the end; at first a
+    /// minute. Then it is reset.
     ///
     /// # Errors
     /// None: a connection has this option.
@@ -283,9 +297,10 @@ impl TcpStream {
         set(*self.0, ORPHAN_LIMIT, Some(limit))
     }
 
-    /// From now on a read waits until so many bytes have come, from 1, as at first, to [`BUFFER_MOST`](corank_abi::net::BUFFER_MOST), or as many
-    /// as it asks for if these are fewer; it gets fewer only if no more can come, or the connection's buffer is full. So a
-    /// message that comes in several pieces is one read, and wakes its reader once.
+    /// From now on a read waits until so many bytes have come, from 1, as at first, to
+    /// [`BUFFER_MOST`](corank_abi::net::BUFFER_MOST), or as many as it asks for if these are fewer;
+    /// it gets fewer only if no more can come, or the connection's buffer is full. So a message
+    /// that comes in several pieces is one read, and wakes its reader once.
     ///
     /// # Errors
     /// The number is not one of these.
@@ -312,7 +327,8 @@ impl Deref for TcpStream {
     }
 }
 
-/// A UDP socket, between a port here and one there. Each read gives one datagram, and each write sends one.
+/// A UDP socket, between a port here and one there. Each read gives one datagram, and each write
+/// sends one.
 #[derive(Debug)]
 pub struct UdpSocket(OwnedFd);
 
@@ -320,7 +336,8 @@ impl UdpSocket {
     /// A socket at `port`, for datagrams to and from `to`.
     ///
     /// # Errors
-    /// Another socket has the port, or there is no way to the address: always [`FAILED`](call::FAILED).
+    /// Another socket has the port, or there is no way to the address: always
+    /// [`FAILED`](call::FAILED).
     pub fn connect(port: u16, to: SocketAddrV4) -> Result<Self, Error> {
         let arguments = [bits(*to.ip()), port.into(), to.port().into()];
         let number = number_call(call::UDP_CONNECT, arguments)?;
@@ -336,8 +353,8 @@ impl Deref for UdpSocket {
     }
 }
 
-/// Lets calls on a socket that block the thread, and accepting, wait at most so long, in whole milliseconds; `None`: for ever. A future is
-/// dropped instead.
+/// Lets calls on a socket that block the thread, and accepting, wait at most so long, in whole
+/// milliseconds; `None`: for ever. A future is dropped instead.
 ///
 /// # Errors
 /// The descriptor is not a socket.

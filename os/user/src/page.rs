@@ -7,16 +7,18 @@ pub use corank_abi::page::{
 
 use crate::local;
 
-/// What this process says of its coroutines (AsyncOS, section 2.3.2.1), as far as they are worker 0's. A program with one executor is that
-/// worker.
+/// What this process says of its coroutines (AsyncOS, section 2.3.2.1), as far as they are worker
+/// 0's. A program with one executor is that worker.
 #[inline]
 #[must_use]
 pub fn process() -> &'static ProcessPage {
-    // SAFETY: the kernel maps the page into every process, readable and writable, for as long as it lives; all fields are atomic.
+    // SAFETY: the kernel maps the page into every process, readable and writable, for as long as it
+    // lives; all fields are atomic.
     unsafe { &*core::ptr::with_exposed_provenance(PROCESS_PAGE) }
 }
 
-/// What the calling thread says of its coroutines: its own page if it runs an executor, or ever did, else that of worker 0.
+/// What the calling thread says of its coroutines: its own page if it runs an executor, or ever
+/// did, else that of worker 0.
 #[inline]
 #[must_use]
 pub fn here() -> &'static ProcessPage {
@@ -34,7 +36,7 @@ pub(crate) fn of(worker: usize) -> &'static ProcessPage {
 #[inline]
 #[must_use]
 pub fn system() -> &'static SystemPage {
-    // SAFETY: the kernel maps the page into every process, read-only, for as long as it lives; all fields are atomic and this
-    // crate never writes them.
+    // SAFETY: the kernel maps the page into every process, read-only, for as long as it lives; all
+    // fields are atomic and this crate never writes them.
     unsafe { &*core::ptr::with_exposed_provenance(SYSTEM_PAGE) }
 }

@@ -22,8 +22,8 @@ pub enum Fork {
 
 /// Duplicates this process: memory and descriptors, but of its threads only the calling one.
 ///
-/// Call it from plain code. The child has no rings, and none of its parent's asynchronous calls: a coroutine that forks should
-/// [`exec`] or [`exit`] at once in the child.
+/// Call it from plain code. The child has no rings, and none of its parent's asynchronous calls: a
+/// coroutine that forks should [`exec`] or [`exit`] at once in the child.
 ///
 /// # Errors
 /// The process has other threads, or the kernel no memory.
@@ -40,7 +40,8 @@ pub fn fork() -> Result<Fork, Error> {
     })
 }
 
-/// Runs `child` in a new process and returns its number; the child exits with the code that `child` returns.
+/// Runs `child` in a new process and returns its number; the child exits with the code that `child`
+/// returns.
 ///
 /// # Errors
 /// As [`fork`].
@@ -53,7 +54,8 @@ pub fn spawn(child: impl FnOnce() -> i32) -> Result<Pid, Error> {
 
 /// Replaces this process's program by the one named `path`. Descriptors stay open.
 ///
-/// Returns only if that fails: there is no such program, an argument contains a NUL, or the kernel has no memory.
+/// Returns only if that fails: there is no such program, an argument contains a NUL, or the kernel
+/// has no memory.
 pub fn exec(path: &str, arguments: &[&str]) -> Option<Error> {
     let path = CString::new(path).ok()?;
     let strings: Vec<CString> = arguments
@@ -133,15 +135,18 @@ pub fn id() -> Pid {
     number_call(call::GETPID, [0; 3]).unwrap_or(0)
 }
 
-/// Sends a signal, from 1 to 31; every signal ends the process. 0 only asks whether there is such a process.
+/// Sends a signal, from 1 to 31; every signal ends the process. 0 only asks whether there is such a
+/// process.
 ///
 /// # Errors
-/// There is no such process, or no such signal, or this process [may not act on it](corank_abi::rights).
+/// There is no such process, or no such signal, or this process [may not act on
+/// it](corank_abi::rights).
 pub fn kill(pid: Pid, signal: u32) -> Result<(), Error> {
     number_call(call::KILL, [pid, mask(signal), 0]).map(|_| ())
 }
 
-/// What the kernel calls a signal: its bit, where its number could be taken for other signals' bits.
+/// What the kernel calls a signal: its bit, where its number could be taken for other signals'
+/// bits.
 fn mask(signal: u32) -> usize {
     match signal {
         4..=31 => 1 << signal,
@@ -149,7 +154,8 @@ fn mask(signal: u32) -> usize {
     }
 }
 
-/// Sends a signal to all processes of a group that belongs to this process. With [`Rights::MACHINE`], of any group.
+/// Sends a signal to all processes of a group that belongs to this process. With
+/// [`Rights::MACHINE`], of any group.
 ///
 /// # Errors
 /// There is no process in such a group, or no such signal.
@@ -157,18 +163,20 @@ pub fn kill_group(group: Pid, signal: u32) -> Result<(), Error> {
     number_call(call::KILL, [group.wrapping_neg(), mask(signal), 0]).map(|_| ())
 }
 
-/// Makes a process part of a group, which its children inherit. 0 as the pid is this process, as the group the process's own number.
-/// The group is this process's own, or belongs to this process. Itself it puts only into a group with its own number, which belongs to its
-/// parent.
+/// Makes a process part of a group, which its children inherit. 0 as the pid is this process, as
+/// the group the process's own number. The group is this process's own, or belongs to this process.
+/// Itself it puts only into a group with its own number, which belongs to its parent.
 ///
 /// # Errors
-/// There is no such process, this process [may not act on it](corank_abi::rights), or not in this way.
+/// There is no such process, this process [may not act on it](corank_abi::rights), or not in this
+/// way.
 pub fn set_group(pid: Pid, group: Pid) -> Result<(), Error> {
     number_call(call::GROUP_SET, [pid, group, 0]).map(|_| ())
 }
 
-/// Gives the console to a group of processes: Ctrl-C ends them, and their input comes in lines. 0 is nobody: then each byte comes as it
-/// was typed, Ctrl-C as well. The group is this process's own, or belongs to this process.
+/// Gives the console to a group of processes: Ctrl-C ends them, and their input comes in lines. 0
+/// is nobody: then each byte comes as it was typed, Ctrl-C as well. The group is this process's
+/// own, or belongs to this process.
 ///
 /// # Errors
 /// There is no process in such a group, or this process does not have [`Rights::CONSOLE`].
@@ -191,8 +199,8 @@ impl Rights {
     pub const ALL: Rights = Rights(rights::ALL);
 }
 
-/// Takes every right that is not in `rights` from this process, or from a child of it. Nothing ever comes back. Children that the process has
-/// already keep theirs.
+/// Takes every right that is not in `rights` from this process, or from a child of it. Nothing ever
+/// comes back. Children that the process has already keep theirs.
 ///
 /// # Errors
 /// `pid` is neither this process nor a child of it.
@@ -200,7 +208,8 @@ pub fn restrict(pid: Pid, rights: Rights) -> Result<(), Error> {
     number_call(call::RESTRICT, [pid, rights.0, 0]).map(|_| ())
 }
 
-/// What an exit code means with which the kernel has ended a process; `None` for one that the process may have chosen itself.
+/// What an exit code means with which the kernel has ended a process; `None` for one that the
+/// process may have chosen itself.
 #[must_use]
 pub fn cause(code: i32) -> Option<&'static str> {
     Some(match code {
@@ -222,7 +231,8 @@ pub fn exit(code: i32) -> ! {
     }
 }
 
-/// How this process's threads wait inside blocking calls: `yielding` for asking again and again, as the threads of AsyncOS do (section 3).
+/// How this process's threads wait inside blocking calls: `yielding` for asking again and again, as
+/// the threads of AsyncOS do (section 3).
 pub fn wait_by_yielding(yielding: bool) {
     let mode = if yielding {
         call::WAIT_YIELD
@@ -232,7 +242,8 @@ pub fn wait_by_yielding(yielding: bool) {
     let _ = number_call(call::WAIT_MODE, [mode, 0, 0]);
 }
 
-/// Lets the system run on so many harts from now on, at least 1; the others rest. Returns on how many it did. For tests and measurements.
+/// Lets the system run on so many harts from now on, at least 1; the others rest. Returns on how
+/// many it did. For tests and measurements.
 ///
 /// # Errors
 /// This process does not have [`Rights::MACHINE`].
@@ -246,15 +257,16 @@ pub fn harts() -> usize {
     number_call(call::HARTS, [0; 3]).unwrap_or(1)
 }
 
-/// Waits until every hart is through with what the kernel does there now. So what an ended process leaves behind for a moment, on its
-/// way out on another hart, is gone. For tests. Does nothing without [`Rights::MACHINE`].
+/// Waits until every hart is through with what the kernel does there now. So what an ended process
+/// leaves behind for a moment, on its way out on another hart, is gone. For tests. Does nothing
+/// without [`Rights::MACHINE`].
 pub fn settle() {
     let _ = number_call(call::SETTLE, [0; 3]);
 }
 
-/// Takes all levels but those in `levels` (bit *i* is level *i*) from what this process, or a child of it, may claim. Nothing ever comes back.
-/// What a process claims beyond its grant counts as the next level that it was granted. A process that loses a level loses
-/// [`Rights::MACHINE`] with it.
+/// Takes all levels but those in `levels` (bit *i* is level *i*) from what this process, or a child
+/// of it, may claim. Nothing ever comes back. What a process claims beyond its grant counts as the
+/// next level that it was granted. A process that loses a level loses [`Rights::MACHINE`] with it.
 ///
 /// # Errors
 /// `pid` is neither this process nor a child of it.
@@ -262,8 +274,9 @@ pub fn grant(pid: Pid, levels: u64) -> Result<(), Error> {
     number_call(call::GRANT, [pid, levels as usize, 0]).map(|_| ())
 }
 
-/// Limits what the kernel's heap may hold for this process and for the children that it forks from now on, in bytes: threads, files,
-/// sockets, calls under way and the like. A limit is never raised. Returns the limit from now on.
+/// Limits what the kernel's heap may hold for this process and for the children that it forks from
+/// now on, in bytes: threads, files, sockets, calls under way and the like. A limit is never
+/// raised. Returns the limit from now on.
 ///
 /// # Errors
 /// Sixteen ancestors have limits of their own.

@@ -1,19 +1,22 @@
-//! System calls as the hardware sees them: everything else in this crate is built on [`system_call`].
+//! System calls as the hardware sees them: everything else in this crate is built on
+//! [`system_call`].
 use corank_abi::call::NOT_IMPLEMENTED;
 use corank_abi::error;
 
 /// Makes system call `number` (see [`corank_abi::call`]) and returns what the kernel left in `a0`.
 ///
-/// Programs use the typed wrappers of this crate instead; tests use this one to make calls that are wrong on purpose.
+/// Programs use the typed wrappers of this crate instead; tests use this one to make calls that are
+/// wrong on purpose.
 ///
 /// # Safety
-/// What the call does to this process's memory and descriptors must be sound: a pointer that the kernel writes through must be
-/// valid for that write until the call returns (for a ring's submission: until it has completed). A pointer that the kernel
-/// refuses is sound.
+/// What the call does to this process's memory and descriptors must be sound: a pointer that the
+/// kernel writes through must be valid for that write until the call returns (for a ring's
+/// submission: until it has completed). A pointer that the kernel refuses is sound.
 #[inline]
 pub unsafe fn system_call(number: usize, arguments: [usize; 3]) -> isize {
     let result: isize;
-    // SAFETY: the kernel changes no register but `a0`, and memory only as the caller has vouched for.
+    // SAFETY: the kernel changes no register but `a0`, and memory only as the caller has vouched
+    // for.
     unsafe {
         core::arch::asm!(
             "ecall",
@@ -27,7 +30,8 @@ pub unsafe fn system_call(number: usize, arguments: [usize; 3]) -> isize {
     result
 }
 
-/// [`system_call`] for calls whose arguments are plain numbers: they can't touch this process's memory.
+/// [`system_call`] for calls whose arguments are plain numbers: they can't touch this process's
+/// memory.
 #[inline]
 pub(crate) fn number_call(number: usize, arguments: [usize; 3]) -> Result<usize, Error> {
     // SAFETY: the caller chooses calls without pointers, so no memory of ours changes.
@@ -42,8 +46,8 @@ pub(crate) fn check(result: isize) -> Result<usize, Error> {
 
 /// Why a system call failed: the negative number that it returned.
 ///
-/// The ABI of rCore-Tutorial-v3 gives one number, -1, for every reason; the kernel's documentation of the call lists them. Calls on
-/// files and sockets give one of [`corank_abi::error`].
+/// The ABI of rCore-Tutorial-v3 gives one number, -1, for every reason; the kernel's documentation
+/// of the call lists them. Calls on files and sockets give one of [`corank_abi::error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error(isize);
 

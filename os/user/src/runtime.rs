@@ -1,11 +1,13 @@
 //! Coroutines in a process: the core's executor, fed by the rings.
 //!
-//! The executor's bitmap lies in its worker's page, so the kernel sees how urgent that thread is (AsyncOS, section 2.3.2). Each thread of a
-//! process may run one, up to [`WORKERS`](page::WORKERS) at a time, on as many harts: each schedules its own coroutines, and the kernel all of them.
+//! The executor's bitmap lies in its worker's page, so the kernel sees how urgent that thread is
+//! (AsyncOS, section 2.3.2). Each thread of a process may run one, up to [`WORKERS`](page::WORKERS)
+//! at a time, on as many harts: each schedules its own coroutines, and the kernel all of them.
 //!
 //! # Several executors
-//! Each thread that runs one is a *worker*, with what the kernel and an executor tell each other for itself. Coroutines stay on their worker; they reach those of
-//! others through what is `Sync`, and a wake from there ends the worker's wait or interrupts its computation:
+//! Each thread that runs one is a *worker*, with what the kernel and an executor tell each other
+//! for itself. Coroutines stay on their worker; they reach those of others through what is `Sync`,
+//! and a wake from there ends the worker's wait or interrupts its computation:
 //! ```no_run
 //! # use corank_user::{block_on, ring, thread};
 //! # use core::time::Duration;
@@ -21,14 +23,17 @@
 //!
 //! # When the executor enters the kernel
 //! As rarely as it can without making an urgent call wait for less urgent coroutines:
-//! - before it would poll a coroutine that is less urgent than one whose call is still in the submission ring,
-//! - after [`PATIENCE`] polls in which nothing new was submitted, so that coroutines that yield for ever delay nobody's call,
+//! - before it would poll a coroutine that is less urgent than one whose call is still in the
+//!   submission ring,
+//! - after [`PATIENCE`] polls in which nothing new was submitted, so that coroutines that yield for
+//!   ever delay nobody's call,
 //! - when the submission ring is full,
 //! - and when nothing is ready: then it waits there.
 //!
 //! # When it is interrupted
-//! While one of its coroutines is inside [`preemptible`](crate::interrupt::preemptible), and while it waits in the kernel, if another
-//! thread may wake a coroutine. Both begin by opening the flag of [`corank_abi::upcall`] and looking once more.
+//! While one of its coroutines is inside [`preemptible`](crate::interrupt::preemptible), and while
+//! it waits in the kernel, if another thread may wake a coroutine. Both begin by opening the flag
+//! of [`corank_abi::upcall`] and looking once more.
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -44,21 +49,24 @@ use crate::{local, page, raw, thread, time};
 /// How many coroutines are polled at most while a submission waits and no new one joins it.
 pub const PATIENCE: u32 = 256;
 
-/// How much the executor cares for what is more urgent elsewhere in the system (AsyncOS, section 2.3.2.2).
+/// How much the executor cares for what is more urgent elsewhere in the system (AsyncOS, section
+/// 2.3.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Global {
-    /// The kernel chooses the most urgent process at each clock tick; the executor never asks, and nobody interrupts it.
+    /// The kernel chooses the most urgent process at each clock tick; the executor never asks, and
+    /// nobody interrupts it.
     #[default]
     Relaxed,
-    /// Before each poll the executor compares with the system's bitmap, and yields if something strictly more urgent is ready
-    /// elsewhere. A poll that lasts is interrupted for it.
+    /// Before each poll the executor compares with the system's bitmap, and yields if something
+    /// strictly more urgent is ready elsewhere. A poll that lasts is interrupted for it.
     Strict,
 }
 
 /// [`Global::Strict`] is in force. One for the process, whose harts the kernel treats alike.
 static STRICT: AtomicBool = AtomicBool::new(false);
 
-/// Chooses between relaxed and strict global scheduling, for all executors of this process, from their next poll on.
+/// Chooses between relaxed and strict global scheduling, for all executors of this process, from
+/// their next poll on.
 pub fn set_global(global: Global) {
     let mode = match global {
         Global::Relaxed => call::GLOBAL_RELAXED,
@@ -79,18 +87,20 @@ pub fn global() -> Global {
     }
 }
 
-/// Runs `main` as a coroutine of the default priority, and all that it spawns, until `main` has returned; what is left then is
-/// dropped. The `coroutine_run` of AsyncOS, section 2.2, for a process.
+/// Runs `main` as a coroutine of the default priority, and all that it spawns, until `main` has
+/// returned; what is left then is dropped. The `coroutine_run` of AsyncOS, section 2.2, for a
+/// process.
 ///
 /// # Panics
-/// If no coroutine can go on: all wait, and nothing is under way that could wake one. If memory is exhausted. If the thread can't be a
-/// worker, as [`WORKERS`](page::WORKERS) others are: as soon as nothing is ready there, for it could not wait.
+/// If no coroutine can go on: all wait, and nothing is under way that could wake one. If memory is
+/// exhausted. If the thread can't be a worker, as [`WORKERS`](page::WORKERS) others are: as soon as
+/// nothing is ready there, for it could not wait.
 pub fn block_on<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
     run(Priority::DEFAULT, Global::Relaxed, main)
 }
 
-/// [`block_on`] with `main` at another priority, and with the choice between relaxed and strict global scheduling, which holds for
-/// the process until [`set_global`] is called.
+/// [`block_on`] with `main` at another priority, and with the choice between relaxed and strict
+/// global scheduling, which holds for the process until [`set_global`] is called.
 ///
 /// # Panics
 /// As [`block_on`].
@@ -102,7 +112,8 @@ pub fn run<T: 'static>(
     run_under(Policy::Strict, priority, global, main)
 }
 
-/// [`run`] with a policy of choosing among the levels: under [`Policy::Bounded`] no level starves (rules B2 to B6).
+/// [`run`] with a policy of choosing among the levels: under [`Policy::Bounded`] no level starves
+/// (rules B2 to B6).
 ///
 /// # Panics
 /// As [`block_on`].
@@ -145,7 +156,8 @@ pub fn run_under<T: 'static>(
     }
 }
 
-/// This executor's place among those of its thread: the outermost one shows its bitmap in the worker's page, those inside it don't.
+/// This executor's place among those of its thread: the outermost one shows its bitmap in the
+/// worker's page, those inside it don't.
 struct Presence {
     /// How many it is inside of.
     outer: usize,
@@ -176,8 +188,9 @@ impl Presence {
 
     fn published(&self) -> Option<&'static Published> {
         const { assert!(size_of::<Published>() <= core::mem::offset_of!(page::ProcessPage, executors)) };
-        // SAFETY: the worker's page starts with the same three words as `Published`, all of them atomic, and stays mapped. Only
-        // the worker's outermost executor gets here, so each word has the writers that it may have.
+        // SAFETY: the worker's page starts with the same three words as `Published`, all of them
+        // atomic, and stays mapped. Only the worker's outermost executor gets here, so each word
+        // has the writers that it may have.
         self.is_shown()
             .then(|| unsafe { &*core::ptr::from_ref(page::here()).cast::<Published>() })
     }
@@ -185,7 +198,8 @@ impl Presence {
     fn deadlines(&self) -> Option<&'static Deadlines> {
         const { assert!(size_of::<Deadlines>() == size_of::<page::Deadlines>()) };
         let place = &raw const page::here().deadlines;
-        // SAFETY: both are the same words, all of them atomic, and stay mapped. Only the worker's outermost executor gets here: the one writer.
+        // SAFETY: both are the same words, all of them atomic, and stay mapped. Only the worker's
+        // outermost executor gets here: the one writer.
         self.is_shown()
             .then(|| unsafe { &*place.cast::<Deadlines>() })
     }
@@ -210,7 +224,8 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// One function for whatever the main coroutine returns: it is the program's innermost loop, and lies beside what it calls.
+    /// One function for whatever the main coroutine returns: it is the program's innermost loop,
+    /// and lies beside what it calls.
     #[inline(never)]
     fn run_while(&self, unfinished: &dyn Fn() -> bool) {
         loop {
@@ -227,8 +242,8 @@ impl Runtime {
         }
     }
 
-    /// For the handler of interrupts: runs what is more urgent than the interrupted coroutine, hands over what that has submitted, and
-    /// opens the flag.
+    /// For the handler of interrupts: runs what is more urgent than the interrupted coroutine,
+    /// hands over what that has submitted, and opens the flag.
     #[cold]
     pub(crate) fn run_more_urgent(&self, interrupted: Interrupted) {
         let ring = self.ring;
@@ -242,7 +257,8 @@ impl Runtime {
                         Step::Ran => self.lose_patience(ring),
                         Step::Elsewhere => self.elsewhere(ring).give_way(),
                         Step::Idle => match ring {
-                            // Nobody else comes to enter the kernel while the interrupted one computes.
+                            // Nobody else comes to enter the kernel while the interrupted one
+                            // computes.
                             Some(ring) if ring.queued_levels() != 0 => ring.enter(0, 0),
                             _ => break,
                         },
@@ -289,7 +305,8 @@ impl Runtime {
         }
     }
 
-    /// Nothing is ready: waits in the kernel until a call completes, the next timer is due, or another thread wakes a coroutine.
+    /// Nothing is ready: waits in the kernel until a call completes, the next timer is due, or
+    /// another thread wakes a coroutine.
     fn wait(&self) {
         let live = self.executor.live();
         page::here().coroutines.store(live, Ordering::Relaxed);

@@ -1,7 +1,9 @@
-//! The kernel's own semaphores, mutexes and condition variables, for threads. Coroutines use `corank::sync`.
+//! The kernel's own semaphores, mutexes and condition variables, for threads. Coroutines use
+//! `corank::sync`.
 //!
-//! As in rCore-Tutorial-v3, the kernel frees them when the process ends, not before. A child of a process has none of its parent's: their
-//! numbers mean nothing there and are not used again, so that locking an inherited mutex panics.
+//! As in rCore-Tutorial-v3, the kernel frees them when the process ends, not before. A child of a
+//! process has none of its parent's: their numbers mean nothing there and are not used again, so
+//! that locking an inherited mutex panics.
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
@@ -29,7 +31,8 @@ impl Semaphore {
     /// Takes a permit; waits for one.
     ///
     /// # Panics
-    /// If the kernel refuses: a call that it serves [by a kernel thread](call::SERVICE_MODEL) has found no stack to wait on.
+    /// If the kernel refuses: a call that it serves [by a kernel thread](call::SERVICE_MODEL) has
+    /// found no stack to wait on.
     pub fn down(&self) {
         calls::semaphore_down(self.id).expect("memory to wait");
     }
@@ -109,14 +112,15 @@ impl<T> Mutex<T> {
     }
 }
 
-/// The right to use what is under a [`Mutex`]; unlocks when dropped. Between [`lock`](Mutex::lock) and
-/// that no coroutine is [preempted](crate::interrupt) on this thread.
+/// The right to use what is under a [`Mutex`]; unlocks when dropped. Between [`lock`](Mutex::lock)
+/// and that no coroutine is [preempted](crate::interrupt) on this thread.
 #[derive(Debug)]
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
-    /// A more urgent coroutine of this thread would wait for a lock that its own thread holds. Unlocked first, see `drop`. A
-    /// coroutine that waits for the lock asynchronously needs none: those that compete with it wait in the same way.
+    /// A more urgent coroutine of this thread would wait for a lock that its own thread holds.
+    /// Unlocked first, see `drop`. A coroutine that waits for the lock asynchronously needs none:
+    /// those that compete with it wait in the same way.
     _masked: Option<Masked>,
 }
 
@@ -164,12 +168,14 @@ impl Condvar {
 
     /// Unlocks the mutex, waits for a signal, and locks it again.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        // SAFETY: the guard stands for the hold, before and after; nothing uses it meanwhile. If the call fails, it has no effect.
+        // SAFETY: the guard stands for the hold, before and after; nothing uses it meanwhile. If
+        // the call fails, it has no effect.
         let _ = unsafe { calls::condvar_wait(self.id, guard.mutex.id) };
         guard
     }
 
-    /// [`wait`](Self::wait) for a coroutine. Dropped, it does not hold the mutex, and a signal that came for it goes to another waiter.
+    /// [`wait`](Self::wait) for a coroutine. Dropped, it does not hold the mutex, and a signal that
+    /// came for it goes to another waiter.
     ///
     /// # Errors
     /// The kernel has no memory for another asynchronous call. The mutex is unlocked then.

@@ -28,19 +28,22 @@ pub fn id() -> Tid {
 /// Whether this process has ever started a thread beside its main one.
 static OTHERS_STARTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a thread other than the main one may exist: then wakes may come from outside the executor's thread.
+/// Whether a thread other than the main one may exist: then wakes may come from outside the
+/// executor's thread.
 pub(crate) fn others_started() -> bool {
     OTHERS_STARTED.load(Ordering::Acquire)
 }
 
 /// Where a thread leaves its result for the one that joins it.
 struct Packet<T> {
-    /// Set when the result is there. What the kernel says of the thread is no proof of that: it refuses a call also for want of memory.
+    /// Set when the result is there. What the kernel says of the thread is no proof of that: it
+    /// refuses a call also for want of memory.
     is_filled: AtomicBool,
     result: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: the thread writes before it sets `is_filled`, the joiner reads after it has seen that: never both at once.
+// SAFETY: the thread writes before it sets `is_filled`, the joiner reads after it has seen that:
+// never both at once.
 unsafe impl<T: Send> Sync for Packet<T> {}
 
 impl<T> Packet<T> {
@@ -70,7 +73,8 @@ impl<T> Packet<T> {
     }
 }
 
-/// A running thread. Dropping it lets the thread run on; the kernel keeps its exit code until the process ends.
+/// A running thread. Dropping it lets the thread run on; the kernel keeps its exit code until the
+/// process ends.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
     tid: Tid,
@@ -83,7 +87,8 @@ impl<T> core::fmt::Debug for Packet<T> {
     }
 }
 
-/// The thread ended without a result: it called [`process::exit`](crate::process::exit) or panicked.
+/// The thread ended without a result: it called [`process::exit`](crate::process::exit) or
+/// panicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoResult {
     /// Its exit code.
@@ -157,7 +162,8 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// As [`join`](Self::join), but asks again and again and yields in between, as the programs of AsyncOS do (section 3).
+    /// As [`join`](Self::join), but asks again and again and yields in between, as the programs of
+    /// AsyncOS do (section 3).
     ///
     /// # Errors
     /// It ended without a result.

@@ -1,8 +1,9 @@
-//! The shared scheduler: the core's engine as one ELF image, mapped into the kernel and into every process (COPS,
-//! sections 3.4 and 4.1).
+//! The shared scheduler: the core's engine as one ELF image, mapped into the kernel and into every
+//! process (COPS, sections 3.4 and 4.1).
 //!
-//! The image exports one symbol: the table of the engine's functions (see `corank::image`). It has no variables, so that all its
-//! pages are shared. `build.rs` says how it is linked, `image.ld` where its parts lie, `exports.map` with which version.
+//! The image exports one symbol: the table of the engine's functions (see `corank::image`). It has
+//! no variables, so that all its pages are shared. `build.rs` says how it is linked, `image.ld`
+//! where its parts lie, `exports.map` with which version.
 #![no_std]
 #![no_main]
 
@@ -25,7 +26,8 @@ static corank_engine: Engine = if cfg!(feature = "alike") {
 #[used]
 static PADDING: [u8; 16 * 4096] = [1; 16 * 4096];
 
-/// The engine does not panic unless it, or what a client promised it, is wrong. The client's exception handler says where.
+/// The engine does not panic unless it, or what a client promised it, is wrong. The client's
+/// exception handler says where.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: an instruction that does not exist traps.

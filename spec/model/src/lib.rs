@@ -1,13 +1,16 @@
 //! The scheduling contract (`spec/contract.md`) in executable form.
 //!
-//! - [`Model`] says what must happen after any sequence of operations. It is written to be read beside the contract, with linear
-//!   searches and no cleverness, and cites the rules by number.
-//! - [`Trace`] is a small scene from `spec/traces/`: operations, and the order that they must lead to. [`Trace::parse`] reads one,
-//!   [`record()`] makes one from any operations by asking the model.
-//! - [`Home`] is what a place that runs coroutines implements so that [`replay()`] can check it against a trace.
+//! - [`Model`] says what must happen after any sequence of operations. It is written to be read
+//!   beside the contract, with linear searches and no cleverness, and cites the rules by number.
+//! - [`Trace`] is a small scene from `spec/traces/`: operations, and the order that they must lead
+//!   to. [`Trace::parse`] reads one, [`record()`] makes one from any operations by asking the
+//!   model.
+//! - [`Home`] is what a place that runs coroutines implements so that [`replay()`] can check it
+//!   against a trace.
 //!
-//! An oracle for property tests follows from the three: take random numbers, let
-//! [`record_numbers`] make a trace of them with what the model answers, [`replay()`] it on the real thing. A counterexample prints as a trace file.
+//! An oracle for property tests follows from the three: take random numbers, let [`record_numbers`]
+//! make a trace of them with what the model answers, [`replay()`] it on the real thing. A
+//! counterexample prints as a trace file.
 //!
 //! ```
 //! use corank_model::{Model, Trace, replay};
@@ -18,7 +21,8 @@
 //! assert_eq!(report.polls, 2);
 //! ```
 //!
-//! The crate needs `alloc` but no operating system, so that a kernel or a firmware can replay the traces on itself.
+//! The crate needs `alloc` but no operating system, so that a kernel or a firmware can replay the
+//! traces on itself.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -4,20 +4,22 @@ use crate::model::Outcome;
 
 /// The *n*-th coroutine that the scene spawned, counted from 0; refused spawns count as well.
 ///
-/// A number is never given out twice, so a stale one (C2) needs no generation here. A home keeps a list that leads from these
-/// numbers to its own identifiers.
+/// A number is never given out twice, so a stale one (C2) needs no generation here. A home keeps a
+/// list that leads from these numbers to its own identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub usize);
 
 /// One thing that a scene does.
 ///
-/// Mutexes, semaphores, events and channels are named by their place in the list of their kind in [`Settings`](crate::Settings).
-/// Levels are plain numbers so that a scene can try a level that does not exist (P1).
+/// Mutexes, semaphores, events and channels are named by their place in the list of their kind in
+/// [`Settings`](crate::Settings). Levels are plain numbers so that a scene can try a level that
+/// does not exist (P1).
 ///
 /// Who may do it: *anyone* means the running coroutine, or the world outside while nothing runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Anyone: create a coroutine at this level, or at the default one. It gets the next [`Id`], even if it is refused.
+    /// Anyone: create a coroutine at this level, or at the default one. It gets the next [`Id`],
+    /// even if it is refused.
     Spawn(Option<u8>),
     /// Anyone: wake.
     Wake(Id),
@@ -33,7 +35,8 @@ pub enum Op {
     Reset(usize),
     /// Anyone: signal this key.
     SignalKey(u64),
-    /// Anyone: give back a permit of this semaphore that the running coroutine holds, or else add one (N6).
+    /// Anyone: give back a permit of this semaphore that the running coroutine holds, or else add
+    /// one (N6).
     Release(usize),
 
     /// Outside: the time is now this, or stays what it is if that is later (T6).
@@ -42,7 +45,8 @@ pub enum Op {
     Elsewhere(Option<u8>),
     /// Outside: take the result of this coroutine from its handle, without waiting.
     TakeResult(Id),
-    /// Outside: let the executor choose. A coroutine that is chosen runs until one of the operations that end a poll.
+    /// Outside: let the executor choose. A coroutine that is chosen runs until one of the
+    /// operations that end a poll.
     Pick,
 
     /// The running coroutine: lock this mutex. May wait.
@@ -66,7 +70,8 @@ pub enum Op {
 
     /// The running coroutine, first thing in its poll: poll what it waited for. May wait again.
     Resume,
-    /// The running coroutine, first thing in its poll: drop the future that it waited in, without polling it.
+    /// The running coroutine, first thing in its poll: drop the future that it waited in, without
+    /// polling it.
     Abandon,
 
     /// Ends the poll: wake oneself, then pending.
@@ -100,8 +105,9 @@ pub enum Reply {
     Idle,
     /// `Pick`: something more urgent waits elsewhere.
     GivesWay,
-    /// The operation makes no sense here (nobody runs, the mutex is not held, the handle is gone, …). Nothing has changed.
-    /// A trace never expects this; makers of random scenes leave such operations out.
+    /// The operation makes no sense here (nobody runs, the mutex is not held, the handle is gone,
+    /// …). Nothing has changed. A trace never expects this; makers of random scenes leave such
+    /// operations out.
     Invalid,
 }
 
@@ -111,8 +117,9 @@ impl Op {
 
     /// Makes an operation of any three numbers, for property tests and fuzzers.
     ///
-    /// `spawned` is the number of coroutines spawned so far, and `objects` how many there are of each kind of primitive. Every
-    /// kind of operation comes up; polls end and picks come more often than the rest, so that scenes move.
+    /// `spawned` is the number of coroutines spawned so far, and `objects` how many there are of
+    /// each kind of primitive. Every kind of operation comes up; polls end and picks come more
+    /// often than the rest, so that scenes move.
     pub fn from_numbers(kind: u8, a: u8, b: u8, spawned: usize, objects: usize) -> Op {
         // One of the latest, which are more likely to be alive.
         let id = Id(spawned.saturating_sub(1 + usize::from(a) % spawned.clamp(1, 8)));

@@ -10,11 +10,11 @@ use crate::op::{Id, Op, Reply};
 use crate::replay::Home;
 use crate::trace::{Expected, Feature, Names, PollLine, Question, Settings, Step, StepKind, Trace};
 
-/// Lets the model do the operations and writes down what it answers, with the bitmap after each and the state of every
-/// coroutine in the end.
+/// Lets the model do the operations and writes down what it answers, with the bitmap after each and
+/// the state of every coroutine in the end.
 ///
-/// Operations that make no sense where they come are left out, and so are those that would lead to a deadlock (I8). So any sequence
-/// gives a trace that a correct home replays.
+/// Operations that make no sense where they come are left out, and so are those that would lead to
+/// a deadlock (I8). So any sequence gives a trace that a correct home replays.
 pub fn record(name: &str, settings: &Settings, ops: impl IntoIterator<Item = Op>) -> Trace {
     let mut recorder = Recorder::new(settings);
     for op in ops {
@@ -23,10 +23,12 @@ pub fn record(name: &str, settings: &Settings, ops: impl IntoIterator<Item = Op>
     recorder.finish(name, settings)
 }
 
-/// Makes a trace of any numbers: this is how property tests and fuzzers compare a home with the model.
+/// Makes a trace of any numbers: this is how property tests and fuzzers compare a home with the
+/// model.
 ///
-/// Each triple of numbers becomes one operation, the first that makes sense in the order in which [`Op::from_numbers`] is asked, and that
-/// needs nothing but what `supports` allows. The trace is as in [`record`].
+/// Each triple of numbers becomes one operation, the first that makes sense in the order in which
+/// [`Op::from_numbers`] is asked, and that needs nothing but what `supports` allows. The trace is
+/// as in [`record`].
 pub fn record_numbers(
     name: &str,
     settings: &Settings,
@@ -43,8 +45,8 @@ pub fn record_numbers(
     let mut recorder = Recorder::new(settings);
     for (kind, a, b) in numbers {
         let spawned = recorder.model.spawned();
-        // A step without a common factor with the number of kinds goes through all of them, and does not prefer the
-        // neighbours of those that seldom make sense.
+        // A step without a common factor with the number of kinds goes through all of them, and
+        // does not prefer the neighbours of those that seldom make sense.
         let kinds = (0..Op::KINDS).map(|i| (kind % Op::KINDS + i * 5) % Op::KINDS);
         kinds
             .map(|kind| Op::from_numbers(kind, a, b, spawned, objects))
@@ -75,7 +77,8 @@ impl Recorder {
 
     /// Does and records the operation, unless it makes no sense here.
     fn try_op(&mut self, op: Op) -> bool {
-        // A home may fire its timers only when it picks (T7), and the format asks for a pick after an advance.
+        // A home may fire its timers only when it picks (T7), and the format asks for a pick after
+        // an advance.
         let too_early = self.advanced && !matches!(op, Op::Pick | Op::Advance(_));
         // A trace has names only for coroutines that it has spawned.
         let unknown = op
@@ -168,7 +171,8 @@ impl Recorder {
 }
 
 impl Trace {
-    /// Numbers the lines as `Display` prints them, so that a failure names the line of the printed trace.
+    /// Numbers the lines as `Display` prints them, so that a failure names the line of the printed
+    /// trace.
     fn number_lines(&mut self) {
         let text = self.to_string();
         let body: usize = self.steps.iter().map(lines_of).sum();

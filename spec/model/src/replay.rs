@@ -15,8 +15,9 @@ use crate::trace::{
 
 /// A place where coroutines run, as the replayer sees it.
 ///
-/// What the world outside does reaches the home through [`apply`](Home::apply). What a coroutine does during its poll it must do itself, so the
-/// control is the other way round there: [`step`](Home::step) lets the executor pick, the coroutine that is picked says who it is
+/// What the world outside does reaches the home through [`apply`](Home::apply). What a coroutine
+/// does during its poll it must do itself, so the control is the other way round there:
+/// [`step`](Home::step) lets the executor pick, the coroutine that is picked says who it is
 /// ([`Script::enter`]), and then asks the script what to do until its poll has ended.
 ///
 /// A coroutine's body is a loop around [`Script::next`]:
@@ -36,13 +37,15 @@ pub trait Home {
     /// Starts afresh: no coroutines, these settings, time 0.
     fn start(&mut self, settings: &Settings);
 
-    /// Does what the world outside does; never [`Op::Pick`]. `Spawn` creates a coroutine that follows the script as above.
+    /// Does what the world outside does; never [`Op::Pick`]. `Spawn` creates a coroutine that
+    /// follows the script as above.
     fn apply(&mut self, op: Op) -> Reply;
 
     /// Lets the executor pick once, and run what it picked until the poll ends.
     fn step(&mut self, script: &Script) -> Stepped;
 
-    /// Answers a question, or `None` if the home cannot tell. Only `State`, `Level` and `Running` may be left unanswered.
+    /// Answers a question, or `None` if the home cannot tell. Only `State`, `Level` and `Running`
+    /// may be left unanswered.
     fn look(&mut self, question: Question) -> Option<Answer>;
 }
 
@@ -144,9 +147,11 @@ fn compare<T: PartialEq + fmt::Debug>(expected: T, got: T) -> Result<(), String>
     }
 }
 
-/// What the next coroutine to be picked does during its poll, and what was seen of it. Clones are handles to the same script.
+/// What the next coroutine to be picked does during its poll, and what was seen of it. Clones are
+/// handles to the same script.
 ///
-/// After the first disagreement the script tells every coroutine to block, so that the replay comes to its end soon.
+/// After the first disagreement the script tells every coroutine to block, so that the replay comes
+/// to its end soon.
 #[derive(Clone, Debug)]
 pub struct Script(Rc<RefCell<Progress>>);
 
@@ -178,8 +183,9 @@ impl Script {
         })))
     }
 
-    /// To be called at the beginning of each poll of a coroutine. If it returns `false`, this is not the coroutine that the trace expects (or
-    /// something else went wrong before): the poll must end pending, at once.
+    /// To be called at the beginning of each poll of a coroutine. If it returns `false`, this is
+    /// not the coroutine that the trace expects (or something else went wrong before): the poll
+    /// must end pending, at once.
     pub fn enter(&self, id: Id) -> bool {
         let mut progress = self.0.borrow_mut();
         if progress.expected != Some(id) {

@@ -93,7 +93,8 @@ pub enum StepKind {
     Do(Op, Reply),
     /// This question must have this answer.
     Ask(Question, Answer),
-    /// The next pick must be this coroutine, and during the poll it does all this. The last line is the one that ends the poll.
+    /// The next pick must be this coroutine, and during the poll it does all this. The last line is
+    /// the one that ends the poll.
     Run(Id, Vec<PollLine>),
     /// The next pick must find nothing ready.
     Idle,

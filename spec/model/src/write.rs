@@ -31,7 +31,8 @@ impl Display for Trace {
         for (name, capacity) in self.names.channels.iter().zip(&self.settings.channels) {
             writeln!(f, "channel {name} {capacity}")?;
         }
-        // Names are given out in the order of the spawns, so counting these tells how each new one is called.
+        // Names are given out in the order of the spawns, so counting these tells how each new one
+        // is called.
         let mut spawned = 0;
         for step in &self.steps {
             match &step.kind {

@@ -1,7 +1,8 @@
-//! A home in which the control is the other way round, as in every real one: the coroutines are futures, and do themselves what the trace
-//! says, when the executor polls them.
+//! A home in which the control is the other way round, as in every real one: the coroutines are
+//! futures, and do themselves what the trace says, when the executor polls them.
 //!
-//! The executor is as small as can be: levels, spawn, wake, re-prioritise. It skips the traces that need more.
+//! The executor is as small as can be: levels, spawn, wake, re-prioritise. It skips the traces that
+//! need more.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

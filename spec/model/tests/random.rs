@@ -56,7 +56,8 @@ fn check(model: &Model) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any operation with any number is answered, and the invariants hold; an invalid one changes nothing.
+    /// Any operation with any number is answered, and the invariants hold; an invalid one changes
+    /// nothing.
     #[test]
     fn the_model_is_total(settings in settings(), numbers in numbers(), objects in 1usize..9) {
         let mut model = Model::new(&settings);
@@ -79,7 +80,8 @@ proptest! {
         prop_assert_eq!(read, trace);
     }
 
-    /// B5, with the number of levels in use: all yield for ever, and each is picked within k * L * (q + 1) picks.
+    /// B5, with the number of levels in use: all yield for ever, and each is picked within k * L *
+    /// (q + 1) picks.
     #[test]
     fn the_starvation_bound_holds(levels in vec(0u8..64, 1..12), every in 1u32..6) {
         let settings = Settings { policy: Policy::Bounded(every), ..Settings::default() };

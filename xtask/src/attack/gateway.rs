@@ -1,5 +1,5 @@
-//! Hostile peers of the sensor gateway: an MQTT broker, HTTP clients, senders of datagrams, and files that change
-//! (`cpp/edge/gateway/tests/hostile.cpp`).
+//! Hostile peers of the sensor gateway: an MQTT broker, HTTP clients, senders of datagrams, and
+//! files that change (`cpp/edge/gateway/tests/hostile.cpp`).
 
 use super::Ground;
 use crate::process;

@@ -16,7 +16,8 @@ const LINES: usize = 30;
 /// What a kernel that gives up prints.
 const PANIC: &str = "corank: kernel panicked";
 
-/// A machine with the program that attacks it from inside, or whose work shows whether it is harmed.
+/// A machine with the program that attacks it from inside, or whose work shows whether it is
+/// harmed.
 pub(super) struct Machine<'a> {
     pub(super) smp: u32,
     /// Counts instructions: then the run is the same each time.
@@ -40,10 +41,12 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs it to its end and returns what was printed; `hear` sees everything that was printed so far whenever there is more.
+    /// Runs it to its end and returns what was printed; `hear` sees everything that was printed so
+    /// far whenever there is more.
     ///
     /// # Errors
-    /// The kernel panicked or never came up, the machine stopped, or the program's exit code is not 0.
+    /// The kernel panicked or never came up, the machine stopped, or the program's exit code is
+    /// not 0.
     pub(super) fn run(self, mut hear: impl FnMut(&str)) -> Result<String> {
         let boot = Boot {
             smp: self.smp,

@@ -1,4 +1,5 @@
-//! Processes that fill the kernel's memory by every kind of object, in every order: `os/apps/src/bin/adversary-memory.rs`.
+//! Processes that fill the kernel's memory by every kind of object, in every order:
+//! `os/apps/src/bin/adversary-memory.rs`.
 
 use super::Ground;
 use super::machine::Machine;

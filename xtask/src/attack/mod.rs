@@ -1,7 +1,8 @@
 //! `cargo xtask attack`: does what an attacker would, for as long as one likes.
 //!
-//! The attacks are a table of kinds. A kind is a sequence of short runs, each of which is determined by its seed, as far as what it attacks allows
-//! that. A run that finds something says what, and with which command it is repeated. Kinds run side by side, and share the time equally.
+//! The attacks are a table of kinds. A kind is a sequence of short runs, each of which is
+//! determined by its seed, as far as what it attacks allows that. A run that finds something says
+//! what, and with which command it is repeated. Kinds run side by side, and share the time equally.
 
 mod calls;
 mod domain;
@@ -35,7 +36,8 @@ pub(crate) struct Options {
     /// Ends after so many runs of each kind, however long they take
     #[arg(long, value_name = "N", conflicts_with = "minutes")]
     runs: Option<u64>,
-    /// The seed of the first run of each kind; each further run has the next one [default: the time]
+    /// The seed of the first run of each kind; each further run has the next one [default: the
+    /// time]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Runs this kind alone; may be given several times
@@ -283,8 +285,8 @@ fn describe(attack: &Attack, seed: u64, finding: &anyhow::Error) -> String {
     )
 }
 
-/// The kind that is to run next, and how many runs of it came before: of those that are not through, the one that had the least time. It
-/// counts as begun.
+/// The kind that is to run next, and how many runs of it came before: of those that are not
+/// through, the one that had the least time. It counts as begun.
 fn next(scores: &mut [Score], amount: Amount, elapsed: Duration) -> Option<(usize, u64)> {
     let open = |score: &Score| match amount {
         Amount::Time(time) => score.runs == 0 || elapsed < time,

@@ -1,4 +1,5 @@
-//! Programs without rights that make the kernel work for long, beside an urgent process: `os/apps/src/bin/attacker`.
+//! Programs without rights that make the kernel work for long, beside an urgent process:
+//! `os/apps/src/bin/attacker`.
 
 use super::Ground;
 use super::machine::Machine;

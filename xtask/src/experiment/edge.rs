@@ -1,7 +1,9 @@
-//! `edge`: the interleaver's algorithms in every execution model, built by CMake with each compiler.
+//! `edge`: the interleaver's algorithms in every execution model, built by CMake with each
+//! compiler.
 //!
-//! In full it takes about a quarter of an hour on an idle machine. It has a part for each compiler and algorithm; what a part printed is kept until all parts have
-//! ended, so that a run that was cut off goes on with the part that it was at.
+//! In full it takes about a quarter of an hour on an idle machine. It has a part for each compiler
+//! and algorithm; what a part printed is kept until all parts have ended, so that a run that was
+//! cut off goes on with the part that it was at.
 
 use super::parts::Parts;
 use super::runner::{Listener, settings};
@@ -28,8 +30,8 @@ const LEFT_OUT: &str = "left out: ";
 
 /// Runs the benchmark of each compiler; of one if quick.
 ///
-/// A quick run takes less than three minutes: six programs, each of which limits itself to 20 seconds and what it has begun by
-/// then (`be_quick` in `cpp/edge/bench/measure.hpp`).
+/// A quick run takes less than three minutes: six programs, each of which limits itself to 20
+/// seconds and what it has begun by then (`be_quick` in `cpp/edge/bench/measure.hpp`).
 pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
     let compilers: &[&str] = if quick { &["clang"] } else { &["clang", "gcc"] };
     let mut memory = String::new();

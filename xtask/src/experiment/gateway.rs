@@ -1,7 +1,8 @@
 //! `gateway`: the sensor gateway's models, built by CMake with each compiler.
 //!
-//! In full it takes three minutes on an idle machine. It has a part for each compiler and layout; what a part printed is kept until all parts have ended, so that a run that was cut off goes on with
-//! the part that it was at.
+//! In full it takes three minutes on an idle machine. It has a part for each compiler and layout;
+//! what a part printed is kept until all parts have ended, so that a run that was cut off goes on
+//! with the part that it was at.
 
 use super::parts::Parts;
 use super::runner::{Listener, settings};

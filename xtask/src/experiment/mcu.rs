@@ -1,6 +1,7 @@
 //! `mcu-switch` and `mcu-size`: instructions per switch and bytes, on a Cortex-M4.
 //!
-//! The C++ models are built by CMake, once for each compiler and optimisation; the Rust ones are the firmware in `core/mcu/`. All count in the same way.
+//! The C++ models are built by CMake, once for each compiler and optimisation; the Rust ones are
+//! the firmware in `core/mcu/`. All count in the same way.
 
 pub(crate) mod figures;
 mod samples;
@@ -118,7 +119,8 @@ impl Sections {
         let file = object::File::parse(&*bytes)?;
         let mut sum = Self::default();
         for section in file.sections() {
-            // cortex-m-rt has vectors for 240 interrupts where none are named. The others have the core's 16 alone, and so they are compared.
+            // cortex-m-rt has vectors for 240 interrupts where none are named. The others have the
+            // core's 16 alone, and so they are compared.
             let bytes = match section.name() {
                 Ok(".vector_table") => section.size().min(CORE_VECTORS),
                 _ => section.size(),
@@ -153,7 +155,8 @@ fn cpp_sizes(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> {
             Sections::of(&folder.join(format!("size-{model}-{tasks}-{calls}.elf")))
         };
         for model in models(compiler) {
-            // FreeRTOS's handlers are in its firmware even without a task: its first task is compared with another model's firmware without one.
+            // FreeRTOS's handlers are in its firmware even without a task: its first task is
+            // compared with another model's firmware without one.
             let without = if model == "freertos" {
                 "direct-resume"
             } else {

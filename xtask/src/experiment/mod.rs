@@ -9,7 +9,8 @@ mod plan;
 mod runner;
 pub(crate) mod tcp;
 
-/// The analysis of experiment `global`, which a program of the operating system does: its tests run on the host.
+/// The analysis of experiment `global`, which a program of the operating system does: its tests run
+/// on the host.
 #[cfg(test)]
 #[path = "../../../os/apps/src/bin/experiment-global/stretches.rs"]
 mod stretches;
@@ -73,7 +74,8 @@ impl Name {
     }
 }
 
-/// Sets up, runs the experiment, and writes the results where the options say and where the report finds them.
+/// Sets up, runs the experiment, and writes the results where the options say and where the report
+/// finds them.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     setup::run()?;
     let document = measure(options.name, options.quick)?;

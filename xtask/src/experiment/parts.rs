@@ -1,5 +1,5 @@
-//! The parts of an experiment that takes long: what a part printed is kept until all have ended, so that a run that was cut off goes on with the
-//! part that it was at.
+//! The parts of an experiment that takes long: what a part printed is kept until all have ended, so
+//! that a run that was cut off goes on with the part that it was at.
 
 use crate::{process, repository};
 use anyhow::{Context, Result};
@@ -33,8 +33,9 @@ impl Parts {
         }
     }
 
-    /// The next part: what it printed, if it has ended in a run that was cut off. Its results depend on what is in `files`, and on the
-    /// `arguments`: with other ones it is another part. If there is nothing, its lines are to be [kept](Self::keep).
+    /// The next part: what it printed, if it has ended in a run that was cut off. Its results
+    /// depend on what is in `files`, and on the `arguments`: with other ones it is another part. If
+    /// there is nothing, its lines are to be [kept](Self::keep).
     ///
     /// # Errors
     /// When a file can't be read.
@@ -61,11 +62,13 @@ impl Parts {
         Ok(lines)
     }
 
-    /// The next part is a run of this program, whose results depend on its file, on its arguments and on what is in `files`: `hear` hears each line that it
-    /// prints, or has printed in a run that was cut off.
+    /// The next part is a run of this program, whose results depend on its file, on its arguments
+    /// and on what is in `files`: `hear` hears each line that it prints, or has printed in a run
+    /// that was cut off.
     ///
     /// # Errors
-    /// As [`next`](Self::next) and [`keep`](Self::keep), and when the program fails or takes too long.
+    /// As [`next`](Self::next) and [`keep`](Self::keep), and when the program fails or takes too
+    /// long.
     pub(super) fn run(
         &mut self,
         name: &str,

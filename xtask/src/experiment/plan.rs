@@ -18,7 +18,8 @@ pub(super) struct Part {
     pub(super) rows: u64,
     /// Harts of the machine.
     pub(super) harts: u32,
-    /// Whether it counts instructions, each of which takes a nanosecond: then the host's speed does not matter.
+    /// Whether it counts instructions, each of which takes a nanosecond: then the host's speed does
+    /// not matter.
     pub(super) counts: bool,
 }
 
@@ -31,7 +32,8 @@ impl fmt::Display for Part {
     }
 }
 
-/// Every combination of these lists, `runs` times, models in turn. `parameter`: the experiment's own, and its values.
+/// Every combination of these lists, `runs` times, models in turn. `parameter`: the experiment's
+/// own, and its values.
 fn tasks(numbers: &[u32], parameter: (&str, &[&str]), processes: u32, runs: u32) -> Part {
     let list: Vec<String> = numbers.iter().map(u32::to_string).collect();
     let (name, values) = parameter;
@@ -73,8 +75,9 @@ fn global(part: &str, harts: u32, processes: u32, runs: u32, rows: u64) -> Part 
     }
 }
 
-/// The parts of experiment `global`. Where instructions are counted harts take turns of milliseconds, which would hide times on several
-/// harts: there the machine runs by the clock, except to count the check's instructions.
+/// The parts of experiment `global`. Where instructions are counted harts take turns of
+/// milliseconds, which would hide times on several harts: there the machine runs by the clock,
+/// except to count the check's instructions.
 fn globals(quick: bool) -> Vec<Part> {
     let (machines, runs): (&[u32], u32) = if quick { (&[1], 1) } else { (&[1, 2, 4], 3) };
     let mut parts = Vec::new();
@@ -90,11 +93,12 @@ fn globals(quick: bool) -> Vec<Part> {
                 });
             }
         }
-        // Instructions and calls beside nobody, someone less urgent and, where there are more harts, one that is served; and for the
-        // strict one the difference.
+        // Instructions and calls beside nobody, someone less urgent and, where there are more
+        // harts, one that is served; and for the strict one the difference.
         let beside = if harts > 1 { 3 } else { 2 };
         parts.push(global("check", harts, 1, 1, beside * (2 * GLOBALS + 1)));
-        // Five kinds of claims. By the clock a median needs more runs: a host that has fewer processors than the machine has harts decides each latency.
+        // Five kinds of claims. By the clock a median needs more runs: a host that has fewer
+        // processors than the machine has harts decides each latency.
         let runs = if harts > 1 { 12 * runs } else { runs };
         parts.push(Part {
             counts: harts == 1,
@@ -104,8 +108,8 @@ fn globals(quick: bool) -> Vec<Part> {
     parts
 }
 
-/// The parts of an experiment. In A and B AsyncOS goes from 200 tasks to 4000 in steps of 200; a quick run has the points that it
-/// prints as numbers.
+/// The parts of an experiment. In A and B AsyncOS goes from 200 tasks to 4000 in steps of 200; a
+/// quick run has the points that it prints as numbers.
 pub(super) fn parts(name: Name, quick: bool) -> Vec<Part> {
     const SIZES: (&str, &[&str]) = ("bytes", &["1", "256", "4096"]);
     const IN_ORDER: (&str, &[&str]) = ("order", &["in-order"]);

@@ -1,7 +1,8 @@
 //! Running an experiment's program and reading what it prints.
 //!
-//! The program alternates the models and prints one line per run: see [`corank_report::row::Sample`]. Other lines explain. A
-//! wrong result ends the program with a code other than 0, and then nothing is kept.
+//! The program alternates the models and prints one line per run: see
+//! [`corank_report::row::Sample`]. Other lines explain. A wrong result ends the program with a code
+//! other than 0, and then nothing is kept.
 
 use super::parts::{Kept, Parts};
 use super::plan::{self, Part};
@@ -22,7 +23,8 @@ use std::time::Duration;
 
 /// No experiment takes longer.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Memory of the machine: 4000 threads of several processes have a stack each in the kernel and in the process.
+/// Memory of the machine: 4000 threads of several processes have a stack each in the kernel and in
+/// the process.
 const MEMORY: &str = "1G";
 /// A machine that counts instructions takes so many nanoseconds for each, as a power of two.
 const SHIFT: u8 = 0;
@@ -149,7 +151,8 @@ fn on_host(
     Ok(settings(quick, &[program], &[]))
 }
 
-/// The same, part after part, as the program names them: so that a run that was cut off goes on with the part that it was at.
+/// The same, part after part, as the program names them: so that a run that was cut off goes on
+/// with the part that it was at.
 fn on_host_in_parts(
     name: Name,
     package: &str,
@@ -235,7 +238,8 @@ impl Listener {
         }
     }
 
-    /// All parts have ended, and what they printed has been heard. Returns the names of those that were known from a run that was cut off.
+    /// All parts have ended, and what they printed has been heard. Returns the names of those that
+    /// were known from a run that was cut off.
     pub(super) fn end(&mut self, parts: Parts) -> Vec<String> {
         let (resumed, kept) = parts.end();
         self.kept = kept;

@@ -1,4 +1,5 @@
-//! Experiments `tcp-models` and `tcp-priority`: a server in the operating system, and its client on this computer.
+//! Experiments `tcp-models` and `tcp-priority`: a server in the operating system, and its client on
+//! this computer.
 
 use super::Name;
 use super::parts::Parts;
@@ -25,7 +26,8 @@ const fn model(row: &'static str, server: &'static str, port: u16) -> Model {
     Model { row, server, port }
 }
 
-/// Which tasks serve calls in the kernel (`K`) and which run in the process (`U`): coroutines (`C`) or threads (`T`).
+/// Which tasks serve calls in the kernel (`K`) and which run in the process (`U`): coroutines (`C`)
+/// or threads (`T`).
 pub(crate) const MODELS: &[Model] = &[
     model("KCUC", "KCUC", 1001),
     model("KTUC", "KTUC", 1002),
@@ -41,18 +43,21 @@ pub(crate) const POLICIES: &[Model] = &[
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Harts of the machines of a whole run of `tcp-priority`: up to those of COPS, section 5.2.
 const HARTS: [u32; 4] = [1, 2, 3, 4];
-/// Harts of the machine of a whole run of `tcp-models`, as in COPS, section 5.1. One with one hart follows.
+/// Harts of the machine of a whole run of `tcp-models`, as in COPS, section 5.1. One with one hart
+/// follows.
 const MANY_HARTS: u32 = 4;
 
-/// With the value `user` in this variable of the environment, the client reaches the server through QEMU's user network in any case.
+/// With the value `user` in this variable of the environment, the client reaches the server through
+/// QEMU's user network in any case.
 const NETWORK: &str = "CORANK_NETWORK";
 /// Parts of a whole run of `tcp-models`, each of which takes less than two minutes.
 const PARTS: u32 = 7;
-/// Memory of the machine in which is counted how many connections fit: little, but the archive of all programs has to fit.
+/// Memory of the machine in which is counted how many connections fit: little, but the archive of
+/// all programs has to fit.
 const LITTLE_MEMORY: &str = "96M";
 
-/// Boots the server in all models that are compared, and lets the client measure them in turn. How many connections a model has room
-/// for is found in a machine of its own.
+/// Boots the server in all models that are compared, and lets the client measure them in turn. How
+/// many connections a model has room for is found in a machine of its own.
 pub(super) fn measure(
     name: Name,
     quick: bool,
@@ -134,7 +139,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// [`run`](Self::run), unless its lines are known from a run that was cut off; the rows go to the listener.
+    /// [`run`](Self::run), unless its lines are known from a run that was cut off; the rows go to
+    /// the listener.
     fn part(
         &self,
         parts: &mut Parts,
@@ -161,7 +167,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Boots the server with these models, and gives the client its task. Returns what that printed.
+    /// Boots the server with these models, and gives the client its task. Returns what that
+    /// printed.
     fn run(&self, task: &[&str], models: &[Model], harts: u32, memory: &str) -> Result<String> {
         let server = server(models);
         let ports: Vec<u16> = models.iter().map(|model| model.port).collect();

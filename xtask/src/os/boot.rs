@@ -26,7 +26,8 @@ pub(crate) struct Boot {
     pub(crate) disk: Option<Disk>,
     pub(crate) network: Option<Network>,
     pub(crate) input: Input,
-    /// Counts instructions, each of which takes 2 to this power nanoseconds: then a run can be repeated exactly.
+    /// Counts instructions, each of which takes 2 to this power nanoseconds: then a run can be
+    /// repeated exactly.
     pub(crate) count: Option<u8>,
     /// The program's name and its arguments.
     pub(crate) command: Vec<String>,
@@ -54,12 +55,13 @@ impl Boot {
     /// Boots the machine and passes the program's output on as it comes.
     ///
     /// # Errors
-    /// When QEMU can't be started, the kernel does not come up (the message then has everything that was printed), or the time
-    /// limit is reached: [`TimedOut`].
+    /// When QEMU can't be started, the kernel does not come up (the message then has everything
+    /// that was printed), or the time limit is reached: [`TimedOut`].
     pub(crate) fn run(&self, image: &Image, mut output: impl FnMut(&[u8])) -> Result<Ended> {
         let limit = self.limit.unwrap_or(NO_LIMIT);
         let start = Instant::now();
-        // In the foreground, so that the program can read from the terminal and Ctrl-C reaches QEMU.
+        // In the foreground, so that the program can read from the terminal and Ctrl-C reaches
+        // QEMU.
         let mut command = process::limited(&self.qemu(image), limit, true)?;
         command.stdout(Stdio::piped());
         command.stdin(self.input.stdio());

@@ -1,4 +1,5 @@
-//! Building the kernel and the programs, and packing the programs into the archive that the kernel finds in memory.
+//! Building the kernel and the programs, and packing the programs into the archive that the kernel
+//! finds in memory.
 
 use super::programs::{self, Entry, read};
 use super::vdso;
@@ -20,7 +21,8 @@ const KERNEL: &str = "corank-kernel";
 /// The package whose binaries are the system's programs.
 const APPS: &str = "corank-apps";
 
-/// A program of many names, as `os/apps/src/bin/tools` lists them: it lies in the archive under each of them.
+/// A program of many names, as `os/apps/src/bin/tools` lists them: it lies in the archive under
+/// each of them.
 const TOOLS: (&str, &[&str]) = (
     "tools",
     &[
@@ -82,9 +84,9 @@ pub(crate) enum Faults {
     Present,
 }
 
-/// Builds the kernel, the shared scheduler's image and all programs; adds the programs from `outside` under their file names, and
-/// takes `image` instead of the image if there is one. A program from outside takes the place of the system's of the same name, and a
-/// note says so.
+/// Builds the kernel, the shared scheduler's image and all programs; adds the programs from
+/// `outside` under their file names, and takes `image` instead of the image if there is one. A
+/// program from outside takes the place of the system's of the same name, and a note says so.
 ///
 /// # Errors
 /// When the build fails, or two programs from outside have one name.
@@ -101,7 +103,8 @@ pub(crate) fn build_for_tests(progress: &mut Progress) -> Result<Image> {
     build_with(Faults::Present, &[], None, progress)
 }
 
-/// [`build`] with one of the two kernels. Cargo keeps both, so that building one in turn with the other compiles nothing anew.
+/// [`build`] with one of the two kernels. Cargo keeps both, so that building one in turn with the
+/// other compiles nothing anew.
 pub(crate) fn build_with(
     faults: Faults,
     outside: &[PathBuf],
@@ -182,7 +185,8 @@ pub(crate) struct Binary {
     pub(crate) path: PathBuf,
 }
 
-/// Runs a `cargo build` or `cargo rustc`, with `flags` for the compiler of the latter, and lists the binaries that it made.
+/// Runs a `cargo build` or `cargo rustc`, with `flags` for the compiler of the latter, and lists
+/// the binaries that it made.
 ///
 /// # Errors
 /// When the build fails: with what the compiler said.
@@ -222,7 +226,8 @@ fn binary(message: &str) -> Option<Binary> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let path = message.get("executable")?.as_str()?;
     let name = message.get("target")?.get("name")?.as_str()?;
-    // `path+file:///…/os/apps#corank-apps@0.1.0`; the name is left out where the folder has the same.
+    // `path+file:///…/os/apps#corank-apps@0.1.0`; the name is left out where the folder has the
+    // same.
     let id = message.get("package_id")?.as_str()?;
     let (folder, version) = id.split_once('#')?;
     let package = match version.split_once('@') {
@@ -256,8 +261,9 @@ fn without_debug(file: &[u8]) -> Result<Vec<u8>> {
     Ok(stripped)
 }
 
-/// Writes a tar archive with these files, each under the given name. The order and the dates are fixed: equal programs give an
-/// equal archive. It is replaced at once, so that a machine that starts meanwhile finds a whole one.
+/// Writes a tar archive with these files, each under the given name. The order and the dates are
+/// fixed: equal programs give an equal archive. It is replaced at once, so that a machine that
+/// starts meanwhile finds a whole one.
 fn pack(archive: &Path, mut entries: Vec<Entry>) -> Result<()> {
     entries.sort();
     let unfinished = archive.with_extension(format!("{}.tar", std::process::id()));

@@ -7,7 +7,8 @@ use hadris_storage::host::FileDevice;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Size of the disk that is made where none is named. The file takes no more room than what lies on it.
+/// Size of the disk that is made where none is named. The file takes no more room than what lies on
+/// it.
 const SIZE: u64 = 256 << 20;
 
 /// A disk for one run of the machine.
@@ -37,7 +38,8 @@ impl Disk {
         self
     }
 
-    /// The same disk with a rule of QEMU's `blkdebug`: `inject-error.0.event=read_aio` and the like.
+    /// The same disk with a rule of QEMU's `blkdebug`: `inject-error.0.event=read_aio` and the
+    /// like.
     pub(crate) fn with_fault(mut self, rule: String) -> Self {
         self.faults.push(rule);
         self
@@ -75,7 +77,8 @@ impl Disk {
     }
 }
 
-/// Makes a file of `size` bytes with an empty file system: FAT12 or FAT16 on small disks, FAT32 on those that are large enough.
+/// Makes a file of `size` bytes with an empty file system: FAT12 or FAT16 on small disks, FAT32 on
+/// those that are large enough.
 pub(crate) fn make(image: &Path, size: u64) -> Result<()> {
     let about = || format!("can't make the disk {}", image.display());
     let file = File::options()

@@ -13,8 +13,8 @@ const QEMU_ESCAPE: u8 = 1;
 pub(crate) enum Input {
     /// Nothing.
     None,
-    /// Our own standard input. A terminal belongs to the machine. From anything else all bytes are passed on as they are, and
-    /// then its end.
+    /// Our own standard input. A terminal belongs to the machine. From anything else all bytes are
+    /// passed on as they are, and then its end.
     Inherited,
     /// What is typed when something has been printed.
     Dialogue(Vec<Line>),
@@ -91,7 +91,8 @@ impl Keyboard<'_> {
     }
 }
 
-/// Passes all bytes on so that programs of the machine read the same ones, and then the end of the input.
+/// Passes all bytes on so that programs of the machine read the same ones, and then the end of the
+/// input.
 fn pass_on(mut source: impl Read, mut machine: impl Write) -> io::Result<()> {
     let mut buffer = [0; 4096];
     let mut typed = Vec::new();

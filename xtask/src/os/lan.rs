@@ -1,8 +1,10 @@
-//! A network of its own for one machine and the programs of this computer that talk to it: a network namespace of Linux with a tap device.
+//! A network of its own for one machine and the programs of this computer that talk to it: a
+//! network namespace of Linux with a tap device.
 //!
-//! QEMU's user network is a TCP stack inside QEMU, which asks Linux about each of its connections whenever anything happens: with many of them
-//! that takes more time than the server. Here QEMU only hands frames over, and Linux's own TCP is at the other end. It needs the right to
-//! make namespaces, as root or by those of users, and to open `/dev/net/tun`.
+//! QEMU's user network is a TCP stack inside QEMU, which asks Linux about each of its connections
+//! whenever anything happens: with many of them that takes more time than the server. Here QEMU
+//! only hands frames over, and Linux's own TCP is at the other end. It needs the right to make
+//! namespaces, as root or by those of users, and to open `/dev/net/tun`.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -14,14 +16,16 @@ pub(crate) const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 /// The tap device: its name in its namespace.
 pub(super) const DEVICE: &str = "corank";
 
-/// Makes the device, with this computer's address, which the machine takes for its gateway; says so; and stays until nobody needs it any more.
+/// Makes the device, with this computer's address, which the machine takes for its gateway; says
+/// so; and stays until nobody needs it any more.
 const HOLD: &str = "ip link set lo up && ip tuntap add dev corank mode tap \
     && ip address add 10.0.2.2/24 dev corank && ip link set corank up && echo ready && exec cat";
 
 /// The namespace. It goes, with its device, when this is dropped and the programs in it have ended.
 #[derive(Debug)]
 pub(crate) struct Lan {
-    /// A program that holds it, up to the end of its input: so it goes even if this program is killed.
+    /// A program that holds it, up to the end of its input: so it goes even if this program is
+    /// killed.
     holder: Child,
     /// It belongs to a namespace of users.
     of_user: bool,

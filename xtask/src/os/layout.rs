@@ -1,9 +1,10 @@
 //! Where the code lies that a relay step of experiment B goes through: `cargo xtask os-layout`.
 //!
-//! After each change of address space a hart has to find the translation of each page that it touches, and QEMU each block of code anew.
-//! The linker scripts of kernel, programs and image therefore name what a step goes through, so that it lies side by side. Names change:
-//! this boots the machine with QEMU's log of executed blocks, and shows what a step goes through and how a script names it. The test
-//! stage `layout` sees to it that a step touches few pages of code.
+//! After each change of address space a hart has to find the translation of each page that it
+//! touches, and QEMU each block of code anew. The linker scripts of kernel, programs and image
+//! therefore name what a step goes through, so that it lies side by side. Names change: this boots
+//! the machine with QEMU's log of executed blocks, and shows what a step goes through and how a
+//! script names it. The test stage `layout` sees to it that a step touches few pages of code.
 
 use super::boot::{Boot, DEFAULT_MEMORY};
 use super::build::{self, Image};
@@ -152,8 +153,8 @@ fn functions(file: &Path, base: u64) -> Result<Vec<(u64, u64, String)>> {
     Ok(found)
 }
 
-/// The section of a function as a pattern that other builds have as well: of a mangled name (Rust's v0) the identifiers alone,
-/// because what stands between them depends on the build.
+/// The section of a function as a pattern that other builds have as well: of a mangled name (Rust's
+/// v0) the identifiers alone, because what stands between them depends on the build.
 fn pattern(name: &str) -> String {
     if !name.starts_with("_R") {
         return format!(".text.{name}");

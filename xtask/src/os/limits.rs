@@ -1,7 +1,8 @@
 //! The longest stretches of kernel work without a check for more urgent work: `cargo xtask limits`.
 //!
-//! Boots a kernel with the feature `stretch` on one hart, in a machine that counts instructions, and runs what makes the kernel work
-//! most: its tests, random calls, and the experiments' programs. The kernel prints the longest stretches at its end.
+//! Boots a kernel with the feature `stretch` on one hart, in a machine that counts instructions,
+//! and runs what makes the kernel work most: its tests, random calls, and the experiments'
+//! programs. The kernel prints the longest stretches at its end.
 
 use super::boot::{Boot, DEFAULT_MEMORY};
 use super::build::{self, Image};

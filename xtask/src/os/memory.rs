@@ -13,8 +13,8 @@ const BOUNDARY: u64 = 2 * MIB;
 /// Half of the memory stays in front of the archive, up to this.
 const MOST_IN_FRONT: u64 = 128 * MIB;
 
-/// Checks that the kernel, the archive of the programs and the device tree find room in this much memory, written as QEMU takes it. What
-/// is written in another way is left to QEMU.
+/// Checks that the kernel, the archive of the programs and the device tree find room in this much
+/// memory, written as QEMU takes it. What is written in another way is left to QEMU.
 ///
 /// # Errors
 /// When it is too little: with the least that is enough.

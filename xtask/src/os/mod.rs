@@ -37,18 +37,19 @@ pub(crate) struct Options {
     /// Memory of the machine, as QEMU takes it: a number of MiB, or with a unit
     #[arg(long, default_value = boot::DEFAULT_MEMORY)]
     memory: String,
-    /// Adds an ELF file from outside to the programs of the system, under its file name, in place of the system's own of that name. May
-    /// be given several times
+    /// Adds an ELF file from outside to the programs of the system, under its file name, in place
+    /// of the system's own of that name. May be given several times
     #[arg(long = "program", value_name = "ELF")]
     programs: Vec<PathBuf>,
-    /// The machine's disk: a file with a FAT file system [default: os/target/disk.img, made if it is not there]
+    /// The machine's disk: a file with a FAT file system [default: os/target/disk.img, made if it
+    /// is not there]
     #[arg(long, value_name = "FILE")]
     disk: Option<PathBuf>,
     /// Runs without a disk
     #[arg(long, conflicts_with = "disk")]
     no_disk: bool,
-    /// Lets a port of this computer lead to one of the machine, of TCP if nothing else is said; 0 is any that is free. May be given
-    /// several times
+    /// Lets a port of this computer lead to one of the machine, of TCP if nothing else is said; 0
+    /// is any that is free. May be given several times
     #[arg(long = "forward", value_name = "[tcp:|udp:]HOST:GUEST")]
     forwards: Vec<Forward>,
     /// Boots with this image of the shared scheduler instead of the one from os/vdso
@@ -60,10 +61,12 @@ pub(crate) struct Options {
     /// Ends the machine after so many seconds, with the exit code 124
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
-    /// Counts instructions instead of time: each takes 2 to this power nanoseconds, so that runs can be repeated exactly
+    /// Counts instructions instead of time: each takes 2 to this power nanoseconds, so that runs
+    /// can be repeated exactly
     #[arg(long, value_name = "SHIFT", value_parser = clap::value_parser!(u8).range(0..=10))]
     count: Option<u8>,
-    /// Counts instructions and prints the longest stretches of kernel work without a check for more urgent work
+    /// Counts instructions and prints the longest stretches of kernel work without a check for more
+    /// urgent work
     #[arg(long)]
     stretches: bool,
     /// The program to run, and its arguments

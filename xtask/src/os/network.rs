@@ -1,4 +1,5 @@
-//! The machine's network: QEMU's user network, with ports of this computer that lead into the machine, or a network of its own.
+//! The machine's network: QEMU's user network, with ports of this computer that lead into the
+//! machine, or a network of its own.
 
 use super::lan::{DEVICE, Lan, MACHINE};
 use anyhow::{Context, Result, bail, ensure};
@@ -104,7 +105,8 @@ pub(crate) enum Network {
     User(Vec<Forward>),
     /// One for the machine and those programs of this computer that [enter](Network::enter) it.
     Lan(Lan),
-    /// A wire: each frame is a datagram between two sockets of Unix, and this program is the whole network.
+    /// A wire: each frame is a datagram between two sockets of Unix, and this program is the whole
+    /// network.
     Wire {
         /// The machine's socket, which QEMU makes.
         machine: PathBuf,
@@ -117,7 +119,8 @@ pub(crate) enum Network {
 pub(crate) const CARD: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
 
 impl Network {
-    /// QEMU's user network with these ports. Where one is to be any that is free, it is chosen now: see [`Network::host_port`].
+    /// QEMU's user network with these ports. Where one is to be any that is free, it is chosen now:
+    /// see [`Network::host_port`].
     ///
     /// # Errors
     /// When no port is free, or two of the forwards have the same.
@@ -163,7 +166,8 @@ impl Network {
         found.map(|forward| forward.host)
     }
 
-    /// Where a program of this computer that has [entered](Network::enter) the network reaches the machine's port.
+    /// Where a program of this computer that has [entered](Network::enter) the network reaches the
+    /// machine's port.
     pub(crate) fn server(&self, guest: u16) -> Option<SocketAddrV4> {
         match self {
             Self::User(_) => Some(SocketAddrV4::new(

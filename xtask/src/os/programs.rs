@@ -12,7 +12,8 @@ pub(crate) type Entry = (String, Vec<u8>);
 /// Checks what can be known of programs from outside before anything is built.
 ///
 /// # Errors
-/// When one of them is not a file, is not an executable for 64-bit RISC-V, or has the name of another one.
+/// When one of them is not a file, is not an executable for 64-bit RISC-V, or has the name of
+/// another one.
 pub(super) fn check(programs: &[PathBuf]) -> Result<()> {
     for program in programs {
         let file = read(program)?;
@@ -31,8 +32,8 @@ pub(super) fn check(programs: &[PathBuf]) -> Result<()> {
     names(programs).map(|_| ())
 }
 
-/// Adds the programs from outside to those of the system. They are added unchanged: the kernel judges them. Returns the names of
-/// the system's programs whose place they take.
+/// Adds the programs from outside to those of the system. They are added unchanged: the kernel
+/// judges them. Returns the names of the system's programs whose place they take.
 ///
 /// # Errors
 /// When one cannot be read, or two of them have one name.

@@ -1,4 +1,5 @@
-//! `cargo xtask os` as a command: its exit codes, its complaints, its input, and what is left of it when a signal ends it.
+//! `cargo xtask os` as a command: its exit codes, its complaints, its input, and what is left of it
+//! when a signal ends it.
 
 use super::Context;
 use super::machine::DISK_SIZE;
@@ -79,7 +80,8 @@ fn run(mut command: Command, input: &[u8]) -> Result<Output> {
     Ok(output)
 }
 
-/// What must have come of a command: its exit code, and texts in what it printed and in its complaints.
+/// What must have come of a command: its exit code, and texts in what it printed and in its
+/// complaints.
 fn expect(output: &Output, code: i32, printed: &str, complained: &str) -> Result<()> {
     let [out, err] = [&output.stdout, &output.stderr]
         .map(|text| String::from_utf8_lossy(text).replace('\r', ""));

@@ -21,7 +21,8 @@ pub(super) fn host(context: &mut Context) -> Result<Outcome> {
         let folder = cpp::build(preset, "unit-tests", &mut context.progress)?;
         let finished = context.command(&Command::new(folder.join("tests/unit/unit-tests")))?;
         outcome.add(Outcome::of_googletest(&finished));
-        // An ordinary program has what a firmware must not have; so the search for it finds something.
+        // An ordinary program has what a firmware must not have; so the search for it finds
+        // something.
         let program = std::fs::read(folder.join("tests/unit/unit-tests"))?;
         outcome.add(if unwanted_symbols(&program)?.is_empty() {
             context.show("the search for symbols of allocator and unwinder finds none in a program that has them");
@@ -59,7 +60,8 @@ fn missing_line(guide: &str, program: &str) -> Option<String> {
     None
 }
 
-/// The suites, traces and forced interrupts on the Cortex-M4; and what must not be in such a firmware.
+/// The suites, traces and forced interrupts on the Cortex-M4; and what must not be in such a
+/// firmware.
 pub(super) fn device(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for preset in ["cortex-m4-gcc", "cortex-m4-clang"] {
@@ -103,7 +105,8 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The traces in which a coroutine panics: the firmware has no exceptions, and there a panic ends the program (rule F4). It replays all others.
+/// The traces in which a coroutine panics: the firmware has no exceptions, and there a panic ends
+/// the program (rule F4). It replays all others.
 const WITHOUT_EXCEPTIONS: [&str; 5] = [
     "inherit-panic-of-the-waiter",
     "mutex-holder-finishes-or-panics",
@@ -135,7 +138,8 @@ pub(super) fn figures(context: &mut Context) -> Result<Outcome> {
 /// What the sample application sends, with two ADC channels and three axes; however it is written.
 const SAMPLE_LINES: usize = 5;
 
-/// The sample application: the version with coroutines sends the same as the hand-written state machine and the FreeRTOS task, by the same interrupts.
+/// The sample application: the version with coroutines sends the same as the hand-written state
+/// machine and the FreeRTOS task, by the same interrupts.
 fn samples(context: &mut Context, folder: &Path) -> Result<Outcome> {
     let mut outputs = Vec::new();
     for name in ["coroutines", "state-machine", "freertos"] {
@@ -165,7 +169,8 @@ fn samples(context: &mut Context, folder: &Path) -> Result<Outcome> {
     Ok(Outcome::failed())
 }
 
-/// Beginnings of names that only an allocator, an unwinder, type information or the standard library has.
+/// Beginnings of names that only an allocator, an unwinder, type information or the standard
+/// library has.
 const UNWANTED: &[&str] = &[
     "malloc",
     "calloc",

@@ -92,7 +92,8 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
 }
 
 impl Tests<'_> {
-    /// Lets the client do one task. That the server ends then, prints `expected`, and leaves nothing behind is one more test.
+    /// Lets the client do one task. That the server ends then, prints `expected`, and leaves
+    /// nothing behind is one more test.
     fn run(
         &mut self,
         smp: u32,

@@ -1,4 +1,5 @@
-//! Tests of the shared scheduler's image that need more than one image, one kernel or one version of a program.
+//! Tests of the shared scheduler's image that need more than one image, one kernel or one version
+//! of a program.
 
 mod footprint;
 
@@ -99,7 +100,8 @@ fn release(name: &str) -> PathBuf {
     repository::path("os/target/riscv64gc-unknown-none-elf/release").join(name)
 }
 
-/// An image that is built with this feature, under the feature's name: the next build of the image takes the place of what cargo made.
+/// An image that is built with this feature, under the feature's name: the next build of the image
+/// takes the place of what cargo made.
 fn image_with(feature: &str, context: &mut Context) -> Result<PathBuf> {
     let built = vdso::build(BareMetal::require()?, &[feature], &mut context.progress)?;
     file(&format!("{feature}.so"), &std::fs::read(built)?)
@@ -134,8 +136,8 @@ fn the_kernel_conforms(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// The kernel that is built unless one for tests is asked for has no faults: neither a call nor code nor data. The other one has them,
-/// and so shows that this is looked for where it would be.
+/// The kernel that is built unless one for tests is asked for has no faults: neither a call nor
+/// code nor data. The other one has them, and so shows that this is looked for where it would be.
 fn faults_are_for_tests(context: &mut Context) -> Result<()> {
     // `fault::injection` in the names that the compiler gives.
     const MANGLED: &[u8] = b"5fault9injection";
@@ -158,8 +160,8 @@ fn faults_are_for_tests(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// With another image, and the same kernel and programs, coroutines and processes are scheduled in another way; and a larger
-/// image takes memory once, but nothing of each process.
+/// With another image, and the same kernel and programs, coroutines and processes are scheduled in
+/// another way; and a larger image takes memory once, but nothing of each process.
 fn another_image_decides_for_all(context: &mut Context) -> Result<()> {
     let strict = Loaded::build(None, context)?;
     let alike = Loaded::build(Some(image_with("alike", context)?), context)?;
@@ -216,7 +218,8 @@ fn compare(smp: u32, strict: &Probe, alike: &Probe, larger: (usize, usize)) -> R
     }
     let (image, archive) = larger;
     let taken = strict.memory.saturating_sub(alike.memory);
-    // Once, for the kernel and all processes. What the kernel notes of each page may take another frame or two.
+    // Once, for the kernel and all processes. What the kernel notes of each page may take another
+    // frame or two.
     ensure!(
         image >= 16 && (image + archive..image + archive + image / 2).contains(&taken),
         "an image of {image} pages more, in an archive of {archive} pages more, takes {taken} frames",
@@ -230,8 +233,8 @@ fn compare(smp: u32, strict: &Probe, alike: &Probe, larger: (usize, usize)) -> R
     Ok(())
 }
 
-/// With an image that has a variable: every second scheduler of an address space treats all levels alike. The kernel's is its first, so the
-/// kernel counts as well.
+/// With an image that has a variable: every second scheduler of an address space treats all levels
+/// alike. The kernel's is its first, so the kernel counts as well.
 fn variables_are_each_address_spaces_own(context: &mut Context) -> Result<()> {
     let image = image_with(vdso::WITH_A_VARIABLE, context)?;
     let image = build(context, &[], Some(&image))?;
@@ -254,8 +257,9 @@ fn variables_are_each_address_spaces_own(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// The image is built with the fields of all Rust's own types in another, random, order than kernel and programs have them in: what both
-/// sides touch is laid out as C says, or this does not go well.
+/// The image is built with the fields of all Rust's own types in another, random, order than kernel
+/// and programs have them in: what both sides touch is laid out as C says, or this does not go
+/// well.
 fn nothing_of_rusts_own_layout_crosses(context: &mut Context) -> Result<()> {
     let image = vdso::build_shuffled(BareMetal::require()?, &mut context.progress)?;
     let image = build(context, &[], Some(&image))?;
@@ -369,7 +373,8 @@ fn of_other_layout(mut file: Vec<u8>, layout: [u8; 8]) -> Result<Vec<u8>> {
     Ok(file)
 }
 
-/// An image of another version or with other layouts, and damaged ones: the kernel says what is wrong, and ends the machine.
+/// An image of another version or with other layouts, and damaged ones: the kernel says what is
+/// wrong, and ends the machine.
 fn the_kernel_refuses(context: &mut Context) -> Result<()> {
     let good = std::fs::read(vdso::build(
         BareMetal::require()?,
@@ -404,7 +409,8 @@ fn the_kernel_refuses(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Programs that were built for a version which the image does not have, and for other layouts than the image's.
+/// Programs that were built for a version which the image does not have, and for other layouts than
+/// the image's.
 fn a_program_says_so(context: &mut Context) -> Result<()> {
     build(context, &[], None)?;
     let built = |name| std::fs::read(release(name));

@@ -1,8 +1,9 @@
 //! The layers of a crate: its modules import what lies below them, and nothing above.
 //!
-//! `layers.txt` beside a crate's `Cargo.toml` names the layers, the lowest first: a name, a colon, and the crate's modules that
-//! form it. Each module stands in one layer. A module may import any module of a lower layer, and those of its own layer
-//! without a cycle. Code for tests alone does not count.
+//! `layers.txt` beside a crate's `Cargo.toml` names the layers, the lowest first: a name, a colon,
+//! and the crate's modules that form it. Each module stands in one layer. A module may import any
+//! module of a lower layer, and those of its own layer without a cycle. Code for tests alone does
+//! not count.
 
 mod order;
 mod source;

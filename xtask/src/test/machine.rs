@@ -68,13 +68,15 @@ pub(super) struct ProgramTest {
     smp: Vec<u32>,
     /// Memory of the machine.
     memory: String,
-    /// Counts instructions, each of which takes 2 to this power nanoseconds: then runs are alike to the instruction.
+    /// Counts instructions, each of which takes 2 to this power nanoseconds: then runs are alike to
+    /// the instruction.
     count: Option<u8>,
     /// Time limit in seconds.
     limit: u64,
     /// The exit code that is expected.
     exit: u8,
-    /// Texts that the output must contain, in this order; [`HARTS_MARK`] in them stands for the number of harts.
+    /// Texts that the output must contain, in this order; [`HARTS_MARK`] in them stands for the
+    /// number of harts.
     expect: Vec<String>,
     /// Texts that the output must not contain.
     reject: Vec<String>,
@@ -299,7 +301,8 @@ pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
     })
 }
 
-/// The heapless storage on a Cortex-M4; the firmware prints its counts through the debugger's channel.
+/// The heapless storage on a Cortex-M4; the firmware prints its counts through the debugger's
+/// channel.
 pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
     let firmware = firmware::build("tests", &mut context.progress)?;
     let finished = context.command(&firmware::qemu(&firmware))?;

@@ -120,7 +120,8 @@ fn command(model: &Model) -> Command {
         .args(model.only)
         .current_dir(repository::root())
         .env_remove("RUSTUP_TOOLCHAIN")
-        // The clock and the environment, which tests read; addresses as integers, as the operating system's rings have them.
+        // The clock and the environment, which tests read; addresses as integers, as the operating
+        // system's rings have them.
         .env(
             "MIRIFLAGS",
             format!(

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: every test of every home.
 //!
-//! The tests are a table of stages. A stage whose folder is not there is left out; one that fails does not stop the others. The
-//! last line of the output is the sum: `N passed, N failed`, and `, N skipped` if a stage could not run here.
+//! The tests are a table of stages. A stage whose folder is not there is left out; one that fails
+//! does not stop the others. The last line of the output is the sum: `N passed, N failed`, and
+//! `, N skipped` if a stage could not run here.
 
 mod attack;
 mod command;
@@ -173,7 +174,8 @@ struct Context {
 }
 
 impl Context {
-    /// Runs a command; when it fails or takes too long, shows the command and the end of its output.
+    /// Runs a command; when it fails or takes too long, shows the command and the end of its
+    /// output.
     fn command(&mut self, command: &Command) -> Result<process::Finished> {
         self.progress.say(&process::describe(command));
         let finished = process::capture(command, self.limit, |line| self.progress.say(line))?;
@@ -197,8 +199,8 @@ impl Context {
         Ok(Outcome::of_command(&self.command(&disk.fsck())?))
     }
 
-    /// Does `work` for each of `items`, as many at a time as the machine has processors, and adds up what comes out. The next item is begun when
-    /// one is through, in order.
+    /// Does `work` for each of `items`, as many at a time as the machine has processors, and adds
+    /// up what comes out. The next item is begun when one is through, in order.
     ///
     /// # Errors
     /// The first error in the order of the items; the others are done all the same.

@@ -1,8 +1,9 @@
 //! Checking Promela models with spin: every interleaving of the modelled protocol, exhaustively.
 //!
-//! The first comment of a model says how: a line `spin:` and a line `gcc:` with the options of each, and a line `pan:` for each
-//! run of the verifier. A line `broken:` names options for spin that take something out of the protocol: then the first run has to
-//! find an error. Each run is one test.
+//! The first comment of a model says how: a line `spin:` and a line `gcc:` with the options of
+//! each, and a line `pan:` for each run of the verifier. A line `broken:` names options for spin
+//! that take something out of the protocol: then the first run has to find an error. Each run is
+//! one test.
 
 use super::Context;
 use super::outcome::Outcome;
@@ -84,7 +85,8 @@ impl Recipe {
         (!recipe.pan.is_empty()).then_some(recipe)
     }
 
-    /// Makes the verifier, compiles it, and runs it as often as the model asks; then the same for each way to break the model.
+    /// Makes the verifier, compiles it, and runs it as often as the model asks; then the same for
+    /// each way to break the model.
     fn check(&self, context: &mut Context, model: &Path) -> Result<Outcome> {
         let folder =
             repository::path("target/spin").join(model.file_stem().context("a model has a name")?);
@@ -176,7 +178,8 @@ fn errors(output: &str) -> Option<u32> {
     count?.trim().parse().ok()
 }
 
-/// Whether the verifier searched everything and found no error. It ends with status 0 in other cases as well.
+/// Whether the verifier searched everything and found no error. It ends with status 0 in other
+/// cases as well.
 fn is_proof(output: &str) -> bool {
     let cut_short = [
         "max search depth too small",

@@ -28,8 +28,8 @@ struct Tested {
     names: Vec<String>,
 }
 
-/// Boots `echo-server`, in both its ways, and `tcp-server`, and runs the client's tests against them. Then nothing must be left of all the connections of
-/// `echo-server`: that is one more test.
+/// Boots `echo-server`, in both its ways, and `tcp-server`, and runs the client's tests against
+/// them. Then nothing must be left of all the connections of `echo-server`: that is one more test.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let client = client::build(client::TCP_CLIENT, &mut context.progress)?;
     let image = build::build_for_tests(&mut context.progress)?;

@@ -45,14 +45,15 @@ impl Outcome {
         }
     }
 
-    /// What `cargo test` printed. A run that fails without a failed test (it does not build, or a test ends the process) counts
-    /// as one failure, and so does one that ran nothing.
+    /// What `cargo test` printed. A run that fails without a failed test (it does not build, or a
+    /// test ends the process) counts as one failure, and so does one that ran nothing.
     pub(super) fn of_cargo_test(finished: &Finished) -> Self {
         let counted = sum_of_cargo_test(&finished.output);
         counted.at_least_one_failure_unless(finished.success())
     }
 
-    /// What a program of GoogleTest printed. One that ends without its summary counts as one failure.
+    /// What a program of GoogleTest printed. One that ends without its summary counts as one
+    /// failure.
     pub(super) fn of_googletest(finished: &Finished) -> Self {
         let number = |mark: &str| -> u64 {
             finished

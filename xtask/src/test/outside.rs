@@ -1,5 +1,5 @@
-//! Programs from outside: a C program that knows nothing but the interface of rCore-Tutorial-v3, and ELF files that no system should
-//! run.
+//! Programs from outside: a C program that knows nothing but the interface of rCore-Tutorial-v3,
+//! and ELF files that no system should run.
 
 use super::Context;
 use super::machine::{DISK_SIZE, HARTS, ProgramTest};
@@ -144,7 +144,8 @@ const SPOILED: &[Spoiled] = &[
     ),
 ];
 
-/// Runs the program, with a disk and without, then each of the spoiled files: they are refused before the number of harts matters.
+/// Runs the program, with a disk and without, then each of the spoiled files: they are refused
+/// before the number of harts matters.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let folder = repository::path("target/outside");
     std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;

@@ -3,7 +3,8 @@
 use crate::process;
 use std::process::Command;
 
-/// Runs a program without a single capability; it keeps its user, so that it may read what it has built.
+/// Runs a program without a single capability; it keeps its user, so that it may read what it has
+/// built.
 const WITHOUT: [&str; 3] = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
 
 /// What became of the privileges.

@@ -1,4 +1,5 @@
-//! The published crates: packed as a registry gets them, and built from there with the oldest compiler that they promise.
+//! The published crates: packed as a registry gets them, and built from there with the oldest
+//! compiler that they promise.
 
 use super::Context;
 use super::outcome::Outcome;
@@ -8,7 +9,8 @@ use crate::repository;
 use anyhow::Result;
 use std::process::Command;
 
-/// Packs and builds the crates. Without rustup, or without a network, the compiler in use builds them.
+/// Packs and builds the crates. Without rustup, or without a network, the compiler in use builds
+/// them.
 ///
 /// # Errors
 /// If a command cannot be run.

@@ -1,7 +1,7 @@
 //! `cargo xtask test --quick`: what a developer runs before a commit.
 //!
-//! A stage runs if the change touches a file that it reads. The quickest one comes first, and stages for which the time does not
-//! suffice are named at the end.
+//! A stage runs if the change touches a file that it reads. The quickest one comes first, and
+//! stages for which the time does not suffice are named at the end.
 
 use crate::process;
 use crate::repository;
@@ -18,7 +18,8 @@ pub(super) const BUDGET: Duration = Duration::from_secs(240);
 /// What a change touches.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
-    /// Paths from the repository's root; none if they cannot be known, and then everything counts as touched.
+    /// Paths from the repository's root; none if they cannot be known, and then everything counts
+    /// as touched.
     files: Option<Vec<String>>,
 }
 
@@ -46,7 +47,8 @@ impl Change {
             .is_none_or(|files| files.iter().any(begins))
     }
 
-    /// The workspace's packages that it touches, as options of cargo; `--workspace` if it touches what all depend on.
+    /// The workspace's packages that it touches, as options of cargo; `--workspace` if it touches
+    /// what all depend on.
     ///
     /// # Errors
     /// If cargo cannot list the packages.
@@ -126,7 +128,8 @@ impl Times {
         }
     }
 
-    /// How long the stage took last, whole if it never ran for `--quick`; zero if it never ran, so that it becomes known.
+    /// How long the stage took last, whole if it never ran for `--quick`; zero if it never ran, so
+    /// that it becomes known.
     pub(super) fn of_quick(&self, stage: &str) -> Duration {
         let seconds = |quick| self.seconds.get(&key(stage, quick)).copied();
         let seconds = seconds(true).or(seconds(false));

@@ -377,7 +377,8 @@ fn docs(context: &mut Context) -> Result<Outcome> {
 fn host(context: &mut Context) -> Result<Outcome> {
     let mut command = host_command(&["test", "--no-fail-fast"]);
     match &context.change {
-        // What depends on a package that was changed is compiled by clippy, and tested without `--quick`.
+        // What depends on a package that was changed is compiled by clippy, and tested without
+        // `--quick`.
         Some(change) => {
             let packages = change.packages()?;
             if packages.is_empty() {
@@ -399,7 +400,8 @@ fn host(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What differs with privileges, once more; of the same build, of which only the tests with this name are run.
+/// What differs with privileges, once more; of the same build, of which only the tests with this
+/// name are run.
 fn privileged(context: &mut Context) -> Result<Outcome> {
     let command = host_command(&[
         "test",
@@ -442,7 +444,8 @@ fn loom_tests() -> Vec<String> {
     names
 }
 
-/// Most of the time goes into building what loom depends on: so only what explores and what is explored is optimised.
+/// Most of the time goes into building what loom depends on: so only what explores and what is
+/// explored is optimised.
 const LOOM_PROFILE: [&str; 4] = [
     "--config=profile.release.package.'*'.opt-level=0",
     "--config=profile.release.package.loom.opt-level=3",
@@ -451,7 +454,8 @@ const LOOM_PROFILE: [&str; 4] = [
 ];
 
 fn loom(context: &mut Context) -> Result<Outcome> {
-    // Together, so that what they depend on is built once: the core, and the protocols of the Linux home, among processes and among the workers of one.
+    // Together, so that what they depend on is built once: the core, and the protocols of the Linux
+    // home, among processes and among the workers of one.
     let mut command = host_command(&["test", "--release", "--no-fail-fast", "--lib"]);
     command.args(
         ["corank", "corank-account", "corank-domain", "corank-linux"]
@@ -468,7 +472,8 @@ fn loom(context: &mut Context) -> Result<Outcome> {
         // Nobody debugs it.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
-    // The flag of user-level interrupts and the rings belong to another workspace, which is built for the host here.
+    // The flag of user-level interrupts and the rings belong to another workspace, which is built
+    // for the host here.
     let mut flag = host_command(&["test", "--release", "--manifest-path", "os/Cargo.toml"]);
     flag.args(["--package", "corank-abi"])
         .args(["--lib", "--test", "loom", "--test", "loom_ring"])
@@ -534,7 +539,8 @@ const THREADED: [&str; 10] = [
     "workers::",
 ];
 
-/// The standard library is built for it as well: else what orders threads in there would be reported as missing.
+/// The standard library is built for it as well: else what orders threads in there would be
+/// reported as missing.
 fn thread_sanitizer(context: &mut Context, host: &str) -> Result<Outcome> {
     if !has_nightly_source() {
         return Ok(Outcome::skipped(

@@ -1,4 +1,5 @@
-//! The operating system's disk, seen from both sides: Linux's tools write what it reads, and read what it writes. And disks that fail.
+//! The operating system's disk, seen from both sides: Linux's tools write what it reads, and read
+//! what it writes. And disks that fail.
 
 use super::Context;
 use super::machine::{DISK_SIZE, HARTS, ProgramTest};
@@ -14,11 +15,13 @@ const BEHIND_LAST_WRITE: u32 = 70;
 /// Changes of every kind, each of which may fail or not; and what shows that the system goes on.
 const CHANGES: &str = "mkdir d; echo text > 'd/a long name'; mv 'd/a long name' d/a; cp d/a d/b; mv d/b c; rm d/a; rmdir d; rm c; echo over";
 
-/// Clusters of the file that is removed while the power fails, and what the file system releases of it at once at most.
+/// Clusters of the file that is removed while the power fails, and what the file system releases of
+/// it at once at most.
 const LONG: usize = 3 * STEP;
 const STEP: usize = 1024;
 
-/// The writes from which on the disk is as if the power had failed: in each of the three steps, between them, and none at all.
+/// The writes from which on the disk is as if the power had failed: in each of the three steps,
+/// between them, and none at all.
 const LAST_WRITES: [u32; 7] = [2, 5, 8, 16, 22, 40, 70];
 
 type Test = fn(u32, &Image, &mut Context) -> Result<Outcome>;
@@ -140,7 +143,8 @@ fn failing_at(disk: Disk, number: u32) -> Disk {
     failing_from(disk, number).with_fault("inject-error.0.once=on".into())
 }
 
-/// Makes the `number`th write and all behind it fail: the disk stays as it was when the power failed.
+/// Makes the `number`th write and all behind it fail: the disk stays as it was when the power
+/// failed.
 fn failing_from(disk: Disk, number: u32) -> Disk {
     // `blkdebug` counts by states: each write before the one that fails leads to the next.
     let mut disk = disk;
@@ -156,7 +160,8 @@ fn failing_from(disk: Disk, number: u32) -> Disk {
         .with_fault("inject-error.0.errno=5".into())
 }
 
-/// Whichever write fails, here the one with this number, the system goes on, and the disk is whole in the end.
+/// Whichever write fails, here the one with this number, the system goes on, and the disk is whole
+/// in the end.
 fn a_write_that_fails(number: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = ScratchDisk::new(&format!("bad-write-{number}"), 1 << 20)?;
     let mut test = ProgramTest::script(CHANGES, 0, &["over\n"]);
@@ -169,9 +174,9 @@ fn a_write_that_fails(number: u32, image: &Image, context: &mut Context) -> Resu
     Ok(outcome)
 }
 
-/// Every change fails with an error, and nothing else happens.
-/// The power fails at the write with this number, while a long file is being removed. What is left is a volume with all other files, and
-/// no more clusters are lost than one step releases.
+/// Every change fails with an error, and nothing else happens. The power fails at the write with
+/// this number, while a long file is being removed. What is left is a volume with all other files,
+/// and no more clusters are lost than one step releases.
 fn a_removal_without_power(number: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = ScratchDisk::new(&format!("no-power-{number}"), DISK_SIZE)?;
     let other = pattern(100_000);

@@ -1,8 +1,10 @@
-//! Instructions per switch: tasks that yield to each other, under corank and under embassy-executor.
+//! Instructions per switch: tasks that yield to each other, under corank and under
+//! embassy-executor.
 //!
-//! Both are compiled with the same settings and run in the same image, one after the other. A switch is everything from one
-//! task's `yield` to the next one's return from it: the loop in the task, the wake, the queue, the poll. Rows are JSON after
-//! `@row `, as `cargo xtask experiment mcu-switch` wants them.
+//! Both are compiled with the same settings and run in the same image, one after the other. A
+//! switch is everything from one task's `yield` to the next one's return from it: the loop in the
+//! task, the wake, the queue, the poll. Rows are JSON after `@row `, as
+//! `cargo xtask experiment mcu-switch` wants them.
 
 #![no_std]
 #![no_main]

@@ -1,5 +1,6 @@
-//! Firmware whose size `cargo xtask experiment mcu-size` compares: `CORANK_SIZE_TASKS` tasks that switch for ever, under corank or embassy-executor
-//! (`CORANK_SIZE_MODEL`); with 0 the same without any. Both are read when it is built.
+//! Firmware whose size `cargo xtask experiment mcu-size` compares: `CORANK_SIZE_TASKS` tasks that
+//! switch for ever, under corank or embassy-executor (`CORANK_SIZE_MODEL`); with 0 the same without
+//! any. Both are read when it is built.
 
 #![no_std]
 #![no_main]

@@ -1,6 +1,8 @@
-//! Tests of the storage without heap, on the target: one line each, then `N passed, N failed`, and QEMU ends with 0 or 1.
+//! Tests of the storage without heap, on the target: one line each, then `N passed, N failed`, and
+//! QEMU ends with 0 or 1.
 //!
-//! Interrupts are real: SysTick wakes coroutines from its handler, where no executor runs, so the wake goes by the inbox.
+//! Interrupts are real: SysTick wakes coroutines from its handler, where no executor runs, so the
+//! wake goes by the inbox.
 
 #![no_std]
 #![no_main]
@@ -34,7 +36,8 @@ macro_rules! check {
     };
 }
 
-/// Every test sets its own executor up in this pool, so each also tests that the one before has given it back.
+/// Every test sets its own executor up in this pool, so each also tests that the one before has
+/// given it back.
 static POOL: Pool<4, 96> = Pool::new();
 
 fn executor(config: Config) -> core::result::Result<Executor, Failure> {
@@ -314,7 +317,8 @@ fn interrupt_wakes_a_sleeping_core() -> Result {
     };
     check!(executor.run_until_idle() == 1);
     start(2000, true);
-    // A wake between the check and `wfi` is not lost: a pending interrupt ends `wfi` even while interrupts are masked.
+    // A wake between the check and `wfi` is not lost: a pending interrupt ends `wfi` even while
+    // interrupts are masked.
     while cortex_m::interrupt::free(|_| {
         let idle = PUBLISHED.arriving().is_empty();
         if idle {
@@ -342,7 +346,8 @@ fn interrupt_during_a_poll_goes_by_the_inbox() -> Result {
     let busy = executor.spawn(level(30), async move {
         start(500, true);
         while TICKS.load(Ordering::Relaxed) == 0 {}
-        // The interrupt has come and gone while this coroutine ran. Nobody has touched the ready queues.
+        // The interrupt has come and gone while this coroutine ran. Nobody has touched the ready
+        // queues.
         PUBLISHED.ready().is_empty() && PUBLISHED.arriving().contains(level(7))
     });
     let Ok(busy) = busy else {
@@ -362,8 +367,8 @@ fn no_wake_of_a_thousand_interrupts_is_lost() -> Result {
     let Ok(handle) = executor.spawn(level(7), wait_for_tick(u32::MAX)) else {
         return Err(Failure("spawned", line!()));
     };
-    // Something that is always ready, so that interrupts come at every point of a switch. The period is a prime number of
-    // ticks, so that the points move.
+    // Something that is always ready, so that interrupts come at every point of a switch. The
+    // period is a prime number of ticks, so that the points move.
     let busy = executor.spawn(level(30), async {
         while TICKS.load(Ordering::Relaxed) < WAKES {
             yield_now().await;

@@ -5,8 +5,8 @@ use anyhow::{Result, ensure};
 use rustix::event::epoll;
 use std::os::fd::OwnedFd;
 
-/// Waits for connections, in the order in which they become ready. The kernel puts a socket behind those that are ready already, so it makes
-/// no difference how late this program polls.
+/// Waits for connections, in the order in which they become ready. The kernel puts a socket behind
+/// those that are ready already, so it makes no difference how late this program polls.
 #[derive(Debug)]
 pub(crate) struct Arrivals(OwnedFd);
 

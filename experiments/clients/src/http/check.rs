@@ -50,8 +50,9 @@ pub(crate) fn run(server: &Server) -> Result<bool> {
 /// How often the server is filled at most before it has all the memory that it will ever have.
 const FILLINGS: usize = 10;
 
-/// Gives the server as much memory as it will ever have: as many connections as it takes and as the kernel keeps for it, all at once. How
-/// its heap lies in pieces depends on the order in which its harts serve them, so that is repeated until it takes no more twice in a row.
+/// Gives the server as much memory as it will ever have: as many connections as it takes and as the
+/// kernel keeps for it, all at once. How its heap lies in pieces depends on the order in which its
+/// harts serve them, so that is repeated until it takes no more twice in a row.
 fn fill(server: &Server) -> Result<()> {
     let mut before = None;
     let mut same = 0;
@@ -330,7 +331,8 @@ fn closed_in_one_direction(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// A page, and what it refers to by six connections at a time, each of which asks for the next as soon as it has one; three times over.
+/// A page, and what it refers to by six connections at a time, each of which asks for the next as
+/// soon as it has one; three times over.
 fn as_a_browser_does(server: &Server) -> Result<()> {
     const AT_ONCE: usize = 6;
     let mut first = server.connect()?;

@@ -1,10 +1,12 @@
-//! Memory that runs out at every allocation in turn, and a server that ends in the middle of its work.
+//! Memory that runs out at every allocation in turn, and a server that ends in the middle of its
+//! work.
 
 use crate::server::{Server, get};
 use crate::site::{self, LARGE, MIDDLE, MIDDLE_TARGET, URGENT};
 use anyhow::{Context, Result, ensure};
 
-/// What a client does: everything that makes the kernel allocate for a request. The connection may fail at any place.
+/// What a client does: everything that makes the kernel allocate for a request. The connection may
+/// fail at any place.
 fn scenario(server: &Server) -> Result<()> {
     let mut connection = server.connect()?;
     connection.fetch(URGENT, &site::content(URGENT))?;
@@ -16,7 +18,8 @@ fn scenario(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Orders a fault, or takes it back; returns how many steps were left to it. The connection of the order may be the one that fails.
+/// Orders a fault, or takes it back; returns how many steps were left to it. The connection of the
+/// order may be the one that fails.
 fn arm(server: &Server, step: usize) -> Result<usize> {
     let order = format!("fault memory {step}");
     let mut answer = server.order(&order);
@@ -49,7 +52,8 @@ pub(crate) fn memory_at_every_allocation(server: &Server) -> Result<()> {
     unreachable!("there are so many numbers")
 }
 
-/// Ends the server's process while it has as much to do as it can: the system takes everything back, which the process in front of it checks.
+/// Ends the server's process while it has as much to do as it can: the system takes everything
+/// back, which the process in front of it checks.
 pub(crate) fn kill(server: &Server) -> Result<bool> {
     let mut open = Vec::new();
     for number in 0..20 {

@@ -1,4 +1,5 @@
-//! Clients that send nonsense, are slow, break off, or come in groups. The server goes on, and keeps nothing of them.
+//! Clients that send nonsense, are slow, break off, or come in groups. The server goes on, and
+//! keeps nothing of them.
 //!
 //! The server is started with room for [`ROOM`] connections and with limits of one second.
 
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Connections that the server serves at a time.
 const ROOM: usize = 64;
-/// Clients that come at the same time: far more than there is room for. The kernel keeps the others for the server; those that it did not keep QEMU would
-/// pass on again only after six seconds.
+/// Clients that come at the same time: far more than there is room for. The kernel keeps the others
+/// for the server; those that it did not keep QEMU would pass on again only after six seconds.
 const GROUP: usize = 500;
 /// How often those of them knock that were not let in. Linux waits for a second, then for two.
 const KNOCKING: Duration = Duration::from_millis(20);
@@ -116,10 +117,12 @@ fn nonsense(server: &Server) -> Result<()> {
     goes_on(server)
 }
 
-/// A group of clients knocks in the same moment, and each asks for a file as soon as QEMU has let it in; the server does not begin before. All that it answers arrives; the
-/// others, if a computer is so slow that the server's time limits come first, get nothing but the end.
+/// A group of clients knocks in the same moment, and each asks for a file as soon as QEMU has let
+/// it in; the server does not begin before. All that it answers arrives; the others, if a computer
+/// is so slow that the server's time limits come first, get nothing but the end.
 ///
-/// Before all tests that leave clients without an answer: those are answered some time, and would count.
+/// Before all tests that leave clients without an answer: those are answered some time, and would
+/// count.
 pub(crate) fn a_group_at_once(server: &Server) -> Result<()> {
     let content = site::content(URGENT);
     let before = server.status()?["answered"];
@@ -183,7 +186,8 @@ fn let_in(server: SocketAddrV4) -> Result<Vec<Connection>> {
     Ok(inside)
 }
 
-/// Each of more clients than there is room for gets its answer, and another one if its connection goes on.
+/// Each of more clients than there is room for gets its answer, and another one if its connection
+/// goes on.
 pub(crate) fn more_than_there_is_room_for(server: &Server) -> Result<()> {
     let content = site::content(URGENT);
     let mut open = Vec::new();

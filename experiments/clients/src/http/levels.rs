@@ -1,7 +1,9 @@
-//! Whether a request is served at the level of its path: urgent ones overtake, and those of one level do not.
+//! Whether a request is served at the level of its path: urgent ones overtake, and those of one
+//! level do not.
 //!
-//! The server holds requests back until it has all of a round, each at its level, and then lets them go: so it makes no difference how fast this
-//! computer is, and which request is late. The kernel says which answer came first.
+//! The server holds requests back until it has all of a round, each at its level, and then lets
+//! them go: so it makes no difference how fast this computer is, and which request is late. The
+//! kernel says which answer came first.
 
 use crate::arrivals::Arrivals;
 use crate::server::{Connection, LIMIT, Server, get};
@@ -15,8 +17,9 @@ use std::time::{Duration, Instant};
 const REQUESTS: usize = 17;
 /// In most rounds: so many of as many rounds as there are places to be sent at.
 ///
-/// Without levels, whatever order of arrival the server serves, the one that is watched wins at one place of all, so in one round.
-/// Were the order pure chance, it would win in each with a probability of 1/17, and in 13 of 17 with one of 2e-13 (binomial). With levels it loses only if
+/// Without levels, whatever order of arrival the server serves, the one that is watched wins at one
+/// place of all, so in one round. Were the order pure chance, it would win in each with a
+/// probability of 1/17, and in 13 of 17 with one of 2e-13 (binomial). With levels it loses only if
 /// another request takes all its steps, through server, disk and network, while it takes as many.
 const MOST: usize = 13;
 
@@ -48,7 +51,8 @@ fn equal_ones_do_not(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// In how many rounds a request for `path` has its answer before all others, which are for [`BULK`]. Each round has it at another place.
+/// In how many rounds a request for `path` has its answer before all others, which are for
+/// [`BULK`]. Each round has it at another place.
 fn rounds_won(server: &Server, path: &str) -> Result<usize> {
     let mut connections = (0..REQUESTS)
         .map(|_| server.connect())
@@ -64,7 +68,8 @@ fn rounds_won(server: &Server, path: &str) -> Result<usize> {
     Ok(won)
 }
 
-/// Sends a request on each connection, and lets all go at once. Returns the connection of the first answer.
+/// Sends a request on each connection, and lets all go at once. Returns the connection of the first
+/// answer.
 fn round<'p>(
     server: &Server,
     connections: &mut [Connection],

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Nothing that works takes so long: a read or write that does fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
-/// How long an ended connection may stay. The kernel keeps none for longer that no process has open.
+/// How long an ended connection may stay. The kernel keeps none for longer that no process has
+/// open.
 const DRAIN_TIME: Duration = Duration::from_secs(90);
 
 /// The server, by where its clients and its orders reach it.
@@ -176,10 +177,12 @@ impl Server {
         }
     }
 
-    /// A connection that QEMU has taken. It lets no more than two wait; Linux would try the third again after a second.
+    /// A connection that QEMU has taken. It lets no more than two wait; Linux would try the third
+    /// again after a second.
     pub(crate) fn connect(&self) -> Result<Connection> {
         let connection = Connection::new(connect(self.site, LIMIT)?);
-        // QEMU looks at all its sockets in turn: when it has passed this on, it has seen the connection as well.
+        // QEMU looks at all its sockets in turn: when it has passed this on, it has seen the
+        // connection as well.
         self.order("hello")?;
         Ok(connection)
     }

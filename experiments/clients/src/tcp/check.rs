@@ -79,8 +79,8 @@ fn last_words(server: SocketAddrV4) -> Result<()> {
     Ok(())
 }
 
-/// A connection that the server has answered on. QEMU lets no more than two wait to be passed on; Linux would try the third again after
-/// a second.
+/// A connection that the server has answered on. QEMU lets no more than two wait to be passed on;
+/// Linux would try the third again after a second.
 fn connect_echo(server: SocketAddrV4) -> Result<TcpStream> {
     let mut connection = connect(server, LIMIT)?;
     exchange(&mut connection, 0, 1)?;

@@ -1,10 +1,12 @@
 //! One connection's requests and answers.
 //!
-//! As in COPS, section 5: a connection sends a request, waits for the answer, and sends the next one when the period is over, counted
-//! from the request before; an answer that is late delays the next request. Under overload there is no period, and a connection may have
-//! several requests under way: it sends the next one when the oldest is answered, and for all answers that have come at once the next ones in
-//! one piece. So the client, which has to share this computer with the machine, takes as little of it as it can; for the same reason it knows
-//! all [problems](Problems) and their solutions before it begins.
+//! As in COPS, section 5: a connection sends a request, waits for the answer, and sends the next
+//! one when the period is over, counted from the request before; an answer that is late delays the
+//! next request. Under overload there is no period, and a connection may have several requests
+//! under way: it sends the next one when the oldest is answered, and for all answers that have come
+//! at once the next ones in one piece. So the client, which has to share this computer with the
+//! machine, takes as little of it as it can; for the same reason it knows all [problems](Problems)
+//! and their solutions before it begins.
 
 use crate::problems::Problems;
 use crate::stamped::Room;
@@ -55,15 +57,16 @@ pub(crate) enum Until {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answers {
     pub(crate) level: u8,
-    /// Answers that came while requests were sent, in each quarter of that time; all in the first one where no time is set.
+    /// Answers that came while requests were sent, in each quarter of that time; all in the first
+    /// one where no time is set.
     pub(crate) quarters: [u64; QUARTERS],
-    /// Answers that came when the next request was already due; where a connection has no period, after the time in which requests are
-    /// sent.
+    /// Answers that came when the next request was already due; where a connection has no period,
+    /// after the time in which requests are sent.
     pub(crate) late: u64,
     /// From each request to its answer.
     pub(crate) latencies: Vec<Duration>,
-    /// From each request to when its answer had come to this computer, where that is known: without what the client's thread waited for a
-    /// processor.
+    /// From each request to when its answer had come to this computer, where that is known: without
+    /// what the client's thread waited for a processor.
     pub(crate) wire_latencies: Vec<Duration>,
     /// Answers with wrong bytes, and answers, or beginnings of one, without a request.
     pub(crate) wrong: u64,
@@ -91,7 +94,8 @@ pub(crate) struct Dialogue {
     stream: TcpStream,
     problems: Arc<Problems>,
     answers: Answers,
-    /// The last request's number. Its upper half is the connection's: an answer to another one is wrong.
+    /// The last request's number. Its upper half is the connection's: an answer to another one is
+    /// wrong.
     number: u64,
     /// The requests that are not answered yet, oldest first.
     under_way: VecDeque<Asked>,
@@ -147,7 +151,8 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Sends requests until `until`, and receives the answers to all of them. Returns what came since the last call.
+    /// Sends requests until `until`, and receives the answers to all of them. Returns what came
+    /// since the last call.
     ///
     /// If the connection breaks, the requests under way stay without an answer and count as lost.
     pub(crate) fn converse(&mut self, kind: Kind, until: Until) -> Answers {
@@ -223,7 +228,8 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Waits for the answer to the oldest request, and looks at all answers that have come by then. Returns how many requests they answer.
+    /// Waits for the answer to the oldest request, and looks at all answers that have come by then.
+    /// Returns how many requests they answer.
     fn check(&mut self) -> Result<u64> {
         let length = self.problems.message();
         while self.arrived < length {
@@ -253,7 +259,8 @@ impl Dialogue {
         Ok(count)
     }
 
-    /// Ends the connection, when all requests are answered. Returns how many answers came without a request; the last may be incomplete.
+    /// Ends the connection, when all requests are answered. Returns how many answers came without a
+    /// request; the last may be incomplete.
     ///
     /// # Errors
     /// When the server does not end it as well.
@@ -290,8 +297,9 @@ mod tests {
         window: 2,
     };
 
-    /// What came of a connection whose server makes `lie` of each of its answers, by the request's number, and ends it after one that is too
-    /// short; and how many answers came at the end without a request.
+    /// What came of a connection whose server makes `lie` of each of its answers, by the request's
+    /// number, and ends it after one that is too short; and how many answers came at the end
+    /// without a request.
     fn answers(kind: Kind, until: Until, lie: fn(u64, Vec<u8>) -> Vec<u8>) -> (Answers, u64) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -72,7 +72,8 @@ impl Group {
         })
     }
 
-    /// Ends all of them. Returns what came then of each: answers, or beginnings of one, without a request.
+    /// Ends all of them. Returns what came then of each: answers, or beginnings of one, without a
+    /// request.
     ///
     /// # Errors
     /// When the server does not end one of them as well.
@@ -91,7 +92,8 @@ impl Group {
 /// Lets the server end.
 ///
 /// # Errors
-/// When it does not answer, even if it is asked again: a machine that is full of connections that are being closed may not.
+/// When it does not answer, even if it is asked again: a machine that is full of connections that
+/// are being closed may not.
 pub(crate) fn end(server: SocketAddrV4) -> Result<()> {
     let ask = || -> Result<()> {
         let mut answer = [0];

@@ -39,8 +39,9 @@ struct Pace {
     window: usize,
 }
 
-/// As in COPS, section 5.1; the next request with each answer, so that the round trip is what is measured; and more under way than the
-/// message buffers of the server hold, so that no task of it ever waits for the network between.
+/// As in COPS, section 5.1; the next request with each answer, so that the round trip is what is
+/// measured; and more under way than the message buffers of the server hold, so that no task of it
+/// ever waits for the network between.
 const PACES: [Pace; 3] = [
     Pace {
         period: 100,
@@ -91,7 +92,8 @@ impl FromStr for Part {
     }
 }
 
-/// Stretches of time in which one server is measured before the next one has its turn, of a load without a period.
+/// Stretches of time in which one server is measured before the next one has its turn, of a load
+/// without a period.
 const SLICES: u32 = 4;
 /// What goes before the first of them, and is not measured.
 const WARM_UP: Duration = Duration::from_millis(100);
@@ -105,8 +107,8 @@ struct Run {
     duration: Duration,
 }
 
-/// All runs of `models`. A whole one measures thrice what is compared; where there is a period, the server has time for all that it is asked,
-/// and what is measured are latencies.
+/// All runs of `models`. A whole one measures thrice what is compared; where there is a period, the
+/// server has time for all that it is asked, and what is measured are latencies.
 fn runs(quick: bool) -> Vec<Run> {
     let runs = |pace: &'static Pace| {
         let (runs, milliseconds) = match pace.period {
@@ -152,8 +154,9 @@ pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
     Ok(())
 }
 
-/// The order of so many in one of their turns. In as many turns as they are, each is once in every place and, if their number is even, once right behind
-/// every other one (the Latin square of Williams, 1949).
+/// The order of so many in one of their turns. In as many turns as they are, each is once in every
+/// place and, if their number is even, once right behind every other one (the Latin square of
+/// Williams, 1949).
 fn order(count: usize, turn: usize) -> impl Iterator<Item = usize> {
     // 0, 1, n - 1, 2, n - 2, …
     let first = move |place: usize| {
@@ -166,8 +169,8 @@ fn order(count: usize, turn: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |place| (first(place) + turn) % count)
 }
 
-/// Measures servers that each have connections of these kinds: in slices, by turns. So other work of the computer, and caches
-/// that the server before has filled, affect all of them alike.
+/// Measures servers that each have connections of these kinds: in slices, by turns. So other work
+/// of the computer, and caches that the server before has filled, affect all of them alike.
 fn by_turns(
     servers: &[&(String, SocketAddrV4)],
     kinds: &[Kind],
@@ -191,8 +194,9 @@ fn by_turns(
     groups.into_iter().map(end).collect()
 }
 
-/// Runs a load on each server without measuring it. The machine's processor is emulated, and code is translated when it first runs. The first
-/// measured server would pay for the code that all share.
+/// Runs a load on each server without measuring it. The machine's processor is emulated, and code
+/// is translated when it first runs. The first measured server would pay for the code that all
+/// share.
 fn warm_up(settings: &Settings) -> Result<()> {
     for (_, server) in &settings.servers {
         let kinds = [Kind::new(DEFAULT_LEVEL, 0, 16); 8];
@@ -234,20 +238,23 @@ fn at_once(server: SocketAddrV4, kinds: &[Kind], rows: u16, seconds: u64) -> Res
     Ok(outcome.with_end(group.end()?))
 }
 
-/// COPS, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that, the connections of level 0 alone; all,
-/// with those of the other levels asking without a pause; and the same with all at one level.
+/// COPS, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that,
+/// the connections of level 0 alone; all, with those of the other levels asking without a pause;
+/// and the same with all at one level.
 pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     const LEVELS: u8 = 8;
     const EACH: usize = 16;
     const PERIOD: u64 = 50;
     let (seconds, runs) = if settings.quick { (2, 1) } else { (4, 3) };
-    // The paced ones stay so: what is asked is how they fare beside those that take all that they can get.
+    // The paced ones stay so: what is asked is how they fare beside those that take all that they
+    // can get.
     let load = |level: fn(u8) -> u8, pace: fn(u8) -> (u64, usize)| -> Vec<Kind> {
         let kind = |own: u8| {
             let (period, window) = pace(own);
             Kind::new(level(own), period, window)
         };
-        // In turn: connections begin one behind the other, spread over the period, and so those of each level are, as if they were alone.
+        // In turn: connections begin one behind the other, spread over the period, and so those of
+        // each level are, as if they were alone.
         (0..EACH).flat_map(|_| (0..LEVELS).map(kind)).collect()
     };
     // Two requests under way: one is there while the other is answered.
@@ -278,10 +285,12 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// How many connections one server takes before one is refused or not answered; and what each of them takes, of all memory and in futures.
-/// The machine is a fresh one: what was in use before would be used again.
+/// How many connections one server takes before one is refused or not answered; and what each of
+/// them takes, of all memory and in futures. The machine is a fresh one: what was in use before
+/// would be used again.
 pub(crate) fn fill(settings: &Settings) -> Result<()> {
-    /// From here to there memory and kernel coroutines are counted: what a server needs but once is there by then.
+    /// From here to there memory and kernel coroutines are counted: what a server needs but once is
+    /// there by then.
     const COUNTED: (usize, usize) = (100, 200);
     const MOST: usize = 4000;
     const LIMIT: Duration = Duration::from_secs(3);

@@ -3,7 +3,8 @@
 use crate::dialogue::{Answers, QUARTERS};
 use std::time::Duration;
 
-/// Of latencies, those that are kept beside the mean and the deviation, in percent: enough to draw how they are distributed.
+/// Of latencies, those that are kept beside the mean and the deviation, in percent: enough to draw
+/// how they are distributed.
 const QUANTILES: [f64; 15] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.9, 100.0,
 ];
@@ -68,7 +69,8 @@ impl Outcome {
         (low + high) as f64 / 2.0 / self.slice.as_secs_f64()
     }
 
-    /// Answers that are wrong, and requests without an answer, those at the edges of what was measured as well.
+    /// Answers that are wrong, and requests without an answer, those at the edges of what was
+    /// measured as well.
     pub(crate) fn faults(&self) -> (u64, u64) {
         let all = || self.measured().chain(&self.beside);
         (
@@ -176,7 +178,8 @@ impl Statistics {
     }
 }
 
-/// The smallest of the ascending values that this share of them, above 0, does not exceed; `None` of none.
+/// The smallest of the ascending values that this share of them, above 0, does not exceed; `None`
+/// of none.
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied()

@@ -1,6 +1,8 @@
-//! What is asked, and what the answers should be: made before the time counts. Every answer is compared with all bytes of the right one.
+//! What is asked, and what the answers should be: made before the time counts. Every answer is
+//! compared with all bytes of the right one.
 
-/// Requests of a connection that follow each other have different matrices; after so many they come again. The number differs for ever.
+/// Requests of a connection that follow each other have different matrices; after so many they come
+/// again. The number differs for ever.
 const MATRICES: u64 = 64;
 
 /// Matrices of one size, and their squares.

@@ -1,4 +1,5 @@
-//! Tests of the machine's program `tcp-server`, in each of its models: the same requests as in the experiments, but a fixed number of them.
+//! Tests of the machine's program `tcp-server`, in each of its models: the same requests as in the
+//! experiments, but a fixed number of them.
 
 use crate::dialogue::{Answers, Kind, Until};
 use crate::load::{self, Group, Open};
@@ -15,9 +16,11 @@ const ROWS: [u16; 5] = [1, 2, 7, 15, 20];
 const REQUESTS: u64 = 100;
 /// Of them under way at once: more than the server's message buffers hold.
 const WINDOW: usize = 16;
-/// Bytes of a connection's futures, kernel and process together: those of the COPS data, 176 and 264 (docs/papers.md).
+/// Bytes of a connection's futures, kernel and process together: those of the COPS data, 176 and
+/// 264 (docs/papers.md).
 const FUTURES: u64 = 440;
-/// How the names of the models begin in which coroutines (`C`) serve calls in the kernel (`K`) and run in the process (`U`).
+/// How the names of the models begin in which coroutines (`C`) serve calls in the kernel (`K`) and
+/// run in the process (`U`).
 const COROUTINES: &str = "KCUC";
 /// Nothing that works takes so long.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -64,7 +67,8 @@ fn answers(server: SocketAddrV4, rows: u16) -> Result<()> {
     Ok(())
 }
 
-/// Connections that wait are what their tasks' futures are, and a read that waits in the kernel without a coroutine.
+/// Connections that wait are what their tasks' futures are, and a read that waits in the kernel
+/// without a coroutine.
 fn futures(server: SocketAddrV4) -> Result<()> {
     let mut open = Open::new();
     let mut another = || ensure_open(&mut open, server);

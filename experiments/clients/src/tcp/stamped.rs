@@ -1,8 +1,9 @@
 //! Reading from a connection, with the time at which Linux got the bytes.
 //!
-//! The client shares its computer with the machine. When both have much to do, an answer that has come waits until the client's thread has a
-//! processor, for as long as Linux lets others run. That is no property of the server: with the time at which the last piece of the answer
-//! came from the network, both are known.
+//! The client shares its computer with the machine. When both have much to do, an answer that has
+//! come waits until the client's thread has a processor, for as long as Linux lets others run. That
+//! is no property of the server: with the time at which the last piece of the answer came from the
+//! network, both are known.
 
 use anyhow::{Context, Result, ensure};
 use nix::cmsg_space;
@@ -26,8 +27,9 @@ impl Room {
         Ok(Self(cmsg_space!(TimeSpec)))
     }
 
-    /// Waits until something has come and reads as much of it as fits. Returns how many bytes, and when the last of them came; `None` if
-    /// Linux did not say, as for the first ones of a connection.
+    /// Waits until something has come and reads as much of it as fits. Returns how many bytes, and
+    /// when the last of them came; `None` if Linux did not say, as for the first ones of a
+    /// connection.
     ///
     /// # Errors
     /// When the connection has ended or was broken off.
@@ -84,7 +86,8 @@ mod tests {
             assert_eq!(&buffer[..count], b"abcd");
             came.inspect(|came| assert!((before..=SystemTime::now()).contains(came)))
         };
-        // Linux begins to stamp some time after the first request for it: one exchange is the first with a stamp.
+        // Linux begins to stamp some time after the first request for it: one exchange is the first
+        // with a stamp.
         let start = Instant::now();
         while exchange().is_none() {
             assert!(start.elapsed() < LIMIT, "Linux takes no times");

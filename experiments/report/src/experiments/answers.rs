@@ -6,7 +6,8 @@ use crate::verdict::Verdict;
 /// Answers with wrong bytes or without a request, and requests without an answer.
 const FAULTS: [&str; 2] = ["wrong-answers", "lost-answers"];
 
-/// The metrics of a point in tables: latencies in milliseconds, and counts of answers. Each with its column's title.
+/// The metrics of a point in tables: latencies in milliseconds, and counts of answers. Each with
+/// its column's title.
 pub(crate) const SHOWN: [(&str, &str); 7] = [
     ("latency-mean", "mean"),
     ("latency-p50", "p50"),

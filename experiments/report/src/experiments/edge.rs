@@ -184,7 +184,8 @@ mod tests {
         (document.settings).insert("left-out".into(), json!(["the largest size"]));
         let words: Vec<&str> = verdicts(&document).iter().map(Verdict::word).collect();
         let mut expected = ["not measured"; 11];
-        // The worst that was seen is missed, and the best that was seen is met, whatever else there is.
+        // The worst that was seen is missed, and the best that was seen is met, whatever else there
+        // is.
         expected[6] = "MISSED";
         expected[7] = "met";
         assert_eq!(words, expected);

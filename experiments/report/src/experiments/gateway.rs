@@ -1,4 +1,5 @@
-//! Experiment `gateway`: sensors' measurements judged one after the other and interleaved, from emptied caches.
+//! Experiment `gateway`: sensors' measurements judged one after the other and interleaved, from
+//! emptied caches.
 
 use crate::chart::{Axis, Chart, Dot, Series};
 use crate::document::Document;
@@ -166,7 +167,8 @@ fn percent(share: f64) -> String {
     format!("{:.2} %", 100.0 * share)
 }
 
-/// For each layout and compiler: the gain over the number of bins (the thesis's figure 5.9), and over measurements and bins.
+/// For each layout and compiler: the gain over the number of bins (the thesis's figure 5.9), and
+/// over measurements and bins.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let pairs = pairs(document, PROCESSOR_TIME);
     let mut families: Vec<(String, String)> = Vec::new();

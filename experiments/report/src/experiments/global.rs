@@ -29,7 +29,8 @@ const STRICT: &str = "strict";
 
 /// Instructions that the strict comparison may add to a poll.
 const CHECK: f64 = 6.0;
-/// By what a process that forges its bitmap may lengthen the latency of levels that it was not granted.
+/// By what a process that forges its bitmap may lengthen the latency of levels that it was not
+/// granted.
 const FORGER: f64 = 1.2;
 
 fn rows<'a>(document: &'a Document, metric: &'a str) -> impl Iterator<Item = &'a Row> {
@@ -76,7 +77,8 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     ]
 }
 
-/// The worst ratio to the latency beside no forger, in the same machine. One that was granted all levels is believed: that is no forgery.
+/// The worst ratio to the latency beside no forger, in the same machine. One that was granted all
+/// levels is believed: that is no forgery.
 fn beside_forgers(document: &Document) -> (Option<f64>, String) {
     let latency = |honest: &Row, forger: &str| {
         let mut found = rows(document, "latency").filter(|row| {

@@ -28,7 +28,8 @@ const ABOUT: &str = "One worker serves requests that come by a clock, whatever i
 /// The largest latency under load, beside that without.
 const UNDER_LOAD: f64 = 1.5;
 const LOAD: f64 = 150.0;
-/// Percent of the time of the trials that count. If our threads and the client waited longer for a processor, the figures show other programs.
+/// Percent of the time of the trials that count. If our threads and the client waited longer for a
+/// processor, the figures show other programs.
 const BUSY: f64 = 2.0;
 
 /// Level 0 under load beside itself without, and requests per second beside tokio's.

@@ -27,8 +27,9 @@ const ABOUT: &str = "An urgent process does 200 µs of work each millisecond bes
 const LATENCY: f64 = 0.1;
 /// The share of the bulk work that is done, at least.
 const THROUGHPUT: f64 = 0.9;
-/// Percent of both processors, in the trials that count without a domain, where no process leaves them idle: more is lost on a machine that has other things to
-/// do, and then the figures show those.
+/// Percent of both processors, in the trials that count without a domain, where no process leaves
+/// them idle: more is lost on a machine that has other things to do, and then the figures show
+/// those.
 const BUSY: f64 = 2.0;
 /// What a yield costs in a domain without others, compared with one without a domain, at most.
 const ALONE: f64 = 1.02;
@@ -36,7 +37,8 @@ const ALONE: f64 = 1.02;
 /// In the order of their colours.
 const MODELS: [&str; 5] = ["off", "relaxed", "strict", "nice", "cgroup"];
 
-/// Returns the cost of a domain to a process that is alone in it, with an executor that workers share and with one of one thread.
+/// Returns the cost of a domain to a process that is alone in it, with an executor that workers
+/// share and with one of one thread.
 fn alone(document: &Document) -> [Verdict; 2] {
     [("shared", "that workers share"), ("one", "of one thread")].map(|(kind, words)| {
         let instructions = |model: &str| -> Option<f64> {
@@ -113,7 +115,8 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         .collect()
 }
 
-/// The urgent process's latency and the bulk processes' work beside so many bulk threads, for each model.
+/// The urgent process's latency and the bulk processes' work beside so many bulk threads, for each
+/// model.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let mut figures = Vec::new();
     for (metric, title, label, logarithmic) in [

@@ -173,12 +173,15 @@ fn size(document: &Document, model: &str, part: &str, compiler: &str, opt: &str)
         .map(|row| row.median)
 }
 
-/// What an exception costs in cycles, which no count of instructions shows: FreeRTOS enters and leaves one per switch, coroutines none.
+/// What an exception costs in cycles, which no count of instructions shows: FreeRTOS enters and
+/// leaves one per switch, coroutines none.
 ///
-/// Entry: at most 12 cycles from an interrupt to the first instruction of its handler, with memory without wait states (Arm Cortex-M4 Technical Reference
-/// Manual, DDI 0439B, section 3.9.1). Exit: that section of issue B says twelve as well; Arm's article 103489845 of 4 April 2019, "What is the true interrupt
-/// latency of Cortex-M3 and Cortex-M4 for interrupt entry and exit?", says ten, which favours FreeRTOS and is taken here. According to the same article a
-/// floating-point unit may add up to 17 cycles to each; none are counted here.
+/// Entry: at most 12 cycles from an interrupt to the first instruction of its handler, with memory
+/// without wait states (Arm Cortex-M4 Technical Reference Manual, DDI 0439B, section 3.9.1). Exit:
+/// that section of issue B says twelve as well; Arm's article 103489845 of 4 April 2019, "What is
+/// the true interrupt latency of Cortex-M3 and Cortex-M4 for interrupt entry and exit?", says ten,
+/// which favours FreeRTOS and is taken here. According to the same article a floating-point unit
+/// may add up to 17 cycles to each; none are counted here.
 pub(crate) fn exception_model() -> Table {
     let mut table = Table::new(
         "Exception entry and exit in cycles: a model, not a measurement (entry: Arm Cortex-M4 TRM, DDI 0439B, section 3.9.1; exit: Arm article 103489845)",

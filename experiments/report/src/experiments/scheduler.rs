@@ -164,7 +164,8 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         }
     };
     let memory = rows(document, "memory")
-        // The table grows by 64 slots at a time: with a hundred coroutines, empty slots are what one would measure.
+        // The table grows by 64 slots at a time: with a hundred coroutines, empty slots are what
+        // one would measure.
         .filter(|row| row.model == OURS && row.number("n").is_some_and(|n| n >= USUAL))
         .map(|row| row.median)
         .max_by(f64::total_cmp);

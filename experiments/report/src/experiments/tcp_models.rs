@@ -1,4 +1,5 @@
-//! Experiment `tcp-models`: a TCP server whose tasks are coroutines or threads, in the kernel and in the process.
+//! Experiment `tcp-models`: a TCP server whose tasks are coroutines or threads, in the kernel and
+//! in the process.
 
 mod tables;
 
@@ -186,7 +187,8 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         );
         verdicts.push(verdict(claim, 1.0, found));
     }
-    // Where requests come slowly enough, every model answers them all: which is best then shows in how long that takes.
+    // Where requests come slowly enough, every model answers them all: which is best then shows in
+    // how long that takes.
     let found = worst(rows(document, "latency-mean", PACES[2]), |row| {
         Some(row.median / least(row)?)
     });
@@ -221,7 +223,8 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     verdicts
 }
 
-/// Throughput and latency by the number of connections, for each kind of load and size of matrix; and the published figures, if their load was measured.
+/// Throughput and latency by the number of connections, for each kind of load and size of matrix;
+/// and the published figures, if their load was measured.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let mut figures = Vec::new();
     for scene in Scene::all(document) {

@@ -37,7 +37,8 @@ const UNDER_LOAD: f64 = 1.3;
 /// What is left of the throughput of a server whose connections are all on one level.
 const THROUGHPUT: f64 = 0.95;
 
-/// With the bound on starvation one pick in so many goes round the levels (`RESERVED` of `tcp-server`).
+/// With the bound on starvation one pick in so many goes round the levels (`RESERVED` of
+/// `tcp-server`).
 const RESERVED: f64 = 8.0;
 
 const LOADS: [&str; 4] = ["level-0-alone", "full", "overload", "overload-one-level"];
@@ -125,8 +126,9 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     ]
 }
 
-/// The largest value that a level's share of the throughput, if only reserved picks were left to it, has beside its throughput, over all
-/// runs of these rows, one for each level. Infinite if a level has none.
+/// The largest value that a level's share of the throughput, if only reserved picks were left to
+/// it, has beside its throughput, over all runs of these rows, one for each level. Infinite if a
+/// level has none.
 fn reserved(levels: &[&Row]) -> Option<f64> {
     let runs = levels.iter().map(|row| row.runs.len()).min()?;
     let worst = |run: usize| -> Option<f64> {
@@ -145,7 +147,8 @@ fn reserved(levels: &[&Row]) -> Option<f64> {
     (0..runs).filter_map(worst).max_by(f64::total_cmp)
 }
 
-/// Latency and throughput by level, for each load and policy; and how the latencies spread under overload.
+/// Latency and throughput by level, for each load and policy; and how the latencies spread under
+/// overload.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let harts = answers::values(document, "harts");
     let mut figures = Vec::new();

@@ -1,7 +1,8 @@
-//! Participants are killed and stopped at random points, and the others go on. No time is measured: what does not go on ends the test
-//! after a time beyond all bounds.
+//! Participants are killed and stopped at random points, and the others go on. No time is measured:
+//! what does not go on ends the test after a time beyond all bounds.
 //!
-//! `CORANK_FAULTS=N` makes N faults of each kind; `CORANK_SEED` repeats a run's random numbers, as far as timing allows.
+//! `CORANK_FAULTS=N` makes N faults of each kind; `CORANK_SEED` repeats a run's random numbers, as
+//! far as timing allows.
 
 #![cfg(not(loom))]
 
@@ -33,7 +34,8 @@ fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// The process that is killed or stopped is this test as a program of its own, which the variable tells from the test.
+/// The process that is killed or stopped is this test as a program of its own, which the variable
+/// tells from the test.
 #[test]
 fn an_urgent_process_ends_with_its_input() {
     if let Some(root) = std::env::var_os(ROOT) {
@@ -48,7 +50,8 @@ fn an_urgent_process_ends_with_its_input() {
     });
 }
 
-/// As many urgent workers as there are processors, which now and then are idle, and whose level changes; until the input ends.
+/// As many urgent workers as there are processors, which now and then are idle, and whose level
+/// changes; until the input ends.
 fn be_urgent(root: &Path) -> ! {
     let participant = join(root);
     let began = Instant::now();

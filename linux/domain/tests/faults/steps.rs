@@ -1,5 +1,6 @@
-//! An urgent process executes one instruction at a time, stands still after any of them, and is killed there: what it shows to the others and whom it has
-//! rung by then is never more than a part of what it was about to do.
+//! An urgent process executes one instruction at a time, stands still after any of them, and is
+//! killed there: what it shows to the others and whom it has rung by then is never more than a part
+//! of what it was about to do.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -21,7 +22,8 @@ const STOPS: u64 = 50;
 /// About as many instructions as a round of the process takes.
 const ROUND: u64 = 20_000;
 
-/// As far as the domain knows there is one processor: so one urgent worker is enough to send all others aside.
+/// As far as the domain knows there is one processor: so one urgent worker is enough to send all
+/// others aside.
 fn join_on_one_processor(root: &Path) -> Participant {
     let all = sched_getaffinity(None).unwrap();
     let first = (0..CpuSet::MAX_CPU).find(|&at| all.is_set(at)).unwrap();

@@ -1,10 +1,12 @@
-//! Fills the kernel's memory by every kind of object, in every order: `adversary-memory [SECONDS] [SEED]`.
+//! Fills the kernel's memory by every kind of object, in every order:
+//! `adversary-memory [SECONDS] [SEED]`.
 //!
-//! Rounds follow each other. In each, processes of a group make, keep and let go whatever the kernel makes for a program, as a
-//! pseudo-random sequence says that the seed begins: threads, rings and calls under way, completions that are never taken, files, pipes and
-//! what is in them, semaphores, sockets, connections, memory, stacks, copies of themselves. No call's failure is a surprise to them. At a
-//! round's end all of them are killed, and the kernel must have as many free frames, coroutines and processes, and as much of its heap, as
-//! before the round.
+//! Rounds follow each other. In each, processes of a group make, keep and let go whatever the
+//! kernel makes for a program, as a pseudo-random sequence says that the seed begins: threads,
+//! rings and calls under way, completions that are never taken, files, pipes and what is in them,
+//! semaphores, sockets, connections, memory, stacks, copies of themselves. No call's failure is a
+//! surprise to them. At a round's end all of them are killed, and the kernel must have as many free
+//! frames, coroutines and processes, and as much of its heap, as before the round.
 #![no_std]
 #![no_main]
 
@@ -30,8 +32,9 @@ corank_user::main!(main);
 const ROUND: u64 = 2000;
 /// Signal that ends a process.
 const KILL_SIGNAL: usize = 9;
-/// What the kernel's heap may have more than before a round, in bytes: tables that never shrink got as large as they will before, but
-/// for what comes in another order. An object that is lost in each round shows in some rounds all the same.
+/// What the kernel's heap may have more than before a round, in bytes: tables that never shrink got
+/// as large as they will before, but for what comes in another order. An object that is lost in
+/// each round shows in some rounds all the same.
 const SLACK: u64 = 64 << 10;
 /// Entries of each worker's rings.
 const ENTRIES: u32 = 1024;
@@ -40,7 +43,8 @@ const ROOM: usize = 80 << 10;
 
 static BUFFER_ROOM: [AtomicU64; ROOM / 8] = [const { AtomicU64::new(0) }; ROOM / 8];
 
-/// A system call that can't harm this program: numbers, or pointers into [`BUFFER_ROOM`] and to what never changes.
+/// A system call that can't harm this program: numbers, or pointers into [`BUFFER_ROOM`] and to
+/// what never changes.
 fn call(number: usize, arguments: [usize; 3]) -> isize {
     // SAFETY: the kernel writes to `BUFFER_ROOM` alone, whose words are atomic.
     unsafe { raw::system_call(number, arguments) }
@@ -102,7 +106,8 @@ fn is_like(before: &SystemStatus, after: &SystemStatus) -> bool {
     exact(before) == exact(after) && after.heap_used <= before.heap_used + SLACK
 }
 
-/// The kernel's numbers when nothing is on its way out any more. Sockets of processes that are gone may take a moment.
+/// The kernel's numbers when nothing is on its way out any more. Sockets of processes that are gone
+/// may take a moment.
 fn settled() -> SystemStatus {
     while net::status().sockets > 0 {
         let _ = calls::sleep(10);
@@ -133,8 +138,9 @@ fn fill_with_calls() {
     assert_eq!(ended.code, 0);
 }
 
-/// One round, in which other processes have taken all of the heap or of the frames before, or both, or none. Returns the least frames and
-/// the most heap that were seen, with other numbers of that moment.
+/// One round, in which other processes have taken all of the heap or of the frames before, or both,
+/// or none. Returns the least frames and the most heap that were seen, with other numbers of that
+/// moment.
 fn round(seed: u64, number: u64) -> SystemStatus {
     let fills = [number & 1 != 0, number & 2 != 0];
     let gate = Pipe::new().expect("memory for a pipe");
@@ -275,7 +281,8 @@ extern "C" fn waiting(semaphore: usize) -> ! {
 const NAMES: [&CStr; 6] = [c"hello", c"/", c"no/such/file", c"/adversary", c"true", c""];
 const LOOPBACK: usize = 0x7f00_0001;
 
-/// Has calls under way until the kernel takes no more, then makes some holes. Returns the rings with them.
+/// Has calls under way until the kernel takes no more, then makes some holes. Returns the rings
+/// with them.
 fn fill_heap(random: &mut Random) -> Option<Rings> {
     let rings = Rings::new()?;
     let mut key = 8;
@@ -313,7 +320,8 @@ fn fill_frames(random: &mut Random) -> Option<Rings> {
 
 /// What one process does until it is killed. It never fails: it has no memory of its own to lose.
 fn attack(mut random: Random, mut rings: Option<Rings>) -> i32 {
-    // What this process prefers: its own kind of object, or all of them; and whether it lets go again.
+    // What this process prefers: its own kind of object, or all of them; and whether it lets go
+    // again.
     let favourite = random.below(2 * KINDS);
     let keeps = random.below(4);
     loop {
@@ -425,7 +433,8 @@ fn act(kind: usize, random: &mut Random, rings: &mut Option<Rings>, keeps: usize
     }
 }
 
-/// Leaves asynchronous calls that wait, have linked ones behind them, say nothing, or give completions that are never taken.
+/// Leaves asynchronous calls that wait, have linked ones behind them, say nothing, or give
+/// completions that are never taken.
 fn submit(rings: Option<Rings>, random: &mut Random, file: usize, name: usize) -> isize {
     let Some(rings) = rings else { return -1 };
     let flags = [0, 0, LINK, SILENT, CLOSE_FILE, LINK | SILENT][random.below(6)];

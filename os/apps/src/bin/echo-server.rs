@@ -1,14 +1,17 @@
-//! An echo server, and what a program at the other end needs to test the network with it. `echo-server`:
+//! An echo server, and what a program at the other end needs to test the network with it.
+//! `echo-server`:
 //!
 //! - port 7 gives back what comes until the other side has sent all, and then closes;
-//! - port 9 takes orders, one line each, and answers each with a line: `connect PORT` connects to that port of the computer outside, sends
-//!   [`LENGTH`] bytes and checks that the same come back; `damage N` damages the Nth longer frame that comes from now on, 0 for none, and tells how
-//!   many would have come before the one that was to be damaged; `end` ends the server.
+//! - port 9 takes orders, one line each, and answers each with a line: `connect PORT` connects to
+//!   that port of the computer outside, sends [`LENGTH`] bytes and checks that the same come back;
+//!   `damage N` damages the Nth longer frame that comes from now on, 0 for none, and tells how many
+//!   would have come before the one that was to be damaged; `end` ends the server.
 //!
-//! The server is a process of its own. When it has ended, what it took must be free again: frames, kernel coroutines, sockets. Then the
-//! program's exit code is 0.
+//! The server is a process of its own. When it has ended, what it took must be free again: frames,
+//! kernel coroutines, sockets. Then the program's exit code is 0.
 //!
-//! `echo-server leave` takes [`LEFT`] connections at port 7, writes [`LAST_WORDS`] bytes to each, and ends, and the machine with it.
+//! `echo-server leave` takes [`LEFT`] connections at port 7, writes [`LAST_WORDS`] bytes to each,
+//! and ends, and the machine with it.
 #![no_std]
 #![no_main]
 
@@ -58,7 +61,8 @@ fn main() -> i32 {
     let before = footprint();
     let child = process::spawn(|| block_on(serve()));
     let ended = child.and_then(process::wait).expect("a process");
-    // What the other side has not acknowledged yet is on its way; the time limit of whoever tests this ends a leak.
+    // What the other side has not acknowledged yet is on its way; the time limit of whoever tests
+    // this ends a leak.
     while footprint() != before {
         calls::sleep(10).expect("a call that works");
     }
@@ -148,7 +152,8 @@ async fn obey(orders: &TcpStream) -> Result<(), Error> {
     }
 }
 
-/// Damages the frame with this number from now on, counted from 1; how many were left until another one that was to be damaged.
+/// Damages the frame with this number from now on, counted from 1; how many were left until another
+/// one that was to be damaged.
 fn damage(frame: usize) -> isize {
     // SAFETY: the arguments are numbers.
     unsafe { raw::system_call(FAULT, [FAULT_FRAME, frame, 0]) }

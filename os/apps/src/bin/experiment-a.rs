@@ -1,7 +1,7 @@
 //! Experiment A (AsyncOS, section 3.1): numbered tasks pass a turn through one shared variable.
 //!
-//! The main task sets the variable to 1 when all tasks are there. Task *i* waits until it is *i*, and makes it *i* + 1.
-//! `order`: whether the tasks are created by number or shuffled.
+//! The main task sets the variable to 1 when all tasks are there. Task *i* waits until it is *i*,
+//! and makes it *i* + 1. `order`: whether the tasks are created by number or shuffled.
 #![no_std]
 #![no_main]
 

@@ -1,7 +1,7 @@
 //! Experiment B (AsyncOS, section 3.2): tasks in series, joined by pipes.
 //!
-//! Task *i* reads pipe *i* until its write end is closed, writes what it read to pipe *i* + 1, and closes that. The main task
-//! starts it by writing to pipe 1, and reads the last pipe.
+//! Task *i* reads pipe *i* until its write end is closed, writes what it read to pipe *i* + 1, and
+//! closes that. The main task starts it by writing to pipe 1, and reads the last pipe.
 #![no_std]
 #![no_main]
 
@@ -82,7 +82,8 @@ async fn pass_on<M: Model>(from: OwnedFd, to: OwnedFd, bytes: usize) {
     M::write_and_close(to, data).await;
 }
 
-/// A buffer with room for one byte more than comes: so the read ends when the pipe's write end is closed, not before.
+/// A buffer with room for one byte more than comes: so the read ends when the pipe's write end is
+/// closed, not before.
 fn room_for(bytes: usize) -> Vec<u8> {
     Vec::with_capacity(bytes + 1)
 }

@@ -1,4 +1,5 @@
-//! The first asynchronous program: coroutines of three priorities, run in the order of their urgency.
+//! The first asynchronous program: coroutines of three priorities, run in the order of their
+//! urgency.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Does what a program must not: `misbehave HOW`. The kernel ends it, with the exit code that `usertests` expects.
+//! Does what a program must not: `misbehave HOW`. The kernel ends it, with the exit code that
+//! `usertests` expects.
 #![no_std]
 #![no_main]
 
@@ -50,7 +51,8 @@ fn end_the_first_process() -> i32 {
     i32::from(ended || ended_its_group)
 }
 
-/// Says that the console belongs to the first process's group, and waits for Ctrl-C. That must not end the first process.
+/// Says that the console belongs to the first process's group, and waits for Ctrl-C. That must not
+/// end the first process.
 fn give_the_first_process_the_console() -> i32 {
     let _ = process::set_group(0, FIRST);
     let _ = process::set_foreground(FIRST);

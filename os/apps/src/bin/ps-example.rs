@@ -67,7 +67,8 @@ async fn show_all() -> i32 {
         ps()
     })
     .expect("memory");
-    // The executor notes the number of coroutines when all of them wait. Then the kernel has both reads.
+    // The executor notes the number of coroutines when all of them wait. Then the kernel has both
+    // reads.
     while page::process().coroutines.load(Ordering::Relaxed) < ALL {
         sleep(Duration::from_millis(1)).await;
     }

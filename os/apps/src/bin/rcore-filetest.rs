@@ -1,4 +1,5 @@
-//! A file is made, written, read back, written over and appended to by a child, with the flags of rCore-Tutorial-v3 alone.
+//! A file is made, written, read back, written over and appended to by a child, with the flags of
+//! rCore-Tutorial-v3 alone.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! The network's calls: datagrams between two processes, and a port at which TCP connections are taken.
+//! The network's calls: datagrams between two processes, and a port at which TCP connections are
+//! taken.
 #![no_std]
 #![no_main]
 

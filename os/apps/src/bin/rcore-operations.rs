@@ -1,7 +1,8 @@
 //! What operations of threads and processes cost, in instructions of program and kernel together.
 //!
-//! The machine has to count instructions, one nanosecond each, on one hart: `cargo xtask os --count 0 -- rcore-operations`. The
-//! program knows the interface of rCore-Tutorial-v3 alone, so the same source measures that system. It fails if an operation costs
+//! The machine has to count instructions, one nanosecond each, on one hart:
+//! `cargo xtask os --count 0 -- rcore-operations`. The program knows the interface of
+//! rCore-Tutorial-v3 alone, so the same source measures that system. It fails if an operation costs
 //! more than it does there.
 #![no_std]
 #![no_main]

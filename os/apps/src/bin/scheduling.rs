@@ -1,8 +1,10 @@
-//! Shows what the shared scheduler's image decides, for the tests that boot with different ones: in which order coroutines of a
-//! process and threads of two processes run when one is more urgent, and what a process takes of memory.
+//! Shows what the shared scheduler's image decides, for the tests that boot with different ones: in
+//! which order coroutines of a process and threads of two processes run when one is more urgent,
+//! and what a process takes of memory.
 //!
-//! `scheduling counted`: which policy each scheduler of a process has, of one that was forked from it, and of one that runs a program of
-//! its own. There is an image with which that depends on how many schedulers the address space has had.
+//! `scheduling counted`: which policy each scheduler of a process has, of one that was forked from
+//! it, and of one that runs a program of its own. There is an image with which that depends on how
+//! many schedulers the address space has had.
 #![no_std]
 #![no_main]
 

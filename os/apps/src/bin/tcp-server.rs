@@ -1,22 +1,27 @@
-//! The TCP server of experiments `tcp-models` and `tcp-priority` (COPS, section 5): `tcp-server MODEL...`.
+//! The TCP server of experiments `tcp-models` and `tcp-priority` (COPS, section 5):
+//! `tcp-server MODEL...`.
 //!
-//! Each connection has three tasks, joined by message buffers: one receives requests, one computes, one sends the answers. What they do is
-//! written once, over [`Model`]; the four models differ in who runs them and in who serves their calls:
+//! Each connection has three tasks, joined by message buffers: one receives requests, one computes,
+//! one sends the answers. What they do is written once, over [`Model`]; the four models differ in
+//! who runs them and in who serves their calls:
 //!
 //! | | coroutines of the process | threads of the process |
 //! |---|---|---|
 //! | served by coroutines of the kernel | `KCUC`, port 1001 | `KCUT`, port 1003 |
 //! | served by threads of the kernel | `KTUC`, port 1002 | `KTUT`, port 1004 |
 //!
-//! `KCUC-bounded`, port 1005, is `KCUC` with a bound on how long a level can starve: one pick in [`RESERVED`] goes round the levels.
+//! `KCUC-bounded`, port 1005, is `KCUC` with a bound on how long a level can starve: one pick in
+//! [`RESERVED`] goes round the levels.
 //!
-//! Coroutines run on as many threads, each with an executor of its own, as there are harts: a connection's on one of them.
+//! Coroutines run on as many threads, each with an executor of its own, as there are harts: a
+//! connection's on one of them.
 //!
-//! Each model that is named is a process of its own; one that has nothing to do costs nothing. So the models can be measured in turn within
-//! one boot.
+//! Each model that is named is a process of its own; one that has nothing to do costs nothing. So
+//! the models can be measured in turn within one boot.
 //!
-//! A connection begins with a [greeting](Greeting). Then each request is a number of eight bytes and a square matrix of `u32`, row by row;
-//! the answer is the same number and the square of the matrix. All numbers are little-endian.
+//! A connection begins with a [greeting](Greeting). Then each request is a number of eight bytes
+//! and a square matrix of `u32`, row by row; the answer is the same number and the square of the
+//! matrix. All numbers are little-endian.
 #![no_std]
 #![no_main]
 #![expect(
@@ -71,7 +76,8 @@ const MODELS: [(&str, u16, usize); 5] = [
     ("KCUC-bounded", 1005, BY_COROUTINE),
 ];
 
-/// Every so many picks of `KCUC-bounded` one is for the next level in turn that has something to do.
+/// Every so many picks of `KCUC-bounded` one is for the next level in turn that has something to
+/// do.
 const RESERVED: u32 = 8;
 
 fn main() -> i32 {
@@ -109,7 +115,8 @@ fn serve(name: &str, port: u16, service: usize) -> i32 {
     }
 }
 
-/// Runs the tasks as coroutines. Who accepts is the most urgent: a greeting says how urgent its connection is.
+/// Runs the tasks as coroutines. Who accepts is the most urgent: a greeting says how urgent its
+/// connection is.
 fn run(policy: Policy, listener: TcpListener) -> i32 {
     let others: Vec<_> = (1..process::harts().min(WORKERS))
         .map_while(|_| Door::open(policy))
@@ -118,7 +125,8 @@ fn run(policy: Policy, listener: TcpListener) -> i32 {
     let connect = move |stream: &Arc<TcpStream>, greeting: Greeting| {
         let place = &mut taken[usize::from(greeting.level.level())];
         let worker = *place % (others.len() + 1);
-        // Each level is spread over all of them: where one has more to do than a hart can, the others have as urgent things to do.
+        // Each level is spread over all of them: where one has more to do than a hart can, the
+        // others have as urgent things to do.
         *place += 1;
         let unplaced = match others.get(worker) {
             Some(other) => other.hand_over(stream, greeting),
@@ -196,7 +204,8 @@ async fn accept<M: Model>(
                 let _ = M::send(&stream, state()).await;
             }
             _ => {
-                // So that whoever asked for it knows that it was heard: the machine may be off a moment later.
+                // So that whoever asked for it knows that it was heard: the machine may be off a
+                // moment later.
                 let _ = M::send(&stream, alloc::vec![END]).await;
                 let _ = M::receive(&stream, 1).await;
                 return 0;
@@ -205,8 +214,9 @@ async fn accept<M: Model>(
     }
 }
 
-/// What a connection begins with: the level of its tasks, what it is for (0: requests, 1: to ask for the server's [`state`], 2: to end
-/// it), the number of rows of its matrices, in two bytes, and four that mean nothing: so that requests begin at whole words.
+/// What a connection begins with: the level of its tasks, what it is for (0: requests, 1: to ask
+/// for the server's [`state`], 2: to end it), the number of rows of its matrices, in two bytes, and
+/// four that mean nothing: so that requests begin at whole words.
 struct Greeting {
     level: Priority,
     rows: usize,
@@ -228,9 +238,9 @@ impl Greeting {
     }
 }
 
-/// Four numbers of eight bytes: bytes of memory that are in use, in frames of programs and the kernel's heap; coroutines of the kernel; bytes
-/// of the futures of the last connection's tasks, 0 if they are threads; bytes that the kernel keeps of a read that waits without a
-/// coroutine.
+/// Four numbers of eight bytes: bytes of memory that are in use, in frames of programs and the
+/// kernel's heap; coroutines of the kernel; bytes of the futures of the last connection's tasks, 0
+/// if they are threads; bytes that the kernel keeps of a read that waits without a coroutine.
 fn state() -> Vec<u8> {
     let system = information::system().expect("it is there");
     let memory = (system.frames - system.frames_free) * 4096 + system.heap_used;
@@ -248,11 +258,13 @@ fn is_nearly_full() -> bool {
     !information::system().is_ok_and(|system| system.frames_free >= RESERVE)
 }
 
-/// Starts the three tasks of a connection. They end with it. Without memory for one of them the connection ends at once.
+/// Starts the three tasks of a connection. They end with it. Without memory for one of them the
+/// connection ends at once.
 fn connect<M: Model>(stream: &Arc<TcpStream>, greeting: Greeting) {
     FUTURES.store(0, Ordering::Relaxed);
     let (level, rows, length) = (greeting.level, greeting.rows, greeting.message());
-    // A request that comes in several frames is read once. One that is longer than any connection's buffer comes in pieces.
+    // A request that comes in several frames is read once. One that is longer than any connection's
+    // buffer comes in pieces.
     let _ = stream.set_low_water(length);
     let (Some(requests), Some(answers)) = (Buffer::new(), Buffer::new()) else {
         return;
@@ -271,8 +283,8 @@ fn connect<M: Model>(stream: &Arc<TcpStream>, greeting: Greeting) {
     }
 }
 
-// The tasks are small: blocks that take over what they are given, not `async fn`s, and `let` rather than `while let`, which would keep what it
-// looks at as long as its body waits.
+// The tasks are small: blocks that take over what they are given, not `async fn`s, and `let` rather
+// than `while let`, which would keep what it looks at as long as its body waits.
 
 fn receive<M: Model>(
     input: Arc<TcpStream>,
@@ -324,8 +336,9 @@ fn send<M: Model>(
     }
 }
 
-/// A few numbers of a row that are computed at once, and the same of the row below: their sums are in registers, what stands in the rows is loaded
-/// once for all of those columns, and what stands in the matrix once for both rows.
+/// A few numbers of a row that are computed at once, and the same of the row below: their sums are
+/// in registers, what stands in the rows is loaded once for all of those columns, and what stands
+/// in the matrix once for both rows.
 type Tile = [u32; COLUMNS];
 /// Both 15 and 20 are a multiple of it.
 const COLUMNS: usize = 5;
@@ -428,7 +441,8 @@ trait Signal: Send + Sync + Sized + 'static {
     /// `None` without memory for it.
     fn new() -> Option<Self>;
 
-    /// Tries `attempt` until it has a result: at once, and after each time that the signal is given.
+    /// Tries `attempt` until it has a result: at once, and after each time that the signal is
+    /// given.
     fn wait<T>(&self, attempt: impl FnMut() -> Option<T>) -> impl Future<Output = T>;
 
     fn give(&self);
@@ -476,7 +490,8 @@ impl Signal for Sleep {
                 return result;
             }
             self.waits.store(true, Ordering::SeqCst);
-            // It may have been given between the two: then the semaphore is up, now or the next time.
+            // It may have been given between the two: then the semaphore is up, now or the next
+            // time.
             if let Some(result) = attempt() {
                 return result;
             }

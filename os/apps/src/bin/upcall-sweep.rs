@@ -1,14 +1,16 @@
-//! Lets an interrupt come at every instruction between the opening of the interrupts' flag and its closing, and checks that none is
-//! lost.
+//! Lets an interrupt come at every instruction between the opening of the interrupts' flag and its
+//! closing, and checks that none is lost.
 //!
-//! Run it in a machine that counts instructions (`qemu -icount shift=8`): there a timer comes at an instruction that depends on what
-//! was executed before and on nothing else. Each scene starts a timer in the kernel, executes a number of empty instructions, and
-//! walks the path; the number grows by one from round to round, so that the timer moves over the path instruction by instruction.
-//! What it completes or wakes must have run when the path is over.
+//! Run it in a machine that counts instructions (`qemu -icount shift=8`): there a timer comes at an
+//! instruction that depends on what was executed before and on nothing else. Each scene starts a
+//! timer in the kernel, executes a number of empty instructions, and walks the path; the number
+//! grows by one from round to round, so that the timer moves over the path instruction by
+//! instruction. What it completes or wakes must have run when the path is over.
 //!
-//! The places of the interrupts are recorded, and have to be all there are: from each of them the next instruction of the path, where
-//! that follows from the code (not behind `ret` and jumps through registers), is among them as well. The path ends with the
-//! instruction that closes the flag, or with a system call.
+//! The places of the interrupts are recorded, and have to be all there are: from each of them the
+//! next instruction of the path, where that follows from the code (not behind `ret` and jumps
+//! through registers), is among them as well. The path ends with the instruction that closes the
+//! flag, or with a system call.
 #![no_std]
 #![no_main]
 
@@ -32,8 +34,8 @@ use corank_user::{Priority, println, ring, runtime, spawn, thread, time};
 
 corank_user::main!(main);
 
-/// Empty instructions that one round can add at most. The timer that is to meet the path comes a millisecond after they begin, at
-/// most: 3906 instructions.
+/// Empty instructions that one round can add at most. The timer that is to meet the path comes a
+/// millisecond after they begin, at most: 3906 instructions.
 const ROUNDS: usize = 6000;
 
 // a0: how many instructions to execute that do nothing.
@@ -65,7 +67,8 @@ fn delay(instructions: usize) {
 }
 
 fn main() -> i32 {
-    // Its name, what it does, and how many places it has at least: three quarters of the 471, 67 and 32 that there were when this was written.
+    // Its name, what it does, and how many places it has at least: three quarters of the 471, 67
+    // and 32 that there were when this was written.
     type Scene = (&'static str, fn(&mut Sweep), usize);
     let scenes: [Scene; 3] = [
         ("a computation that allocates", computation, 350),
@@ -104,15 +107,17 @@ fn forget_interrupts() {
 
 /// The rounds of one scene, and where interrupts came in them.
 ///
-/// First the delays on which the interrupt meets the path are looked for, in steps; then each of them has its round, several times: the
-/// clock's own ticks come in between now and then, and move an interrupt.
+/// First the delays on which the interrupt meets the path are looked for, in steps; then each of
+/// them has its round, several times: the clock's own ticks come in between now and then, and move
+/// an interrupt.
 struct Sweep {
     places: BTreeSet<usize>,
     /// So many places there are at least.
     least: usize,
-    /// The delays that met the path, in the first pass: neighbours, without those that a clock tick put there. Of several
-    /// runs it is the one with the most places. A long run may have a single place: what the kernel does between a
-    /// system call and the next instruction can take long, and an interrupt that comes meanwhile comes behind the call.
+    /// The delays that met the path, in the first pass: neighbours, without those that a clock tick
+    /// put there. Of several runs it is the one with the most places. A long run may have a single
+    /// place: what the kernel does between a system call and the next instruction can take long,
+    /// and an interrupt that comes meanwhile comes behind the call.
     range: Option<(usize, usize)>,
     /// How many places the interrupts had in that range.
     most: usize,
@@ -130,7 +135,8 @@ struct Sweep {
 const STEP: usize = 8;
 /// Further apart than this they are not neighbours.
 const GAP: usize = 8 * STEP;
-/// Passes at most. In each, many an instruction is left out: what the kernel does takes a little longer in one round than in the next.
+/// Passes at most. In each, many an instruction is left out: what the kernel does takes a little
+/// longer in one round than in the next.
 const PASSES: usize = 100;
 
 impl Sweep {
@@ -176,7 +182,8 @@ impl Sweep {
 
     fn next_pass(&mut self) -> Option<usize> {
         let (first, last) = self.range?;
-        // At first by as much as the path may go on. Then by an odd number: what differs from round to round comes at other delays then.
+        // At first by as much as the path may go on. Then by an odd number: what differs from round
+        // to round comes at other delays then.
         let wider = if self.pass == 1 { GAP } else { 1 };
         self.range = Some((first.saturating_sub(wider), (last + wider).min(ROUNDS)));
         self.delay = 0;
@@ -221,8 +228,8 @@ impl Sweep {
         }
         self.places.iter().find_map(|place| {
             let missing = match next(*place) {
-                // What the kernel does in between takes another time when the interrupt comes meanwhile: one that would be due on
-                // the next instruction may be due further on.
+                // What the kernel does in between takes another time when the interrupt comes
+                // meanwhile: one that would be due on the next instruction may be due further on.
                 _ if is_behind_call(*place) => None,
                 Next::Anywhere | Next::Behind(_) => None,
                 Next::One(to) => (!is_there(&to)).then_some(to),
@@ -238,7 +245,8 @@ impl Sweep {
 enum Next {
     /// The code doesn't say, or it is the path's end.
     Anywhere,
-    /// It opens or closes the flag: what follows may be the path's first instruction, or not part of it.
+    /// It opens or closes the flag: what follows may be the path's first instruction, or not part
+    /// of it.
     Behind(usize),
     One(usize),
     Either(usize, usize),
@@ -250,7 +258,8 @@ const ECALL: u32 = 0x73;
 fn instruction(place: usize) -> u32 {
     let halves = core::ptr::with_exposed_provenance::<u16>(place);
     let [low, high] = [0, 1].map(|half| {
-        // SAFETY: the program's text lies there, which it may read; instructions are aligned to two bytes.
+        // SAFETY: the program's text lies there, which it may read; instructions are aligned to two
+        // bytes.
         u32::from(unsafe { *halves.add(half) })
     });
     low | high << 16
@@ -352,10 +361,12 @@ fn computation(sweep: &mut Sweep) {
     });
 }
 
-/// The first interrupt's coroutine executes the empty instructions, so that the second one comes when the handler ends.
+/// The first interrupt's coroutine executes the empty instructions, so that the second one comes
+/// when the handler ends.
 ///
-/// The second comes a millisecond after the first, and the handler begins some hundred instructions after the first: so the
-/// end of the handler is met with about 3100 empty instructions, and with fewer where the kernel takes longer.
+/// The second comes a millisecond after the first, and the handler begins some hundred instructions
+/// after the first: so the end of the handler is met with about 3100 empty instructions, and with
+/// fewer where the kernel takes longer.
 fn handler(sweep: &mut Sweep) {
     run(sweep, async |sweep, nops| {
         let first = urgent(1, move || {

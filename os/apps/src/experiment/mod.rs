@@ -1,7 +1,8 @@
 //! The frame of experiments A and B: command line, repetition, processes, results.
 //!
-//! Each run happens in processes of its own, so that no run finds the heap of an earlier one warm. The models of a comparison
-//! alternate within one boot, so that the ratio of their times means something on a noisy machine.
+//! Each run happens in processes of its own, so that no run finds the heap of an earlier one warm.
+//! The models of a comparison alternate within one boot, so that the ratio of their times means
+//! something on a noisy machine.
 pub mod model;
 mod settings;
 
@@ -26,8 +27,8 @@ pub trait Experiment {
     /// Whether the parameter is a number.
     const NUMERIC: bool;
 
-    /// Runs it once with `n` tasks. It takes its own time, from before the first creation to after the last join, and checks what
-    /// came out.
+    /// Runs it once with `n` tasks. It takes its own time, from before the first creation to after
+    /// the last join, and checks what came out.
     ///
     /// # Errors
     /// The model or the parameter is unknown, or the result is wrong.
@@ -57,7 +58,8 @@ impl Span {
     }
 }
 
-/// A program's whole main function: reads the command line, runs everything, prints a row for each run.
+/// A program's whole main function: reads the command line, runs everything, prints a row for each
+/// run.
 #[must_use]
 pub fn main<E: Experiment>() -> i32 {
     let settings = match Settings::from_arguments::<E>() {
@@ -102,7 +104,8 @@ pub struct Point {
     pub run: usize,
 }
 
-/// Runs `point` in its processes; the time goes from the first one's start to the last one's end, in ticks.
+/// Runs `point` in its processes; the time goes from the first one's start to the last one's end,
+/// in ticks.
 fn measure<E: Experiment>(point: &Point) -> Result<u64, String> {
     let go = Pipe::new().map_err(message)?;
     let spans = Pipe::new().map_err(message)?;

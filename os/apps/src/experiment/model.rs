@@ -1,7 +1,8 @@
 //! The three ways of waiting that the experiments compare.
 //!
-//! What a task does is written once, as an `async fn` over [`Model`]. A coroutine is that function under the executor. A thread
-//! polls the same function once: what it awaits blocks the thread instead of suspending, so that poll completes it.
+//! What a task does is written once, as an `async fn` over [`Model`]. A coroutine is that function
+//! under the executor. A thread polls the same function once: what it awaits blocks the thread
+//! instead of suspending, so that poll completes it.
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::marker::PhantomData;

@@ -94,7 +94,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Every run in the order in which they happen: the models take turns, and each run another one begins.
+    /// Every run in the order in which they happen: the models take turns, and each run another one
+    /// begins.
     #[must_use]
     pub fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();

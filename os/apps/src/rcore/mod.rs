@@ -1,7 +1,9 @@
-//! What a program for rCore-Tutorial-v3 (chapter 8) brings along: an entry, raw system calls by their numbers, `println!`.
+//! What a program for rCore-Tutorial-v3 (chapter 8) brings along: an entry, raw system calls by
+//! their numbers, `println!`.
 //!
-//! Nothing here comes from `corank-user` or `corank-abi`: these programs test that the kernel keeps that system's interface, so
-//! they know it from nowhere else. They have no heap and no shared pages.
+//! Nothing here comes from `corank-user` or `corank-abi`: these programs test that the kernel keeps
+//! that system's interface, so they know it from nowhere else. They have no heap and no shared
+//! pages.
 #![allow(dead_code, reason = "each program uses a part of it")]
 
 use core::fmt::{self, Write};

@@ -17,8 +17,8 @@ pub(crate) fn seconds() -> Option<u64> {
     if registers == 0 {
         return None;
     }
-    // SAFETY: the device tree says that the clock lies there, and it is mapped. Reading the low word keeps the high one for the
-    // next read.
+    // SAFETY: the device tree says that the clock lies there, and it is mapped. Reading the low
+    // word keeps the high one for the next read.
     let (low, high) = unsafe {
         let low = (registers as *const u32).read_volatile();
         (low, ((registers + 4) as *const u32).read_volatile())

@@ -1,8 +1,9 @@
 //! The disk: a virtio block device.
 //!
-//! A request goes into the device's queue and belongs to the driver until the device's interrupt says that it is done; whoever
-//! asked waits for the [`Answer`]. So many requests can be under way at once, nobody looks again and again whether one is done,
-//! and a waiter that is dropped leaves no memory behind that the device still writes to.
+//! A request goes into the device's queue and belongs to the driver until the device's interrupt
+//! says that it is done; whoever asked waits for the [`Answer`]. So many requests can be under way
+//! at once, nobody looks again and again whether one is done, and a waiter that is dropped leaves
+//! no memory behind that the device still writes to.
 use super::plic;
 use super::virtio::{self, Dma};
 use crate::boot::Machine;
@@ -24,7 +25,8 @@ pub(crate) const SECTOR: usize = 512;
 
 /// Number of the device's only queue.
 const QUEUE: u16 = 0;
-/// Descriptors of the queue. A request takes up to three, so about 21 are under way at once; others wait for their turn.
+/// Descriptors of the queue. A request takes up to three, so about 21 are under way at once; others
+/// wait for their turn.
 const DESCRIPTORS: usize = 64;
 
 bitflags::bitflags! {
@@ -98,10 +100,12 @@ struct State {
     count: u64,
 }
 
-// SAFETY: the registers are reached through this value alone, which its lock gives to one hart at a time.
+// SAFETY: the registers are reached through this value alone, which its lock gives to one hart at a
+// time.
 unsafe impl Send for State {}
 
-/// A request in the layout of virtio 1.2, section 5.2.6. Boxed, so that it stays where the device was told that it is.
+/// A request in the layout of virtio 1.2, section 5.2.6. Boxed, so that it stays where the device
+/// was told that it is.
 struct Request {
     operation: Operation,
     /// Type and first sector.
@@ -191,7 +195,8 @@ impl Disk {
         })
     }
 
-    /// Starts a request for the sectors from `sector` on; as many as `data` has room for. A flush takes no data.
+    /// Starts a request for the sectors from `sector` on; as many as `data` has room for. A flush
+    /// takes no data.
     pub(crate) fn submit(&self, operation: Operation, sector: u64, data: Vec<u8>) -> Answer {
         let waiting = Arc::new(Mutex::new(Waiting::default()));
         let answer = Answer(waiting.clone());
@@ -232,7 +237,8 @@ impl State {
     fn start(&mut self) {
         let mut started = false;
         while let Some(request) = self.waiting.front_mut() {
-            // SAFETY: the request is boxed and stays in `under_way`, untouched, until `finish` has taken it out of the queue.
+            // SAFETY: the request is boxed and stays in `under_way`, untouched, until `finish` has
+            // taken it out of the queue.
             let added =
                 unsafe { request.with_buffers(|inputs, outputs| self.queue.add(inputs, outputs)) };
             // The queue is full.

@@ -1,11 +1,13 @@
 //! The network card: a virtio network device.
 //!
-//! Frames that have come lie in buffers of the device's receive queue until [`Card::receive`] takes them out; those that are sent
-//! belong to the device until it has read them. Its interrupt only wakes the network's coroutine, and does not come again until that
-//! one has found nothing more to do: see [`Card::listen`]. The device is told of frames and buffers many at a time: see [`Card::ring`].
+//! Frames that have come lie in buffers of the device's receive queue until [`Card::receive`] takes
+//! them out; those that are sent belong to the device until it has read them. Its interrupt only
+//! wakes the network's coroutine, and does not come again until that one has found nothing more to
+//! do: see [`Card::listen`]. The device is told of frames and buffers many at a time: see
+//! [`Card::ring`].
 //!
-//! The queues are virtio-drivers'; its driver for network cards is not used, because it tells the device of each buffer, and can't
-//! keep sent frames from causing interrupts.
+//! The queues are virtio-drivers'; its driver for network cards is not used, because it tells the
+//! device of each buffer, and can't keep sent frames from causing interrupts.
 use super::plic;
 use super::virtio::{self, Dma};
 use crate::boot::Machine;
@@ -20,11 +22,14 @@ use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::mmio::MmioTransport;
 use virtio_drivers::transport::{DeviceType, Transport};
 
-/// Buffers of each queue. As many frames can have come before they are taken out; more are lost, as on any network.
+/// Buffers of each queue. As many frames can have come before they are taken out; more are lost, as
+/// on any network.
 const BUFFERS: usize = 64;
-/// Bytes of a buffer: the device's header and the largest frame, wherever in it they [begin](start).
+/// Bytes of a buffer: the device's header and the largest frame, wherever in it they
+/// [begin](start).
 const BUFFER_SIZE: usize = 1600;
-/// Bytes of the headers in front of what most frames are about: Ethernet's, and IPv4's and TCP's without options.
+/// Bytes of the headers in front of what most frames are about: Ethernet's, and IPv4's and TCP's
+/// without options.
 const HEADERS: usize = 14 + 20 + 20;
 /// Bytes of the device's header in front of each frame, as virtio 1 has it and as it was before.
 const HEADER: usize = 12;
@@ -34,8 +39,8 @@ const RECEIVE: u16 = 0;
 const TRANSMIT: u16 = 1;
 
 bitflags! {
-    /// What the driver knows of what a device may offer (virtio 1.2, sections 5.1.3 and 6). Not the queues' event indices: with them a driver
-    /// can't say that it wants no interrupts at all.
+    /// What the driver knows of what a device may offer (virtio 1.2, sections 5.1.3 and 6). Not the
+    /// queues' event indices: with them a driver can't say that it wants no interrupts at all.
     #[derive(Clone, Copy, Debug)]
     struct Features: u64 {
         /// The device has an address.
@@ -55,7 +60,8 @@ pub(crate) struct Card {
 }
 
 struct State {
-    /// In front of the queues: dropped, it resets the device, which does not reach them any more then.
+    /// In front of the queues: dropped, it resets the device, which does not reach them any more
+    /// then.
     transport: MmioTransport<'static>,
     receive: VirtQueue<Dma, BUFFERS>,
     transmit: VirtQueue<Dma, BUFFERS>,
@@ -65,13 +71,15 @@ struct State {
     header: usize,
     /// The buffers in the receive queue, by their token.
     receiving: [Option<Vec<u8>>; BUFFERS],
-    /// The frames in the transmit queue, by their token: the buffer, and where in it the frame ends.
+    /// The frames in the transmit queue, by their token: the buffer, and where in it the frame
+    /// ends.
     sending: [Option<(Vec<u8>, usize)>; BUFFERS],
     /// Buffers for frames that are to be sent.
     spare: Vec<Vec<u8>>,
 }
 
-// SAFETY: the registers and queues are reached through this value alone, which its lock gives to one hart at a time.
+// SAFETY: the registers and queues are reached through this value alone, which its lock gives to
+// one hart at a time.
 unsafe impl Send for State {}
 
 /// A frame that has come, with the device's header in front. To be given back by [`Card::recycle`].
@@ -195,8 +203,9 @@ impl Card {
         state.has_room()
     }
 
-    /// Sends a frame of `length` bytes that `fill` writes, all of them: what lies there before is what another frame had. It is lost if the queue
-    /// is full. To be followed by [`ring`](Card::ring).
+    /// Sends a frame of `length` bytes that `fill` writes, all of them: what lies there before is
+    /// what another frame had. It is lost if the queue is full. To be followed by
+    /// [`ring`](Card::ring).
     ///
     /// # Panics
     /// If there is no room for so many bytes.
@@ -212,7 +221,8 @@ impl Card {
         let filled = fill(&mut buffer[frame..end]);
         state = self.state.lock();
         state.reclaim();
-        // SAFETY: the buffer stays in `sending`, untouched, until `reclaim` has taken it out of the queue.
+        // SAFETY: the buffer stays in `sending`, untouched, until `reclaim` has taken it out of the
+        // queue.
         match unsafe { state.transmit.add(&[&buffer[start..end]], &mut []) } {
             Ok(token) => {
                 state.sending[usize::from(token)] = Some((buffer, end));
@@ -223,13 +233,15 @@ impl Card {
         filled
     }
 
-    /// Tells the card of the frames and buffers that it was given, unless it is at its queues and finds them itself. Once for all of a burst: each
-    /// time stops the machine's processor, if that is emulated.
+    /// Tells the card of the frames and buffers that it was given, unless it is at its queues and
+    /// finds them itself. Once for all of a burst: each time stops the machine's processor, if that
+    /// is emulated.
     pub(crate) fn ring(&self) {
         self.state.lock().ring();
     }
 
-    /// Switches the interrupt on, and says whether frames have come by then: the interrupt may not come for them.
+    /// Switches the interrupt on, and says whether frames have come by then: the interrupt may not
+    /// come for them.
     pub(crate) fn listen(&self) -> bool {
         let mut state = self.state.lock();
         state.receive.set_dev_notify(true);
@@ -241,7 +253,8 @@ impl Card {
 impl State {
     fn receive_into(&mut self, mut buffer: Vec<u8>) -> virtio_drivers::Result {
         let start = start(&buffer, self.header);
-        // SAFETY: the buffer stays in `receiving`, untouched, until `receive` has taken it out of the queue.
+        // SAFETY: the buffer stays in `receiving`, untouched, until `receive` has taken it out of
+        // the queue.
         let token = unsafe { self.receive.add(&[], &mut [&mut buffer[start..]]) }?;
         self.receiving[usize::from(token)] = Some(buffer);
         self.untold |= 1 << RECEIVE;
@@ -282,7 +295,8 @@ impl State {
     }
 }
 
-/// Where in a buffer the device's header begins, so that what most frames are about lies at a whole word: it is copied by words then.
+/// Where in a buffer the device's header begins, so that what most frames are about lies at a whole
+/// word: it is copied by words then.
 fn start(buffer: &[u8], header: usize) -> usize {
     let about = buffer.as_ptr().addr() + header + HEADERS;
     about.next_multiple_of(size_of::<u64>()) - about

@@ -1,10 +1,11 @@
-//! The interrupt controller for devices (PLIC). The interrupts of all devices go to the supervisor mode of all harts; the one
-//! that claims an interrupt first serves it.
+//! The interrupt controller for devices (PLIC). The interrupts of all devices go to the supervisor
+//! mode of all harts; the one that claims an interrupt first serves it.
 use crate::boot::Machine;
 use crate::hart;
 use spin::Once;
 
-/// How many interrupts the controller can tell apart, at most, as far as this kernel cares. QEMU's `virt` has 96.
+/// How many interrupts the controller can tell apart, at most, as far as this kernel cares. QEMU's
+/// `virt` has 96.
 const MAX_INTERRUPTS: usize = 128;
 
 static CONTROLLER: Once<Controller> = Once::new();
@@ -46,7 +47,8 @@ pub(crate) fn init(machine: &Machine) {
     }
 }
 
-/// Switches an interrupt on: from now on [`serve`] calls `handler` for it. Without a controller nothing happens.
+/// Switches an interrupt on: from now on [`serve`] calls `handler` for it. Without a controller
+/// nothing happens.
 ///
 /// # Panics
 /// If the interrupt has a number that no controller has.

@@ -16,7 +16,8 @@ pub(super) fn devices(
     let places = machine.virtio.iter().flatten();
     places.filter_map(move |(registers, interrupt)| {
         let header = NonNull::new(registers.start as *mut _)?;
-        // SAFETY: the device tree says that the registers of a virtio device lie there, and they are mapped.
+        // SAFETY: the device tree says that the registers of a virtio device lie there, and they
+        // are mapped.
         let transport = unsafe { MmioTransport::new(header, registers.len()) }.ok()?;
         if transport.device_type() == wanted {
             return Some((transport, *interrupt));
@@ -27,7 +28,8 @@ pub(super) fn devices(
     })
 }
 
-/// Memory that a device may reach: all of the kernel's is, at the address at which the kernel sees it.
+/// Memory that a device may reach: all of the kernel's is, at the address at which the kernel sees
+/// it.
 pub(super) struct Dma;
 
 impl Dma {
@@ -36,8 +38,9 @@ impl Dma {
     }
 }
 
-// SAFETY: the kernel's memory is mapped at its physical address, so that the pointers are also what the device needs. The heap
-// gives each allocation to one owner, zeroed and aligned as the layout says.
+// SAFETY: the kernel's memory is mapped at its physical address, so that the pointers are also what
+// the device needs. The heap gives each allocation to one owner, zeroed and aligned as the layout
+// says.
 unsafe impl Hal for Dma {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         // SAFETY: a queue has at least one page.

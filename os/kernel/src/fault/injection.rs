@@ -9,7 +9,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The longest that the slow end of a process holds up a hart, in milliseconds.
 const LONGEST_DELAY: u64 = 2000;
-/// The shortest frame that is damaged, in bytes. Shorter ones may have filling at their end instead of data.
+/// The shortest frame that is damaged, in bytes. Shorter ones may have filling at their end instead
+/// of data.
 const SHORTEST_FRAME: usize = 129;
 
 /// Faults of one process: it ends at one of the kernel's steps for it.
@@ -35,7 +36,8 @@ impl OwnFaults {
         self.end_at.is_due()
     }
 
-    /// Holds up a slow hart until the process has ended on other harts, at most for [`LONGEST_DELAY`].
+    /// Holds up a slow hart until the process has ended on other harts, at most for
+    /// [`LONGEST_DELAY`].
     pub(crate) fn delay_end(&self, is_over: impl Fn() -> bool) {
         let limit = clock::milliseconds() + LONGEST_DELAY;
         while self.is_slow.load(Ordering::Relaxed) && !is_over() && clock::milliseconds() < limit {
@@ -80,7 +82,8 @@ impl Countdown {
         Countdown(AtomicUsize::new(0))
     }
 
-    /// The fault comes at this step from now on, counted from 1; 0: never. Returns how many steps were left.
+    /// The fault comes at this step from now on, counted from 1; 0: never. Returns how many steps
+    /// were left.
     fn arm(&self, steps: usize) -> usize {
         self.0.swap(steps, Ordering::Relaxed)
     }
@@ -157,7 +160,8 @@ pub(crate) fn loses_segment(ports: [u16; 2]) -> bool {
     silent != 0 && ports.map(usize::from).contains(&silent) && SEGMENTS.is_due_or_over()
 }
 
-/// [`Countdown::arm`] for the segments of connections with this port, for the process `pid`. When it has come to its end, it goes on.
+/// [`Countdown::arm`] for the segments of connections with this port, for the process `pid`. When
+/// it has come to its end, it goes on.
 fn arm_silence(pid: usize, steps: usize, port: u16) -> usize {
     ASKED_BY.store(pid, Ordering::Relaxed);
     // Whoever sees the port sees its steps.

@@ -61,7 +61,8 @@ impl DiskFile {
     /// Reads up to the buffer's length or the file's end. Returns the number of bytes.
     ///
     /// # Errors
-    /// A bad address ends the process; the inner ones are the file system's, if nothing has been read.
+    /// A bad address ends the process; the inner ones are the file system's, if nothing has been
+    /// read.
     pub(crate) async fn read(
         self: Arc<DiskFile>,
         process: &Process,
@@ -93,7 +94,8 @@ impl DiskFile {
         Ok(Ok(count))
     }
 
-    /// Writes the buffer. Returns the number of bytes, which is smaller when the file system has failed in between.
+    /// Writes the buffer. Returns the number of bytes, which is smaller when the file system has
+    /// failed in between.
     ///
     /// # Errors
     /// As [`DiskFile::read`].
@@ -135,7 +137,8 @@ impl DiskFile {
     /// Moves the position, and returns it.
     ///
     /// # Errors
-    /// For a position in front of the file or beyond `i64::MAX`, and for a `from` that does not exist.
+    /// For a position in front of the file or beyond `i64::MAX`, and for a `from` that does not
+    /// exist.
     pub(crate) async fn seek(self: Arc<DiskFile>, offset: isize, from: usize) -> fs::Result<u64> {
         let start = match from {
             FROM_START => 0,

@@ -1,11 +1,12 @@
 //! Pipes.
 //!
-//! As in rCore-Tutorial-v3, reading returns when the buffer is full or nobody can write any more, and writing when
-//! everything has been written. Bytes lie in frames that are taken when the first byte goes into them and given back with the
-//! last: an empty pipe has none.
+//! As in rCore-Tutorial-v3, reading returns when the buffer is full or nobody can write any more,
+//! and writing when everything has been written. Bytes lie in frames that are taken when the first
+//! byte goes into them and given back with the last: an empty pipe has none.
 //!
-//! An asynchronous read that waits stands in the pipe itself, [`Parked`], where that is possible: whoever brings what it waits for
-//! finds it there and serves it, or sees to it that it is served. Other reads and writes wait in queues.
+//! An asynchronous read that waits stands in the pipe itself, [`Parked`], where that is possible:
+//! whoever brings what it waits for finds it there and serves it, or sees to it that it is served.
+//! Other reads and writes wait in queues.
 use super::{NOT_ALLOWED, Transferred};
 use crate::lock::Mutex;
 use crate::memory::account::{self, Account, Charge};
@@ -25,8 +26,8 @@ const FRAMES: usize = 16;
 /// How many bytes a pipe holds.
 pub(crate) const CAPACITY: usize = FRAMES * PAGE_SIZE;
 
-/// The bytes that have been written and not been read. Frame *i* holds those whose number, divided by the page size, is *i* modulo
-/// [`FRAMES`].
+/// The bytes that have been written and not been read. Frame *i* holds those whose number, divided
+/// by the page size, is *i* modulo [`FRAMES`].
 #[derive(Debug)]
 struct Bytes {
     /// Frame 0: all that most pipes ever need, because the numbers begin anew when a pipe is empty.
@@ -71,7 +72,8 @@ pub(crate) struct WriteEnd(Arc<Pipe>);
 /// Who writes to a pipe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Writer {
-    /// Someone of this level. If it `closes` this end, it does so next, before anyone else sees the end.
+    /// Someone of this level. If it `closes` this end, it does so next, before anyone else sees the
+    /// end.
     At { level: u8, closes: bool },
     /// Someone of a level that only the executor knows.
     Anyone,
@@ -156,7 +158,8 @@ impl Bytes {
                     space.write(buffer.address, &frame.bytes()[offset..offset + count])?;
                     self.read += count;
                     buffer.advance(count);
-                    // In a pipe that is full, the newest bytes may have come into this frame already.
+                    // In a pipe that is full, the newest bytes may have come into this frame
+                    // already.
                     let is_reused = self.written - self.read > CAPACITY - PAGE_SIZE;
                     let is_done = self.read.is_multiple_of(PAGE_SIZE) && !is_reused;
                     if (is_done || self.read == self.written)
@@ -175,8 +178,9 @@ impl Bytes {
         )
     }
 
-    /// Moves as much as there is room for from the program into the pipe. Advances the buffer. Returns false when no frame is
-    /// free; the first byte of an empty pipe may take one of the reserve.
+    /// Moves as much as there is room for from the program into the pipe. Advances the buffer.
+    /// Returns false when no frame is free; the first byte of an empty pipe may take one of the
+    /// reserve.
     fn put(&mut self, process: &Process, buffer: &mut UserBuffer) -> Result<bool, BadAddress> {
         process.with_memory(
             |space| {
@@ -214,9 +218,10 @@ impl Bytes {
 }
 
 impl State {
-    /// There are more bytes than before, or, with `is_end`, nobody can write any more: takes the parked read out if that is what it
-    /// waits for. Served right here if it is at least as urgent as whoever brings that, who is of the level `by`; else, and if nobody
-    /// knows, it goes on in a coroutine at its own level (rule I9).
+    /// There are more bytes than before, or, with `is_end`, nobody can write any more: takes the
+    /// parked read out if that is what it waits for. Served right here if it is at least as urgent
+    /// as whoever brings that, who is of the level `by`; else, and if nobody knows, it goes on in a
+    /// coroutine at its own level (rule I9).
     fn unpark(&mut self, by: Option<u8>, is_end: bool) -> Option<Unparked> {
         let parked = self.parked.parked()?;
         if self.bytes.length() < parked.buffer.length && !is_end {
@@ -235,9 +240,10 @@ impl State {
 }
 
 impl State {
-    /// Copies what is written straight into the parked read's buffer, if the read is complete by that: nothing lies in the pipe, both
-    /// buffers are of the same process, and the read is full then or, with `is_end`, nobody can write any more. The caller takes the
-    /// read out then; `None` if that is not so.
+    /// Copies what is written straight into the parked read's buffer, if the read is complete by
+    /// that: nothing lies in the pipe, both buffers are of the same process, and the read is full
+    /// then or, with `is_end`, nobody can write any more. The caller takes the read out then;
+    /// `None` if that is not so.
     fn hand_over(
         &mut self,
         process: &Process,
@@ -264,7 +270,8 @@ impl State {
 }
 
 impl ReadEnd {
-    /// Parks a read of at most [`CAPACITY`] bytes. It comes back if it need not wait, or if others wait already.
+    /// Parks a read of at most [`CAPACITY`] bytes. It comes back if it need not wait, or if others
+    /// wait already.
     pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
         let mut state = self.0.state.lock();
         let waits = state.bytes.length() < parked.buffer.length && self.0.is_written();
@@ -280,8 +287,9 @@ impl ReadEnd {
         use_it(&mut self.0.state.lock().parked)
     }
 
-    /// Fills the buffer; returns earlier, with fewer bytes, only when nobody can write any more. Takes bytes when it has as many
-    /// as it wants, or when the pipe is full: so a read of up to [`CAPACITY`] bytes that is cancelled has taken none.
+    /// Fills the buffer; returns earlier, with fewer bytes, only when nobody can write any more.
+    /// Takes bytes when it has as many as it wants, or when the pipe is full: so a read of up to
+    /// [`CAPACITY`] bytes that is cancelled has taken none.
     ///
     /// # Errors
     /// When the buffer is not the program's to write.
@@ -294,7 +302,8 @@ impl ReadEnd {
         let wanted = buffer.length;
         until(&self.0.readers, mode, |turn| {
             let mut state = self.0.state.lock();
-            // Asked once: the last write end may go at any moment, also between two looks. Then it wakes whoever waits.
+            // Asked once: the last write end may go at any moment, also between two looks. Then it
+            // wakes whoever waits.
             let is_written = self.0.is_written();
             if state.bytes.length() >= buffer.length.min(CAPACITY) || !is_written {
                 state.bytes.take(process, buffer)?;
@@ -366,7 +375,8 @@ impl WriteEnd {
         .await
     }
 
-    /// Writes if that is done without waiting. The caller settles what comes in `unparked` when it holds no lock.
+    /// Writes if that is done without waiting. The caller settles what comes in `unparked` when it
+    /// holds no lock.
     pub(crate) fn write_at_once(
         &self,
         process: &Process,
@@ -426,7 +436,8 @@ impl Clone for WriteEnd {
     }
 }
 
-// Whoever waits has looked under the lock: the last end goes first, then takes the lock, then wakes.
+// Whoever waits has looked under the lock: the last end goes first, then takes the lock, then
+// wakes.
 impl Drop for ReadEnd {
     fn drop(&mut self) {
         if self.0.read_ends.fetch_sub(1, Ordering::AcqRel) > 1 {

@@ -23,7 +23,8 @@ impl Stored {
         }
     }
 
-    /// Reads what is left, at most as much as fits into the buffer, if that is one piece of work; `None` if it is longer.
+    /// Reads what is left, at most as much as fits into the buffer, if that is one piece of work;
+    /// `None` if it is longer.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -35,7 +36,8 @@ impl Stored {
         (buffer.length <= pace::BYTES).then(|| self.read_some(process, &mut buffer))
     }
 
-    /// Reads what is left, at most as much as fits into the buffer. Returns the number of bytes: 0 at the end.
+    /// Reads what is left, at most as much as fits into the buffer. Returns the number of bytes: 0
+    /// at the end.
     ///
     /// # Errors
     /// When the buffer is not the program's to write.

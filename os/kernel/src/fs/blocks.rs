@@ -12,17 +12,20 @@ use hadris_io::{Error, ErrorType};
 use hadris_storage::async_::BlockDevice;
 use hadris_storage::{BlockIndex, BlockSize};
 
-/// The most bytes of one request. A longer read or write is as many requests as it takes, all under way at once.
+/// The most bytes of one request. A longer read or write is as many requests as it takes, all under
+/// way at once.
 const LARGEST: usize = 32 << 10;
 
-/// How many requests are made in one piece of work: copying or clearing the bytes of four takes some 40,000 instructions. With fewer the
-/// device would have done with one before it gets the next.
+/// How many requests are made in one piece of work: copying or clearing the bytes of four takes
+/// some 40,000 instructions. With fewer the device would have done with one before it gets the
+/// next.
 const MADE_AT_ONCE: usize = 4;
 
 /// A disk as a row of sectors.
 pub(super) struct Blocks {
     disk: &'static Disk,
-    /// Single sectors that were read or written: those of tables and directories, beside some of short files.
+    /// Single sectors that were read or written: those of tables and directories, beside some of
+    /// short files.
     kept: Sectors,
 }
 
@@ -57,7 +60,8 @@ pub(super) struct Transfer {
 type Outcome = Result<(), Error<DiskError>>;
 
 impl Transfer {
-    /// Gives way once, where something more urgent is ready: the driver has worked since its last access.
+    /// Gives way once, where something more urgent is ready: the driver has worked since its last
+    /// access.
     fn begin(&mut self, context: &Context<'_>) -> Poll<()> {
         if self.begun {
             return Poll::Ready(());
@@ -66,8 +70,9 @@ impl Transfer {
         pace::poll_checkpoint(context)
     }
 
-    /// Makes the requests: one for each piece, and none behind one that finds no memory. Gives way behind [`MADE_AT_ONCE`] of them where
-    /// something more urgent is ready, and is polled again then.
+    /// Makes the requests: one for each piece, and none behind one that finds no memory. Gives way
+    /// behind [`MADE_AT_ONCE`] of them where something more urgent is ready, and is polled again
+    /// then.
     fn start<'a>(
         &mut self,
         disk: &Disk,
@@ -96,7 +101,8 @@ impl Transfer {
         Poll::Ready(())
     }
 
-    /// Waits until no request is under way any more. The answers then are those of all requests, and no memory counts as one.
+    /// Waits until no request is under way any more. The answers then are those of all requests,
+    /// and no memory counts as one.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Some(request) = self.requests.first_mut() {
             let answer = ready!(Pin::new(request).poll(context));
@@ -200,7 +206,8 @@ impl BlockDevice for Blocks {
     }
 
     fn cancel(&mut self, _: &mut Transfer) {
-        // The requests own their memory and are served to their end. The file system's service never gives one up.
+        // The requests own their memory and are served to their end. The file system's service
+        // never gives one up.
         self.kept.clear();
     }
 }

@@ -1,13 +1,16 @@
 //! The file system: FAT on the disk.
 //!
-//! One coroutine, the *service*, owns the volume and performs one operation after the other. Whoever needs one leaves it in a queue
-//! and waits for the reply. So an operation is performed to its end even when its process is killed meanwhile, and no directory
-//! is left half changed; and the memory of the process is touched only by the process's own coroutine.
+//! One coroutine, the *service*, owns the volume and performs one operation after the other.
+//! Whoever needs one leaves it in a queue and waits for the reply. So an operation is performed to
+//! its end even when its process is killed meanwhile, and no directory is left half changed; and
+//! the memory of the process is touched only by the process's own coroutine.
 //!
-//! The most urgent operation is next. One that grows with what it is asked for is performed in steps, and more urgent ones go between
-//! them. While one waits, the service runs at the level of the most urgent of those who wait, so
-//! nothing urgent waits behind what is not. A file that was dropped open is closed as an operation of
-//! that level, before others of it; the end of a process waits for its files. An operation keeps the level that it was asked for at: it does not last long.
+//! The most urgent operation is next. One that grows with what it is asked for is performed in
+//! steps, and more urgent ones go between them. While one waits, the service runs at the level of
+//! the most urgent of those who wait, so nothing urgent waits behind what is not. A file that was
+//! dropped open is closed as an operation of that level, before others of it; the end of a process
+//! waits for its files. An operation keeps the level that it was asked for at: it does not last
+//! long.
 mod blocks;
 pub(crate) mod path;
 mod sectors;
@@ -77,7 +80,8 @@ pub(crate) enum Operation {
     Status(String),
     /// Gives [`Reply::Status`].
     StatusOf(Arc<DiskFile>),
-    /// Gives [`Reply::Contents`]: all of a file that is no longer than so many bytes, which this account pays for.
+    /// Gives [`Reply::Contents`]: all of a file that is no longer than so many bytes, which this
+    /// account pays for.
     ReadAll(String, usize, Arc<Account>),
     /// A part of that has been read.
     ReadMore(Contents),
@@ -172,7 +176,8 @@ struct Request {
     waiting: Arc<Mutex<Waiting>>,
 }
 
-/// A file that is not open any more, and what it cost: a block that is no larger than what is given back.
+/// A file that is not open any more, and what it cost: a block that is no larger than what is given
+/// back.
 struct Closing {
     node: NodeId,
     was_written: bool,
@@ -186,7 +191,8 @@ struct Queue {
     /// Files that were dropped open, by level.
     closing: BTreeMap<(u8, u64), Closing>,
     service: Option<Remote>,
-    /// The level of the operation that the service performs; that of the most urgent one that waits, if that is more urgent.
+    /// The level of the operation that the service performs; that of the most urgent one that
+    /// waits, if that is more urgent.
     level: u8,
     /// Wakes the service if it waits for something to do.
     idle: Option<Waker>,
@@ -220,8 +226,9 @@ pub(crate) fn is_there() -> bool {
     disk::get().is_some()
 }
 
-/// What a request costs with its paths, its place in the queue and its answer, but for a buffer of data, in bytes. The caller that performs an
-/// operation on behalf of a process charges that for it.
+/// What a request costs with its paths, its place in the queue and its answer, but for a buffer of
+/// data, in bytes. The caller that performs an operation on behalf of a process charges that for
+/// it.
 pub(crate) const REQUEST: usize = 8 * (PATH_SIZE + 1) + 2048;
 
 /// Performs an operation at the level of the coroutine that calls this.
@@ -283,7 +290,8 @@ impl Queue {
         Ok(())
     }
 
-    /// The place of a new operation at this level. The service takes on the level, if it is more urgent than its own.
+    /// The place of a new operation at this level. The service takes on the level, if it is more
+    /// urgent than its own.
     fn place(&mut self, level: u8) -> (u8, u64) {
         if let Some(service) = self.service.as_ref().filter(|_| level < self.level) {
             service.reprioritize(priority(level));

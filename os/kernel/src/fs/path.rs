@@ -1,7 +1,8 @@
 //! Paths.
 use alloc::string::String;
 
-/// `path`, seen from the directory `from`, as an absolute path without `.`, `..` and empty parts. `..` in the root is the root.
+/// `path`, seen from the directory `from`, as an absolute path without `.`, `..` and empty parts.
+/// `..` in the root is the root.
 pub(crate) fn absolute(from: &str, path: &str) -> String {
     let mut result = String::new();
     let start = if path.starts_with('/') { "" } else { from };

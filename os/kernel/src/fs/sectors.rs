@@ -1,8 +1,9 @@
 //! Sectors of tables and directories that are kept in memory.
 //!
-//! Below the driver, whose own cache is off: a search of a long directory or chain finds sector after sector here, without waiting for
-//! the disk, and [`Blocks`](super::blocks::Blocks) has a check for more urgent work in front of each. What is written goes to the disk
-//! at once, in the driver's order.
+//! Below the driver, whose own cache is off: a search of a long directory or chain finds sector
+//! after sector here, without waiting for the disk, and [`Blocks`](super::blocks::Blocks) has a
+//! check for more urgent work in front of each. What is written goes to the disk at once, in the
+//! driver's order.
 use crate::device::disk::SECTOR;
 use core::num::NonZeroUsize;
 use core::ops::Range;
@@ -29,7 +30,8 @@ impl Sectors {
         kept.is_some()
     }
 
-    /// Keeps a sector, in place of the one that was used least lately. Anything but one sector is not kept.
+    /// Keeps a sector, in place of the one that was used least lately. Anything but one sector is
+    /// not kept.
     pub(super) fn keep(&mut self, sector: u64, data: &[u8]) {
         if let Ok(data) = data.try_into() {
             self.0.put(sector, data);

@@ -27,17 +27,19 @@ use hadris_io::Error;
 const EXTENDED_AT_ONCE: u64 = 32 << 10;
 /// How many bytes of a whole file a step reads.
 const READ_AT_ONCE: usize = 64 << 10;
-/// How many clusters a step releases at least. One of a long file releases an eighth of it: to find a file's end the driver walks
-/// its chain, so small steps of a long file would take most of their time for that.
+/// How many clusters a step releases at least. One of a long file releases an eighth of it: to find
+/// a file's end the driver walks its chain, so small steps of a long file would take most of their
+/// time for that.
 const RELEASED_AT_ONCE: u64 = 1024;
 /// Places in the chains of files that are remembered.
 const KEPT_PLACES: usize = 256;
 
 /// A mounted volume.
 ///
-/// The driver keeps the size of a file that is being written in memory until the file is closed, and marks the volume as dirty from
-/// the first change on. So when no file is open for writing any more, everything is written: then the volume is whole on the
-/// disk, whatever happens to the machine.
+/// The driver keeps the size of a file that is being written in memory until the file is closed,
+/// and marks the volume as dirty from the first change on. So when no file is open for writing any
+/// more, everything is written: then the volume is whole on the disk, whatever happens to the
+/// machine.
 pub(super) struct Volume {
     fat: FatFs<Blocks>,
     /// How many files are open for writing.
@@ -106,7 +108,8 @@ impl Volume {
         let now = core::mem::replace(&mut self.changed, true);
         if self.writers == 0 && (now || before) {
             let synced = self.sync().await;
-            // An earlier change that still cannot be written is no failure of an operation that only reads.
+            // An earlier change that still cannot be written is no failure of an operation that
+            // only reads.
             if now {
                 synced?;
             }
@@ -179,7 +182,8 @@ impl Volume {
 
     /// Returns how long a file is after the next step towards a length.
     ///
-    /// It is shortened from its end, so that what is left is a file at each moment: one whose chain is as long as its entry says.
+    /// It is shortened from its end, so that what is left is a file at each moment: one whose chain
+    /// is as long as its entry says.
     fn next_length(&self, length: u64, wanted: u64) -> u64 {
         let least = RELEASED_AT_ONCE * u64::from(self.fat.info().cluster_size());
         wanted.max(length.saturating_sub(least.max(length / 8)))
@@ -198,7 +202,8 @@ impl Volume {
         })
     }
 
-    /// Whether a file that is extended so is extended in steps. One for which there is no room is refused by the driver, at once.
+    /// Whether a file that is extended so is extended in steps. One for which there is no room is
+    /// refused by the driver, at once.
     async fn is_long(&mut self, length: u64, wanted: u64) -> Result<bool> {
         if wanted <= length + EXTENDED_AT_ONCE || wanted > u32::MAX.into() {
             return Ok(false);
@@ -208,7 +213,8 @@ impl Volume {
         Ok(wanted - length <= free)
     }
 
-    /// Extends a file by one step. When there is no room, the file is as long as before in the end, unless others have extended it.
+    /// Extends a file by one step. When there is no room, the file is as long as before in the end,
+    /// unless others have extended it.
     async fn extend(&mut self, mut extension: Extension) -> Result<Step> {
         self.changed = true;
         let node = extension.file.node;
@@ -311,8 +317,8 @@ impl Volume {
         Ok(self.fat.resolve(path.as_bytes(), Resolve::Lexical).await?)
     }
 
-    /// The node of the directory that the path lies in, which the caller has to forget, and the name there. The root lies nowhere
-    /// and gives `root` as the error.
+    /// The node of the directory that the path lies in, which the caller has to forget, and the
+    /// name there. The root lies nowhere and gives `root` as the error.
     async fn parent<'p>(&mut self, path: &'p str, root: isize) -> Result<(NodeId, &'p Name)> {
         let (directory, name) = split(path).ok_or(Failure(root))?;
         Ok((self.find(directory).await?, Name::new(name)))
@@ -375,7 +381,8 @@ impl Volume {
         Ok(data)
     }
 
-    /// Begins to read a whole file of at most `limit` bytes: reserves them, and reads the first piece.
+    /// Begins to read a whole file of at most `limit` bytes: reserves them, and reads the first
+    /// piece.
     async fn begin_contents(
         &mut self,
         node: NodeId,
@@ -401,8 +408,9 @@ impl Volume {
         .await
     }
 
-    /// Reads the next piece of a whole file: what the driver and the disk need beside the file's own bytes does not grow with it.
-    /// A file that others write to meanwhile may come in parts of different ages.
+    /// Reads the next piece of a whole file: what the driver and the disk need beside the file's
+    /// own bytes does not grow with it. A file that others write to meanwhile may come in parts of
+    /// different ages.
     async fn read_more(&mut self, mut contents: Contents) -> Result<Step> {
         let Contents { node, length, .. } = contents;
         let before = contents.data.len();
@@ -420,7 +428,8 @@ impl Volume {
         Ok(Step::Done(Reply::Contents(contents.data, contents.charge)))
     }
 
-    /// Writes at the file's position. A gap in front of that is filled with zeros first, in steps if it is long.
+    /// Writes at the file's position. A gap in front of that is filled with zeros first, in steps
+    /// if it is long.
     async fn write(&mut self, file: Arc<DiskFile>, data: Vec<u8>) -> Result<Step> {
         let length = self.fat.stat(file.node).await?.len();
         let at = if file.append {
@@ -494,8 +503,9 @@ impl Volume {
 
     /// Makes a file shorter that is being removed, or removes what is left of it.
     ///
-    /// If the power fails between two steps, the file is there and shorter, and the volume is whole: no cluster is lost. Within a step
-    /// what holds is what the driver says: clusters that nothing refers to any more may be lost, those of this step alone.
+    /// If the power fails between two steps, the file is there and shorter, and the volume is
+    /// whole: no cluster is lost. Within a step what holds is what the driver says: clusters that
+    /// nothing refers to any more may be lost, those of this step alone.
     async fn remove_more(&mut self, removal: Removal) -> Result<Step> {
         self.changed = true;
         let is_removed = self.shorten_or_unlink(&removal).await;
@@ -522,7 +532,8 @@ impl Volume {
         Ok(true)
     }
 
-    /// Makes a file shorter by a step. Returns false, and does nothing, if no more is left of it than a step takes.
+    /// Makes a file shorter by a step. Returns false, and does nothing, if no more is left of it
+    /// than a step takes.
     async fn shorten(&mut self, node: NodeId) -> Result<bool> {
         let length = self.fat.stat(node).await?.len();
         let next = self.next_length(length, 0);

@@ -1,10 +1,12 @@
 //! The memory of the kernel's heap that it holds on behalf of programs.
 //!
-//! Each object that the kernel makes for a process carries a [`Charge`]: bytes that are reserved in the account of the process, in those
-//! of the ancestors that have limits, and in the root's, whose limit is what the heap can serve. The sum of all charges never exceeds
-//! that. A charge is an upper bound of what the object costs the allocator, so a small block that was charged for is there: where the
-//! heap lies in pieces it comes from the [reserve](super::heap). A table or a buffer that may be large is asked for with `try_reserve`
-//! beside its charge ([`List`](super::list::List), [`buffer`]), and a refusal is the call's error.
+//! Each object that the kernel makes for a process carries a [`Charge`]: bytes that are reserved in
+//! the account of the process, in those of the ancestors that have limits, and in the root's, whose
+//! limit is what the heap can serve. The sum of all charges never exceeds that. A charge is an
+//! upper bound of what the object costs the allocator, so a small block that was charged for is
+//! there: where the heap lies in pieces it comes from the [reserve](super::heap). A table or a
+//! buffer that may be large is asked for with `try_reserve` beside its charge
+//! ([`List`](super::list::List), [`buffer`]), and a refusal is the call's error.
 use super::OutOfMemory;
 use super::{bulk, heap};
 use crate::{fault, hart};
@@ -17,16 +19,19 @@ use spin::Once;
 /// What the allocator and a count of references add to a block at most, in bytes.
 const BLOCK: usize = 32;
 
-/// What the executor keeps for a coroutine beside its future, and queues and timers for what it waits in, in bytes.
+/// What the executor keeps for a coroutine beside its future, and queues and timers for what it
+/// waits in, in bytes.
 const COROUTINE: usize = 144;
 
-/// What the kernel may use beside what is charged, in bytes: the requests of its services, and their answers.
+/// What the kernel may use beside what is charged, in bytes: the requests of its services, and
+/// their answers.
 const OWN: usize = 1 << 20;
 
 static ROOT: Once<Arc<Account>> = Once::new();
 
-/// Returns the account above those of all processes. From its first use on, which is the first process's begin, what the heap then has
-/// left is what programs can be served with: less a sixteenth, for what the executor keeps of coroutines that are gone.
+/// Returns the account above those of all processes. From its first use on, which is the first
+/// process's begin, what the heap then has left is what programs can be served with: less a
+/// sixteenth, for what the executor keeps of coroutines that are gone.
 pub(crate) fn root() -> &'static Arc<Account> {
     ROOT.call_once(|| {
         let room = heap::room();
@@ -111,8 +116,8 @@ pub(crate) fn buffer(length: usize) -> Result<Vec<u8>, OutOfMemory> {
     Ok(bytes)
 }
 
-/// Makes a coroutine whose future `make` makes, which keeps the charge that it is given. That is for the coroutine and so many bytes
-/// more.
+/// Makes a coroutine whose future `make` makes, which keeps the charge that it is given. That is
+/// for the coroutine and so many bytes more.
 ///
 /// # Errors
 /// When there is no memory for it. What `make` has captured is dropped.

@@ -8,8 +8,9 @@
 //! 0x3f_0000_0000             process page, system page, the scheduler's image, rings
 //! top                        trampoline and harts' pages, not for user mode
 //! ```
-//! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first touch. A stack of a thread that has
-//! not begun or has ended is not mapped: touching it is a fault.
+//! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first
+//! touch. A stack of a thread that has not begun or has ended is not mapped: touching it is a
+//! fault.
 use super::bulk;
 use super::frame::{self, Frame};
 use super::kernel_space;
@@ -75,7 +76,8 @@ pub(crate) fn stack_of(tid: usize) -> Option<Range<usize>> {
 
 /// A stack of the process's own, of which not every page is mapped.
 enum Stack {
-    /// The main thread's, or one for user-level interrupts: it may grow as long as the process exists.
+    /// The main thread's, or one for user-level interrupts: it may grow as long as the process
+    /// exists.
     OfProcess,
     /// That of a thread that has or had this last page: it may grow while that page is mapped.
     OfThread(usize),
@@ -99,7 +101,8 @@ fn stack_at(address: usize) -> Option<Stack> {
 }
 
 impl AddressSpace {
-    /// An address space with nothing in it for user mode. `id` tells it from others in the translation buffers.
+    /// An address space with nothing in it for user mode. `id` tells it from others in the
+    /// translation buffers.
     ///
     /// # Errors
     /// When no frame is free.
@@ -131,9 +134,10 @@ impl AddressSpace {
             && self.stale.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
-    /// To be called after a translation was taken away, and before its frame is used for anything else. Harts that run the
-    /// program now forget it at once, the others before they run it again. A new translation needs nothing: a hart that
-    /// remembers that there was none traps once and then forgets (see [`crate::thread`]).
+    /// To be called after a translation was taken away, and before its frame is used for anything
+    /// else. Harts that run the program now forget it at once, the others before they run it again.
+    /// A new translation needs nothing: a hart that remembers that there was none traps once and
+    /// then forgets (see [`crate::thread`]).
     fn changed(&self) {
         self.stale.store(u64::MAX, Ordering::Release);
         hart::forget_elsewhere(self.satp);
@@ -152,8 +156,8 @@ impl AddressSpace {
         Ok(address)
     }
 
-    /// Maps a fresh frame of zeros at `page` that the program can't write to, and returns the frame's address. Copies of
-    /// this address space will have the same frame.
+    /// Maps a fresh frame of zeros at `page` that the program can't write to, and returns the
+    /// frame's address. Copies of this address space will have the same frame.
     ///
     /// # Errors
     /// When no frame is free.
@@ -214,7 +218,8 @@ impl AddressSpace {
         // The frames are free from here on.
     }
 
-    /// The physical address of the page of `address`, if a program may use it so. Maps a page of a stack that was not there yet.
+    /// The physical address of the page of `address`, if a program may use it so. Maps a page of a
+    /// stack that was not there yet.
     ///
     /// # Errors
     /// [`BadAddress`] if it may not.
@@ -249,9 +254,10 @@ impl AddressSpace {
         }
     }
 
-    /// Tests whether a page of a stack may be mapped at `address` by a touch. [`map_stack`](Self::map_stack) maps the last page of a
-    /// thread's stack when the thread begins, and it stays mapped until the thread ends: so no page is mapped for a thread that does
-    /// not exist.
+    /// Tests whether a page of a stack may be mapped at `address` by a touch.
+    /// [`map_stack`](Self::map_stack) maps the last page of a thread's stack when the thread
+    /// begins, and it stays mapped until the thread ends: so no page is mapped for a thread that
+    /// does not exist.
     fn may_grow(&self, address: usize) -> bool {
         match stack_at(address) {
             None => false,
@@ -260,7 +266,8 @@ impl AddressSpace {
         }
     }
 
-    /// Maps the part of the thread's stack that is there from the beginning, and returns the stack's upper end.
+    /// Maps the part of the thread's stack that is there from the beginning, and returns the
+    /// stack's upper end.
     ///
     /// # Errors
     /// When no frame is free, or `tid` is too large. Nothing of the stack stays mapped.
@@ -288,8 +295,9 @@ impl AddressSpace {
         self.heap_mapped = self.heap.end;
     }
 
-    /// Begins to move the end of the heap by `bytes`, or to copy the heap. Returns the end and what shall become of it; `None` while
-    /// another move is under way. [`end_move`](Self::end_move) comes after it.
+    /// Begins to move the end of the heap by `bytes`, or to copy the heap. Returns the end and what
+    /// shall become of it; `None` while another move is under way. [`end_move`](Self::end_move)
+    /// comes after it.
     ///
     /// # Errors
     /// When the heap would leave its place, or if there cannot be as many frames.
@@ -315,7 +323,8 @@ impl AddressSpace {
         }))
     }
 
-    /// Maps or takes away a bounded number of the heap's pages, so that they reach to `end`. Returns whether they do.
+    /// Maps or takes away a bounded number of the heap's pages, so that they reach to `end`.
+    /// Returns whether they do.
     ///
     /// # Errors
     /// When no frame is left.
@@ -350,10 +359,12 @@ impl AddressSpace {
         self.pages
     }
 
-    /// Copies a bounded number of pages into `copy`, from the page `start` on, but for frames that nothing writes to, which
-    /// both have then. Borrowed pages are left out. Returns where to go on; `None` when all is copied. The heap does not move meanwhile.
+    /// Copies a bounded number of pages into `copy`, from the page `start` on, but for frames that
+    /// nothing writes to, which both have then. Borrowed pages are left out. Returns where to go
+    /// on; `None` when all is copied. The heap does not move meanwhile.
     ///
-    /// An emulator gains most from frames in common: it translates the code in them once, not once for each process.
+    /// An emulator gains most from frames in common: it translates the code in them once, not once
+    /// for each process.
     ///
     /// # Errors
     /// When no frame is left.
@@ -378,8 +389,8 @@ impl AddressSpace {
                 }
                 let mut frame = Frame::uninitialised()?;
                 let (from, to) = (entry.address() as *const u8, frame.bytes_mut().as_mut_ptr());
-                // SAFETY: the page belongs to this address space, and the frame to nothing else; user memory is only touched by
-                // copying.
+                // SAFETY: the page belongs to this address space, and the frame to nothing else;
+                // user memory is only touched by copying.
                 unsafe { bulk::copy(from, to, PAGE_SIZE) };
                 copy.table.map(page, frame.address(), entry.flags())?;
                 copy.pages += 1;
@@ -388,7 +399,8 @@ impl AddressSpace {
             })
     }
 
-    /// Releases a bounded part of its memory, which nothing uses any more. Returns whether there may be more.
+    /// Releases a bounded part of its memory, which nothing uses any more. Returns whether there
+    /// may be more.
     pub(crate) fn release_some(&mut self) -> bool {
         self.table.release_some() || {
             let frames = Arc::get_mut(&mut self.read_only);

@@ -1,8 +1,8 @@
 //! Moving and clearing memory in large pieces.
 //!
-//! The `memcpy` and `memset` that come with the compiler take five instructions for each word. Pages are what the kernel copies and
-//! clears most: these take little more than two. The accesses are volatile, or the compiler would turn the loops into calls of
-//! those two functions.
+//! The `memcpy` and `memset` that come with the compiler take five instructions for each word.
+//! Pages are what the kernel copies and clears most: these take little more than two. The accesses
+//! are volatile, or the compiler would turn the loops into calls of those two functions.
 
 use alloc::vec::Vec;
 
@@ -50,7 +50,8 @@ pub(crate) unsafe fn copy(source: *const u8, target: *mut u8, length: usize) {
 /// When they differ in length.
 pub(crate) fn copy_all(source: &[u8], target: &mut [u8]) {
     assert_eq!(source.len(), target.len());
-    // SAFETY: both ranges are there, and a range that is borrowed exclusively overlaps no other one.
+    // SAFETY: both ranges are there, and a range that is borrowed exclusively overlaps no other
+    // one.
     unsafe { copy(source.as_ptr(), target.as_mut_ptr(), source.len()) };
 }
 
@@ -58,7 +59,8 @@ pub(crate) fn copy_all(source: &[u8], target: &mut [u8]) {
 pub(crate) fn append(bytes: &mut Vec<u8>, data: &[u8]) {
     bytes.reserve(data.len());
     let target = bytes.spare_capacity_mut().as_mut_ptr().cast();
-    // SAFETY: there is room for so many bytes behind those of the buffer, and nothing else refers to that.
+    // SAFETY: there is room for so many bytes behind those of the buffer, and nothing else refers
+    // to that.
     unsafe {
         copy(data.as_ptr(), target, data.len());
         bytes.set_len(bytes.len() + data.len());
@@ -74,8 +76,8 @@ pub(crate) fn append_zeros(bytes: &mut Vec<u8>, count: usize) {
     } else {
         0
     };
-    // SAFETY: there is room for so many bytes behind those of the buffer, nothing else refers to that, and zeros are valid lines. They
-    // are written before they count as the buffer's.
+    // SAFETY: there is room for so many bytes behind those of the buffer, nothing else refers to
+    // that, and zeros are valid lines. They are written before they count as the buffer's.
     unsafe {
         clear_at(target.cast::<Line>(), lines);
         let done = lines * LINE;

@@ -1,7 +1,8 @@
 //! Physical memory in frames of 4 KiB. Allocation and release take constant time.
 //!
-//! Frames that were never used are taken from the front of the free ranges; frames that came back form a list that is
-//! threaded through the frames themselves, so that the allocator needs no memory of its own.
+//! Frames that were never used are taken from the front of the free ranges; frames that came back
+//! form a list that is threaded through the frames themselves, so that the allocator needs no
+//! memory of its own.
 use super::bulk;
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
 use crate::fault;
@@ -9,17 +10,20 @@ use crate::lock::Mutex;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 
-/// Ranges of memory that boot can hand over: what the kernel, the archive and the device tree leave of the machine's memory.
+/// Ranges of memory that boot can hand over: what the kernel, the archive and the device tree leave
+/// of the machine's memory.
 const MAX_RANGES: usize = 8;
 
-/// How many frames stay out of the reach of programs' memory: what carries messages, the first frame of a pipe, still gets one when
-/// programs have taken all others. So a program that is told that there is no more memory can pass that on.
+/// How many frames stay out of the reach of programs' memory: what carries messages, the first
+/// frame of a pipe, still gets one when programs have taken all others. So a program that is told
+/// that there is no more memory can pass that on.
 pub(crate) const RESERVE: usize = 64;
 
 struct Allocator {
     /// Memory that was never used.
     fresh: [Range<usize>; MAX_RANGES],
-    /// First of the frames that came back, 0 when there is none. Each holds the address of the next.
+    /// First of the frames that came back, 0 when there is none. Each holds the address of the
+    /// next.
     returned: usize,
     free: usize,
     /// How many there are, free or not.
@@ -98,7 +102,8 @@ impl Frame {
         }
         if frames.returned != 0 {
             let address = frames.returned;
-            // SAFETY: frames on the list belong to the allocator, and each begins with the address of the next.
+            // SAFETY: frames on the list belong to the allocator, and each begins with the address
+            // of the next.
             frames.returned = unsafe { *(address as *const usize) };
             frames.free -= 1;
             return Ok(Frame(address));
@@ -149,7 +154,8 @@ impl Frame {
 
     /// The frame's contents.
     pub(crate) fn bytes(&self) -> &[u8; PAGE_SIZE] {
-        // SAFETY: the frame belongs to `self` and is mapped at its own address; any bytes are valid.
+        // SAFETY: the frame belongs to `self` and is mapped at its own address; any bytes are
+        // valid.
         unsafe { &*(self.0 as *const [u8; PAGE_SIZE]) }
     }
 

@@ -1,8 +1,9 @@
-//! The kernel's heap: one range of memory, set aside at boot, so that the number of free frames says nothing but what
-//! programs use.
+//! The kernel's heap: one range of memory, set aside at boot, so that the number of free frames
+//! says nothing but what programs use.
 //!
-//! A part of it is a reserve, from which small blocks come that find no place in the rest: so the kernel goes on where that is full, or in
-//! pieces that are too small. Large blocks never come from there: what asks for one takes a refusal as an error.
+//! A part of it is a reserve, from which small blocks come that find no place in the rest: so the
+//! kernel goes on where that is full, or in pieces that are too small. Large blocks never come from
+//! there: what asks for one takes a refusal as an error.
 use crate::fault;
 use crate::lock::RawLock;
 use core::alloc::{GlobalAlloc, Layout};
@@ -22,9 +23,10 @@ static HEAP: Heap = Heap {
     reserve_limit: AtomicUsize::new(0),
 };
 
-/// How much of the heap is set aside as the reserve at most, in bytes; an eighth of the heap, if that is less. Programs' objects are
-/// refused while half of it is in use, and each hart makes a few small blocks at most between asking and the end of the call: so what
-/// was promised to a program is there, in whatever pieces the rest of the heap lies.
+/// How much of the heap is set aside as the reserve at most, in bytes; an eighth of the heap, if
+/// that is less. Programs' objects are refused while half of it is in use, and each hart makes a
+/// few small blocks at most between asking and the end of the call: so what was promised to a
+/// program is there, in whatever pieces the rest of the heap lies.
 const RESERVE: usize = 4 << 20;
 
 /// The largest block that may come from the reserve, in bytes. A larger request may be refused.
@@ -61,7 +63,8 @@ impl Heap {
     }
 }
 
-// SAFETY: each block comes from one of two allocators, and goes back to the same: `is_of_reserve` tells them apart by their ranges.
+// SAFETY: each block comes from one of two allocators, and goes back to the same: `is_of_reserve`
+// tells them apart by their ranges.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let block = if fault::fills_heap() {
@@ -101,7 +104,8 @@ unsafe impl GlobalAlloc for Heap {
         // SAFETY: the same.
         let other = unsafe { self.alloc(wanted) };
         if !other.is_null() {
-            // SAFETY: both blocks have so many bytes, and lie apart; the old one is the caller's to give back.
+            // SAFETY: both blocks have so many bytes, and lie apart; the old one is the caller's to
+            // give back.
             unsafe {
                 ptr::copy_nonoverlapping(block, other, layout.size().min(size));
                 self.dealloc(block, layout);

@@ -1,5 +1,5 @@
-//! The kernel's own address space: physical memory and devices at their own addresses; on top, in every address space,
-//! the trampoline and the harts' pages.
+//! The kernel's own address space: physical memory and devices at their own addresses; on top, in
+//! every address space, the trampoline and the harts' pages.
 use super::frame::Frame;
 use super::page_table::{Flags, PageTable};
 use super::stack;
@@ -15,10 +15,12 @@ pub(crate) const fn hart_page(index: usize) -> usize {
     TRAMPOLINE - (index + 1) * PAGE_SIZE
 }
 
-/// Size of the stack of each hart but the first, in bytes. Below each lies a page that is not there.
+/// Size of the stack of each hart but the first, in bytes. Below each lies a page that is not
+/// there.
 const STACK: usize = 64 << 10;
 
-/// The upper end of the stack of a hart other than the first, whose stack is part of the kernel's image.
+/// The upper end of the stack of a hart other than the first, whose stack is part of the kernel's
+/// image.
 pub(crate) const fn hart_stack(index: usize) -> usize {
     hart_page(hart::MAX_HARTS) - (index - 1) * (STACK + PAGE_SIZE)
 }
@@ -43,7 +45,8 @@ pub(crate) fn trampoline_address() -> usize {
     &raw const trampoline as usize
 }
 
-/// Builds the kernel's page table, with the scheduler's image in it. It is not used before [`satp`] is written.
+/// Builds the kernel's page table, with the scheduler's image in it. It is not used before [`satp`]
+/// is written.
 ///
 /// # Errors
 /// When no frame is left for it.

@@ -66,16 +66,19 @@ impl Entry {
 
 type Table = [Entry; 512];
 
-/// A page table. The tables below the root and the frames marked [`Flags::OWNED`] in the lower half belong to it.
+/// A page table. The tables below the root and the frames marked [`Flags::OWNED`] in the lower half
+/// belong to it.
 #[derive(Debug)]
 pub(crate) struct PageTable {
     root: Frame,
-    /// The lowest table that was found last, and the addresses divided by 2 MiB that it is for. Tables stay until the whole
-    /// goes. A walk saved is two translations fewer that the hart has to find, right after a trap emptied its buffers.
+    /// The lowest table that was found last, and the addresses divided by 2 MiB that it is for.
+    /// Tables stay until the whole goes. A walk saved is two translations fewer that the hart has
+    /// to find, right after a trap emptied its buffers.
     recent: Cell<(usize, *mut Table)>,
 }
 
-// SAFETY: the pointer is to a table that belongs to the page table, and is used by whoever holds that.
+// SAFETY: the pointer is to a table that belongs to the page table, and is used by whoever holds
+// that.
 unsafe impl Send for PageTable {}
 // SAFETY: shared between harts only where nobody looks anything up (the kernel's) or under a lock.
 unsafe impl Sync for PageTable {}
@@ -108,7 +111,8 @@ impl PageTable {
         address as *mut Table
     }
 
-    /// The entry of `address` at `level`, with the tables above it; `None` where a table is missing or a large page lies.
+    /// The entry of `address` at `level`, with the tables above it; `None` where a table is missing
+    /// or a large page lies.
     fn find(&self, address: usize, level: usize) -> Option<*mut Entry> {
         let region = address >> 21;
         if level == 0 && self.recent.get().0 == region {
@@ -134,7 +138,8 @@ impl PageTable {
     fn find_or_create(&mut self, address: usize, level: usize) -> Result<*mut Entry, OutOfMemory> {
         let mut table = self.table(self.root.address());
         for above in (level + 1..3).rev() {
-            // SAFETY: `table` is the root or came from a valid entry of this page table, borrowed exclusively.
+            // SAFETY: `table` is the root or came from a valid entry of this page table, borrowed
+            // exclusively.
             let entry = unsafe { &mut (*table)[index(address, above)] };
             if !entry.is_valid() {
                 *entry = Entry::new(Frame::zeroed()?.into_address(), Flags::empty());
@@ -177,7 +182,8 @@ impl PageTable {
         level: usize,
     ) -> Result<(), OutOfMemory> {
         let entry = self.find_or_create(page, level)?;
-        // SAFETY: `find_or_create` returns places inside tables of this page table, borrowed exclusively.
+        // SAFETY: `find_or_create` returns places inside tables of this page table, borrowed
+        // exclusively.
         unsafe {
             assert!(
                 !(*entry).is_valid(),
@@ -218,7 +224,8 @@ impl PageTable {
         entry.is_valid().then_some(Unmapped(entry))
     }
 
-    /// Makes the root's last entry, under which the trampoline lies, the same as `other`'s. It does not belong to `self`.
+    /// Makes the root's last entry, under which the trampoline lies, the same as `other`'s. It does
+    /// not belong to `self`.
     pub(crate) fn share_top(&mut self, other: &PageTable) {
         self.share(other, usize::MAX);
     }
@@ -234,16 +241,17 @@ impl PageTable {
         Ok(())
     }
 
-    /// Makes the gigabyte at `start` the same as `other`'s: what is mapped there in one from now on is there in both. Its tables stay for
-    /// ever.
+    /// Makes the gigabyte at `start` the same as `other`'s: what is mapped there in one from now on
+    /// is there in both. Its tables stay for ever.
     pub(crate) fn share(&mut self, other: &PageTable, start: usize) {
         let at = index(start, 2);
         // SAFETY: both roots are frames of their page tables; `self` is borrowed exclusively.
         unsafe { (*self.table(self.root()))[at] = (*other.table(other.root()))[at] };
     }
 
-    /// Calls `visit` for each 4 KiB page of user mode from `start` on with its address, until the budget is used up: each page and
-    /// each table takes one of it. Returns where to go on; `None` behind the last page. The budget is 3 at least.
+    /// Calls `visit` for each 4 KiB page of user mode from `start` on with its address, until the
+    /// budget is used up: each page and each table takes one of it. Returns where to go on; `None`
+    /// behind the last page. The budget is 3 at least.
     ///
     /// # Errors
     /// The first error of `visit`.
@@ -253,7 +261,8 @@ impl PageTable {
         mut budget: usize,
         mut visit: impl FnMut(usize, Entry) -> Result<(), E>,
     ) -> Result<Option<usize>, E> {
-        // SAFETY: the root belongs to this page table, and so does each table that a valid entry points to.
+        // SAFETY: the root belongs to this page table, and so does each table that a valid entry
+        // points to.
         let table = |address: usize| unsafe { &*self.table(address) };
         let mut spend = |at: usize| {
             budget = budget.checked_sub(1).ok_or(Stop::At(at.max(start)))?;
@@ -288,14 +297,15 @@ impl PageTable {
         }
     }
 
-    /// Releases a bounded part of what user mode's half has: tables and the frames that belong to them. Returns whether there may be
-    /// more. Nothing is looked up in this page table any more.
+    /// Releases a bounded part of what user mode's half has: tables and the frames that belong to
+    /// them. Returns whether there may be more. Nothing is looked up in this page table any more.
     pub(crate) fn release_some(&mut self) -> bool {
         self.recent.set((usize::MAX, core::ptr::null_mut()));
         let mut left = TABLES_AT_ONCE;
         let root = self.table(self.root());
         let mut upper = 0;
-        // SAFETY: all tables belong to this page table, which is borrowed exclusively; a reference ends before its table is written.
+        // SAFETY: all tables belong to this page table, which is borrowed exclusively; a reference
+        // ends before its table is written.
         unsafe {
             while let Some(at) = next_valid(&(&*root)[..USER_ENTRIES], upper) {
                 let middle = self.table((*root)[at].address());
@@ -353,7 +363,8 @@ fn next_valid(entries: &[Entry], from: usize) -> Option<usize> {
 /// How many entries are looked at together: most tables are nearly empty.
 const LINE: usize = 8;
 
-/// Calls `visit` for each valid entry with its index. Takes about two instructions for an entry that is empty.
+/// Calls `visit` for each valid entry with its index. Takes about two instructions for an entry
+/// that is empty.
 ///
 /// # Errors
 /// The first error of `visit`.
@@ -393,8 +404,8 @@ fn for_each_table<E>(
     })
 }
 
-/// What was mapped at a page. Its frame, if it belonged to the page table, is released when this is dropped: when no hart
-/// remembers the translation any more.
+/// What was mapped at a page. Its frame, if it belonged to the page table, is released when this is
+/// dropped: when no hart remembers the translation any more.
 #[must_use = "harts may still remember the translation"]
 pub(crate) struct Unmapped(Entry);
 
@@ -414,7 +425,8 @@ impl Drop for Unmapped {
 /// Releases the frame of a leaf if it belongs to the page table.
 fn release(entry: Entry) {
     if entry.flags().contains(Flags::VALID | Flags::OWNED) {
-        // SAFETY: frames marked so were put here by `into_address`, and the entry is gone or goes now.
+        // SAFETY: frames marked so were put here by `into_address`, and the entry is gone or goes
+        // now.
         drop(unsafe { Frame::from_address(entry.address()) });
     }
 }

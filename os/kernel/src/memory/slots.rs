@@ -5,7 +5,8 @@ use super::segments::Segments;
 use alloc::sync::Arc;
 use core::ops::{Index, IndexMut, Range};
 
-/// Values by numbers that are given out anew when they are free: that of the value that was removed last first.
+/// Values by numbers that are given out anew when they are free: that of the value that was removed
+/// last first.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     places: Segments<Place<T>>,
@@ -102,8 +103,8 @@ impl<T> Slots<T> {
         self.try_remove(number).expect("a value has the number")
     }
 
-    /// Drops up to so many places from the end of a table without values, so that its drop need not visit all of them at once. False if
-    /// none is left.
+    /// Drops up to so many places from the end of a table without values, so that its drop need not
+    /// visit all of them at once. False if none is left.
     pub(crate) fn drop_places(&mut self, most: usize) -> bool {
         debug_assert!(self.length == 0, "a table with values");
         for _ in 0..most {
@@ -137,7 +138,8 @@ impl<T> Slots<T> {
         self.places.len()
     }
 
-    /// Returns the values with these numbers. Looks at each number: so the caller bounds the range, by [`bound`](Self::bound) as well.
+    /// Returns the values with these numbers. Looks at each number: so the caller bounds the range,
+    /// by [`bound`](Self::bound) as well.
     pub(crate) fn range(&self, numbers: Range<usize>) -> impl Iterator<Item = (usize, &T)> {
         numbers.filter_map(|number| self.get(number).map(|value| (number, value)))
     }

@@ -1,10 +1,12 @@
-//! Stacks of kernel threads: frames behind a guard page, in a part of the kernel's address space of their own.
+//! Stacks of kernel threads: frames behind a guard page, in a part of the kernel's address space of
+//! their own.
 //!
 //! ```text
 //! START + n·SLOT              the guard, where nothing is mapped: an overflow is a trap, which is reported
 //! START + n·SLOT + 4 KiB      the stack, [`SIZE`] bytes
 //! ```
-//! The tables for all of them are there from boot on, so that a stack takes its frames and nothing else.
+//! The tables for all of them are there from boot on, so that a stack takes its frames and nothing
+//! else.
 use super::frame::Frame;
 use super::page_table::{Flags, PageTable};
 use super::{OutOfMemory, PAGE_SIZE};
@@ -50,7 +52,8 @@ pub(super) fn init(kernel: &mut PageTable) -> Result<(), OutOfMemory> {
     STACKS.call_once(|| {
         Mutex::new(Stacks {
             table,
-            // They never grow: what the kernel's heap holds then says nothing of how many stacks there were.
+            // They never grow: what the kernel's heap holds then says nothing of how many stacks
+            // there were.
             returned: Vec::with_capacity(MAX_STACKS),
             fresh: 0,
             stale: Vec::with_capacity(MAX_STACKS),
@@ -120,14 +123,16 @@ impl Drop for Stack {
         for page in self.pages().step_by(PAGE_SIZE) {
             stacks.table.unmap(page);
         }
-        // Nobody uses these addresses before `take_slot` has made all harts forget them: so the frames are free already.
+        // Nobody uses these addresses before `take_slot` has made all harts forget them: so the
+        // frames are free already.
         stacks.stale.push(self.slot);
         stacks.in_use -= 1;
     }
 }
 
 impl Stacks {
-    /// A slot that no hart remembers anything of. There is one: fewer than [`MAX_STACKS`] are in use.
+    /// A slot that no hart remembers anything of. There is one: fewer than [`MAX_STACKS`] are in
+    /// use.
     fn take_slot(&mut self) -> u16 {
         if let Some(slot) = self.returned.pop() {
             return slot;

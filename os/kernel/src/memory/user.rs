@@ -19,14 +19,16 @@ pub(crate) enum Access {
     Execute,
 }
 
-/// An address that does not allow what was wanted. It ends the process; in a system call only if it does not lack memory.
+/// An address that does not allow what was wanted. It ends the process; in a system call only if it
+/// does not lack memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadAddress {
     /// The first byte that is not there.
     pub address: usize,
     /// What was wanted.
     pub access: Access,
-    /// It is the place of a page that a touch maps, and there is no memory for that page. A system call fails by that.
+    /// It is the place of a page that a touch maps, and there is no memory for that page. A system
+    /// call fails by that.
     pub lacks_memory: bool,
 }
 
@@ -84,12 +86,14 @@ impl AddressSpace {
     /// Copies `data` to the program's memory at `address`.
     ///
     /// # Errors
-    /// [`BadAddress`] where the memory is not there or not writable; what lies in front of it has been written.
+    /// [`BadAddress`] where the memory is not there or not writable; what lies in front of it has
+    /// been written.
     pub(crate) fn write(&mut self, mut address: usize, mut data: &[u8]) -> Result<(), BadAddress> {
         while !data.is_empty() {
             let (target, length) = self.run(address, data.len(), Access::Write)?;
             let (now, rest) = data.split_at(length);
-            // SAFETY: `run` checked that the program's page lies there; user memory is only touched by copying.
+            // SAFETY: `run` checked that the program's page lies there; user memory is only touched
+            // by copying.
             unsafe { bulk::copy(now.as_ptr(), target, length) };
             data = rest;
             address = address.wrapping_add(length);
@@ -117,11 +121,12 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Copies `length` bytes of the program's memory from one address to another. Where the two ranges overlap it is not said what is
-    /// there afterwards.
+    /// Copies `length` bytes of the program's memory from one address to another. Where the two
+    /// ranges overlap it is not said what is there afterwards.
     ///
     /// # Errors
-    /// [`BadAddress`] where the memory is not there, or not writable at `to`; what lies in front of it has been copied.
+    /// [`BadAddress`] where the memory is not there, or not writable at `to`; what lies in front of
+    /// it has been copied.
     pub(crate) fn move_within(
         &mut self,
         mut from: usize,
@@ -155,7 +160,8 @@ impl AddressSpace {
         Ok(usize::from_le_bytes(bytes))
     }
 
-    /// Appends the bytes at `address` up to the first NUL to `text`; at most `limit` of them. Returns whether the NUL was found.
+    /// Appends the bytes at `address` up to the first NUL to `text`; at most `limit` of them.
+    /// Returns whether the NUL was found.
     ///
     /// # Errors
     /// [`BadAddress`] where the memory is not there.

@@ -1,6 +1,7 @@
 //! Which socket a frame is for.
 //!
-//! The checksums of TCP segments are looked at and filled in here, not in the stack: see [`corank_checksum`].
+//! The checksums of TCP segments are looked at and filled in here, not in the stack: see
+//! [`corank_checksum`].
 use super::table::Key;
 use smoltcp::phy::Medium;
 use smoltcp::wire::{
@@ -8,7 +9,8 @@ use smoltcp::wire::{
     UdpPacket,
 };
 
-/// What a frame is about. Nothing is believed of it but these numbers: the stack looks at all of it again.
+/// What a frame is about. Nothing is believed of it but these numbers: the stack looks at all of it
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// It belongs to a connection; `opens` if it may begin one.

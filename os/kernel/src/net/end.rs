@@ -12,8 +12,9 @@ const LIMIT: u64 = 2000;
 /// How long the resets have to go out after that, in milliseconds.
 const RESETS: u64 = 100;
 
-/// Waits until the other sides have taken what was written and, of the connections that are closed, the end; at most [`LIMIT`]. Then resets
-/// the connections that have something left. For the end of the system, when no process is left.
+/// Waits until the other sides have taken what was written and, of the connections that are closed,
+/// the end; at most [`LIMIT`]. Then resets the connections that have something left. For the end of
+/// the system, when no process is left.
 pub(crate) async fn shut_down() {
     if !leads(Way::Card) {
         return;
@@ -57,7 +58,8 @@ async fn is_any(is_so: impl Fn(&Endpoint) -> bool) -> bool {
     false
 }
 
-/// Tests whether there is something of the socket that the other side has not taken: bytes, or the end.
+/// Tests whether there is something of the socket that the other side has not taken: bytes, or the
+/// end.
 fn has_something_left(socket: &Endpoint) -> bool {
     if socket.way != Way::Card {
         return false;

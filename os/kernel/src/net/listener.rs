@@ -25,7 +25,8 @@ pub(crate) struct Listener {
     port: u16,
     /// How many connections may wait to be accepted.
     backlog: usize,
-    /// The level of the coroutine that waited on it last: that of connections that nobody has accepted yet.
+    /// The level of the coroutine that waited on it last: that of connections that nobody has
+    /// accepted yet.
     level: AtomicU8,
     wait_limit: AtomicU64,
     /// Bytes of each buffer of connections that come.
@@ -47,7 +48,8 @@ struct Queue {
     pending: usize,
 }
 
-/// Takes connections to a port, 0 for any that is free. This account pays for the listener and the connections.
+/// Takes connections to a port, 0 for any that is free. This account pays for the listener and the
+/// connections.
 ///
 /// # Errors
 /// When another listener has the port, or there is no memory.
@@ -103,8 +105,8 @@ impl Listener {
         self.handshake_limit.load(Ordering::Relaxed)
     }
 
-    /// Counts a handshake that begins; false if too many connections wait already, or there is no memory for one more in the queue. What
-    /// that costs is part of the connection's charge.
+    /// Counts a handshake that begins; false if too many connections wait already, or there is no
+    /// memory for one more in the queue. What that costs is part of the connection's charge.
     pub(super) fn begin(&self) -> bool {
         let mut queue = self.queue.lock();
         let places = queue.pending + 1;
@@ -127,7 +129,8 @@ impl Listener {
         self.acceptors.wake_all();
     }
 
-    /// Takes the oldest connection, for which `open` finds a place. Waits until there is one. Dropped early, it has taken none.
+    /// Takes the oldest connection, for which `open` finds a place. Waits until there is one.
+    /// Dropped early, it has taken none.
     ///
     /// # Errors
     /// What `open` says; the connection stays. When it has waited as long as it may.

@@ -1,9 +1,11 @@
-//! The network: TCP and UDP over IPv4, between this machine's programs and, with a card, with others.
+//! The network: TCP and UDP over IPv4, between this machine's programs and, with a card, with
+//! others.
 //!
-//! One coroutine, the [`service`], owns the interfaces: the network card's and the one that leads back to this machine. The stack is
-//! smoltcp. Who has a socket shares its buffers with the service: bytes that are there are read, and bytes for which there is room are
-//! written, without waiting and without another coroutine. Only what needs the interface is left to the service: a socket that has
-//! something to say is marked, and stands in a queue by its level.
+//! One coroutine, the [`service`], owns the interfaces: the network card's and the one that leads
+//! back to this machine. The stack is smoltcp. Who has a socket shares its buffers with the
+//! service: bytes that are there are read, and bytes for which there is room are written, without
+//! waiting and without another coroutine. Only what needs the interface is left to the service: a
+//! socket that has something to say is marked, and stands in a queue by its level.
 //!
 //! ```text
 //!   the card's interrupt ─▶ service ─▶ the socket that the frame is for ─▶ wakes who reads, writes or accepts
@@ -19,21 +21,25 @@
 //! - `end`: what is left when the system ends.
 //!
 //! # Nobody searches
-//! smoltcp asks each socket of a set in turn whether a frame is for it, or whether it has something to send. Here each socket is a set of
-//! its own: the table finds the one that a frame is for, the queue the one that is to send, and the timers the one whose time has come.
-//! So the cost of a frame does not grow with the number of connections.
+//! smoltcp asks each socket of a set in turn whether a frame is for it, or whether it has something
+//! to send. Here each socket is a set of its own: the table finds the one that a frame is for, the
+//! queue the one that is to send, and the timers the one whose time has come. So the cost of a
+//! frame does not grow with the number of connections.
 //!
 //! # Urgency
-//! A socket is as urgent as the coroutine that last waited on it. The service sends for the most urgent socket first and runs at its level
-//! meanwhile; frames that have come are looked at first of all, because nobody knows before whom they are for. Only so much is done
-//! in one go ([`service::BURST`]) before the executor picks again. With each go one socket has its turn that need not be that urgent, level
-//! after level: no socket waits for ever.
+//! A socket is as urgent as the coroutine that last waited on it. The service sends for the most
+//! urgent socket first and runs at its level meanwhile; frames that have come are looked at first
+//! of all, because nobody knows before whom they are for. Only so much is done in one go
+//! ([`service::BURST`]) before the executor picks again. With each go one socket has its turn that
+//! need not be that urgent, level after level: no socket waits for ever.
 //!
 //! # Memory
-//! There are at most [`table::MOST`] sockets, each with two buffers of [`socket::BUFFER`] bytes, or as many as its listener was told, in the kernel's heap. When there are so many,
-//! or the heap is nearly full, opening one fails, and who knocks at a listener is not answered and tries again; connections that only wait for
-//! old frames to die out (TIME-WAIT) give their place up first. A connection that no program has open any more is ended for good
-//! [`tcp::ORPHAN_LIMIT`] after it was closed, or as long as it was told.
+//! There are at most [`table::MOST`] sockets, each with two buffers of [`socket::BUFFER`] bytes, or
+//! as many as its listener was told, in the kernel's heap. When there are so many, or the heap is
+//! nearly full, opening one fails, and who knocks at a listener is not answered and tries again;
+//! connections that only wait for old frames to die out (TIME-WAIT) give their place up first. A
+//! connection that no program has open any more is ended for good [`tcp::ORPHAN_LIMIT`] after it
+//! was closed, or as long as it was told.
 mod classify;
 mod end;
 mod link;
@@ -74,7 +80,8 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Reads what has come, at most up to the buffer's length; waits until something has. 0 bytes are the end.
+    /// Reads what has come, at most up to the buffer's length; waits until something has. 0 bytes
+    /// are the end.
     ///
     /// # Errors
     /// As [`crate::file::File::read`].

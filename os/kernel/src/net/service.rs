@@ -1,7 +1,7 @@
 //! The coroutine that owns the interfaces.
 //!
-//! It is woken by the card's interrupt, by whoever marks a socket, and by the first of the sockets' timers. There is nothing that it looks
-//! at again and again.
+//! It is woken by the card's interrupt, by whoever marks a socket, and by the first of the sockets'
+//! timers. There is nothing that it looks at again and again.
 use super::classify::{Frame, classify};
 use super::link::{Link, Step};
 use super::listener::Listener;
@@ -32,14 +32,16 @@ use smoltcp::socket::tcp::State as Phase;
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
 
-/// Frames that are looked at, and sockets that are served, before the executor picks again: fewer if something more urgent is ready.
+/// Frames that are looked at, and sockets that are served, before the executor picks again: fewer
+/// if something more urgent is ready.
 pub(super) const BURST: usize = 16;
 
-/// Sockets' timers are due at whole multiples of so many microseconds, so that those of one moment wake the service once: what TCP waits for
-/// is ten times as long and more.
+/// Sockets' timers are due at whole multiples of so many microseconds, so that those of one moment
+/// wake the service once: what TCP waits for is ten times as long and more.
 const TIMER_GRAIN: u64 = 1000;
 
-/// Our address in QEMU's user network, how many bits of it are the network's, and who knows the way to everyone else.
+/// Our address in QEMU's user network, how many bits of it are the network's, and who knows the way
+/// to everyone else.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 const NETWORK_BITS: u8 = 24;
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
@@ -132,7 +134,8 @@ struct Stack {
     timers: BTreeMap<(u64, u64), Arc<Endpoint>>,
     /// Sockets that have something to send when the card has room.
     stalled: VecDeque<Arc<Endpoint>>,
-    /// An address has come for which some sockets may wait: all sockets get a turn, from this one on.
+    /// An address has come for which some sockets may wait: all sockets get a turn, from this one
+    /// on.
     resumed: Option<Cursor>,
     /// Another one has come meanwhile.
     resumes_again: bool,
@@ -151,7 +154,8 @@ fn instant(microseconds: u64) -> Instant {
 impl Port {
     fn new(mut link: Link, address: HardwareAddress, network: IpCidr) -> Port {
         let mut config = Config::new(address);
-        // The numbers that connections begin with need not be secret from the machine's own owner, but differ from boot to boot.
+        // The numbers that connections begin with need not be secret from the machine's own owner,
+        // but differ from boot to boot.
         config.random_seed = clock::now() ^ crate::device::calendar::seconds().unwrap_or(0) << 32;
         let mut step = Step {
             link: &mut link,
@@ -227,8 +231,9 @@ impl Stack {
         }
     }
 
-    /// Does what there is to do, within bounds. Frames and sockets take turns, so that neither keeps the other waiting for ever. Of the
-    /// sockets those have their turn that are as urgent as the service is, and at the end one more.
+    /// Does what there is to do, within bounds. Frames and sockets take turns, so that neither
+    /// keeps the other waiting for ever. Of the sockets those have their turn that are as urgent as
+    /// the service is, and at the end one more.
     fn work(&mut self) {
         let now = clock::microseconds();
         self.take_due(now);
@@ -354,8 +359,8 @@ impl Stack {
         }
     }
 
-    /// Sees to it that a socket's timer is there when its time comes. Nearly every frame puts that time off, so a timer that is too
-    /// early stays, and is set again when it is due.
+    /// Sees to it that a socket's timer is there when its time comes. Nearly every frame puts that
+    /// time off, so a timer that is too early stays, and is set again when it is due.
     fn set_timer(&mut self, socket: &Arc<Endpoint>, state: &mut State) {
         let Some(due) = state.due else { return };
         if state.timer.is_some_and(|timer| timer <= due) {
@@ -431,7 +436,8 @@ impl Stack {
         }
     }
 
-    /// Sends a frame of a socket that has something to send. If it has more, its next turn comes behind those of its level.
+    /// Sends a frame of a socket that has something to send. If it has more, its next turn comes
+    /// behind those of its level.
     fn serve(&mut self, now: u64, socket: &Arc<Endpoint>) {
         let mut state = socket.state.lock();
         state.marked = false;
@@ -459,7 +465,8 @@ impl Stack {
         self.settle(now, socket, &mut state, before, Cause::Time);
     }
 
-    /// Something has happened to a socket: tells those who wait for it, and sees to it that it is looked at again.
+    /// Something has happened to a socket: tells those who wait for it, and sees to it that it is
+    /// looked at again.
     fn settle(
         &mut self,
         now: u64,

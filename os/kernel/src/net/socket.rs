@@ -22,7 +22,8 @@ use core::task::Poll;
 use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::{AnySocket, tcp, udp};
 
-/// Bytes that a socket keeps of what has come, and as many of what is to be sent, if nothing else was asked for.
+/// Bytes that a socket keeps of what has come, and as many of what is to be sent, if nothing else
+/// was asked for.
 pub(super) const BUFFER: usize = 8 << 10;
 
 /// The interface that a socket's frames go through.
@@ -73,7 +74,8 @@ pub(super) struct Endpoint {
     _charge: Charge,
 }
 
-/// What a socket costs beside its buffers, with its places in the table, among the timers and in queues.
+/// What a socket costs beside its buffers, with its places in the table, among the timers and in
+/// queues.
 const COST: usize = account::of::<Endpoint>() + account::of::<SocketStorage<'_>>() + 1024;
 
 /// A charge to this account for a socket with so many bytes of buffers.
@@ -84,7 +86,8 @@ pub(super) fn charge(account: &Arc<Account>, buffers: usize) -> Result<Charge, O
     account::charge(account, COST + buffers)
 }
 
-/// What its lock guards. Whoever holds it may take the locks of a listener, the table and the work, in this order.
+/// What its lock guards. Whoever holds it may take the locks of a listener, the table and the work,
+/// in this order.
 pub(super) struct State {
     /// The socket of the stack, alone.
     pub sockets: SocketSet<'static>,
@@ -119,7 +122,8 @@ pub(super) struct State {
     pub closes_by_reset: bool,
     /// [`corank_abi::net::LOW_WATER`]
     pub low_water: usize,
-    /// How many bytes those who wait among the readers ask for at least: what is too little for all of them wakes none.
+    /// How many bytes those who wait among the readers ask for at least: what is too little for all
+    /// of them wakes none.
     pub awaited: usize,
 }
 
@@ -193,7 +197,8 @@ impl Endpoint {
         }
     }
 
-    /// Reads as soon as `attempt` finds something, or until the socket's time limit for calls. Dropped early, it has read nothing.
+    /// Reads as soon as `attempt` finds something, or until the socket's time limit for calls.
+    /// Dropped early, it has read nothing.
     pub(super) async fn read_with(
         &self,
         mode: WaitMode,
@@ -251,7 +256,8 @@ impl State {
     }
 }
 
-/// Waits for `call`, but no longer than so many milliseconds, if that is not 0; `None` if that was not enough.
+/// Waits for `call`, but no longer than so many milliseconds, if that is not 0; `None` if that was
+/// not enough.
 pub(super) async fn within<T>(milliseconds: u64, call: impl Future<Output = T>) -> Option<T> {
     let deadline = match milliseconds {
         0 => u64::MAX,

@@ -16,13 +16,15 @@ pub(super) const MOST: usize = 4096;
 /// Ports that are given to those who don't ask for one.
 const FREE_PORTS: core::ops::RangeInclusive<u16> = 49152..=65535;
 
-/// How many ports one piece of a search for a free one visits: [`SEARCHES`] pieces visit each port once.
+/// How many ports one piece of a search for a free one visits: [`SEARCHES`] pieces visit each port
+/// once.
 const PORTS: usize = 64;
 
 /// How many pieces a search for a free port has at most.
 const SEARCHES: usize = (*FREE_PORTS.end() - *FREE_PORTS.start()) as usize / PORTS + 1;
 
-/// Calls `search` for piece after piece of the free ports, with a [`checkpoint`] behind each, until it finds something.
+/// Calls `search` for piece after piece of the free ports, with a [`checkpoint`] behind each, until
+/// it finds something.
 ///
 /// # Errors
 /// As `search`; and when no port is free.
@@ -76,8 +78,8 @@ pub(super) struct Table {
     connections: BTreeMap<u64, Arc<Endpoint>>,
     datagrams: BTreeMap<u16, Arc<Endpoint>>,
     listeners: BTreeMap<u16, Weak<Listener>>,
-    /// Connections that only wait for old frames to die out, by the order in which that began. What an entry costs is part of the
-    /// socket's charge.
+    /// Connections that only wait for old frames to die out, by the order in which that began. What
+    /// an entry costs is part of the socket's charge.
     fading: BTreeMap<u64, Arc<Endpoint>>,
     /// The number of the next entry in `fading`.
     next_fading: u64,
@@ -104,7 +106,8 @@ impl Table {
         self.length() < MOST
     }
 
-    /// Adds a connection that only waits for old frames from now on. Returns the number under which it is removed.
+    /// Adds a connection that only waits for old frames from now on. Returns the number under which
+    /// it is removed.
     pub(super) fn add_fading(&mut self, socket: Arc<Endpoint>) -> u64 {
         let number = self.next_fading;
         self.next_fading += 1;
@@ -123,7 +126,8 @@ impl Table {
         Some(socket.clone())
     }
 
-    /// Some sockets from a place on, and where to go on; `None` behind the last. A socket that is there all the time comes once.
+    /// Some sockets from a place on, and where to go on; `None` behind the last. A socket that is
+    /// there all the time comes once.
     pub(super) fn some_from(
         &self,
         from: Cursor,
@@ -222,8 +226,8 @@ impl Table {
         self.datagrams.remove(&port)
     }
 
-    /// Enters a listener that `make` makes for its port; a port of 0 is any that is free. Returns `None` if the next [`PORTS`] ports
-    /// are taken.
+    /// Enters a listener that `make` makes for its port; a port of 0 is any that is free. Returns
+    /// `None` if the next [`PORTS`] ports are taken.
     ///
     /// # Errors
     /// If another one has the port.
@@ -251,7 +255,8 @@ impl Table {
         self.listeners.remove(&port);
     }
 
-    /// Returns the first of the next [`PORTS`] ports that is free. The next search begins behind it.
+    /// Returns the first of the next [`PORTS`] ports that is free. The next search begins behind
+    /// it.
     fn free_port(&mut self, is_free: impl Fn(&Table, u16) -> bool) -> Option<u16> {
         for _ in 0..PORTS {
             let port = self.next_port;

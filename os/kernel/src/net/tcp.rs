@@ -27,19 +27,21 @@ use smoltcp::socket::tcp::State as Phase;
 use smoltcp::time::Duration;
 use smoltcp::wire::IpEndpoint;
 
-/// Milliseconds that the other side may leave what was sent without an answer, if nothing else was asked for.
+/// Milliseconds that the other side may leave what was sent without an answer, if nothing else was
+/// asked for.
 pub(super) const ANSWER_LIMIT: u32 = 60_000;
 /// Milliseconds that a handshake may take, if nothing else was asked for.
 pub(super) const HANDSHAKE_LIMIT: u32 = 20_000;
-/// Milliseconds that a connection may go on that no program has open any more, if nothing else was asked for.
+/// Milliseconds that a connection may go on that no program has open any more, if nothing else was
+/// asked for.
 pub(super) const ORPHAN_LIMIT: u32 = 60_000;
 
-/// With room for fewer bytes than this, and than half the buffer, the other side may wait for more (RFC 9293, 3.8.6.2.1): the longest segment on an
-/// Ethernet.
+/// With room for fewer bytes than this, and than half the buffer, the other side may wait for more
+/// (RFC 9293, 3.8.6.2.1): the longest segment on an Ethernet.
 const SEGMENT: usize = 1460;
 
-/// The file of a connection. When it is dropped, the connection is closed: in order, or with a reset if something that came was not
-/// read, so that the other side does not believe that it was.
+/// The file of a connection. When it is dropped, the connection is closed: in order, or with a
+/// reset if something that came was not read, so that the other side does not believe that it was.
 #[derive(Debug)]
 pub(crate) struct Connection(Arc<Endpoint>);
 
@@ -66,10 +68,12 @@ fn after(limit: u32) -> u64 {
     clock::microseconds() + 1000 * u64::from(limit)
 }
 
-/// Makes a connection from here, which this account pays for. The other side has `milliseconds` to answer; 0: [`HANDSHAKE_LIMIT`].
+/// Makes a connection from here, which this account pays for. The other side has `milliseconds` to
+/// answer; 0: [`HANDSHAKE_LIMIT`].
 ///
 /// # Errors
-/// When there is no way to the address, nobody listens there or answers, or there are too many sockets.
+/// When there is no way to the address, nobody listens there or answers, or there are too many
+/// sockets.
 pub(crate) async fn connect(
     account: &Arc<Account>,
     mode: WaitMode,
@@ -127,7 +131,8 @@ pub(crate) async fn connect(
     Ok(connection)
 }
 
-/// A connection begins at a listener: returns the socket that answers, which the listener's account pays for.
+/// A connection begins at a listener: returns the socket that answers, which the listener's account
+/// pays for.
 ///
 /// # Errors
 /// When there is no memory for it.
@@ -151,8 +156,8 @@ pub(super) fn answer(
     Ok(socket)
 }
 
-/// The service is about to look at the socket: begins its connection if that is due, and tells the stack how long the other side may be
-/// silent.
+/// The service is about to look at the socket: begins its connection if that is due, and tells the
+/// stack how long the other side may be silent.
 pub(super) fn prepare(key: &Key, state: &mut State, context: &mut Context) {
     if core::mem::take(&mut state.opening) {
         let remote = IpEndpoint::new(key.remote.into(), key.remote_port);
@@ -171,8 +176,9 @@ pub(super) fn prepare(key: &Key, state: &mut State, context: &mut Context) {
     tcp.set_timeout(is_due.then(|| Duration::from_millis(limit)));
 }
 
-/// Something has happened to the socket that was in the phase `before`. Returns whether it is over, and has nothing more to say. A listener
-/// that is told goes into `used`, to be dropped without the socket's lock: its own destructor takes that. A parked read that ends by this goes into
+/// Something has happened to the socket that was in the phase `before`. Returns whether it is over,
+/// and has nothing more to say. A listener that is told goes into `used`, to be dropped without the
+/// socket's lock: its own destructor takes that. A parked read that ends by this goes into
 /// `served`.
 pub(super) fn settle(
     socket: &Arc<Endpoint>,
@@ -241,8 +247,8 @@ pub(super) fn is_fading(socket: &Endpoint) -> bool {
     is_tcp && state.orphan && state.tcp().state() == Phase::TimeWait
 }
 
-/// Enters the connection among those that only wait for old frames, or removes it from them, as its state says. To be called after
-/// each change of that.
+/// Enters the connection among those that only wait for old frames, or removes it from them, as its
+/// state says. To be called after each change of that.
 fn note_fading(socket: &Arc<Endpoint>, state: &mut State) {
     let fades = state.orphan && state.tcp().state() == Phase::TimeWait;
     match state.fading {
@@ -256,8 +262,9 @@ fn note_fading(socket: &Arc<Endpoint>, state: &mut State) {
     }
 }
 
-/// Sees to it that there is room for another socket with two buffers of so many bytes at the expense of this account, if something
-/// gives way: the connection that has waited for old frames longest.
+/// Sees to it that there is room for another socket with two buffers of so many bytes at the
+/// expense of this account, if something gives way: the connection that has waited for old frames
+/// longest.
 pub(super) fn make_room(account: &Arc<Account>, buffer: usize) {
     let oldest = {
         let table = TABLE.lock();
@@ -295,7 +302,8 @@ fn is_readable(state: &mut State, wanted: usize) -> bool {
     if tcp.recv_queue() >= enough || has_failed {
         return true;
     }
-    // Fewer bytes than that are read only if no more will come: the other side has ended its direction, or waits for room.
+    // Fewer bytes than that are read only if no more will come: the other side has ended its
+    // direction, or waits for room.
     let may_send = matches!(
         tcp.state(),
         Phase::Established | Phase::FinWait1 | Phase::FinWait2
@@ -388,7 +396,8 @@ impl Connection {
         try_read(&self.0, &mut self.0.state.lock(), process, buffer)
     }
 
-    /// Parks a read. It comes back if it need not wait, may not wait for ever, or if others wait already.
+    /// Parks a read. It comes back if it need not wait, may not wait for ever, or if others wait
+    /// already.
     pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
         let mut state = self.0.state.lock();
         let wanted = parked.buffer.length;
@@ -411,7 +420,8 @@ impl Connection {
         result
     }
 
-    /// As [`Socket::write`](super::Socket::write). Dropped early, it leaves the buffer as far advanced as bytes have been taken.
+    /// As [`Socket::write`](super::Socket::write). Dropped early, it leaves the buffer as far
+    /// advanced as bytes have been taken.
     pub(super) async fn write(
         &self,
         process: &Process,

@@ -83,7 +83,8 @@ pub(super) fn settle(socket: &Endpoint, state: &mut State) {
 }
 
 impl Datagrams {
-    /// As [`Socket::read`](super::Socket::read): one datagram; what does not fit into the buffer is lost.
+    /// As [`Socket::read`](super::Socket::read): one datagram; what does not fit into the buffer is
+    /// lost.
     pub(super) async fn read(
         &self,
         process: &Process,

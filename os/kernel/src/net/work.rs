@@ -1,4 +1,5 @@
-//! What is left to the service: sockets that have something to send, by level, and connections of listeners that are gone.
+//! What is left to the service: sockets that have something to send, by level, and connections of
+//! listeners that are gone.
 use super::socket::Endpoint;
 use super::tcp::Connection;
 use crate::lock::Mutex;
@@ -81,7 +82,8 @@ impl Work {
         self.wake();
     }
 
-    /// Takes one of the connections whose listeners are gone. It is dropped when nothing is locked, by which it is reset.
+    /// Takes one of the connections whose listeners are gone. It is dropped when nothing is locked,
+    /// by which it is reset.
     pub(super) fn pop_abandoned(&mut self) -> Option<Arc<Connection>> {
         let first = self.abandoned.front_mut()?;
         let connection = first.connections.pop_front();
@@ -95,15 +97,16 @@ impl Work {
         connection
     }
 
-    /// The most urgent socket, if it is as urgent as the service is now. For others the service gives way to whatever is more urgent
-    /// than they are.
+    /// The most urgent socket, if it is as urgent as the service is now. For others the service
+    /// gives way to whatever is more urgent than they are.
     pub(super) fn pop_urgent(&mut self) -> Option<Arc<Endpoint>> {
         let level = self.most_urgent().filter(|level| *level <= self.level)?;
         self.pop(level)
     }
 
-    /// A socket of the next level in turn that has one. So what was written is sent some time, whatever the more urgent ones do: each turn of
-    /// the service brings the first of a level forward that waits behind at most 63 others.
+    /// A socket of the next level in turn that has one. So what was written is sent some time,
+    /// whatever the more urgent ones do: each turn of the service brings the first of a level
+    /// forward that waits behind at most 63 others.
     pub(super) fn pop_reserved(&mut self) -> Option<Arc<Endpoint>> {
         let behind = self.levels & (u64::MAX << self.cursor);
         let levels = if behind == 0 { self.levels } else { behind };
@@ -139,8 +142,8 @@ impl Work {
         marked.into_iter().chain(abandoned).min()
     }
 
-    /// The service is about to wait, or to give way: from now on it is as urgent as the most urgent socket in the queue. Whether there is
-    /// one.
+    /// The service is about to wait, or to give way: from now on it is as urgent as the most urgent
+    /// socket in the queue. Whether there is one.
     pub(super) fn settle(&mut self, waker: &Waker) -> bool {
         let level = self.most_urgent();
         self.set_level(level.unwrap_or(LEAST_URGENT));

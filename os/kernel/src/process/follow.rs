@@ -1,11 +1,13 @@
-//! Levels of processes and threads that follow in pieces, where a program chooses how many there are.
+//! Levels of processes and threads that follow in pieces, where a program chooses how many there
+//! are.
 //!
 //! ```text
 //!   a worker's level changes ──▶ its first threads move at once ──▶ the others: the mover, at the process's level
 //!   a tick of the clock ──▶ the first processes are visited at once ──▶ the others: the visitor
 //! ```
-//! The mover works at the more urgent of the levels that a process had and has. So it holds up nothing that is more urgent than that
-//! process. The visitor works at level 0, as a tick interrupts all levels, and gives way to others of level 0 behind each piece.
+//! The mover works at the more urgent of the levels that a process had and has. So it holds up
+//! nothing that is more urgent than that process. The visitor works at level 0, as a tick
+//! interrupts all levels, and gives way to others of level 0 behind each piece.
 use super::{Process, State, priority, table};
 use crate::hart;
 use crate::lock::Mutex;
@@ -70,7 +72,8 @@ pub(super) fn start() {
 const NAME: Work = Work::Service("levels");
 
 impl State {
-    /// Moves the threads that run at the level of worker 0 of the process with this number: the first ones now, the others later.
+    /// Moves the threads that run at the level of worker 0 of the process with this number: the
+    /// first ones now, the others later.
     pub(super) fn move_threads(&mut self, pid: usize, before: u8, level: u8) {
         self.move_range(0, level);
         if self.threads.bound() > AT_ONCE {

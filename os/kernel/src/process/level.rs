@@ -11,7 +11,8 @@ pub(crate) fn priority(level: u8) -> Priority {
     Priority::new(level).unwrap_or(Priority::LEAST_URGENT)
 }
 
-/// How much harts that run a process care for what is more urgent elsewhere (AsyncOS, section 2.3.2.2).
+/// How much harts that run a process care for what is more urgent elsewhere (AsyncOS, section
+/// 2.3.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Global {
     /// They look at each clock tick.
@@ -21,8 +22,8 @@ pub(crate) enum Global {
 }
 
 impl Worker {
-    /// The most urgent level that its coroutines are ready at, as far as the process may claim it, as one bit or none; `None` if
-    /// it has no executor.
+    /// The most urgent level that its coroutines are ready at, as far as the process may claim it,
+    /// as one bit or none; `None` if it has no executor.
     fn claimed(&self, process: &Process) -> Option<u64> {
         let page = self.page();
         if page.executors.load(Ordering::Acquire) == 0 {
@@ -53,8 +54,8 @@ impl Worker {
         }
     }
 
-    /// Reads the worker's bitmap, and moves its threads if its most urgent level has changed. A worker whose coroutines
-    /// all wait keeps the level that it had.
+    /// Reads the worker's bitmap, and moves its threads if its most urgent level has changed. A
+    /// worker whose coroutines all wait keeps the level that it had.
     pub(crate) fn follow_level(&self, process: &Process) {
         if self
             .wanted_level(process)
@@ -64,9 +65,10 @@ impl Worker {
         }
     }
 
-    /// Moves the threads to the level that the worker should have now: looked at under the lock, so that of two harts that follow at
-    /// once the one that comes second has the last word with what it sees then. A worker's own thread moves at once; of the threads
-    /// that are no workers, some move later (see [`follow`](super::follow)).
+    /// Moves the threads to the level that the worker should have now: looked at under the lock, so
+    /// that of two harts that follow at once the one that comes second has the last word with what
+    /// it sees then. A worker's own thread moves at once; of the threads that are no workers, some
+    /// move later (see [`follow`](super::follow)).
     #[cold]
     pub(super) fn move_threads(&self, process: &Process) {
         let mut state = process.state.lock();
@@ -83,7 +85,8 @@ impl Worker {
         }
     }
 
-    /// Says that something at `level` has arrived for the worker. [`follow_level`](Self::follow_level) comes next.
+    /// Says that something at `level` has arrived for the worker.
+    /// [`follow_level`](Self::follow_level) comes next.
     pub(crate) fn note_arrival(&self, level: u8) {
         self.page().arriving.fetch_or(1 << level, Ordering::AcqRel);
     }
@@ -95,7 +98,8 @@ impl Process {
         self.granted.load(Ordering::Relaxed)
     }
 
-    /// Takes all levels away that are not in `levels`. None comes back. Without all levels the process has no right over the machine.
+    /// Takes all levels away that are not in `levels`. None comes back. Without all levels the
+    /// process has no right over the machine.
     pub(crate) fn restrict(&self, levels: u64) {
         self.granted.fetch_and(levels, Ordering::Relaxed);
         if self.granted() != u64::MAX {

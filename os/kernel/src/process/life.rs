@@ -38,18 +38,20 @@ const PLACES_AT_ONCE: usize = 1024;
 /// How many threads a process may have that run, or have ended and were not waited for.
 const MAX_THREADS: usize = 1 << 15;
 
-/// What a thread may cost beside its coroutine: floating-point registers, and calls that are under way.
+/// What a thread may cost beside its coroutine: floating-point registers, and calls that are under
+/// way.
 const THREAD: usize = 512;
 
-/// What a process costs beside its tables: itself, its name and directory, each as long as a path can be, and its places in the tables
-/// of others.
+/// What a process costs beside its tables: itself, its name and directory, each as long as a path
+/// can be, and its places in the tables of others.
 const PROCESS: usize =
     account::of::<Process>() + account::of::<Account>() + 2 * (PATH_SIZE + 1) + 512;
 
 /// The process whose end is the machine's end.
 static FIRST: Once<Arc<Process>> = Once::new();
 
-/// Starts the first process with the program that the boot arguments name. Switches the machine off if that is not possible.
+/// Starts the first process with the program that the boot arguments name. Switches the machine off
+/// if that is not possible.
 pub(crate) fn start_first(arguments: &[String]) {
     follow::start();
     let Some(name) = arguments.first() else {
@@ -220,7 +222,8 @@ impl Process {
             if let Some(ring) = ring {
                 ring.cancel_all(self).await;
                 *worker.ring.lock() = None;
-                // The calls under way mean the old program's memory, and another hart may be serving one right now.
+                // The calls under way mean the old program's memory, and another hart may be
+                // serving one right now.
                 while Arc::strong_count(&ring) > 1 {
                     corank::yield_now().await;
                 }
@@ -256,7 +259,8 @@ impl Process {
         state.live == 1 && matches!(main, Some(Slot::Live(_) | Slot::Starting))
     }
 
-    /// A child with a copy of the memory, the same files, and one thread that goes on from `context`.
+    /// A child with a copy of the memory, the same files, and one thread that goes on from
+    /// `context`.
     ///
     /// # Errors
     /// When there is no memory for it.
@@ -340,7 +344,8 @@ impl Process {
         Ok(())
     }
 
-    /// Starts a thread with a stack of its own at `entry`, with `argument` in its first register. Returns its number.
+    /// Starts a thread with a stack of its own at `entry`, with `argument` in its first register.
+    /// Returns its number.
     ///
     /// # Errors
     /// When there is no memory for it.
@@ -379,8 +384,9 @@ impl Process {
             // Whoever ended the process did not know of it.
             return Err(OutOfMemory);
         }
-        // Under the lock: whoever wakes the thread, moves it to another level or ends it finds its coroutine, even if it has run on
-        // another hart already. If there is no place for it, the thread stays here, and goes when nothing is held.
+        // Under the lock: whoever wakes the thread, moves it to another level or ends it finds its
+        // coroutine, even if it has run on another hart already. If there is no place for it, the
+        // thread stays here, and goes when nothing is held.
         let level = self.worker(worker).level();
         let thread = |charge| {
             let mut thread = unstarted.take().expect("it is called once");
@@ -392,17 +398,17 @@ impl Process {
         Ok(tid)
     }
 
-    /// Ends the process, unless it is ending already. Its main thread's coroutine does the work, at the process's level:
-    /// see [`wind_up`](Self::wind_up). The coroutine that calls this, if it is one of the process, ends when it next would wait or
-    /// returns.
+    /// Ends the process, unless it is ending already. Its main thread's coroutine does the work, at
+    /// the process's level: see [`wind_up`](Self::wind_up). The coroutine that calls this, if it is
+    /// one of the process, ends when it next would wait or returns.
     pub(crate) fn end(&self, code: i32) {
         if self.begin_end(code) {
             self.announce_end();
         }
     }
 
-    /// [`end`](Self::end) as a test has asked for it. A slow hart waits between the two halves, until the process's threads have noticed
-    /// by themselves, on other harts, and are gone.
+    /// [`end`](Self::end) as a test has asked for it. A slow hart waits between the two halves,
+    /// until the process's threads have noticed by themselves, on other harts, and are gone.
     #[cold]
     pub(super) fn end_by_fault(&self) {
         if self.begin_end(exit_code::KILLED) {
@@ -411,8 +417,9 @@ impl Process {
         }
     }
 
-    /// From now on the process starts no thread, child or call; false if it is ending already. The first half of [`end`](Self::end):
-    /// it does nothing but say so, and so may be called under the lock of the table.
+    /// From now on the process starts no thread, child or call; false if it is ending already. The
+    /// first half of [`end`](Self::end): it does nothing but say so, and so may be called under the
+    /// lock of the table.
     pub(super) fn begin_end(&self, code: i32) -> bool {
         let mut state = self.state.lock();
         if state.ending.is_some() {
@@ -438,7 +445,8 @@ impl Process {
     pub(crate) fn thread_gone(&self, tid: usize, code: i32) {
         self.end_worker(tid);
         if !self.is_ending() {
-            // Before another thread may have its number, and without the process's own lock: other harts may have to forget the stack.
+            // Before another thread may have its number, and without the process's own lock: other
+            // harts may have to forget the stack.
             self.with_memory(|space| space.unmap_stack(tid), ());
         }
         let mut state = self.state.lock();
@@ -452,8 +460,9 @@ impl Process {
         self.threads.wake_all();
     }
 
-    /// Takes back everything that the process has, at the process's level and in bounded pieces, then tells the parent. The process is
-    /// ending. Its main thread is gone; this is what that thread's coroutine does last.
+    /// Takes back everything that the process has, at the process's level and in bounded pieces,
+    /// then tells the parent. The process is ending. Its main thread is gone; this is what that
+    /// thread's coroutine does last.
     pub(crate) async fn wind_up(&self) {
         // Whatever has ended the process was work of its own.
         checkpoint().await;
@@ -486,7 +495,8 @@ impl Process {
             self.leave_children_to(first).await;
         }
         let parent = {
-            // In one step: an adoption of this process comes before it, and is seen here, or after it, and looks.
+            // In one step: an adoption of this process comes before it, and is seen here, or after
+            // it, and looks.
             let mut state = self.state.lock();
             state.ended = true;
             state.parent.upgrade()
@@ -519,7 +529,8 @@ impl Process {
                     next += 1;
                 }
             }
-            // Dropped coroutines come back with `thread_gone`: no lock is held here. One that another hart polls ends with its poll.
+            // Dropped coroutines come back with `thread_gone`: no lock is held here. One that
+            // another hart polls ends with its poll.
             for coroutine in coroutines {
                 hart::executor().cancel(coroutine);
             }

@@ -1,7 +1,8 @@
 //! Work on a process's memory whose size the program chooses, in bounded pieces.
 //!
-//! The memory's lock is held for one piece at a time. What one call has begun another one cannot disturb: the end of the heap is
-//! moved by one call at a time, and what is mapped always reaches to a place that the address space knows.
+//! The memory's lock is held for one piece at a time. What one call has begun another one cannot
+//! disturb: the end of the heap is moved by one call at a time, and what is mapped always reaches
+//! to a place that the address space knows.
 use super::Process;
 use crate::memory::OutOfMemory;
 use crate::memory::address_space::AddressSpace;
@@ -30,7 +31,8 @@ impl Drop for Move<'_> {
 }
 
 impl Process {
-    /// Moves the end of the heap by `bytes`, if that is little and no other move is under way. Returns where the end was.
+    /// Moves the end of the heap by `bytes`, if that is little and no other move is under way.
+    /// Returns where the end was.
     ///
     /// # Errors
     /// As [`move_heap_end`](Self::move_heap_end).

@@ -3,8 +3,9 @@
 //! ```text
 //! start ──> runs ──end(code)──> ending ──last coroutine gone──> ended ──waited for──> forgotten
 //! ```
-//! `end` cancels the coroutines of the process's threads and calls. When the last thread's coroutine is gone, on whichever
-//! hart, memory and files go back and the parent learns the exit code.
+//! `end` cancels the coroutines of the process's threads and calls. When the last thread's
+//! coroutine is gone, on whichever hart, memory and files go back and the parent learns the exit
+//! code.
 mod follow;
 mod level;
 mod life;
@@ -107,7 +108,8 @@ pub(crate) struct Process {
 #[derive(Debug)]
 struct State {
     parent: Weak<Process>,
-    /// Those that have not ended, by number. What an entry costs is part of what the child's process is charged.
+    /// Those that have not ended, by number. What an entry costs is part of what the child's
+    /// process is charged.
     children: BTreeMap<usize, Arc<Process>>,
     /// Those that have ended and were not waited for.
     ended_children: BTreeMap<usize, Arc<Process>>,
@@ -145,8 +147,8 @@ enum Slot {
 /// Semaphores of one kind, by number.
 #[derive(Debug, Default)]
 struct Numbered {
-    /// The number of the first. Those below it are of an ancestor, in whose copied memory they may still stand for something that is
-    /// locked: no semaphore of this process has one of them.
+    /// The number of the first. Those below it are of an ancestor, in whose copied memory they may
+    /// still stand for something that is locked: no semaphore of this process has one of them.
     first: usize,
     semaphores: Segments<Arc<Semaphore>>,
 }
@@ -207,8 +209,9 @@ impl MemberSearch {
 
 /// The end of all processes of some groups, in bounded pieces.
 ///
-/// Processes are visited in the order of their numbers, and children have larger ones than their parents. So a child is visited, or its
-/// parent was ending by then and forks no more: none is left out, however long the caller gives way between two pieces.
+/// Processes are visited in the order of their numbers, and children have larger ones than their
+/// parents. So a child is visited, or its parent was ending by then and forks no more: none is left
+/// out, however long the caller gives way between two pieces.
 #[derive(Debug)]
 pub(crate) struct GroupEnd {
     code: i32,
@@ -236,7 +239,8 @@ impl GroupEnd {
             return false;
         };
         let mut some = table::Few::new();
-        // Under the table's lock it is only said that they end. What follows comes back to the table.
+        // Under the table's lock it is only said that they end. What follows comes back to the
+        // table.
         let ends = |process: &Arc<Process>| {
             if !are_meant(process.group()) {
                 return false;
@@ -252,8 +256,8 @@ impl GroupEnd {
     }
 }
 
-/// Ends all processes of the groups that are meant; false if there is none. The caller comes last, if it is one of them: it may go as soon
-/// as it ends.
+/// Ends all processes of the groups that are meant; false if there is none. The caller comes last,
+/// if it is one of them: it may go as soon as it ends.
 pub(crate) async fn end_groups(
     caller: &Process,
     are_meant: impl Fn(Group) -> bool,
@@ -270,7 +274,8 @@ pub(crate) async fn end_groups(
     end.found
 }
 
-/// Ends all processes. Returns when they are gone, or after [`END_LIMIT`]. For the end of the system.
+/// Ends all processes. Returns when they are gone, or after [`END_LIMIT`]. For the end of the
+/// system.
 pub(crate) async fn end_all() {
     let mut end = GroupEnd::new(exit_code::KILLED);
     while end.step(|_| true) {
@@ -303,8 +308,8 @@ impl Process {
         }
     }
 
-    /// Ends user mode on all other harts that run the process now. Those that are about to enter it look once more what there is to
-    /// do: under the memory's lock, as this does.
+    /// Ends user mode on all other harts that run the process now. Those that are about to enter it
+    /// look once more what there is to do: under the memory's lock, as this does.
     pub(crate) fn interrupt_harts(&self) {
         self.with_memory(|space| hart::interrupt_elsewhere(space.satp()), ());
     }
@@ -330,7 +335,8 @@ impl Process {
         }
     }
 
-    /// One step of the kernel's work for the process is about to be made: where a test may want the process to end.
+    /// One step of the kernel's work for the process is about to be made: where a test may want the
+    /// process to end.
     #[inline]
     pub(crate) fn step(&self) {
         if self.faults.end_is_due() {
@@ -348,8 +354,9 @@ impl Process {
         self.state.lock().files.get(descriptor)?.clone()
     }
 
-    /// Calls `use_it` with the file behind a descriptor, without taking a share of it; nobody closes or opens files meanwhile. If
-    /// `closes` says so of the result, the descriptor is closed in the same step, and the file comes back to be dropped.
+    /// Calls `use_it` with the file behind a descriptor, without taking a share of it; nobody
+    /// closes or opens files meanwhile. If `closes` says so of the result, the descriptor is closed
+    /// in the same step, and the file comes back to be dropped.
     pub(crate) fn use_file<T>(
         &self,
         descriptor: usize,
@@ -366,7 +373,8 @@ impl Process {
         Some((result, closed))
     }
 
-    /// What a read of `length` bytes from a descriptor can be parked in; `None` if it can't. With `closes` the descriptor is closed.
+    /// What a read of `length` bytes from a descriptor can be parked in; `None` if it can't. With
+    /// `closes` the descriptor is closed.
     pub(crate) fn source(&self, descriptor: usize, length: usize, closes: bool) -> Option<Source> {
         let mut state = self.state.lock();
         let source = match state.files.get(descriptor)? {
@@ -386,7 +394,8 @@ impl Process {
         Some(source)
     }
 
-    /// Opens `file` at the lowest free descriptor; `None` when there are too many, or no memory for one more.
+    /// Opens `file` at the lowest free descriptor; `None` when there are too many, or no memory for
+    /// one more.
     pub(crate) fn open(&self, file: File) -> Option<usize> {
         let opened = self.state.lock().open(&self.account, file);
         // A file that was refused is dropped here: without the lock.
@@ -444,8 +453,8 @@ impl Process {
         child.or_else(|| state.ended_children.get(&pid)).cloned()
     }
 
-    /// Looks for a child that has ended: the one with this number, or any. If one still runs, `running` is called before
-    /// another can end.
+    /// Looks for a child that has ended: the one with this number, or any. If one still runs,
+    /// `running` is called before another can end.
     pub(crate) fn wait_child(&self, pid: Option<usize>, running: impl FnOnce()) -> Waited {
         let mut state = self.state.lock();
         let ended = match pid {
@@ -468,8 +477,8 @@ impl Process {
         Waited::Running
     }
 
-    /// Adds a child, which may have ended already. Under the lock of both, so that its end comes before and is seen here, or comes after
-    /// and finds it.
+    /// Adds a child, which may have ended already. Under the lock of both, so that its end comes
+    /// before and is seen here, or comes after and finds it.
     fn add_child(&self, child: Arc<Process>, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
         let has_ended = {
@@ -575,7 +584,8 @@ impl Numbered {
         }
     }
 
-    /// Adds one and returns its number, at the expense of this account. It comes back when there are too many, or no memory for it.
+    /// Adds one and returns its number, at the expense of this account. It comes back when there
+    /// are too many, or no memory for it.
     fn add(
         &mut self,
         account: &Arc<Account>,

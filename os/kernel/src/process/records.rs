@@ -11,7 +11,8 @@ use corank_abi::information::{ENDED, ENDING, NAME_SIZE, ProcessRecord, RUNNING};
 use corank_abi::page::ProcessPage;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A record of each process, in the order of their numbers; behind them those that have ended and not been waited for.
+/// A record of each process, in the order of their numbers; behind them those that have ended and
+/// not been waited for.
 ///
 /// # Errors
 /// When there is no memory for the list, which `account` pays for while it is made.
@@ -53,14 +54,16 @@ pub(crate) async fn records(account: &Arc<Account>) -> Result<List<ProcessRecord
 }
 
 impl Process {
-    /// A hart has been in user mode for it for so many ticks of the clock, whatever the process claims (rule U3).
+    /// A hart has been in user mode for it for so many ticks of the clock, whatever the process
+    /// claims (rule U3).
     #[inline]
     pub(crate) fn charge(&self, ticks: u64) {
         self.time.fetch_add(ticks, Ordering::Relaxed);
     }
 
-    /// Adds some of its children that have ended and were not waited for to `found`, which is empty: those with numbers from `first` on.
-    /// Returns the number at which the next look begins, or `None` behind the last child.
+    /// Adds some of its children that have ended and were not waited for to `found`, which is
+    /// empty: those with numbers from `first` on. Returns the number at which the next look begins,
+    /// or `None` behind the last child.
     fn ended_children_from(&self, first: usize, found: &mut Few) -> Option<usize> {
         let state = self.state.lock();
         for (number, child) in state.ended_children.range(first..) {

@@ -1,18 +1,20 @@
 //! What a process may do to other processes and to the machine.
 //!
-//! Authority follows the tree of processes. A process may act on itself and on its descendants; a process whose parent has ended descends
-//! from the first process alone. Beyond that there are [rights](corank_abi::rights), which children inherit and which are given up for
-//! good. The first process begins with all of them.
+//! Authority follows the tree of processes. A process may act on itself and on its descendants; a
+//! process whose parent has ended descends from the first process alone. Beyond that there are
+//! [rights](corank_abi::rights), which children inherit and which are given up for good. The first
+//! process begins with all of them.
 //!
-//! A group belongs to one process, which may end it: its members are that process's descendants, or were when they joined. No process is a
-//! member of a group that belongs to it.
+//! A group belongs to one process, which may end it: its members are that process's descendants, or
+//! were when they joined. No process is a member of a group that belongs to it.
 use super::Process;
 use crate::pace::checkpoint;
 use alloc::sync::Arc;
 use corank_abi::rights::MACHINE;
 use core::sync::atomic::Ordering;
 
-/// How many generations the kernel looks back for an ancestor. One that is further away has no authority.
+/// How many generations the kernel looks back for an ancestor. One that is further away has no
+/// authority.
 const MOST_GENERATIONS: usize = 1024;
 
 /// How many generations one piece of a search for an ancestor visits.
@@ -52,7 +54,8 @@ impl Lineage {
         }
     }
 
-    /// Looks at [`GENERATIONS_AT_ONCE`]. Returns whether the process with this number is an ancestor, once that is known.
+    /// Looks at [`GENERATIONS_AT_ONCE`]. Returns whether the process with this number is an
+    /// ancestor, once that is known.
     fn step(&mut self, pid: usize) -> Option<bool> {
         for _ in 0..GENERATIONS_AT_ONCE {
             match self.next.take() {
@@ -81,8 +84,9 @@ impl Process {
 
     /// Tests whether the process may end another one or change it.
     ///
-    /// Looks back through [`MOST_GENERATIONS`], in bounded pieces. A process that has had this authority at some moment of the call may
-    /// be found to have it, even if a process between the two ends meanwhile.
+    /// Looks back through [`MOST_GENERATIONS`], in bounded pieces. A process that has had this
+    /// authority at some moment of the call may be found to have it, even if a process between the
+    /// two ends meanwhile.
     pub(crate) async fn may_act_on(&self, other: &Process) -> bool {
         let mut lineage = Lineage::of(other);
         loop {
@@ -114,8 +118,9 @@ impl Process {
         self.state.lock().parent.upgrade()
     }
 
-    /// Puts `member`, on which this process may act, into a group: its own, or one that belongs to it. Itself it puts only into one with its
-    /// own number, which belongs to its parent, as if that had done it. False if it may not.
+    /// Puts `member`, on which this process may act, into a group: its own, or one that belongs to
+    /// it. Itself it puts only into one with its own number, which belongs to its parent, as if
+    /// that had done it. False if it may not.
     pub(crate) fn put_in_group(&self, member: &Process, number: usize) -> bool {
         let own = self.group();
         let group = if own.number == number {
@@ -141,7 +146,8 @@ impl Process {
         *self.group.lock()
     }
 
-    /// The group with this number as this process names it: its own, or else one that belongs to it.
+    /// The group with this number as this process names it: its own, or else one that belongs to
+    /// it.
     pub(crate) fn named_group(&self, number: usize) -> Group {
         let own = self.group();
         let owner = self.pid;

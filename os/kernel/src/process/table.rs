@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 struct Table {
     processes: BTreeMap<usize, Arc<Process>>,
     last_pid: usize,
-    /// Identifiers of address spaces that came back, and the first that was never used. 0 is the kernel's.
+    /// Identifiers of address spaces that came back, and the first that was never used. 0 is the
+    /// kernel's.
     returned_spaces: Vec<u16>,
     fresh_space: u16,
 }
@@ -31,7 +32,8 @@ pub(crate) fn count() -> usize {
     TABLE.lock().processes.len()
 }
 
-/// Calls `visit` with so many processes with numbers from `first` on. Returns the number of the next one, if there is one.
+/// Calls `visit` with so many processes with numbers from `first` on. Returns the number of the
+/// next one, if there is one.
 pub(super) fn visit_from(
     first: usize,
     count: usize,
@@ -52,11 +54,13 @@ const VISITED_AT_ONCE: usize = 4 * pace::OBJECTS;
 /// Some processes that have not ended.
 pub(super) type Few = heapless::Vec<Arc<Process>, { pace::OBJECTS }>;
 
-/// Visits processes with numbers from `first` on, in the order of their numbers, and adds to `found`, which is empty, those that
-/// `is_wanted` names. Visits [`VISITED_AT_ONCE`], or fewer if there is no room for more. Returns the number at which the next visit
-/// begins, or `None` behind the last process.
+/// Visits processes with numbers from `first` on, in the order of their numbers, and adds to
+/// `found`, which is empty, those that `is_wanted` names. Visits [`VISITED_AT_ONCE`], or fewer if
+/// there is no room for more. Returns the number at which the next visit begins, or `None` behind
+/// the last process.
 ///
-/// A process that is added between two visits has a larger number than its parent, so it is visited if its parent is.
+/// A process that is added between two visits has a larger number than its parent, so it is visited
+/// if its parent is.
 pub(super) fn some_from(
     first: usize,
     mut is_wanted: impl FnMut(&Arc<Process>) -> bool,
@@ -74,7 +78,8 @@ pub(super) fn some_from(
     None
 }
 
-/// Adds a process; false, and it is not added, if `refused` says so then. Nothing [visits](some_from) processes in between.
+/// Adds a process; false, and it is not added, if `refused` says so then. Nothing
+/// [visits](some_from) processes in between.
 pub(super) fn insert_unless(process: &Arc<Process>, refused: impl FnOnce() -> bool) -> bool {
     let mut table = TABLE.lock();
     if refused() {
@@ -97,7 +102,8 @@ pub(super) fn new_pid() -> usize {
     table.last_pid
 }
 
-/// Tells an address space from others in the harts' translation buffers. Nobody else has it while this exists.
+/// Tells an address space from others in the harts' translation buffers. Nobody else has it while
+/// this exists.
 #[derive(Debug)]
 pub(super) struct SpaceId(u16);
 

@@ -5,12 +5,14 @@
 //!        (gives way, or waits)        ▲      └────▶ not yet: an alarm at the earliest
 //!                                     └────────────────┘ when that is due
 //! ```
-//! The page has a lower bound for each level (`corank::Deadlines`). While a process runs it looks at its clock itself; when it stops, the hart that it
-//! ran on sees all that it has written. So nothing is late; a bound that is too early costs one look.
+//! The page has a lower bound for each level (`corank::Deadlines`). While a process runs it looks
+//! at its clock itself; when it stops, the hart that it ran on sees all that it has written. So
+//! nothing is late; a bound that is too early costs one look.
 //!
-//! A program may write anything there, at any time and from another hart. The words are compared and no more. Between two times that a
-//! thread of the process comes to rest each level counts once, so there are at most 64 alarms; and what counts is what the process might
-//! as well claim in its bitmap (rules U2 and U3).
+//! A program may write anything there, at any time and from another hart. The words are compared
+//! and no more. Between two times that a thread of the process comes to rest each level counts
+//! once, so there are at most 64 alarms; and what counts is what the process might as well claim in
+//! its bitmap (rules U2 and U3).
 use super::{Process, Worker, table};
 use crate::clock::{self, Alarm};
 use crate::upcall;
@@ -38,7 +40,8 @@ impl Worker {
         }
     }
 
-    /// A thread of the worker gives way: the worker counts by what it says of its coroutines and their timers.
+    /// A thread of the worker gives way: the worker counts by what it says of its coroutines and
+    /// their timers.
     #[inline]
     pub(crate) fn come_to_rest(&self, process: &Process) {
         self.watch_timers(process);
@@ -47,7 +50,8 @@ impl Worker {
 
     #[cold]
     fn look_at_timers(&self, process: &Process, comes_to_rest: bool) {
-        // Looked at under the lock, so that of two harts the one that comes second sets the alarm by what it sees then.
+        // Looked at under the lock, so that of two harts the one that comes second sets the alarm
+        // by what it sees then.
         let mut watch = self.watch.lock();
         if comes_to_rest {
             watch.counted = 0;
@@ -84,8 +88,8 @@ impl Worker {
     }
 }
 
-/// Looks at the timers of this worker of the process with this number: both are its data. By the time it is called, another process may
-/// have the number.
+/// Looks at the timers of this worker of the process with this number: both are its data. By the
+/// time it is called, another process may have the number.
 fn waker(pid: usize, worker: usize) -> Waker {
     const TABLE: RawWakerVTable =
         RawWakerVTable::new(|data| RawWaker::new(data, &TABLE), due, due, |_| ());

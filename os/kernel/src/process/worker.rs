@@ -5,8 +5,8 @@
 //!            ├─ worker 1 ── page, rings, interrupts, timers, level ──▶ its thread
 //!            ╎
 //! ```
-//! A thread becomes a worker with the lowest number that is free, and is one until it ends. So a program with one executor is worker 0, and
-//! its page the process's.
+//! A thread becomes a worker with the lowest number that is free, and is one until it ends. So a
+//! program with one executor is worker 0, and its page the process's.
 use super::{Process, State, timers::Watch};
 use crate::lock::Mutex;
 use crate::memory::account::{self, Charge};
@@ -56,7 +56,8 @@ impl Worker {
 
     /// What it says of its coroutines.
     pub(crate) fn page(&self) -> &ProcessPage {
-        // SAFETY: the frame was full of zeros, which is a valid `ProcessPage`; all of it is atomic; the process shares it.
+        // SAFETY: the frame was full of zeros, which is a valid `ProcessPage`; all of it is atomic;
+        // the process shares it.
         unsafe { &*(self.page.address() as *const ProcessPage) }
     }
 
@@ -137,7 +138,8 @@ impl Process {
         levels.min().expect("there is worker 0")
     }
 
-    /// Makes the thread a worker, if it is none, and returns which. `None` if there are too many, or no memory.
+    /// Makes the thread a worker, if it is none, and returns which. `None` if there are too many,
+    /// or no memory.
     pub(crate) fn make_worker(&self, tid: usize) -> Option<usize> {
         let number = {
             let mut state = self.state.lock();
@@ -176,7 +178,8 @@ impl Process {
         )
     }
 
-    /// The thread ends: cancels the calls in its rings, if it is a worker, and takes the rings away.
+    /// The thread ends: cancels the calls in its rings, if it is a worker, and takes the rings
+    /// away.
     pub(crate) async fn end_rings(&self, tid: usize) {
         let Some(number) = self.state.lock().as_worker(tid) else {
             return;
@@ -216,7 +219,8 @@ impl Process {
         self.first.move_threads(self);
     }
 
-    /// Maps a worker's new rings, and keeps them. Returns where they are; `None` if it has some or there is no memory.
+    /// Maps a worker's new rings, and keeps them. Returns where they are; `None` if it has some or
+    /// there is no memory.
     pub(crate) fn set_up_ring(&self, worker: usize, entries: usize) -> Option<usize> {
         let mut place = self.worker(worker).ring.lock();
         if place.is_some() {

@@ -1,4 +1,5 @@
-//! The calls of a worker that are under way, found by their key when the process cancels or re-prioritises them.
+//! The calls of a worker that are under way, found by their key when the process cancels or
+//! re-prioritises them.
 //!
 //! ```text
 //!                begin                       finish, nothing linked behind
@@ -11,9 +12,10 @@
 //!      └────────────▶ parked in its source ───────────────────────────┘
 //!                                   finish, or cancel
 //! ```
-//! A call is cancelled by its own coroutine, between two polls of what serves it, whichever hart that is on. So nobody
-//! else ever drops what may be writing to the program's memory, and whoever cancels waits until that is over. A read that is parked
-//! (see [`super::parked`]) is taken out of its source by whoever cancels, and if another hart has just done that, whoever cancels waits.
+//! A call is cancelled by its own coroutine, between two polls of what serves it, whichever hart
+//! that is on. So nobody else ever drops what may be writing to the program's memory, and whoever
+//! cancels waits until that is over. A read that is parked (see [`super::parked`]) is taken out of
+//! its source by whoever cancels, and if another hart has just done that, whoever cancels waits.
 use super::parked::{Parked, Source};
 use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
@@ -32,12 +34,13 @@ use core::sync::atomic::{AtomicIsize, Ordering};
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Slots<Call>,
-    /// First call of each bucket, by a hash of the keys; the others follow by `Call::next`. Keys are the program's: several calls may
-    /// have the same. Calls that do not report back are in none. Empty until a call is looked for: then all are put in, once, so that
-    /// processes that never cancel nor re-prioritise have no work with it.
+    /// First call of each bucket, by a hash of the keys; the others follow by `Call::next`. Keys
+    /// are the program's: several calls may have the same. Calls that do not report back are in
+    /// none. Empty until a call is looked for: then all are put in, once, so that processes that
+    /// never cancel nor re-prioritise have no work with it.
     buckets: Vec<u32>,
-    /// How many buckets there will be when all are made: as many as `calls` has room for, a power of two, or fewer without memory for
-    /// that. 0: they are made anew.
+    /// How many buckets there will be when all are made: as many as `calls` has room for, a power
+    /// of two, or fewer without memory for that. 0: they are made anew.
     buckets_wanted: usize,
     /// What the buckets cost.
     buckets_charge: Charge,
@@ -72,7 +75,8 @@ const ALL: usize = usize::MAX;
 /// The end of a bucket.
 const NONE: u32 = u32::MAX;
 
-/// Where a call is: its number, which another call may have when it is gone, and one that none has for a long time.
+/// Where a call is: its number, which another call may have when it is gone, and one that none has
+/// for a long time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(super) number: usize,
@@ -316,7 +320,8 @@ impl Calls {
         self.linked += reporting;
     }
 
-    /// So many of them were served otherwise. If all calls were cancelled meanwhile, none is counted any more.
+    /// So many of them were served otherwise. If all calls were cancelled meanwhile, none is
+    /// counted any more.
     pub(super) fn remove_linked(&mut self, reporting: usize) {
         self.linked = self.linked.saturating_sub(reporting);
     }
@@ -331,7 +336,8 @@ impl Calls {
         self.cancels
     }
 
-    /// A call begins that a coroutine will serve, with so many submissions behind it, which are [linked](Self::link) to it next.
+    /// A call begins that a coroutine will serve, with so many submissions behind it, which are
+    /// [linked](Self::link) to it next.
     ///
     /// # Errors
     /// Without memory for it.
@@ -349,7 +355,8 @@ impl Calls {
         Ok(self.insert(account, first, rest))
     }
 
-    /// Links the next submission behind a call that began with room for it; false if there is no such call any more.
+    /// Links the next submission behind a call that began with room for it; false if there is no
+    /// such call any more.
     pub(super) fn link(&mut self, place: Place, next: Submission) -> bool {
         let Some(rest) = self.at(place).and_then(|call| call.rest.as_mut()) else {
             return false;
@@ -359,7 +366,8 @@ impl Calls {
         true
     }
 
-    /// A call begins whose read, which `make` makes, is parked in this source. It comes back if it can't be.
+    /// A call begins whose read, which `make` makes, is parked in this source. It comes back if it
+    /// can't be.
     ///
     /// # Errors
     /// Without memory for it the source comes back.
@@ -424,8 +432,8 @@ impl Calls {
         self.calls[place.number].server = Server::Coroutine(coroutine);
     }
 
-    /// A parked call goes on in a coroutine, which is made next, with the source and at the level that come back. `None`: there is no
-    /// such call any more.
+    /// A parked call goes on in a coroutine, which is made next, with the source and at the level
+    /// that come back. `None`: there is no such call any more.
     pub(super) fn leave_parked(&mut self, place: Place) -> Option<(Source, u8)> {
         let call = self.at(place)?;
         match core::mem::replace(&mut call.server, Server::Making) {
@@ -453,7 +461,8 @@ impl Calls {
         call.is_some_and(|call| call.cancel.is_some())
     }
 
-    /// What the call served is done, or was cancelled. `None` when all calls of the process were cancelled.
+    /// What the call served is done, or was cancelled. `None` when all calls of the process were
+    /// cancelled.
     pub(super) fn finish(&mut self, number: usize) -> Option<Finished> {
         self.leave(number)?;
         let call = &mut self.calls[number];
@@ -490,7 +499,8 @@ impl Calls {
         })
     }
 
-    /// The coroutine of a call is gone before it was done: so are the call and what is linked behind it.
+    /// The coroutine of a call is gone before it was done: so are the call and what is linked
+    /// behind it.
     pub(super) fn abandon(&mut self, place: Place) {
         if self.at(place).is_none() || self.leave(place.number).is_none() {
             return;
@@ -501,8 +511,9 @@ impl Calls {
         self.linked = self.linked.saturating_sub(linked);
     }
 
-    /// The coroutine of a call could not be made: the call has failed. Returns what waits for its end, and whether something is linked
-    /// behind it, which is [taken](Self::take_linked) next. If not, the call is gone.
+    /// The coroutine of a call could not be made: the call has failed. Returns what waits for its
+    /// end, and whether something is linked behind it, which is [taken](Self::take_linked) next. If
+    /// not, the call is gone.
     pub(super) fn fail(&mut self, place: Place) -> (Option<Arc<Cancel>>, bool) {
         if self.at(place).is_none() || self.leave(place.number).is_none() {
             return (None, false);
@@ -519,7 +530,8 @@ impl Calls {
         (cancel, has_rest)
     }
 
-    /// Takes the next submission that is linked behind a call that has [failed](Self::fail). Without one the call is gone.
+    /// Takes the next submission that is linked behind a call that has [failed](Self::fail).
+    /// Without one the call is gone.
     pub(super) fn take_linked(&mut self, place: Place) -> Option<Submission> {
         let call = self.at(place)?;
         let next = call.rest.as_mut().and_then(|rest| rest.pop());
@@ -530,7 +542,8 @@ impl Calls {
         next
     }
 
-    /// The call of `process` with this key shall end. Takes bounded time, and advances `search`, which begins with its default value.
+    /// The call of `process` with this key shall end. Takes bounded time, and advances `search`,
+    /// which begins with its default value.
     pub(super) fn cancel(&mut self, process: &Process, key: u64, search: &mut Search) -> Found {
         if !self.index_some(&process.account) {
             return Found::Nowhere;
@@ -565,8 +578,8 @@ impl Calls {
         Found::Removed
     }
 
-    /// Sets the level at which the call of `process` with this key is served. Returns its coroutine, if it has one. Searches as
-    /// [`cancel`](Self::cancel) does.
+    /// Sets the level at which the call of `process` with this key is served. Returns its
+    /// coroutine, if it has one. Searches as [`cancel`](Self::cancel) does.
     pub(super) fn set_level(
         &mut self,
         process: &Process,
@@ -597,8 +610,8 @@ impl Calls {
         Levelled::Found(None)
     }
 
-    /// Removes one call, if there is one among the next places; `None` when none is left. No call is looked for or begins from the first
-    /// time on.
+    /// Removes one call, if there is one among the next places; `None` when none is left. No call
+    /// is looked for or begins from the first time on.
     pub(super) fn remove_any(&mut self) -> Option<Option<Removed>> {
         // So the others need not be found in them.
         self.buckets = Vec::new();
@@ -620,7 +633,8 @@ impl Calls {
 
     /// A call that is served, in the key's bucket. Visits a bounded number of calls.
     fn find(&mut self, key: u64, search: &mut Search) -> Option<usize> {
-        // What was linked behind a call may be in the bucket now: then all of that is visited once more.
+        // What was linked behind a call may be in the bucket now: then all of that is visited once
+        // more.
         if search.has_bucket && search.entered == self.entered {
             return None;
         }
@@ -660,8 +674,8 @@ impl Calls {
         search.has_bucket && search.linked >= self.calls.capacity()
     }
 
-    /// A submission that waits behind another: the call, and the place in its `rest`. Searches for bounded time, when the key's bucket has
-    /// been visited.
+    /// A submission that waits behind another: the call, and the place in its `rest`. Searches for
+    /// bounded time, when the key's bucket has been visited.
     fn find_linked(&self, key: u64, search: &mut Search) -> Option<(usize, usize)> {
         if !search.has_bucket {
             return None;
@@ -688,8 +702,8 @@ impl Calls {
         None
     }
 
-    /// Keys are addresses or small numbers: a multiplication spreads them. A program that chooses its keys so that they collide
-    /// makes its own cancellations slow.
+    /// Keys are addresses or small numbers: a multiplication spreads them. A program that chooses
+    /// its keys so that they collide makes its own cancellations slow.
     fn bucket(&self, key: u64) -> usize {
         let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         hash as usize & self.buckets.len().wrapping_sub(1)
@@ -731,7 +745,8 @@ impl Calls {
         Some(())
     }
 
-    /// Puts a bounded number of calls into their buckets, which this account pays for. Returns whether all are there, and can be found.
+    /// Puts a bounded number of calls into their buckets, which this account pays for. Returns
+    /// whether all are there, and can be found.
     fn index_some(&mut self, account: &Arc<Account>) -> bool {
         if self.indexed == ALL {
             return true;
@@ -753,8 +768,9 @@ impl Calls {
         self.indexed == ALL
     }
 
-    /// Makes a bounded number of empty buckets. Returns whether all are there: as many as there is room for calls, or as many as there is
-    /// memory for, at least one. No fault is injected here: nothing fails.
+    /// Makes a bounded number of empty buckets. Returns whether all are there: as many as there is
+    /// room for calls, or as many as there is memory for, at least one. No fault is injected here:
+    /// nothing fails.
     fn make_some_buckets(&mut self, account: &Arc<Account>) -> bool {
         if self.buckets_wanted == 0 {
             self.buckets = Vec::new();

@@ -6,7 +6,8 @@
 //!                              ▼                                                                ▼
 //!                      it fails, and those behind it stay in the ring        it fails, and each of the others is served alone
 //! ```
-//! Between two pieces what has been taken is in the table of calls: so it can be cancelled there, or by the end of the process.
+//! Between two pieces what has been taken is in the table of calls: so it can be cancelled there,
+//! or by the end of the process.
 use super::calls::{Place, Tag};
 use super::serve::{UnderWay, run};
 use super::{Chain, ChainState, MAX_ENTRIES_U32, Next, Ring, State};
@@ -23,7 +24,8 @@ use corank_abi::ring::{LINK, Submission};
 const AT_ONCE: usize = 256;
 
 impl Ring {
-    /// Makes a coroutine for a submission that waits, and for all that is linked to it up to the one with number `end`.
+    /// Makes a coroutine for a submission that waits, and for all that is linked to it up to the
+    /// one with number `end`.
     #[inline(never)]
     pub(super) fn serve_later(
         self: &Arc<Ring>,
@@ -38,7 +40,8 @@ impl Ring {
         let linked = self.count_linked(&state, first.flags, end);
         let Ok(place) = state.begin(process, first, linked) else {
             drop(state);
-            // Without memory the call fails, and what is linked behind it goes on as after any failure.
+            // Without memory the call fails, and what is linked behind it goes on as after any
+            // failure.
             return self.refuse(process, first, end);
         };
         let chain = Chain {
@@ -55,7 +58,8 @@ impl Ring {
         }
     }
 
-    /// How many submissions up to the one with number `end` are linked behind one with these flags, which was the last to be taken.
+    /// How many submissions up to the one with number `end` are linked behind one with these flags,
+    /// which was the last to be taken.
     fn count_linked(&self, state: &State, flags: u8, end: u32) -> usize {
         if flags & LINK == 0 || state.chain.is_some() {
             return 0;
@@ -77,7 +81,8 @@ impl Ring {
         let count = left.min(AT_ONCE);
         for _ in 0..count {
             let number = state.submission_head;
-            // The program may have written to it meanwhile: then it is another one, but no more than were counted.
+            // The program may have written to it meanwhile: then it is another one, but no more
+            // than were counted.
             let next = self.memory.submission(number);
             state.submission_head = self.memory.header().submissions().take(number);
             state.calls.link(chain.place, next);
@@ -121,8 +126,8 @@ impl Ring {
         Next::Piece
     }
 
-    /// Makes the coroutine that serves a call and what is linked behind it. Without memory for it the call fails, and its file is
-    /// closed if it takes that along.
+    /// Makes the coroutine that serves a call and what is linked behind it. Without memory for it
+    /// the call fails, and its file is closed if it takes that along.
     fn spawn(
         self: &Arc<Ring>,
         process: &Arc<Process>,
@@ -136,8 +141,8 @@ impl Ring {
             return Ok(());
         };
         let under_way = UnderWay::new(self.clone(), place);
-        // Under the lock: whoever cancels the call, or moves it to another level, finds its coroutine, even if it waits on another hart
-        // already.
+        // Under the lock: whoever cancels the call, or moves it to another level, finds its
+        // coroutine, even if it waits on another hart already.
         let (owner, first_call) = (process.clone(), *first);
         let level = priority(process.allowed(level));
         let spawned = account::spawn(&process.account, level, 0, |charge| {

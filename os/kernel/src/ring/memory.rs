@@ -25,7 +25,8 @@ pub(super) struct Memory {
     _charge: Charge,
 }
 
-// SAFETY: the memory belongs to the value; whoever writes to it holds the ring's lock or uses atomics.
+// SAFETY: the memory belongs to the value; whoever writes to it holds the ring's lock or uses
+// atomics.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -61,15 +62,16 @@ impl Memory {
     }
 
     pub(super) fn header(&self) -> &RingHeader {
-        // SAFETY: the memory begins with a header, which is atomic but for padding that nobody reads.
+        // SAFETY: the memory begins with a header, which is atomic but for padding that nobody
+        // reads.
         unsafe { &*self.start.cast() }
     }
 
     /// A copy of a submission, whatever it is.
     pub(super) fn submission(&self, number: u32) -> Submission {
         let index = (number % self.entries) as usize;
-        // SAFETY: the index is below `entries`, for which there is room; every bit pattern is a submission. The program may be
-        // writing to it: then the copy is any bit pattern.
+        // SAFETY: the index is below `entries`, for which there is room; every bit pattern is a
+        // submission. The program may be writing to it: then the copy is any bit pattern.
         unsafe {
             self.start
                 .add(SUBMISSIONS)

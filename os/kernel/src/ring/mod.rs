@@ -1,8 +1,10 @@
 //! Asynchronous system calls: the kernel's side of [`corank_abi::ring`].
 //!
-//! A submission that can be served at once is served in place. One that has to wait becomes a kernel coroutine, at
-//! the live level of the coroutine that asked (rule I9); a read from a pipe only if it is less urgent than what its bytes come from, and one from a connection does not. The memory is shared with the program, which may write anything into
-//! it at any time: the kernel keeps its own counters, copies an entry before it looks at it, and checks whatever it finds.
+//! A submission that can be served at once is served in place. One that has to wait becomes a
+//! kernel coroutine, at the live level of the coroutine that asked (rule I9); a read from a pipe
+//! only if it is less urgent than what its bytes come from, and one from a connection does not. The
+//! memory is shared with the program, which may write anything into it at any time: the kernel
+//! keeps its own counters, copies an entry before it looks at it, and checks whatever it finds.
 //!
 //! - `memory`: what is shared with the program;
 //! - `calls`: who is under way, and how a call is cancelled;
@@ -42,13 +44,15 @@ use memory::Memory;
 pub(crate) const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
 const MAX_ENTRIES_U32: u32 = 4096;
 
-/// How many calls may be under way and completions be kept for one worker. Further submissions stay in their ring.
+/// How many calls may be under way and completions be kept for one worker. Further submissions stay
+/// in their ring.
 const MAX_PENDING: usize = 1 << 16;
 
 /// For how many more completions room is made in one step.
 const MOST_ADDED: usize = 1 << 13;
 
-/// Threads that may have taken a submission each that is not counted yet: they serve it at once, and each needs a hart for that.
+/// Threads that may have taken a submission each that is not counted yet: they serve it at once,
+/// and each needs a hart for that.
 const UNCOUNTED: usize = MAX_HARTS;
 
 /// The least urgent level.
@@ -63,7 +67,8 @@ pub(crate) struct Ring {
     state: Mutex<State>,
     /// Woken when as many completions are there as someone waits for.
     completed: WaitQueue,
-    /// How many calls are to be cancelled: while there are none, nobody looks whether it is one of them.
+    /// How many calls are to be cancelled: while there are none, nobody looks whether it is one of
+    /// them.
     cancels: AtomicUsize,
     _charge: Charge,
 }
@@ -83,8 +88,8 @@ struct State {
     closed: bool,
 }
 
-/// What is linked behind a call, while no coroutine serves it yet. Taken up in pieces, by whichever thread is in the kernel with the
-/// ring: nothing behind it is taken out of the ring before.
+/// What is linked behind a call, while no coroutine serves it yet. Taken up in pieces, by whichever
+/// thread is in the kernel with the ring: nothing behind it is taken out of the ring before.
 #[derive(Debug)]
 struct Chain {
     /// The call.
@@ -97,7 +102,8 @@ struct Chain {
 enum ChainState {
     /// So many submissions are still in the ring.
     Taking(usize),
-    /// There was no memory for a coroutine: the call has failed, and each of the others is served alone, in their order.
+    /// There was no memory for a coroutine: the call has failed, and each of the others is served
+    /// alone, in their order.
     Failed,
 }
 
@@ -143,7 +149,8 @@ impl Ring {
         self.memory.frames()
     }
 
-    /// Serves the submissions that are there now, then waits for completions. Returns how many are there.
+    /// Serves the submissions that are there now, then waits for completions. Returns how many are
+    /// there.
     ///
     /// # Errors
     /// When a submission passes a bad pointer.
@@ -164,8 +171,8 @@ impl Ring {
                 Next::Nothing => break,
                 Next::Submission(submission) if submission.call as usize == RING_REPRIORITIZE => {
                     let [key, level, _] = submission.arguments;
-                    // It may give way meanwhile, and as many threads as there are may do so: it counts as long as it has no
-                    // completion.
+                    // It may give way meanwhile, and as many threads as there are may do so: it
+                    // counts as long as it has no completion.
                     self.state.lock().calls.add_linked(1);
                     let result = apart(self.reprioritize(process, key, level as usize)).await;
                     self.complete(process, Tag::of(&submission), result);
@@ -182,8 +189,9 @@ impl Ring {
             }
         }
         thread.come_to_rest();
-        // What was just served may have woken other calls of this process. Let them go first: so their completions come with
-        // the same kernel entry. And what was written to a connection is sent before this process goes on computing at the same level.
+        // What was just served may have woken other calls of this process. Let them go first: so
+        // their completions come with the same kernel entry. And what was written to a connection
+        // is sent before this process goes on computing at the same level.
         if !self.state.lock().calls.all_parked() || net::has_something_to_send() {
             corank::yield_now().await;
         }
@@ -219,7 +227,8 @@ impl Ring {
         Ok(ready.await as isize)
     }
 
-    /// Takes the next submission, up to the one with number `end`. It stays where it is until there is room to keep its completion.
+    /// Takes the next submission, up to the one with number `end`. It stays where it is until there
+    /// is room to keep its completion.
     fn next(self: &Arc<Ring>, process: &Arc<Process>, end: u32) -> Next {
         let mut state = self.state.lock();
         if state.chain.is_some() {
@@ -236,8 +245,8 @@ impl Ring {
         Next::Nothing
     }
 
-    /// Ends the call with this key, and waits until the kernel does not touch its memory any more. Returns what
-    /// [`RING_CANCEL`](corank_abi::call::RING_CANCEL) does.
+    /// Ends the call with this key, and waits until the kernel does not touch its memory any more.
+    /// Returns what [`RING_CANCEL`](corank_abi::call::RING_CANCEL) does.
     pub(crate) async fn cancel(self: Arc<Ring>, process: &Process, key: u64) -> isize {
         let mut search = Search::default();
         let (cancel, coroutine) = loop {
@@ -308,7 +317,8 @@ impl Ring {
         }
     }
 
-    /// Lets whoever waits for completions look whether a user-level interrupt is due: it was raised before.
+    /// Lets whoever waits for completions look whether a user-level interrupt is due: it was raised
+    /// before.
     pub(crate) fn look_again(&self) {
         // Under the lock, so that nobody looks before and waits after.
         let mut state = self.state.lock();
@@ -321,8 +331,9 @@ impl Ring {
         self.state.lock().calls.len()
     }
 
-    /// Cancels the calls under way: the process or its worker ends, or runs another program. Nothing is written to the rings any more.
-    /// What is not cancelled when this is given up, another one cancels.
+    /// Cancels the calls under way: the process or its worker ends, or runs another program.
+    /// Nothing is written to the rings any more. What is not cancelled when this is given up,
+    /// another one cancels.
     pub(crate) async fn cancel_all(&self, process: &Process) {
         {
             let mut state = self.state.lock();
@@ -337,7 +348,8 @@ impl Ring {
                     ended.cancel(process);
                     cancelled += 1;
                     if cancelled.is_multiple_of(pace::OBJECTS) {
-                        // The executor does what this has left to it: not all of it at once when it picks next.
+                        // The executor does what this has left to it: not all of it at once when it
+                        // picks next.
                         let _ = hart::executor().ready();
                         checkpoint().await;
                     }
@@ -350,15 +362,16 @@ impl Ring {
 }
 
 impl State {
-    /// Whether the completions of so many more calls could be kept, beside those of all calls under way, if none found a place in the
-    /// ring.
+    /// Whether the completions of so many more calls could be kept, beside those of all calls under
+    /// way, if none found a place in the ring.
     #[inline]
     fn has_room_for(&self, calls: usize) -> bool {
         let owed = self.calls.owed() + self.completions.kept();
         owed + calls + (UNCOUNTED - 1) <= self.completions.room()
     }
 
-    /// Makes room for more completions that are kept; false if there are as many as may be, or there is no memory.
+    /// Makes room for more completions that are kept; false if there are as many as may be, or
+    /// there is no memory.
     #[cold]
     fn grow(&mut self, account: &Arc<Account>) -> bool {
         let room = self.completions.room();

@@ -7,9 +7,11 @@
 //!                                     │   its own level
 //!                                     └── cancelled, or the process ends: taken out of its source
 //! ```
-//! So a read is never served ahead of what is more urgent (rule I9), and where it would have come next anyway, making, waking and polling
-//! a coroutine for it is saved. What comes for a connection is brought by the network's service, which looks at frames before it can know for
-//! whom they are: there the read is the last part of looking at its frame, whatever its level, and as bounded as that. While it is parked its call is in [`Calls`](super::calls::Calls) as any other.
+//! So a read is never served ahead of what is more urgent (rule I9), and where it would have come
+//! next anyway, making, waking and polling a coroutine for it is saved. What comes for a connection
+//! is brought by the network's service, which looks at frames before it can know for whom they are:
+//! there the read is the last part of looking at its frame, whatever its level, and as bounded as
+//! that. While it is parked its call is in [`Calls`](super::calls::Calls) as any other.
 use super::Ring;
 use super::calls::Place;
 use super::serve::UnderWay;
@@ -57,7 +59,8 @@ impl Source {
         self.with_slot(take)
     }
 
-    /// Sets the level of the read that is parked for the call at `place` of `process`, if it still is.
+    /// Sets the level of the read that is parked for the call at `place` of `process`, if it still
+    /// is.
     pub(super) fn set_parked_level(&self, process: &Process, place: Place, level: u8) {
         self.with_slot(|slot| {
             let parked = slot.0.as_mut();
@@ -134,7 +137,8 @@ impl Slot {
     }
 }
 
-/// A read that was parked until now. Whoever has it [settles](Self::settle) it when it holds no lock.
+/// A read that was parked until now. Whoever has it [settles](Self::settle) it when it holds no
+/// lock.
 #[derive(Debug)]
 #[must_use = "a read that is not settled never ends"]
 pub(crate) struct Unparked {
@@ -229,7 +233,8 @@ fn result(read: Transferred) -> Result<isize, BadAddress> {
     }
 }
 
-/// Without memory for a coroutine the read is served by whoever brings what it waits for, as far as there is something.
+/// Without memory for a coroutine the read is served by whoever brings what it waits for, as far as
+/// there is something.
 #[cold]
 fn make_coroutine(parked: Parked) {
     let Parked {
@@ -246,7 +251,8 @@ fn make_coroutine(parked: Parked) {
     let level = priority(process.allowed(level));
     let spare = source.clone();
     let under_way = UnderWay::new(ring.clone(), place);
-    // Under the lock, as any call's coroutine. Without one, what it would have got is dropped when nothing is held.
+    // Under the lock, as any call's coroutine. Without one, what it would have got is dropped when
+    // nothing is held.
     let mut unused = Some((process.clone(), under_way, source));
     let spawned = account::spawn(&process.account, level, 0, |charge| {
         let (process, under_way, source) = unused.take().expect("it is called once");
@@ -286,7 +292,8 @@ async fn run(
         .await
     };
     let result = match read.map(result) {
-        // Cancelled, it has taken nothing: what is parked fits into a pipe, and from a connection a read takes what there is, at once.
+        // Cancelled, it has taken nothing: what is parked fits into a pipe, and from a connection a
+        // read takes what there is, at once.
         None => None,
         Some(Ok(result)) => Some(result),
         Some(Err(bad)) => return thread::fail_call(&process, READ as u32, bad),

@@ -24,8 +24,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Poll;
 
 impl Ring {
-    /// Serves a submission now if that can be done without waiting, which keeps linked ones in order as well. Else leaves it to a
-    /// coroutine, with all that is linked to it.
+    /// Serves a submission now if that can be done without waiting, which keeps linked ones in
+    /// order as well. Else leaves it to a coroutine, with all that is linked to it.
     pub(super) fn serve(
         self: &Arc<Ring>,
         process: &Arc<Process>,
@@ -52,7 +52,8 @@ impl Ring {
         self.serve_later(process, &first, end)
     }
 
-    /// Serves a write to a pipe that need not wait, and closes the file if the call takes it along. False if it is another write.
+    /// Serves a write to a pipe that need not wait, and closes the file if the call takes it along.
+    /// False if it is another write.
     fn write(&self, process: &Arc<Process>, first: &Submission) -> Result<bool, BadAddress> {
         let [file, address, length] = arguments(first);
         let level = process.allowed(first.level);
@@ -119,8 +120,8 @@ impl Ring {
         true
     }
 
-    /// Puts the result of what was served at once into the completion ring. Its process has entered the kernel, and its level is
-    /// followed when all that it has submitted is served.
+    /// Puts the result of what was served at once into the completion ring. Its process has entered
+    /// the kernel, and its level is followed when all that it has submitted is served.
     pub(super) fn complete(&self, process: &Process, served: Tag, result: isize) {
         if served.reports() {
             let state = self.state.lock();
@@ -128,8 +129,8 @@ impl Ring {
         }
     }
 
-    /// What a call served is done with this result; `None`: it was cancelled, and has done nothing. Returns what to serve next. Nothing
-    /// happens if there is no such call any more.
+    /// What a call served is done with this result; `None`: it was cancelled, and has done nothing.
+    /// Returns what to serve next. Nothing happens if there is no such call any more.
     pub(super) fn finish(
         &self,
         process: &Process,
@@ -158,7 +159,8 @@ impl Ring {
         next
     }
 
-    /// Puts a result into the completion ring and wakes whoever waited for it. `FOLLOW`: the process's level follows at once.
+    /// Puts a result into the completion ring and wakes whoever waited for it. `FOLLOW`: the
+    /// process's level follows at once.
     fn report<const FOLLOW: bool>(
         &self,
         mut state: MutexGuard<'_, State>,
@@ -208,7 +210,8 @@ fn arguments(submission: &Submission) -> [usize; 3] {
 pub(super) struct UnderWay {
     ring: Arc<Ring>,
     place: Place,
-    /// Its coroutine has run, and is not done yet. Until then the place is that of whoever makes the coroutine.
+    /// Its coroutine has run, and is not done yet. Until then the place is that of whoever makes
+    /// the coroutine.
     begun: AtomicBool,
 }
 
@@ -235,7 +238,8 @@ impl UnderWay {
         next
     }
 
-    /// What a poll has given; `None` if the call waits, and shall end, and what was polled can be dropped.
+    /// What a poll has given; `None` if the call waits, and shall end, and what was polled can be
+    /// dropped.
     #[inline]
     pub(super) fn unless_cancelled<T>(
         &self,
@@ -260,7 +264,8 @@ fn can_be_dropped(process: &Process, served: &Submission) -> bool {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if self.begun.load(Ordering::Relaxed) {
-            // Killed in the middle. Not there any more when all calls of the process were cancelled.
+            // Killed in the middle. Not there any more when all calls of the process were
+            // cancelled.
             self.ring.state.lock().calls.abandon(self.place);
         }
     }
@@ -298,7 +303,8 @@ pub(super) async fn run(
                 })
                 .await
             };
-            // Cancelled: what worked on the buffer is gone. What it has transferred by then counts as done.
+            // Cancelled: what worked on the buffer is gone. What it has transferred by then counts
+            // as done.
             result.or_else(|| moved(length - buffer.length))
         };
         let result = match result.map(|result| result.or_else(BadAddress::or_failed)) {
@@ -325,7 +331,8 @@ async fn by_thread(
     under_way: &UnderWay,
     served: &Submission,
 ) -> Option<syscall::Result> {
-    // Only what has to wait needs a stack: so a close that is linked behind a call does not fail for want of one.
+    // Only what has to wait needs a stack: so a close that is linked behind a call does not fail
+    // for want of one.
     if let Some(result) = syscall::at_once(process, served.call as usize, arguments(served)) {
         return Some(result);
     }

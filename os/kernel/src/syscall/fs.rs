@@ -82,7 +82,8 @@ pub(super) fn dup(process: &Process, descriptor: usize) -> isize {
         .map_or(FAILED, |descriptor| descriptor as isize)
 }
 
-/// Closes a descriptor if that is done without waiting; `None` for a file on the disk that nobody else has open.
+/// Closes a descriptor if that is done without waiting; `None` for a file on the disk that nobody
+/// else has open.
 pub(super) fn close_at_once(process: &Process, descriptor: usize) -> Option<isize> {
     if let Some(File::Disk(_)) = process.file(descriptor) {
         return None;

@@ -1,7 +1,8 @@
 //! System calls, as [`corank_abi::call`] describes them.
 //!
-//! A call comes from a thread ([`serve_at_once`], then [`serve`]) or from a process's submission ring ([`at_once`], then
-//! [`wait`]). What a call does is written once: what it does without waiting in `at_once`, and waiting in `wait`.
+//! A call comes from a thread ([`serve_at_once`], then [`serve`]) or from a process's submission
+//! ring ([`at_once`], then [`wait`]). What a call does is written once: what it does without
+//! waiting in `at_once`, and waiting in `wait`.
 mod files;
 mod fs;
 mod information;
@@ -66,8 +67,8 @@ pub(crate) async fn enter_ring(thread: &Thread, context: &Context) -> Result {
     }
 }
 
-/// Serves the system call that the thread's registers describe if that is done without waiting, and the thread goes on behind it;
-/// `None` if [`serve`] has to.
+/// Serves the system call that the thread's registers describe if that is done without waiting, and
+/// the thread goes on behind it; `None` if [`serve`] has to.
 #[inline]
 pub(crate) fn serve_at_once(thread: &Thread, context: &Context) -> Option<Result> {
     let (number, arguments) = context.call();
@@ -110,7 +111,8 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
     Ok(match number {
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
-            // A process that gives way has changed its bitmap since the kernel read it: it must not come back at an old level.
+            // A process that gives way has changed its bitmap since the kernel read it: it must not
+            // come back at an old level.
             thread.come_to_rest();
             corank::yield_now().await;
             0
@@ -163,7 +165,8 @@ async fn serve_rare(thread: &Thread, context: &Context) -> core::result::Result<
             None => FAILED,
         },
         RING_CANCEL => match thread.worker().ring() {
-            // The thread has paid for it: a program that is told that a call is not under way believes that its buffer is free.
+            // The thread has paid for it: a program that is told that a call is not under way
+            // believes that its buffer is free.
             Some(ring) => Box::pin(ring.cancel(process, first as u64)).await,
             None => FAILED,
         },
@@ -216,8 +219,8 @@ async fn block_on_stack(thread: &Thread, number: usize, arguments: [usize; 3]) -
     result
 }
 
-/// A rare call's future in a place of its own: neither its size nor its code is part of what every call goes through. It is charged to
-/// the process, with a request to a service.
+/// A rare call's future in a place of its own: neither its size nor its code is part of what every
+/// call goes through. It is charged to the process, with a request to a service.
 ///
 /// # Errors
 /// When there is no memory for it.
@@ -232,8 +235,8 @@ fn apart<'a, T, F: Future<Output = T> + Send + 'a>(
     }))
 }
 
-/// Serves a call if that is done without waiting; `None` if [`wait`] has to. A call that makes sense only for a thread does
-/// not exist here.
+/// Serves a call if that is done without waiting; `None` if [`wait`] has to. A call that makes
+/// sense only for a thread does not exist here.
 pub(crate) fn at_once(
     process: &Arc<Process>,
     number: usize,
@@ -304,8 +307,8 @@ async fn act_on_others(process: &Process, number: usize, first: usize, second: u
     }
 }
 
-/// Whether a call that waits can be dropped and has then done nothing but what its buffer tells. One that the file system's service
-/// works on can't: it is done in bounded time.
+/// Whether a call that waits can be dropped and has then done nothing but what its buffer tells.
+/// One that the file system's service works on can't: it is done in bounded time.
 pub(crate) fn can_be_dropped(process: &Process, number: usize, first: usize) -> bool {
     match number {
         READ | WRITE => !matches!(process.file(first), Some(File::Disk(_))),
@@ -315,8 +318,9 @@ pub(crate) fn can_be_dropped(process: &Process, number: usize, first: usize) -> 
     }
 }
 
-/// Serves a call, and waits in the given way where it has to. `buffer` is the program's memory that the last two arguments name:
-/// a call that is dropped leaves it as far advanced as bytes have been transferred.
+/// Serves a call, and waits in the given way where it has to. `buffer` is the program's memory that
+/// the last two arguments name: a call that is dropped leaves it as far advanced as bytes have been
+/// transferred.
 ///
 /// # Errors
 /// When the call passes a bad pointer.

@@ -1,4 +1,5 @@
-//! Calls on sockets. Those of rCore-Tutorial-v3 that make one say only that they failed; ours say why.
+//! Calls on sockets. Those of rCore-Tutorial-v3 that make one say only that they failed; ours say
+//! why.
 use super::Result;
 use super::information::write;
 use crate::file::File;

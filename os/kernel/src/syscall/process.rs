@@ -24,7 +24,8 @@ const MAX_ARGUMENT_BYTES: usize = 32 << 10;
 /// How many bytes of an argument are read in one piece of work: some ten instructions for each.
 const READ_AT_ONCE: usize = 2 << 10;
 
-/// What copies of them cost for a moment, in bytes: each one in a block of its own that has grown by doubling, and what points to them.
+/// What copies of them cost for a moment, in bytes: each one in a block of its own that has grown
+/// by doubling, and what points to them.
 const COPIES: usize = 2 * MAX_ARGUMENT_BYTES + 128 * MAX_ARGUMENTS;
 
 /// The largest program on the disk that can be run, in bytes.
@@ -33,11 +34,13 @@ const MAX_PROGRAM: usize = 8 << 20;
 /// The signals end a process; the number tells with which exit code.
 const SIGNALS: core::ops::RangeInclusive<usize> = 1..=31;
 
-/// The signals that rCore-Tutorial-v3 knows in chapter 8, as a mask: SIGINT, SIGILL, SIGABRT, SIGFPE and SIGSEGV.
+/// The signals that rCore-Tutorial-v3 knows in chapter 8, as a mask: SIGINT, SIGILL, SIGABRT,
+/// SIGFPE and SIGSEGV.
 const MASK: usize = 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8 | 1 << 11;
 
-/// The signal that `kill` is asked for. rCore-Tutorial-v3 counts signals up to its chapter 7 and passes a mask from chapter 8 on. What
-/// can be a mask of chapter 8 is one: the first of its signals counts. Else it is a number, or a mask of one other signal.
+/// The signal that `kill` is asked for. rCore-Tutorial-v3 counts signals up to its chapter 7 and
+/// passes a mask from chapter 8 on. What can be a mask of chapter 8 is one: the first of its
+/// signals counts. Else it is a number, or a mask of one other signal.
 fn signal(asked: usize) -> Option<i32> {
     let is_mask = asked & !MASK == 0 || asked > *SIGNALS.end() && asked.is_power_of_two();
     let number = if is_mask && asked != 0 {
@@ -86,7 +89,8 @@ pub(super) async fn exec(
     })
 }
 
-/// The program that a path means, and what that costs until it is loaded: a plain name is first looked for in the archive, whatever the current directory is.
+/// The program that a path means, and what that costs until it is loaded: a plain name is first
+/// looked for in the archive, whatever the current directory is.
 async fn find_program(process: &Process, path: &str) -> Option<(Cow<'static, [u8]>, Charge)> {
     if let Some(program) = programs::find(path) {
         return Some((Cow::Borrowed(program), Charge::none()));
@@ -99,7 +103,8 @@ async fn find_program(process: &Process, path: &str) -> Option<(Cow<'static, [u8
     }
 }
 
-/// The strings that `vector` points to, up to a null pointer; `None` when they are too many or too long. A null vector is empty.
+/// The strings that `vector` points to, up to a null pointer; `None` when they are too many or too
+/// long. A null vector is empty.
 async fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>>>> {
     let mut arguments = Vec::new();
     let mut left = MAX_ARGUMENT_BYTES;

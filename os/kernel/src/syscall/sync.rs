@@ -86,7 +86,8 @@ pub(super) async fn wait_condition(
     0
 }
 
-/// A condition variable's signal that nobody has made use of: when dropped, it goes to another waiter, if there is one.
+/// A condition variable's signal that nobody has made use of: when dropped, it goes to another
+/// waiter, if there is one.
 struct Signal<'a>(&'a Semaphore);
 
 impl Drop for Signal<'_> {

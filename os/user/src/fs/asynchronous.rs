@@ -1,8 +1,10 @@
-//! Files and directories on the disk, for coroutines: what [`fs`](super) has as blocking calls suspends the coroutine alone here.
+//! Files and directories on the disk, for coroutines: what [`fs`](super) has as blocking calls
+//! suspends the coroutine alone here.
 //!
-//! What an open file is read and written by are [`ring::read`](fn@crate::ring::read) and [`ring::write`](fn@crate::ring::write).
-//! The file system does not stop in the middle of an operation: dropping one of these futures waits until it is done, which does
-//! not depend on anybody outside.
+//! What an open file is read and written by are [`ring::read`](fn@crate::ring::read) and
+//! [`ring::write`](fn@crate::ring::write). The file system does not stop in the middle of an
+//! operation: dropping one of these futures waits until it is done, which does not depend on
+//! anybody outside.
 use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::string::String;
@@ -39,7 +41,8 @@ unsafe impl Payload for Path {
     }
 }
 
-/// A path, if there is one, and a place for the value that the call writes, which is the argument number `PLACE`.
+/// A path, if there is one, and a place for the value that the call writes, which is the argument
+/// number `PLACE`.
 #[derive(Debug)]
 struct Value<T, const PLACE: usize> {
     path: Option<CString>,
@@ -56,7 +59,8 @@ impl<T, const PLACE: usize> Value<T, PLACE> {
     }
 }
 
-// SAFETY: both memories are the value's own; the kernel reads the string up to its end, and writes one `T`.
+// SAFETY: both memories are the value's own; the kernel reads the string up to its end, and writes
+// one `T`.
 unsafe impl<T, const PLACE: usize> Payload for Value<T, PLACE> {
     /// What the call returned, and the place: it has the value if the call says so.
     type Output = Result<(usize, Box<MaybeUninit<T>>), Error>;
@@ -114,7 +118,8 @@ pub async fn seek(file: &File, to: From) -> Result<u64, Error> {
     seek.await.map(|position| position as u64)
 }
 
-/// As [`File::close`]. Dropping a file closes it as well, but blocks the thread while the file system is busy.
+/// As [`File::close`]. Dropping a file closes it as well, but blocks the thread while the file
+/// system is busy.
 ///
 /// # Errors
 /// As there.
@@ -122,7 +127,8 @@ pub async fn close(file: File) -> Result<(), Error> {
     let number = file.0.into_number();
     let closed = AsyncCall::new(call::CLOSE, [number, 0, 0], Closing(number)).await;
     match closed {
-        // The descriptor is open, so this is want of memory for an asynchronous call: a blocking one needs none.
+        // The descriptor is open, so this is want of memory for an asynchronous call: a blocking
+        // one needs none.
         Err(error) if error.code() == call::FAILED => number_call(call::CLOSE, [number, 0, 0]),
         closed => closed,
     }
@@ -171,7 +177,8 @@ impl Entries {
     /// The next one; `None` behind the last.
     ///
     /// # Errors
-    /// There is no such directory, the disk could not read, or the kernel has no memory for an asynchronous call.
+    /// There is no such directory, the disk could not read, or the kernel has no memory for an
+    /// asynchronous call.
     pub async fn next(&mut self) -> Result<Option<Entry>, Error> {
         let place = Value::<DirectoryEntry, 2>::new(Some(self.path.clone()));
         let arguments = [0, self.place as usize, 0];

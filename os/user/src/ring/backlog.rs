@@ -1,5 +1,6 @@
-//! Calls for which there is no room: the submission ring is full, and the kernel takes nothing from it, because it has as many calls of the
-//! process as it may. They wait here, outside of the kernel, and are handed over before the next entry that finds room.
+//! Calls for which there is no room: the submission ring is full, and the kernel takes nothing from
+//! it, because it has as many calls of the process as it may. They wait here, outside of the
+//! kernel, and are handed over before the next entry that finds room.
 use alloc::collections::VecDeque;
 use core::cell::RefCell;
 

@@ -6,8 +6,9 @@
 //!                        │                               │               ▲
 //!                        └──── dropped or cancelled ─────┴───────────────┘
 //! ```
-//! From its first poll on the future is pinned, and so is what it owns: its memory, and that of its buffer, stays its own until
-//! its destructor has run, and that ends the call. A future that is leaked keeps both for ever.
+//! From its first poll on the future is pinned, and so is what it owns: its memory, and that of its
+//! buffer, stays its own until its destructor has run, and that ends the call. A future that is
+//! leaked keeps both for ever.
 use core::marker::PhantomPinned;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -38,15 +39,16 @@ pub enum Ended {
     Completed(isize),
 }
 
-/// The future of one asynchronous call. Nothing happens before its first poll, which submits the call; the executor enters the
-/// kernel once for all that its coroutines have submitted by then.
+/// The future of one asynchronous call. Nothing happens before its first poll, which submits the
+/// call; the executor enters the kernel once for all that its coroutines have submitted by then.
 ///
-/// Dropping it cancels the call: when the drop returns, the kernel does not touch the buffer any more, and the call has either
-/// been completed or has done nothing (see [`crate::ring`]).
+/// Dropping it cancels the call: when the drop returns, the kernel does not touch the buffer any
+/// more, and the call has either been completed or has done nothing (see [`crate::ring`]).
 #[derive(Debug)]
 #[must_use = "a call is made when its future is first polled"]
 pub struct AsyncCall<P: Payload> {
-    // Small, because futures are moved before they are pinned: eight words are moved without a call of `memcpy`.
+    // Small, because futures are moved before they are pinned: eight words are moved without a call
+    // of `memcpy`.
     arguments: [usize; 3],
     call: u16,
     /// How many times the call is made: see [`AsyncCall::repeated`].
@@ -84,8 +86,9 @@ impl<P: Payload> AsyncCall<P> {
         }
     }
 
-    /// The same call made `times` times, from 1 to [`ENTRIES`](super::ENTRIES), with memory of [`STRIDE`](super::shared::STRIDE)
-    /// bytes each, one behind the other. Completes when all have; the result is the last one's.
+    /// The same call made `times` times, from 1 to [`ENTRIES`](super::ENTRIES), with memory of
+    /// [`STRIDE`](super::shared::STRIDE) bytes each, one behind the other. Completes when all have;
+    /// the result is the last one's.
     pub(super) fn repeated(mut self, times: u32) -> Self {
         self.times = times as u16;
         self
@@ -112,11 +115,14 @@ impl<P: Payload> AsyncCall<P> {
         }
     }
 
-    /// Ends the call. Returns its output if it had been done by then, or in part; `None`: it has done nothing.
+    /// Ends the call. Returns its output if it had been done by then, or in part; `None`: it has
+    /// done nothing.
     ///
-    /// Dropping the future ends the call as well, but loses what a call had done that nobody has seen.
+    /// Dropping the future ends the call as well, but loses what a call had done that nobody has
+    /// seen.
     pub fn cancel(self: Pin<&mut Self>) -> Option<P::Output> {
-        // SAFETY: nothing is moved that has to stay: the payload may lie elsewhere once its call is over.
+        // SAFETY: nothing is moved that has to stay: the payload may lie elsewhere once its call is
+        // over.
         let this = unsafe { self.get_unchecked_mut() };
         match this.end() {
             Ended::Completed(result) => Some(this.payload.take()?.finish(result)),

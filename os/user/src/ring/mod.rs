@@ -1,27 +1,35 @@
-//! Asynchronous system calls (COPS, section 4.3): they suspend the coroutine that makes them, and nothing else.
+//! Asynchronous system calls (COPS, section 4.3): they suspend the coroutine that makes them, and
+//! nothing else.
 //!
-//! A coroutine that awaits a call writes one entry into the submission ring; nothing enters the kernel. The executor (see
-//! [`crate::runtime`]) polls the other coroutines first and then enters once for all that they have asked. A completion bears
-//! the key of its call, finds the waker under it, and the coroutine goes on.
+//! A coroutine that awaits a call writes one entry into the submission ring; nothing enters the
+//! kernel. The executor (see [`crate::runtime`]) polls the other coroutines first and then enters
+//! once for all that they have asked. A completion bears the key of its call, finds the waker under
+//! it, and the coroutine goes on.
 //!
-//! Each thread that makes such calls has rings of its own, up to [`WORKERS`](crate::page::WORKERS) threads of a process at a time.
+//! Each thread that makes such calls has rings of its own, up to [`WORKERS`](crate::page::WORKERS)
+//! threads of a process at a time.
 //!
 //! # Buffers
-//! A call owns the buffer that it works on, and gives it back with the result. It can't borrow one: a future may be leaked, and then no
-//! destructor runs that could take the buffer back from the kernel. One that is leaked keeps its buffer, so the kernel never
-//! writes into memory that is somebody else's by then.
+//! A call owns the buffer that it works on, and gives it back with the result. It can't borrow one:
+//! a future may be leaked, and then no destructor runs that could take the buffer back from the
+//! kernel. One that is leaked keeps its buffer, so the kernel never writes into memory that is
+//! somebody else's by then.
 //!
 //! # Cancelling
-//! Dropping a future cancels its call. When the drop returns, the kernel doesn't touch the buffer any more. A call that the kernel
-//! hasn't seen is taken back without a kernel entry, any other with one. Then the call
+//! Dropping a future cancels its call. When the drop returns, the kernel doesn't touch the buffer
+//! any more. A call that the kernel hasn't seen is taken back without a kernel entry, any other
+//! with one. Then the call
 //!
-//! - has done nothing: a read of up to 64 KiB from a pipe has taken no byte, a lock isn't held, a signal went to someone else;
-//! - or it had been done before: a lock is given free again, and what else it did is lost with its result, as when any future is
-//!   dropped after it was ready. [`AsyncCall::cancel`] returns that result instead.
+//! - has done nothing: a read of up to 64 KiB from a pipe has taken no byte, a lock isn't held, a
+//!   signal went to someone else;
+//! - or it had been done before: a lock is given free again, and what else it did is lost with its
+//!   result, as when any future is dropped after it was ready. [`AsyncCall::cancel`] returns that
+//!   result instead.
 //!
 //! # Urgency
-//! The kernel serves a call at the live level of the coroutine that waits (rule I9). If that changes, the kernel learns
-//! of a more urgent level at once, and of a less urgent one when it is entered next.
+//! The kernel serves a call at the live level of the coroutine that waits (rule I9). If that
+//! changes, the kernel learns of a more urgent level at once, and of a less urgent one when it is
+//! entered next.
 mod backlog;
 mod call;
 mod node;
@@ -49,7 +57,8 @@ pub type Transferred = (Result<usize, Error>, Vec<u8>);
 /// Creates many pipes with few kernel entries: one for each [`ENTRIES`] of them.
 ///
 /// # Errors
-/// The process has too many descriptors, or the kernel no memory. Those that were made are closed again.
+/// The process has too many descriptors, or the kernel no memory. Those that were made are closed
+/// again.
 pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
     let mut pipes = Vec::with_capacity(count);
     while pipes.len() < count {
@@ -57,7 +66,8 @@ pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
         let ends = Ends(alloc::vec![[0; 2]; batch]);
         let made = AsyncCall::new(PIPE, [0; 3], ends).repeated(batch as u32);
         let (result, ends) = made.await;
-        // No pipe has descriptor 0 at both ends: where the kernel has written none, it has made none.
+        // No pipe has descriptor 0 at both ends: where the kernel has written none, it has made
+        // none.
         pipes.extend(
             ends.into_iter()
                 .filter(|ends| *ends != [0, 0])
@@ -68,15 +78,16 @@ pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
     Ok(pipes)
 }
 
-/// How many asynchronous calls of this thread have been made and are not over: their futures have neither ended nor been dropped. One whose
-/// future was leaked counts for ever. For tests that nothing is left; looks at each call that is over.
+/// How many asynchronous calls of this thread have been made and are not over: their futures have
+/// neither ended nor been dropped. One whose future was leaked counts for ever. For tests that
+/// nothing is left; looks at each call that is over.
 #[must_use]
 pub fn not_over() -> usize {
     crate::local::block().ring.get().map_or(0, Ring::not_over)
 }
 
-/// Reads into `buffer`, from its start and up to its capacity, and sets its length to the bytes that came. On a pipe this waits
-/// until the buffer is full or every write end is closed.
+/// Reads into `buffer`, from its start and up to its capacity, and sets its length to the bytes
+/// that came. On a pipe this waits until the buffer is full or every write end is closed.
 ///
 /// # Errors
 /// The descriptor isn't open for reading.
@@ -84,7 +95,8 @@ pub fn read(file: &OwnedFd, buffer: Vec<u8>) -> impl Future<Output = Transferred
     calls::read_async(file.number(), buffer)
 }
 
-/// As [`read`](fn@read), and closes the file, in one submission. It is closed as well if the read fails or the future is dropped.
+/// As [`read`](fn@read), and closes the file, in one submission. It is closed as well if the read
+/// fails or the future is dropped.
 ///
 /// # Errors
 /// As [`read`](fn@read).
@@ -100,8 +112,9 @@ pub fn write(file: &OwnedFd, data: Vec<u8>) -> impl Future<Output = Transferred>
     calls::write_async(file.number(), data)
 }
 
-/// Writes `data` and then closes the file, in one submission. Returns when the data is written; whether the kernel has closed the
-/// file by then isn't said. The file is closed as well if the write fails or the future is dropped.
+/// Writes `data` and then closes the file, in one submission. Returns when the data is written;
+/// whether the kernel has closed the file by then isn't said. The file is closed as well if the
+/// write fails or the future is dropped.
 ///
 /// # Errors
 /// As [`write`](fn@write).
@@ -109,8 +122,8 @@ pub fn write_and_close(file: OwnedFd, data: Vec<u8>) -> impl Future<Output = Tra
     calls::write_async(file.into_number(), data).then_close()
 }
 
-/// Asks the kernel to close the file the next time that it is entered. Dropping an [`OwnedFd`] closes it at once, with a kernel
-/// entry of its own.
+/// Asks the kernel to close the file the next time that it is entered. Dropping an [`OwnedFd`]
+/// closes it at once, with a kernel entry of its own.
 pub fn close(file: OwnedFd) {
     Ring::here().submit_silent(shared::request_to_close(file.into_number()));
 }
@@ -133,8 +146,8 @@ pub async fn wait_thread(tid: crate::thread::Tid) -> Result<isize, Error> {
     Ok(code as isize)
 }
 
-/// Sleeps at least this long, in whole milliseconds, in the kernel. [`corank::time::sleep`] sleeps in the
-/// executor, without a call.
+/// Sleeps at least this long, in whole milliseconds, in the kernel. [`corank::time::sleep`] sleeps
+/// in the executor, without a call.
 ///
 /// # Errors
 /// The kernel has no memory for another asynchronous call.

@@ -1,7 +1,8 @@
 //! What is known of a call that is under way, and where that lies.
 //!
-//! Each thread's rings have a pool of nodes that never move: a call takes one when it is submitted and gives it back when it is
-//! over. The node's address is the key by which the kernel knows the call, so that a completion finds its call in one step.
+//! Each thread's rings have a pool of nodes that never move: a call takes one when it is submitted
+//! and gives it back when it is over. The node's address is the key by which the kernel knows the
+//! call, so that a completion finds its call in one step.
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};

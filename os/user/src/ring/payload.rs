@@ -7,12 +7,13 @@ use super::Transferred;
 use super::call::Ended;
 use crate::raw::{Error, check, number_call};
 
-/// The memory that an asynchronous call works on. It belongs to the call until that is over: a borrowed buffer can't be lent to the
-/// kernel soundly, because a future may be leaked, and then no destructor runs that could take the buffer back.
+/// The memory that an asynchronous call works on. It belongs to the call until that is over: a
+/// borrowed buffer can't be lent to the kernel soundly, because a future may be leaked, and then no
+/// destructor runs that could take the buffer back.
 ///
 /// # Safety
-/// The memory that [`place`](Self::place) names is the value's own, and good for what the call does with it until the value is
-/// moved or dropped.
+/// The memory that [`place`](Self::place) names is the value's own, and good for what the call does
+/// with it until the value is moved or dropped.
 pub unsafe trait Payload: Sized {
     /// What the call comes to.
     type Output;
@@ -40,7 +41,8 @@ unsafe impl Payload for Plain {
     }
 }
 
-/// No memory, and an effect that can be taken back: by the call `CALL` with the argument number `ARGUMENT`.
+/// No memory, and an effect that can be taken back: by the call `CALL` with the argument number
+/// `ARGUMENT`.
 #[derive(Clone, Copy, Debug)]
 pub struct Undo<const CALL: usize, const ARGUMENT: usize>;
 
@@ -78,7 +80,8 @@ unsafe impl Payload for Opened {
     }
 }
 
-/// No memory: a wait for a signal of a condition variable, under a mutex that is held before and after.
+/// No memory: a wait for a signal of a condition variable, under a mutex that is held before and
+/// after.
 #[derive(Clone, Copy, Debug)]
 pub struct Signal;
 
@@ -90,7 +93,8 @@ unsafe impl Payload for Signal {
         check(result)
     }
 
-    /// However it ended, the mutex is not held any more, and a signal that came is for somebody else.
+    /// However it ended, the mutex is not held any more, and a signal that came is for somebody
+    /// else.
     fn undo(self, &[condition, mutex, _]: &[usize; 3], ended: Ended) {
         if matches!(ended, Ended::Completed(0..)) {
             let _ = number_call(CONDVAR_SIGNAL, [condition, 0, 0]);
@@ -124,7 +128,8 @@ unsafe impl Payload for Fill {
 
     fn finish(mut self, result: isize) -> Transferred {
         let result = check(result);
-        // SAFETY: the kernel has written so many bytes, and never more than the capacity that it was told.
+        // SAFETY: the kernel has written so many bytes, and never more than the capacity that it
+        // was told.
         unsafe { self.0.set_len(result.unwrap_or(0)) };
         (result, self.0)
     }
@@ -184,7 +189,8 @@ unsafe impl Payload for Code {
 #[derive(Debug)]
 pub(super) struct Ends(pub(super) Vec<[usize; 2]>);
 
-// SAFETY: the vector's memory is its own; each call writes one pair, and there are as many calls as pairs.
+// SAFETY: the vector's memory is its own; each call writes one pair, and there are as many calls as
+// pairs.
 unsafe impl Payload for Ends {
     type Output = (Result<usize, Error>, Vec<[usize; 2]>);
 

@@ -16,8 +16,9 @@ use super::node::{Node, Pool};
 use crate::local;
 use crate::raw::{Error, number_call};
 
-/// Entries of each ring. More let more coroutines share one kernel entry; so many make entering rare beside what it serves, and
-/// the rings lie in one page: each page that is touched between two kernel entries costs a miss in the translation buffer.
+/// Entries of each ring. More let more coroutines share one kernel entry; so many make entering
+/// rare beside what it serves, and the rings lie in one page: each page that is touched between two
+/// kernel entries costs a miss in the translation buffer.
 pub const ENTRIES: u32 = 64;
 
 const _: () = {
@@ -34,7 +35,8 @@ pub(super) const STRIDE: usize = size_of::<[usize; 2]>();
 /// Number of a call that does nothing: the kernel knows none with this number.
 const NOTHING: u32 = 0;
 
-/// What the kernel knows a call by that the program has named. Other keys are addresses, which are even.
+/// What the kernel knows a call by that the program has named. Other keys are addresses, which are
+/// even.
 const fn wire_key(key: u64) -> u64 {
     key << 1 | 1
 }
@@ -80,7 +82,8 @@ impl Ring {
         )
     }
 
-    /// [`here`](Self::here), if they can be had. Sets them up the first time, with one kernel entry.
+    /// [`here`](Self::here), if they can be had. Sets them up the first time, with one kernel
+    /// entry.
     pub(crate) fn try_here() -> Option<&'static Self> {
         let slot = &local::block().ring;
         if slot.get().is_none() {
@@ -96,7 +99,8 @@ impl Ring {
         let submissions: *mut Submission =
             core::ptr::with_exposed_provenance_mut(address + SUBMISSIONS);
         let completions = address + SUBMISSIONS + ENTRIES as usize * size_of::<Submission>();
-        // SAFETY: the kernel has mapped the rings there, for as long as the thread lives; all fields are atomic or never change.
+        // SAFETY: the kernel has mapped the rings there, for as long as the thread lives; all
+        // fields are atomic or never change.
         let header = unsafe { &*header };
         let ring = Box::into_raw(Box::new(Self {
             header,
@@ -121,7 +125,8 @@ impl Ring {
     pub(crate) fn leave() {
         if let Some(ring) = local::block().ring.take() {
             let ring = core::ptr::with_exposed_provenance_mut(core::ptr::from_ref(ring).addr());
-            // SAFETY: `set_up` has made it, and nobody else has it: not another thread, and no executor here.
+            // SAFETY: `set_up` has made it, and nobody else has it: not another thread, and no
+            // executor here.
             drop(unsafe { Box::<Self>::from_raw(ring) });
         }
     }
@@ -142,8 +147,8 @@ impl Ring {
         self.queued_levels.get()
     }
 
-    /// Whether something waits for a kernel entry: also what the kernel has not taken at the last one, for which no levels are queued, so
-    /// that whoever is as urgent need not stop for it.
+    /// Whether something waits for a kernel entry: also what the kernel has not taken at the last
+    /// one, for which no levels are queued, so that whoever is as urgent need not stop for it.
     #[inline]
     pub(crate) fn wants_entry(&self) -> bool {
         self.in_ring() != 0 || !self.backlog.is_empty()
@@ -155,8 +160,8 @@ impl Ring {
         self.submission_tail.get()
     }
 
-    /// Whether `count` submissions fit, after a kernel entry if they don't before. They don't if the kernel takes no more: it has as many calls
-    /// of this process as it may.
+    /// Whether `count` submissions fit, after a kernel entry if they don't before. They don't if
+    /// the kernel takes no more: it has as many calls of this process as it may.
     #[inline]
     fn make_room(&self, count: u32) -> bool {
         self.has_room(count) || {
@@ -176,7 +181,8 @@ impl Ring {
         self.header.submissions().used(self.submission_tail.get())
     }
 
-    /// Submits, or keeps it until there is room: behind what is kept, so that changes of a call's level keep their order.
+    /// Submits, or keeps it until there is room: behind what is kept, so that changes of a call's
+    /// level keep their order.
     #[inline]
     fn push_or_keep(&self, entry: Entry) {
         if self.backlog.is_empty() && self.make_room(entry.times) {
@@ -218,7 +224,8 @@ impl Ring {
             reserved: 0,
             arguments: request.arguments.map(|argument| argument as u64),
         };
-        // SAFETY: the place is inside the ring, and the kernel doesn't read it before the tail has moved past it.
+        // SAFETY: the place is inside the ring, and the kernel doesn't read it before the tail has
+        // moved past it.
         unsafe {
             self.submissions
                 .add((tail % ENTRIES) as usize)
@@ -231,8 +238,8 @@ impl Ring {
         tail
     }
 
-    /// A node for a call that shall be submitted, under its own address as key or one of the program's; `None` if another call has
-    /// that key.
+    /// A node for a call that shall be submitted, under its own address as key or one of the
+    /// program's; `None` if another call has that key.
     #[inline]
     pub(super) fn node(&self, name: Option<u64>) -> Option<&'static Node> {
         match name {
@@ -269,7 +276,8 @@ impl Ring {
         self.nodes.give(node);
     }
 
-    /// Submits the call of a node: `times` times, each with memory of its own. It may take its file along.
+    /// Submits the call of a node: `times` times, each with memory of its own. It may take its file
+    /// along.
     pub(super) fn submit(&self, node: &'static Node, request: Request, times: u32, closes: bool) {
         let level = node.live_level();
         node.level.set(level);
@@ -291,8 +299,8 @@ impl Ring {
         self.push_or_keep(Entry::silent(request, level));
     }
 
-    /// The entry of a node in the submission ring, if the kernel hasn't taken it. The kernel takes entries only when we enter it,
-    /// so until then they are ours to change.
+    /// The entry of a node in the submission ring, if the kernel hasn't taken it. The kernel takes
+    /// entries only when we enter it, so until then they are ours to change.
     fn entry(&self, number: u32) -> Option<*mut Submission> {
         let taken = self.header.submission_head.load(Ordering::Acquire);
         let queued = (number.wrapping_sub(taken) as i32) >= 0;
@@ -300,8 +308,8 @@ impl Ring {
         queued.then(|| unsafe { self.submissions.add((number % ENTRIES) as usize) })
     }
 
-    /// Takes a call back: from the submission ring if it is still there, else from the kernel. When this returns, the kernel
-    /// doesn't touch the call's memory any more.
+    /// Takes a call back: from the submission ring if it is still there, else from the kernel. When
+    /// this returns, the kernel doesn't touch the call's memory any more.
     pub(super) fn withdraw(&self, node: &Node, times: u32) -> Ended {
         if let Some(entry) = self.backlog.take(node) {
             self.under_way.set(self.under_way.get() - 1);
@@ -341,8 +349,9 @@ impl Ring {
         }
     }
 
-    /// Tells the kernel that the one who waits for a call has another level. More urgent: at once, with a kernel entry. Less
-    /// urgent: with the next entry, because until then nobody waits longer by it than it would have anyway.
+    /// Tells the kernel that the one who waits for a call has another level. More urgent: at once,
+    /// with a kernel entry. Less urgent: with the next entry, because until then nobody waits
+    /// longer by it than it would have anyway.
     pub(super) fn follow(&self, node: &Node, level: Priority) {
         let before = node.level.replace(level);
         if node.result().is_some() || before == level || self.backlog.follow(node, level) {
@@ -366,8 +375,8 @@ impl Ring {
         }
     }
 
-    /// Enters the kernel: it serves every submission and returns when `wait_for` completions are ready or `deadline` (in
-    /// ticks) has passed.
+    /// Enters the kernel: it serves every submission and returns when `wait_for` completions are
+    /// ready or `deadline` (in ticks) has passed.
     pub(crate) fn enter(&self, wait_for: usize, deadline: u64) {
         if !self.backlog.is_empty() {
             self.hand_over_backlog();
@@ -403,8 +412,8 @@ impl Ring {
         self.header.has_completions(self.completion_head.get())
     }
 
-    /// Takes in what the kernel has completed, and wakes those who wait for it. The executor clears the process page's
-    /// `arriving` levels when it runs next.
+    /// Takes in what the kernel has completed, and wakes those who wait for it. The executor clears
+    /// the process page's `arriving` levels when it runs next.
     #[inline(always)]
     pub(crate) fn take_completions(&self) {
         let ring = self.header.completions();

@@ -7,9 +7,11 @@ use super::{Model, State};
 use crate::op::{Id, Op};
 
 impl Model {
-    /// P5, I1, I2, I7: the most urgent base level among the coroutine and all that wait for it, directly or not.
+    /// P5, I1, I2, I7: the most urgent base level among the coroutine and all that wait for it,
+    /// directly or not.
     ///
-    /// Computed afresh each time, so that nothing can go stale (I4). Each coroutine is looked at once, so a cycle (I8) ends.
+    /// Computed afresh each time, so that nothing can go stale (I4). Each coroutine is looked at
+    /// once, so a cycle (I8) ends.
     pub(super) fn effective(&self, id: Id) -> u8 {
         let mut among = vec![id];
         let mut next = 0;
@@ -28,7 +30,8 @@ impl Model {
             .unwrap_or(self.coroutines[id].base)
     }
 
-    /// I1, I5: the coroutine to which this one lends its level. Whoever has been given what it waited for lends no more (I4).
+    /// I1, I5: the coroutine to which this one lends its level. Whoever has been given what it
+    /// waited for lends no more (I4).
     pub(super) fn lends_to(&self, id: Id) -> Option<Id> {
         let waiting = self.coroutines[id].waiting.filter(|w| !w.granted)?;
         match waiting.op {
@@ -38,7 +41,8 @@ impl Model {
         }
     }
 
-    /// R2, R3, I3: after a change at `from`, every ready coroutine along the chain whose level has changed moves to the tail of its new level.
+    /// R2, R3, I3: after a change at `from`, every ready coroutine along the chain whose level has
+    /// changed moves to the tail of its new level.
     pub(super) fn settle(&mut self, from: Id) {
         let mut seen = Vec::new();
         let mut next = Some(from);
@@ -55,7 +59,8 @@ impl Model {
         }
     }
 
-    /// Whether the coroutines that wait for each other form a cycle (I8). Levels inside one are unspecified, so makers of random scenes stop there.
+    /// Whether the coroutines that wait for each other form a cycle (I8). Levels inside one are
+    /// unspecified, so makers of random scenes stop there.
     pub fn has_deadlock(&self) -> bool {
         self.ids().any(|start| {
             let mut at = self.lends_to(start);

@@ -1,8 +1,9 @@
 //! The contract, executed.
 //!
-//! Read it beside `spec/contract.md`: this file has the rules of order, states, wake and cancel; `inherit.rs` the
-//! effective level; `wait.rs` everything that a coroutine can wait for. Clarity is the only aim: the ready queues are one list, and
-//! every question is answered by looking through all coroutines.
+//! Read it beside `spec/contract.md`: this file has the rules of order, states, wake and cancel;
+//! `inherit.rs` the effective level; `wait.rs` everything that a coroutine can wait for. Clarity is
+//! the only aim: the ready queues are one list, and every question is answered by looking through
+//! all coroutines.
 
 mod inherit;
 mod wait;
@@ -62,14 +63,14 @@ struct Coroutine {
 
 /// A plain executor of the contract.
 ///
-/// [`apply`](Model::apply) is total: any operation with any number is answered, and nothing panics. It costs time proportional to
-/// the number of coroutines, or its square.
+/// [`apply`](Model::apply) is total: any operation with any number is answered, and nothing panics.
+/// It costs time proportional to the number of coroutines, or its square.
 #[derive(Clone, Debug)]
 pub struct Model {
     settings: Settings,
     coroutines: Table,
-    /// All ready coroutines with the level at which they queue, in the order in which they got there. The queue of a level is what
-    /// this list holds of that level.
+    /// All ready coroutines with the level at which they queue, in the order in which they got
+    /// there. The queue of a level is what this list holds of that level.
     ready: Vec<(u8, Id)>,
     running: Option<Id>,
     /// The number of picks that ran a coroutine (B2).
@@ -101,10 +102,11 @@ impl Model {
         }
     }
 
-    /// Does one operation and says what came of it. [`Reply::Invalid`] means that it makes no sense now; nothing has changed then.
+    /// Does one operation and says what came of it. [`Reply::Invalid`] means that it makes no sense
+    /// now; nothing has changed then.
     pub fn apply(&mut self, op: Op) -> Reply {
-        // A coroutine that was picked while it waits first polls, or drops, the future that it waits in: no code of its own runs
-        // before that.
+        // A coroutine that was picked while it waits first polls, or drops, the future that it
+        // waits in: no code of its own runs before that.
         let must_resume = self
             .running
             .is_some_and(|c| self.coroutines[c].waiting.is_some());
@@ -342,8 +344,9 @@ impl Model {
     }
 }
 
-/// All coroutines by [`Id`]. They are never removed, so an identifier never comes back (C2). The indices are for identifiers from the
-/// model's own lists; what comes from outside is checked first.
+/// All coroutines by [`Id`]. They are never removed, so an identifier never comes back (C2). The
+/// indices are for identifiers from the model's own lists; what comes from outside is checked
+/// first.
 #[derive(Clone, Debug)]
 struct Table(Vec<Coroutine>);
 

@@ -1,8 +1,9 @@
 //! Rules K, M, N, T, and the waiting half of X: everything that a coroutine can wait for.
 //!
-//! Each wait goes the same way. [`begin`](Model::begin) takes what is wanted if it is there, or puts the coroutine among the
-//! waiters. Whoever gives it later *grants* it: the waiter leaves the list, owns what it wanted, and is woken (N2). When the waiter runs again it
-//! *completes*. If it is dropped instead, what it had been granted goes on to the next (N3).
+//! Each wait goes the same way. [`begin`](Model::begin) takes what is wanted if it is there, or
+//! puts the coroutine among the waiters. Whoever gives it later *grants* it: the waiter leaves the
+//! list, owns what it wanted, and is woken (N2). When the waiter runs again it *completes*. If it
+//! is dropped instead, what it had been granted goes on to the next (N3).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
@@ -34,7 +35,8 @@ pub(super) struct Mutex {
     waiters: Vec<Id>,
 }
 
-/// Permits and those who wait for one. Semaphores, keys, and both sides of a channel are made of these.
+/// Permits and those who wait for one. Semaphores, keys, and both sides of a channel are made of
+/// these.
 #[derive(Clone, Debug)]
 struct Permits {
     free: u32,

@@ -1,7 +1,8 @@
 //! The parser of the trace format that `spec/traces/README.md` describes.
 //!
-//! It goes line by line and keeps just enough to tell the author of a trace what is wrong: the names, the poll that is open, and
-//! what each coroutine waits for. Whether the trace is right is for [`replay()`](crate::replay()) on the model to say.
+//! It goes line by line and keeps just enough to tell the author of a trace what is wrong: the
+//! names, the poll that is open, and what each coroutine waits for. Whether the trace is right is
+//! for [`replay()`](crate::replay()) on the model to say.
 
 mod words;
 

@@ -1,4 +1,5 @@
-//! The good client: connections to `echo-server` one after the other, and the one that gives orders.
+//! The good client: connections to `echo-server` one after the other, and the one that gives
+//! orders.
 
 use super::wire::Wire;
 use crate::os::lan::MACHINE;

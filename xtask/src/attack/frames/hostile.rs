@@ -1,6 +1,8 @@
-//! Hostile computers: frames of every kind, most of them damaged in a few places, also of connections that they have.
+//! Hostile computers: frames of every kind, most of them damaged in a few places, also of
+//! connections that they have.
 //!
-//! They do not pretend to be the good client: on a network without authentication that takes its place.
+//! They do not pretend to be the good client: on a network without authentication that takes its
+//! place.
 
 use super::wire::{GOOD, HOSTILE};
 use crate::os::lan::MACHINE;
@@ -118,8 +120,8 @@ impl Hostile {
         }
     }
 
-    /// Gives up the next of all connections, as a computer does that knows of none, again and again. Says where the computers are, if
-    /// the machine has asked.
+    /// Gives up the next of all connections, as a computer does that knows of none, again and
+    /// again. Says where the computers are, if the machine has asked.
     pub(super) fn gives_up(&mut self) -> Vec<Vec<u8>> {
         let asked = std::mem::take(&mut self.asked);
         let mut frames: Vec<_> = asked

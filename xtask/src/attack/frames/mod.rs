@@ -1,5 +1,6 @@
-//! Damaged frames against the operating system's network. This program is the wire and all computers on it: a good client, a TCP stack of its own,
-//! that must be served throughout, and hostile ones.
+//! Damaged frames against the operating system's network. This program is the wire and all
+//! computers on it: a good client, a TCP stack of its own, that must be served throughout, and
+//! hostile ones.
 
 mod client;
 mod hostile;
@@ -25,7 +26,8 @@ const CONNECTIONS: usize = 8;
 const BURST: usize = 20;
 /// How many turns there are at least.
 const BURSTS: usize = 60;
-/// How long hostile computers wait for the machine to have taken a burst: what asks for that may be lost.
+/// How long hostile computers wait for the machine to have taken a burst: what asks for that may be
+/// lost.
 const TAKEN: Duration = Duration::from_millis(200);
 /// How long the good client waits for all its answers.
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -111,7 +113,8 @@ fn serve(wire: Wire, seed: u64, is_over: &AtomicBool) -> Result<()> {
             client.wire().send(&hostile.question());
             asked = Some(Instant::now());
         }
-        // More at a time would only fill the wire, which then loses the good client's frames as well.
+        // More at a time would only fill the wire, which then loses the good client's frames as
+        // well.
         let has_taken = asked.is_none_or(|asked| hostile.is_answered() || asked.elapsed() > TAKEN);
         if client.has_orders() && bursts < BURSTS && has_taken {
             for _ in 0..BURST {

@@ -73,7 +73,8 @@ impl Wire {
     }
 }
 
-/// Whether a frame of the machine, ARP or IPv4, goes to another computer than the good client. Hostile frames name many as theirs.
+/// Whether a frame of the machine, ARP or IPv4, goes to another computer than the good client.
+/// Hostile frames name many as theirs.
 fn is_for_hostile(frame: &[u8]) -> bool {
     let target = match frame.get(12..14) {
         Some([8, 0]) => frame.get(30..34),

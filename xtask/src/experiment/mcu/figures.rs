@@ -1,4 +1,5 @@
-//! What the C++ library's page of figures says, `docs/cpp-mcu-size.md`: measured here, and the same on every machine with the same compilers.
+//! What the C++ library's page of figures says, `docs/cpp-mcu-size.md`: measured here, and the same
+//! on every machine with the same compilers.
 
 use super::super::runner::Listener;
 use super::{BUILDS, Sections, build, cpp_sizes, cpp_switches, sample, samples};
@@ -44,7 +45,8 @@ pub(crate) fn page_file() -> PathBuf {
 }
 
 impl Figures {
-    /// Builds and runs the benchmarks in C++ with all compilers and optimisations, and the sample application.
+    /// Builds and runs the benchmarks in C++ with all compilers and optimisations, and the sample
+    /// application.
     pub(crate) fn measure(name: &str) -> Result<Self> {
         let mut switches = Listener::new(name);
         cpp_switches(BUILDS, &mut switches)?;
@@ -114,7 +116,8 @@ impl Figures {
     }
 }
 
-/// The compilers' names in the rows of `mcu-switch`, which have a version, begin as those in [`BUILDS`].
+/// The compilers' names in the rows of `mcu-switch`, which have a version, begin as those in
+/// [`BUILDS`].
 fn of_build<'a>(
     samples: &'a [Sample],
     compiler: &'a str,

@@ -11,7 +11,8 @@ use std::path::Path;
 /// A version of the application.
 struct Version {
     source: &'static str,
-    /// Between the application and the devices' registers; without, the application has that itself.
+    /// Between the application and the devices' registers; without, the application has that
+    /// itself.
     hal: &'static [&'static str],
     firmware: &'static str,
     column: &'static str,
@@ -43,7 +44,8 @@ const VERSIONS: [Version; 3] = [
     },
 ];
 
-/// Builds, measures and runs all versions; returns a section of a page. `benchmarks` is the folder of a build with GCC that has FreeRTOS.
+/// Builds, measures and runs all versions; returns a section of a page. `benchmarks` is the folder
+/// of a build with GCC that has FreeRTOS.
 pub(super) fn table(benchmarks: &Path, listener: &mut Listener) -> Result<String> {
     let folder = benchmarks.join("../..");
     cpp::make(&folder, "samples", &mut listener.progress)?;

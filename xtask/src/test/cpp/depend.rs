@@ -15,7 +15,8 @@ const OUTPUT: [&str; 2] = ["urgent", "bulk"];
 /// Where Conan is installed, and where it keeps its packages.
 const CONAN: &str = "target/conan";
 
-/// Builds and runs the program with the package installed at `prefix`: by `find_package`, `FetchContent` and pkg-config.
+/// Builds and runs the program with the package installed at `prefix`: by `find_package`,
+/// `FetchContent` and pkg-config.
 pub(super) fn check(context: &mut Context, prefix: &Path) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for (name, compiler) in [
@@ -100,7 +101,8 @@ pub(super) fn conan(context: &mut Context) -> Result<Outcome> {
     Ok(Outcome::failed())
 }
 
-/// Conan: the one in the search path, or one that pip installs below `target`; none where neither is to be had.
+/// Conan: the one in the search path, or one that pip installs below `target`; none where neither
+/// is to be had.
 fn find_conan(context: &mut Context) -> Result<Option<PathBuf>> {
     if let Some(installed) = process::find("conan") {
         return Ok(Some(installed));

@@ -1,4 +1,5 @@
-//! The C++ library's figures are those that its page says, and meet the targets. They are counts, not times: every machine with the same compilers gives the same.
+//! The C++ library's figures are those that its page says, and meet the targets. They are counts,
+//! not times: every machine with the same compilers gives the same.
 
 use super::super::Context;
 use super::super::outcome::Outcome;

@@ -1,4 +1,5 @@
-//! The C++ library as somebody else's project uses it: installed or fetched, with the template, both compilers, with and without optimisation.
+//! The C++ library as somebody else's project uses it: installed or fetched, with the template,
+//! both compilers, with and without optimisation.
 
 use super::super::Context;
 use super::super::outcome::Outcome;

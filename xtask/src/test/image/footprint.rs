@@ -1,4 +1,5 @@
-//! A program is smaller because the scheduler is in the image: `os/footprint`, built with it there and with a scheduler of its own.
+//! A program is smaller because the scheduler is in the image: `os/footprint`, built with it there
+//! and with a scheduler of its own.
 
 use super::super::Context;
 use super::super::machine::{PROGRAM_TESTS, ProgramTest};
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 /// The package and its binary.
 const NAME: &str = "corank-footprint";
 
-/// Without the image the program takes at least so many percent more. `os/footprint/README.md` says how many it is today.
+/// Without the image the program takes at least so many percent more. `os/footprint/README.md` says
+/// how many it is today.
 const AT_LEAST: u64 = 50;
 
 /// The two programs print what `hello-async` prints, and the one without a scheduler is smaller.

@@ -32,7 +32,8 @@ impl Order {
         Ok(Self { layers })
     }
 
-    /// Names each import that points upwards, each cycle within a layer, and each module that stands in no layer.
+    /// Names each import that points upwards, each cycle within a layer, and each module that
+    /// stands in no layer.
     pub(super) fn complaints(&self, imports: &Imports) -> Vec<String> {
         let mut complaints = Vec::new();
         for module in &imports.modules {

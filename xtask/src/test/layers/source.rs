@@ -52,7 +52,8 @@ struct Mention {
 struct Reader {
     src: PathBuf,
     modules: BTreeSet<String>,
-    /// What the root imports from its modules, and the macros that lie at the root wherever they are written.
+    /// What the root imports from its modules, and the macros that lie at the root wherever they
+    /// are written.
     origins: BTreeMap<String, String>,
     mentions: Vec<Mention>,
 }

@@ -76,7 +76,8 @@ impl<'a> Said<'a> {
         })
     }
 
-    /// How many times as fast as `base` a model is at a point; with so many coroutines, or its best number.
+    /// How many times as fast as `base` a model is at a point; with so many coroutines, or its best
+    /// number.
     fn gain(&self, point: &Point, model: &str, width: Option<f64>, base: &str) -> Result<f64> {
         let row = match width {
             None => self.results.best(point, model),
@@ -236,7 +237,8 @@ impl<'a> Said<'a> {
         Ok(table)
     }
 
-    /// The least and the most of scanning the smallest leaves with 32 coroutines and with as many as the library chooses.
+    /// The least and the most of scanning the smallest leaves with 32 coroutines and with as many
+    /// as the library chooses.
     fn fastest(&self) -> Result<String> {
         let mut gains = Vec::new();
         for compiler in COMPILERS {

@@ -1,4 +1,5 @@
-//! Figures: curves over the size of the data, heat maps over size and number of coroutines, the best gain of each model.
+//! Figures: curves over the size of the data, heat maps over size and number of coroutines, the
+//! best gain of each model.
 
 use super::results::{Point, Results, size};
 use super::{ALGORITHMS, COROUTINE, MODELS, SEQUENTIAL};
@@ -10,7 +11,8 @@ use anyhow::Result;
 /// The models that the curves show: a chart has as many marks.
 const IN_CURVES: usize = 5;
 
-/// Curves over the size (the thesis's figure 4.4), heat maps over size and width (in the place of its figures 4.6 to 4.9), and one of algorithms and models (4.14).
+/// Curves over the size (the thesis's figure 4.4), heat maps over size and width (in the place of
+/// its figures 4.6 to 4.9), and one of algorithms and models (4.14).
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let results = Results::of(document);
     let mut figures = vec![("edge-best-gains".to_string(), best_gains(&results).to_svg())];

@@ -1,4 +1,5 @@
-//! What was measured, by point: all that a time depends on beside the model and the number of coroutines.
+//! What was measured, by point: all that a time depends on beside the model and the number of
+//! coroutines.
 
 use super::SEQUENTIAL;
 use crate::document::Document;

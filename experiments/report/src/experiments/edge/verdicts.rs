@@ -13,7 +13,8 @@ fn leaves_out(document: &Document) -> bool {
         .is_some_and(|points| !points.is_empty())
 }
 
-/// Returns the targets of `edge`. What points that were left out could change counts as not measured.
+/// Returns the targets of `edge`. What points that were left out could change counts as not
+/// measured.
 pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let partial = leaves_out(document);
     let results = Results::of(document);

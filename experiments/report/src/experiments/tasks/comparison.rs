@@ -27,11 +27,13 @@ pub(super) struct Comparison {
     experiment: String,
     /// The parameters that all points share.
     parameters: Map<String, Value>,
-    /// Median and spread in milliseconds by model, in the order of `MODELS`, each from the smallest `n` up.
+    /// Median and spread in milliseconds by model, in the order of `MODELS`, each from the smallest
+    /// `n` up.
     lines: [Vec<Dot>; 3],
 }
 
-/// Splits the times of experiment A or B into comparisons, in the order in which they were measured.
+/// Splits the times of experiment A or B into comparisons, in the order in which they were
+/// measured.
 ///
 /// # Errors
 /// When a row has no `n`, an unknown model, or a unit that is not one of time.
@@ -183,7 +185,8 @@ impl Comparison {
         table
     }
 
-    /// Time against the number of tasks, as SVG; on a logarithmic scale small and large times can both be read.
+    /// Time against the number of tasks, as SVG; on a logarithmic scale small and large times can
+    /// both be read.
     ///
     /// # Errors
     /// If the chart cannot be drawn.

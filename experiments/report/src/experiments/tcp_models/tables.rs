@@ -1,4 +1,5 @@
-//! The numbers of experiment `tcp-models`, and beside them the COPS data where the load is the same.
+//! The numbers of experiment `tcp-models`, and beside them the COPS data where the load is the
+//! same.
 
 use super::{MODELS, OURS, Scene, THREADS, beside};
 use crate::document::Document;

@@ -6,7 +6,8 @@ use crate::experiments::answers::{self, SHOWN};
 use crate::row::Row;
 use crate::table::{Table, figure};
 
-/// For each number of harts and load: throughput and latency by level, and each level's mean latency divided by that of level 0.
+/// For each number of harts and load: throughput and latency by level, and each level's mean
+/// latency divided by that of level 0.
 pub(crate) fn tables(document: &Document) -> Vec<Table> {
     let harts = answers::values(document, "harts").into_iter();
     harts

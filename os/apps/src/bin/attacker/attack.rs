@@ -1,4 +1,5 @@
-//! What an attacker does: calls through both doors, and stores into all that it shares with the kernel.
+//! What an attacker does: calls through both doors, and stores into all that it shares with the
+//! kernel.
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +35,8 @@ global_asm!(
     "li a7, {RETURN}",
     "ecall",
     "j attacker_returns",
-    // Sleeps in the handler with interrupts unmasked, on a stack below: `s11` of the interrupted code is of no use any more.
+    // Sleeps in the handler with interrupts unmasked, on a stack below: `s11` of the interrupted
+    // code is of no use any more.
     ".globl attacker_nests",
     "attacker_nests:",
     "mv s11, a0",
@@ -91,7 +93,8 @@ pub(crate) fn start(seed: u64) {
 
 /// A system call of any kind.
 fn call(number: usize, arguments: [usize; 3]) -> isize {
-    // SAFETY: what the kernel writes goes into the arena, or harms this attacker alone, which is meant to end.
+    // SAFETY: what the kernel writes goes into the arena, or harms this attacker alone, which is
+    // meant to end.
     unsafe { raw::system_call(number, arguments) }
 }
 

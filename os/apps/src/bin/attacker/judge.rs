@@ -5,8 +5,8 @@ use corank_user::information::{self, ENDED, ProcessRecord, SystemStatus};
 use corank_user::process::{self, Pid};
 use corank_user::raw;
 
-/// How much of the kernel's heap may be in use in addition after all rounds: its tables keep the size that they needed once, and the file
-/// system remembers directories.
+/// How much of the kernel's heap may be in use in addition after all rounds: its tables keep the
+/// size that they needed once, and the file system remembers directories.
 const HEAP: u64 = 256 << 10;
 
 /// SIGKILL.
@@ -85,8 +85,9 @@ impl Judge {
         }
     }
 
-    /// Compares with the beginning, or, unless `strict`, makes this the beginning. If there is more room than at the beginning, something had
-    /// still been given back then: from now on this is the beginning.
+    /// Compares with the beginning, or, unless `strict`, makes this the beginning. If there is more
+    /// room than at the beginning, something had still been given back then: from now on this is
+    /// the beginning.
     ///
     /// # Panics
     /// If something is left behind.

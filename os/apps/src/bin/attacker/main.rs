@@ -1,11 +1,14 @@
-//! Attacks the system from inside, for `cargo xtask attack`; run by hand it needs no more than a machine of its own.
+//! Attacks the system from inside, for `cargo xtask attack`; run by hand it needs no more than a
+//! machine of its own.
 //!
-//! `attacker calls SEED ROUNDS [MICROSECONDS]` lets processes without rights make random calls with damaged rings and pages, beside an
-//! urgent process that must not notice, and on a machine that counts instructions goes on at most so much late. `attacker programs NAME...`
-//! runs programs from files that may be damaged. `attacker volume SEED` uses a disk that may be damaged. The last line is `unharmed` if
-//! nothing was found; a finding is a panic with what was expected.
+//! `attacker calls SEED ROUNDS [MICROSECONDS]` lets processes without rights make random calls with
+//! damaged rings and pages, beside an urgent process that must not notice, and on a machine that
+//! counts instructions goes on at most so much late. `attacker programs NAME...` runs programs from
+//! files that may be damaged. `attacker volume SEED` uses a disk that may be damaged. The last line
+//! is `unharmed` if nothing was found; a finding is a panic with what was expected.
 //!
-//! An attacker may claim level 63 alone, so it has no right to the machine. It has no open file at its beginning and ends by a signal.
+//! An attacker may claim level 63 alone, so it has no right to the machine. It has no open file at
+//! its beginning and ends by a signal.
 #![no_std]
 #![no_main]
 
@@ -67,7 +70,8 @@ fn usage() -> i32 {
     2
 }
 
-/// Attacks in rounds, each of which must leave the system as it was, and let this process, which is urgent, go on no later than that.
+/// Attacks in rounds, each of which must leave the system as it was, and let this process, which is
+/// urgent, go on no later than that.
 fn calls(seed: u64, rounds: u64, limit: Option<Duration>) {
     let mut latest = Duration::ZERO;
     let mut victim = Victim::start(true);

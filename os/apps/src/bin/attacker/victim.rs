@@ -1,4 +1,5 @@
-//! An urgent process that works beside the attackers: it checks its memory, a file and a pipe, and says so.
+//! An urgent process that works beside the attackers: it checks its memory, a file and a pipe, and
+//! says so.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,7 +28,8 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
-    /// Starts it, at level 0, where this process is from now on as well; with a file if there is a disk, and that is one to rely on.
+    /// Starts it, at level 0, where this process is from now on as well; with a file if there is a
+    /// disk, and that is one to rely on.
     pub(crate) fn start(with_file: bool) -> Self {
         let page = page::process();
         page.executors.store(1, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! Uses a disk whose file system may be damaged. What a call answers does not matter: only that it answers, and soon.
+//! Uses a disk whose file system may be damaged. What a call answers does not matter: only that it
+//! answers, and soon.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -75,7 +76,8 @@ impl Found {
                 entry.next as usize,
                 place,
             ];
-            // SAFETY: the kernel reads the path, which ends with a NUL, and writes an entry into `entry`.
+            // SAFETY: the kernel reads the path, which ends with a NUL, and writes an entry into
+            // `entry`.
             if unsafe { raw::system_call(DIRECTORY_ENTRY, arguments) } != 1 {
                 return;
             }

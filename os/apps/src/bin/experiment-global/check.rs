@@ -1,8 +1,10 @@
-//! What the strict comparison costs before each poll, and how often it enters the kernel although nobody more urgent waits.
+//! What the strict comparison costs before each poll, and how often it enters the kernel although
+//! nobody more urgent waits.
 //!
-//! A coroutine at level 10 yields again and again, alone in its process. `poll-instructions`: how many instructions one such turn takes,
-//! the fewest over many batches, so that clock ticks don't count. `check-instructions`: how many more that are under strict than
-//! under relaxed scheduling. `yield-calls`: how many system calls all the turns made together.
+//! A coroutine at level 10 yields again and again, alone in its process. `poll-instructions`: how
+//! many instructions one such turn takes, the fewest over many batches, so that clock ticks don't
+//! count. `check-instructions`: how many more that are under strict than under relaxed scheduling.
+//! `yield-calls`: how many system calls all the turns made together.
 use alloc::format;
 use alloc::string::String;
 use core::sync::atomic::Ordering;
@@ -16,7 +18,8 @@ use crate::{message, row};
 
 /// Batches that count: those during which everybody else is where the comparison wants them.
 const BATCHES: u32 = 40;
-/// Batches at most: harts of a machine that counts instructions take turns, and the others may be elsewhere for some.
+/// Batches at most: harts of a machine that counts instructions take turns, and the others may be
+/// elsewhere for some.
 const MOST_BATCHES: u32 = 4000;
 /// Turns of a batch: much shorter than a clock tick.
 const TURNS: u32 = 500;
@@ -26,7 +29,8 @@ const LEVEL: u8 = 10;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Elsewhere {
     Nobody,
-    /// A process that is ready at a less urgent level, so that the comparison has something to compare with.
+    /// A process that is ready at a less urgent level, so that the comparison has something to
+    /// compare with.
     LessUrgent,
     /// A process that is more urgent, and that another hart serves already.
     Served,
@@ -70,8 +74,8 @@ impl Elsewhere {
     }
 }
 
-/// Measures one model beside everybody that there can be on so many harts. With a number of instructions, a comparison that takes more
-/// is an error, and so is one that makes a system call.
+/// Measures one model beside everybody that there can be on so many harts. With a number of
+/// instructions, a comparison that takes more is an error, and so is one that makes a system call.
 pub(crate) fn measure(global: Global, run: usize, most: Option<usize>) -> Result<(), String> {
     let harts = process::harts();
     let all = [Elsewhere::Nobody, Elsewhere::LessUrgent, Elsewhere::Served];
@@ -106,7 +110,8 @@ pub(crate) fn measure(global: Global, run: usize, most: Option<usize>) -> Result
     Ok(())
 }
 
-/// What is wrong with a comparison that takes so many instructions and has made so many system calls, if anything is.
+/// What is wrong with a comparison that takes so many instructions and has made so many system
+/// calls, if anything is.
 fn judge(elsewhere: Elsewhere, instructions: f64, calls: usize, most: usize) -> Result<(), String> {
     let name = elsewhere.name();
     if instructions > most as f64 {

@@ -1,8 +1,10 @@
 //! Latency beside a process that lies about its coroutines (rules U1 to U3).
 //!
-//! A process of levels from 40 on, one for each hart, computes without end, and claims what it likes. A coroutine at level 10 of another process is woken by
-//! timers. `latency`: the median time from when a timer is due to its start. It must not depend on what the other one claims. On several harts the machine has to run by the clock rather than
-//! count instructions: then QEMU lets the harts take turns of up to milliseconds, and that is all that a latency shows.
+//! A process of levels from 40 on, one for each hart, computes without end, and claims what it
+//! likes. A coroutine at level 10 of another process is woken by timers. `latency`: the median time
+//! from when a timer is due to its start. It must not depend on what the other one claims. On
+//! several harts the machine has to run by the clock rather than count instructions: then QEMU lets
+//! the harts take turns of up to milliseconds, and that is all that a latency shows.
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,8 +20,9 @@ use crate::{message, microseconds, row};
 
 /// What the other process was granted.
 const FROM_40: u64 = !0 << 40;
-/// Timers of a run, and the time between two of them in nanoseconds: no multiple of the clock ticks'. Short, so that the forgers take turns often where
-/// what the host does changes within seconds.
+/// Timers of a run, and the time between two of them in nanoseconds: no multiple of the clock
+/// ticks'. Short, so that the forgers take turns often where what the host does changes within
+/// seconds.
 const TIMERS: usize = 41;
 const PERIOD: u64 = 2_300_000;
 const WORK: Duration = Duration::from_micros(100);
@@ -40,8 +43,8 @@ const CLAIMS: [(&str, Claim); 4] = [
     ),
 ];
 
-/// The same with every level granted, which shows what the grant is good for: most of the time the kernel believes it. All of the time, and nobody else
-/// would run any more.
+/// The same with every level granted, which shows what the grant is good for: most of the time the
+/// kernel believes it. All of the time, and nobody else would run any more.
 const BELIEVED: (&str, Claim) = ("believed", |_| {
     let phase = time::ticks_in(Duration::from_millis(10));
     if (time::ticks() / phase).is_multiple_of(4) {
@@ -117,7 +120,8 @@ fn latency(global: Global, run: usize) -> u64 {
         for _ in 0..TIMERS {
             due += numbers.around(PERIOD);
             let ready = wait_until(due).await;
-            // From when it was due, also if the one before it was so late that this one was not waited for.
+            // From when it was due, also if the one before it was so late that this one was not
+            // waited for.
             let was_due = time::ticks_in(Duration::from_nanos(due));
             latencies.push(time::ticks().saturating_sub(was_due));
             log.work(10, ready, 1, WORK).await;

@@ -217,7 +217,8 @@ impl Scene {
                         };
                         log.work(level(place), ready, SLICES, SLICE).await;
                         if let Some(tells) = &tells {
-                            // At once: a call that waits in the ring for the next entry has told nothing yet.
+                            // At once: a call that waits in the ring for the next entry has told
+                            // nothing yet.
                             assert_eq!(tells.write(&time::ticks().to_le_bytes()), Ok(8));
                         }
                     }
@@ -232,8 +233,8 @@ impl Scene {
     }
 }
 
-/// The next message, which says when it was sent: since then whoever waits has been ready, or since it began to wait. `None` when
-/// nobody sends any more.
+/// The next message, which says when it was sent: since then whoever waits has been ready, or since
+/// it began to wait. `None` when nobody sends any more.
 async fn hear(messages: &OwnedFd) -> Option<u64> {
     let waiting = time::ticks();
     let (count, told) = ring::read(messages, Vec::with_capacity(8)).await;

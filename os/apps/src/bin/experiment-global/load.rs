@@ -8,8 +8,9 @@ use crate::stretches::Stretch;
 use corank_user::corank::time::sleep_until;
 use corank_user::{time, yield_now};
 
-/// A stretch of work longer than this between two looks at the clock was none: the hart was taken away. It is longer than an
-/// interrupt takes that changes nothing, and shorter than any other coroutine's turn.
+/// A stretch of work longer than this between two looks at the clock was none: the hart was taken
+/// away. It is longer than an interrupt takes that changes nothing, and shorter than any other
+/// coroutine's turn.
 const GAP: Duration = Duration::from_micros(10);
 
 /// What the coroutines of one process did.
@@ -36,7 +37,8 @@ impl Log {
             .collect()
     }
 
-    /// Computes at `level` for a number of slices, with a turn for others between two; ready for it since `ready`.
+    /// Computes at `level` for a number of slices, with a turn for others between two; ready for it
+    /// since `ready`.
     pub(crate) async fn work(&self, level: u8, mut ready: u64, slices: u32, slice: Duration) {
         for left in (0..slices).rev() {
             ready = self.slice(level, ready, time::ticks_in(slice));

@@ -1,12 +1,14 @@
 //! Experiment `global`: relaxed and strict global priority (AsyncOS, section 2.3.2.2).
 //!
-//! Several processes have coroutines at levels that interleave, woken by timers and pipes. How long does a more urgent one wait, anywhere,
-//! while a less urgent one runs? What does the strict comparison cost before each poll, and how often does it enter the kernel
-//! for nothing? And whom does a process delay that lies about its coroutines?
+//! Several processes have coroutines at levels that interleave, woken by timers and pipes. How long
+//! does a more urgent one wait, anywhere, while a less urgent one runs? What does the strict
+//! comparison cost before each poll, and how often does it enter the kernel for nothing? And whom
+//! does a process delay that lies about its coroutines?
 //!
-//! With one hart run it in a machine that counts instructions (`qemu -icount shift=0`): there an instruction takes a nanosecond, on
-//! whatever host, and every run can be repeated exactly. There several harts take turns of milliseconds: times on several are measured by
-//! the clock. `cargo xtask experiment global` does both.
+//! With one hart run it in a machine that counts instructions (`qemu -icount shift=0`): there an
+//! instruction takes a nanosecond, on whatever host, and every run can be repeated exactly. There
+//! several harts take turns of milliseconds: times on several are measured by the clock.
+//! `cargo xtask experiment global` does both.
 #![no_std]
 #![no_main]
 
@@ -57,7 +59,8 @@ fn model(global: Global) -> &'static str {
     }
 }
 
-/// Prints one measured value; `parameters` are further fields of the row, in JSON, each with a comma behind it.
+/// Prints one measured value; `parameters` are further fields of the row, in JSON, each with a
+/// comma behind it.
 fn row(global: Global, parameters: &str, run: usize, metric: &str, unit: &str, value: f64) {
     let (model, harts) = (model(global), corank_user::process::harts());
     println!(

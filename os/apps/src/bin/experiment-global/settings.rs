@@ -8,7 +8,8 @@ pub(crate) const USAGE: &str = "usage: experiment-global arrivals|timers|check|f
 /// What is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
-    /// How long the more urgent wait for the less urgent, woken from outside or by timers of their own.
+    /// How long the more urgent wait for the less urgent, woken from outside or by timers of their
+    /// own.
     Inversion(Wake),
     /// The cost of the comparison, and the system calls that it makes.
     Check,
@@ -32,7 +33,8 @@ pub(crate) struct Settings {
     pub(crate) processes: usize,
     /// The largest latency beside a forger that is no failure, in percent of that without one.
     pub(crate) within: Option<usize>,
-    /// The most instructions that the comparison may take without being a failure; then a system call that it makes is one as well.
+    /// The most instructions that the comparison may take without being a failure; then a system
+    /// call that it makes is one as well.
     pub(crate) most: Option<usize>,
     runs: usize,
 }

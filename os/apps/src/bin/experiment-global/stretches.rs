@@ -1,8 +1,10 @@
-//! Priority inversions in a log of what several processes' coroutines did. `xtask` runs the tests on the host.
+//! Priority inversions in a log of what several processes' coroutines did. `xtask` runs the tests
+//! on the host.
 //!
-//! At an instant, a coroutine suffers an *inversion* if it is ready and does not run, its own process does not run anything at
-//! least as urgent (an executor has one thread, and serves its most urgent one), and some hart runs a coroutine of strictly less
-//! urgency. `inversion-total` is the time with any inversion. `inversion-longest` is the longest that one coroutine suffers
+//! At an instant, a coroutine suffers an *inversion* if it is ready and does not run, its own
+//! process does not run anything at least as urgent (an executor has one thread, and serves its
+//! most urgent one), and some hart runs a coroutine of strictly less urgency. `inversion-total` is
+//! the time with any inversion. `inversion-longest` is the longest that one coroutine suffers
 //! between becoming ready and running.
 
 use alloc::vec::Vec;

@@ -99,7 +99,8 @@ impl Connection {
                 Scanned::Refused(status) => return Awaited::Refused(status),
                 Scanned::Incomplete => {}
             }
-            // Idle is who has been served, and has sent nothing of another request. Who is new has the time of a request.
+            // Idle is who has been served, and has sent nothing of another request. Who is new has
+            // the time of a request.
             let is_idle = !self.is_new && !scanner.has_begun();
             let came = if is_idle {
                 let idle = self.place.idle();

@@ -1,4 +1,5 @@
-//! Orders of who watches the server, at a port of their own: so they get through whatever the clients do.
+//! Orders of who watches the server, at a port of their own: so they get through whatever the
+//! clients do.
 //!
 //! One connection at a time, one order on each line, one line as the answer to each.
 use alloc::format;
@@ -73,7 +74,8 @@ fn order(server: &Server, order: &str) -> String {
     }
 }
 
-/// Lets something fail on purpose; returns how many steps were left to the last fault that was ordered.
+/// Lets something fail on purpose; returns how many steps were left to the last fault that was
+/// ordered.
 fn fault(kind: &str, step: usize) -> isize {
     let kind = if kind == "end" {
         FAULT_END

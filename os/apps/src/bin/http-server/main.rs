@@ -1,8 +1,9 @@
 //! A server of files over HTTP/1.1: `http-server [OPTIONS]`, see [`options::HELP`].
 //!
-//! It serves the machine's disk to any client: `curl`, a browser, `wrk`. Each connection is one coroutine; it waits for a request at the
-//! most urgent level that any path has, and serves it at the level of its path, in this process, in the file system and in the network.
-//! So what is urgent does not wait behind what is not, whoever came first.
+//! It serves the machine's disk to any client: `curl`, a browser, `wrk`. Each connection is one
+//! coroutine; it waits for a request at the most urgent level that any path has, and serves it at
+//! the level of its path, in this process, in the file system and in the network. So what is urgent
+//! does not wait behind what is not, whoever came first.
 //!
 //! ```text
 //!  front process ── waits for the server's end; typed `q`, or its own end, closes the pipe ──┐
@@ -11,9 +12,10 @@
 //!                     ▲                                              │ wire: bytes in and out, within time limits
 //!                  control ── orders of who watches it               └ answer: what a request gets, from the disk
 //! ```
-//! What HTTP says of requests and answers is in the crate [`corank_http`], which knows nothing of sockets and files. Of those who send
-//! nonsense, send slowly, read slowly, or break off, each has one connection for a bounded time; a file is sent through a buffer
-//! of [`wire::PIECE`] bytes, whatever its size.
+//! What HTTP says of requests and answers is in the crate [`corank_http`], which knows nothing of
+//! sockets and files. Of those who send nonsense, send slowly, read slowly, or break off, each has
+//! one connection for a bounded time; a file is sent through a buffer of [`wire::PIECE`] bytes,
+//! whatever its size.
 #![no_std]
 #![no_main]
 
@@ -36,7 +38,8 @@ use options::{HELP, Options};
 
 corank_user::main!(main);
 
-/// How long what the server has left may be on its way out, in milliseconds: longer than the kernel keeps a connection that nobody has open.
+/// How long what the server has left may be on its way out, in milliseconds: longer than the kernel
+/// keeps a connection that nobody has open.
 const SETTLING: usize = 90_000;
 
 fn main() -> i32 {
@@ -107,7 +110,8 @@ fn footprint() -> [u64; 3] {
     ]
 }
 
-/// Waits for the server's end, and lets it stop when somebody types `q`: it does when nobody has the pipe open any more.
+/// Waits for the server's end, and lets it stop when somebody types `q`: it does when nobody has
+/// the pipe open any more.
 async fn wait(child: process::Pid, pipe: OwnedFd) -> Result<i32, Error> {
     let console = spawn(Priority::DEFAULT, async move {
         let stop = [b'q', 3, 4];

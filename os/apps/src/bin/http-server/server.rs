@@ -26,7 +26,8 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) options: Options,
-    /// The level at which a connection waits for a request, of which nobody knows yet how urgent it is.
+    /// The level at which a connection waits for a request, of which nobody knows yet how urgent it
+    /// is.
     pub(crate) intake: Priority,
     /// Room for connections.
     room: Semaphore,
@@ -44,7 +45,8 @@ pub(crate) struct Server {
     pub(crate) answered: Cell<u64>,
 }
 
-/// Runs the server; returns its exit code. It ends when whoever has the other end of `pipe` closes that.
+/// Runs the server; returns its exit code. It ends when whoever has the other end of `pipe` closes
+/// that.
 pub(crate) fn run(options: Options, pipe: OwnedFd) -> i32 {
     let intake = Priority::new(options.levels.most_urgent()).unwrap_or_default();
     runtime::run(intake, Global::Relaxed, serve(options, intake, pipe))
@@ -112,7 +114,8 @@ async fn accept(server: Rc<Server>, listener: TcpListener) {
 }
 
 impl Server {
-    /// Ends the server in order: no new connections, idle ones are closed, others after the answer that they are at.
+    /// Ends the server in order: no new connections, idle ones are closed, others after the answer
+    /// that they are at.
     pub(crate) fn stop(&self) {
         self.stops.set();
         self.let_go();
@@ -121,7 +124,8 @@ impl Server {
         }
     }
 
-    /// From now on requests wait behind their heads, until [`let_go`](Self::let_go); not if the server ends.
+    /// From now on requests wait behind their heads, until [`let_go`](Self::let_go); not if the
+    /// server ends.
     pub(crate) fn hold(&self) {
         if !self.stops.is_set() {
             self.gate.reset();
@@ -144,7 +148,8 @@ impl Server {
         self.gate.wait().await;
     }
 
-    /// Whether a connection shall end after the answer that it is at: others wait for its place, or the server ends.
+    /// Whether a connection shall end after the answer that it is at: others wait for its place, or
+    /// the server ends.
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.is_crowded.get() || self.stops.is_set()
     }
@@ -154,7 +159,8 @@ impl Server {
         self.options.connections - self.room.free()
     }
 
-    /// A place for a connection. If all are taken, the one that has been idle for longest has to go.
+    /// A place for a connection. If all are taken, the one that has been idle for longest has to
+    /// go.
     async fn place(self: &Rc<Self>) -> Place {
         if self.room.free() == 0 {
             self.is_crowded.set(true);

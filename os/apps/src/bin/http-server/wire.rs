@@ -84,7 +84,8 @@ impl Wire {
         })
     }
 
-    /// Waits for bytes, for so long at most, and until `unwanted` happens. Then they are in [`bytes`](Self::bytes).
+    /// Waits for bytes, for so long at most, and until `unwanted` happens. Then they are in
+    /// [`bytes`](Self::bytes).
     pub(crate) async fn receive(&mut self, limit: Duration, unwanted: Option<&Event>) -> Came {
         let Ok(buffer) = sized(core::mem::take(&mut self.read), READ) else {
             return Came::End;
@@ -139,8 +140,9 @@ impl Wire {
         self.stream.reset();
     }
 
-    /// Ends the connection so that the client can read all of the last answer: closed with bytes unread, it would be a reset, which
-    /// may overtake the answer. Whoever goes on sending has a bounded time, and a bounded number of bytes.
+    /// Ends the connection so that the client can read all of the last answer: closed with bytes
+    /// unread, it would be a reset, which may overtake the answer. Whoever goes on sending has a
+    /// bounded time, and a bounded number of bytes.
     pub(crate) async fn linger(&mut self) {
         const ROUNDS: usize = 64;
         const LIMIT: Duration = Duration::from_secs(2);

@@ -166,8 +166,8 @@ fn search() {
     fs::remove_directory("/many").expect("it is empty");
 }
 
-/// What makes a long file short, or the other way round, in a less urgent process. Urgent questions to the file system are answered
-/// between the steps.
+/// What makes a long file short, or the other way round, in a less urgent process. Urgent questions
+/// to the file system are answered between the steps.
 pub(crate) const CHANGES: &[(&str, fn())] = &[
     ("a truncation to 0 bytes", || {
         let file = Options::write().open(NAME).expect("it is there");
@@ -179,8 +179,8 @@ pub(crate) const CHANGES: &[(&str, fn())] = &[
     ("a removal", || fs::remove(NAME).expect("it is closed")),
 ];
 
-/// Asks how long the file is while a less urgent process changes that. Returns an answer that was neither the first nor the last one, if
-/// there was one.
+/// Asks how long the file is while a less urgent process changes that. Returns an answer that was
+/// neither the first nor the last one, if there was one.
 pub(crate) fn length_seen_during(change: fn()) -> Option<u64> {
     drop(make_long());
     let child = process::spawn(|| {

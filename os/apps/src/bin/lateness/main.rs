@@ -1,9 +1,11 @@
-//! How late an urgent process is while a process that is restricted to level 63 makes the kernel work for it.
+//! How late an urgent process is while a process that is restricted to level 63 makes the kernel
+//! work for it.
 //!
-//! Run it on one hart in a machine that counts instructions (`-icount shift=0`): each takes a nanosecond there, so that all figures
-//! are the same in each run. The urgent process, at level 0, sleeps for 100 µs again and again, and notes how much later than
-//! that it goes on. The program fails when that is more than [`LIMIT`]. With arguments it runs only the attacks that contain one of them
-//! in their names.
+//! Run it on one hart in a machine that counts instructions (`-icount shift=0`): each takes a
+//! nanosecond there, so that all figures are the same in each run. The urgent process, at level 0,
+//! sleeps for 100 µs again and again, and notes how much later than that it goes on. The program
+//! fails when that is more than [`LIMIT`]. With arguments it runs only the attacks that contain one
+//! of them in their names.
 #![no_std]
 #![no_main]
 
@@ -31,11 +33,12 @@ use files::LONG;
 
 corank_user::main!(main);
 
-/// How much later the urgent process may go on than it asked for: the goal for one stretch of the kernel's work, and as much for the
-/// interrupt and the way back.
+/// How much later the urgent process may go on than it asked for: the goal for one stretch of the
+/// kernel's work, and as much for the interrupt and the way back.
 const LIMIT: Duration = Duration::from_micros(200);
 
-/// How long the urgent process sleeps: so briefly that what holds it up for longer than [`LIMIT`] and this is noticed whenever it begins.
+/// How long the urgent process sleeps: so briefly that what holds it up for longer than [`LIMIT`]
+/// and this is noticed whenever it begins.
 const STEP: Duration = Duration::from_micros(100);
 
 /// The least urgent level.
@@ -49,7 +52,8 @@ const TOO_MUCH: usize = 60 << 30;
 
 const NAME: &str = "/lateness";
 
-/// What the less urgent process does, with its name. It calls its argument when it is prepared: what it does before that does not count.
+/// What the less urgent process does, with its name. It calls its argument when it is prepared:
+/// what it does before that does not count.
 type Attack = (&'static str, fn(&dyn Fn()));
 
 /// What the less urgent process does that needs no preparation.
@@ -79,7 +83,8 @@ const ATTACKS: &[(&str, fn())] = &[
 ];
 
 fn call(number: usize, arguments: [usize; 3]) -> isize {
-    // SAFETY: the calls here take numbers, or addresses of memory of this program that stays as it is.
+    // SAFETY: the calls here take numbers, or addresses of memory of this program that stays as it
+    // is.
     unsafe { raw::system_call(number, arguments) }
 }
 
@@ -145,7 +150,8 @@ fn open_files() {
     }
 }
 
-/// Runs `attack` at the last level. Returns how late this process was at most from when that is prepared, and how often it went on.
+/// Runs `attack` at the last level. Returns how late this process was at most from when that is
+/// prepared, and how often it went on.
 fn lateness(rings: &RingHeader, attack: impl FnOnce(&dyn Fn())) -> (Duration, usize) {
     let prepared = Pipe::new().expect("a pipe");
     let child = process::spawn(|| {
@@ -172,7 +178,8 @@ fn lateness(rings: &RingHeader, attack: impl FnOnce(&dyn Fn())) -> (Duration, us
     }
 }
 
-/// An urgent question to the file system while a less urgent process makes a file long. Returns how long the file was by then.
+/// An urgent question to the file system while a less urgent process makes a file long. Returns how
+/// long the file was by then.
 fn length_seen_during_truncation() -> u64 {
     let file = File::create(NAME).expect("a disk");
     let child = process::spawn(|| {
@@ -194,7 +201,8 @@ fn length_seen_during_truncation() -> u64 {
     seen
 }
 
-/// Tests whether the program is to run this attack: with arguments it runs those whose names contain one of them.
+/// Tests whether the program is to run this attack: with arguments it runs those whose names
+/// contain one of them.
 fn is_chosen(name: &str) -> bool {
     let mut words = corank_user::arguments().skip(1).peekable();
     words.peek().is_none() || words.any(|word| name.contains(word))

@@ -60,8 +60,8 @@ fn at(port: u16) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
 }
 
-/// Makes connections that nothing accepts until there are as many sockets as may be, but for `rest`. They last as long as this process, or
-/// the listener.
+/// Makes connections that nothing accepts until there are as many sockets as may be, but for
+/// `rest`. They last as long as this process, or the listener.
 fn fill(rest: u64) -> TcpListener {
     let most = net::status().most_sockets - rest;
     let listener = TcpListener::with_backlog(0, most as usize).expect("a port is free");

@@ -1,4 +1,5 @@
-//! Attacks by tables of the kernel that a program makes as long as it can, and by long chains of calls.
+//! Attacks by tables of the kernel that a program makes as long as it can, and by long chains of
+//! calls.
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use corank_abi::call::{

@@ -1,8 +1,8 @@
 //! Typing a line on the console.
 //!
-//! Arrows, Home, End, Delete, Backspace; Ctrl-A and Ctrl-E for the ends of the line, Ctrl-U and Ctrl-K to erase up to them, Ctrl-W for
-//! a word, Ctrl-L for a clean screen; up and down for the lines before. Ctrl-C gives the line up, Ctrl-D on an empty one ends the
-//! input.
+//! Arrows, Home, End, Delete, Backspace; Ctrl-A and Ctrl-E for the ends of the line, Ctrl-U and
+//! Ctrl-K to erase up to them, Ctrl-W for a word, Ctrl-L for a clean screen; up and down for the
+//! lines before. Ctrl-C gives the line up, Ctrl-D on an empty one ends the input.
 use alloc::string::String;
 use alloc::vec::Vec;
 use corank_user::io::STDIN;

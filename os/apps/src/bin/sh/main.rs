@@ -9,8 +9,10 @@
 //! 'x y'  "x $?"  \x  quoting; $? is the exit code of the last command, $! the number of the last job in the background
 //! # text             a remark
 //! ```
-//! Built in: `cd [PATH]`, `pwd`, `exit [CODE]`, `kill [-SIGNAL] PID...`, `wait` for what runs in the background, `help`. Ctrl-C ends what
-//! runs in front. Programs have no [right](corank_user::process::Rights) over the machine, and those in the background none to the console.
+//! Built in: `cd [PATH]`, `pwd`, `exit [CODE]`, `kill [-SIGNAL] PID...`, `wait` for what runs in
+//! the background, `help`. Ctrl-C ends what runs in front. Programs have no
+//! [right](corank_user::process::Rights) over the machine, and those in the background none to the
+//! console.
 //!
 //! `sh` reads from the console, `sh -c TEXT` runs a text, `sh FILE` a file.
 #![no_std]

@@ -39,7 +39,8 @@ impl Shell {
         }
     }
 
-    /// From now on Ctrl-C ends what runs in front. A shell that another one runs has each byte as it is typed, too.
+    /// From now on Ctrl-C ends what runs in front. A shell that another one runs has each byte as
+    /// it is typed, too.
     pub(crate) fn take_console(&mut self) {
         self.has_console = true;
         let _ = process::set_foreground(0);
@@ -149,10 +150,12 @@ impl Shell {
                     let _ = process::set_group(0, 0);
                 }
                 if in_front && group == 0 {
-                    // By the child alone: were the shell slower, it would undo what the program says of the console.
+                    // By the child alone: were the shell slower, it would undo what the program
+                    // says of the console.
                     let _ = process::set_foreground(process::id());
                 }
-                // A program has nothing to do with other jobs, and one in the background nothing with the console.
+                // A program has nothing to do with other jobs, and one in the background nothing
+                // with the console.
                 let rights = match pipeline.background {
                     true => Rights::NONE,
                     false => Rights::CONSOLE,
@@ -251,8 +254,8 @@ impl Shell {
         }
     }
 
-    /// Says which jobs in the background have ended, and forgets them. The first process inherits children whose parents have
-    /// ended: the shell may be it.
+    /// Says which jobs in the background have ended, and forgets them. The first process inherits
+    /// children whose parents have ended: the shell may be it.
     pub(crate) fn report_ended(&mut self) {
         while let Ok(Some(exited)) = process::try_wait_any() {
             if let Some(place) = self.jobs.iter().position(|job| *job == exited.pid) {

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use core::iter::Peekable;
 use core::str::Chars;
 
-/// A word without its quotes: texts, and what stands for a value that is known only when the command runs.
+/// A word without its quotes: texts, and what stands for a value that is known only when the
+/// command runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word(Vec<Part>);
 

@@ -42,7 +42,8 @@ fn print_entry(name: &str, status: &FileStatus, long: bool) {
 /// Seconds since 1970 as a date and time, UTC.
 fn date(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years that begin in March end with the day that not every year has; eras of 400 years are all alike.
+    // Years that begin in March end with the day that not every year has; eras of 400 years are all
+    // alike.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

@@ -1,7 +1,7 @@
 //! Small programs for the shell, in one: the name under which it is started says which.
 //!
-//! `tools NAME ARGS` is the same as `NAME ARGS`. Every tool says what went wrong and goes on with the next file; its exit code is
-//! then 1, or 2 when it was called wrongly.
+//! `tools NAME ARGS` is the same as `NAME ARGS`. Every tool says what went wrong and goes on with
+//! the next file; its exit code is then 1, or 2 when it was called wrongly.
 #![no_std]
 #![no_main]
 

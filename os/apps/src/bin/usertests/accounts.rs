@@ -1,5 +1,5 @@
-//! What the kernel's heap holds for a process is reserved in its account: what there is no room for is an error, and a limit holds for
-//! the process and its children.
+//! What the kernel's heap holds for a process is reserved in its account: what there is no room for
+//! is an error, and a limit holds for the process and its children.
 use alloc::vec::Vec;
 
 use corank_abi::call::*;
@@ -272,7 +272,8 @@ fn a_child_that_cannot_start_leaves_nothing_behind() {
 /// What runs a program returns here if that fails.
 const NOT_RUN: i32 = 77;
 
-/// Runs a test with two programs on the disk: one is short, and the other has two megabytes of zeros behind it. Both end with 0.
+/// Runs a test with two programs on the disk: one is short, and the other has two megabytes of
+/// zeros behind it. Both end with 0.
 fn with_programs(test: impl FnOnce()) {
     in_directory(|| {
         let mut program = fs::read("/true").expect("the archive has it");

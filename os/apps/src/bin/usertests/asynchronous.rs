@@ -134,10 +134,11 @@ fn more_calls_than_entries() {
     });
 }
 
-/// The kernel has 65,536 calls of a process under way at most. What is beyond waits for room, and can be given up meanwhile. It gets room
-/// also if the process never waits.
+/// The kernel has 65,536 calls of a process under way at most. What is beyond waits for room, and
+/// can be given up meanwhile. It gets room also if the process never waits.
 fn more_calls_than_the_kernel_takes() {
-    // One write wakes all who read the same pipe: few each, and no more than the ring has room for, beyond which the process enters the kernel.
+    // One write wakes all who read the same pipe: few each, and no more than the ring has room for,
+    // beyond which the process enters the kernel.
     const PIPES: usize = 1100;
     const EACH: usize = 60;
     const { assert!(PIPES * EACH > 1 << 16 && EACH < ring::ENTRIES as usize) };
@@ -157,8 +158,8 @@ fn more_calls_than_the_kernel_takes() {
             poll_once(read.as_mut());
         }
         assert_eq!(calls_under_way(), 1 << 16);
-        // The last ones have not got to the kernel, nor into the ring: what is given up there takes nothing. One that the kernel has makes
-        // room for one.
+        // The last ones have not got to the kernel, nor into the ring: what is given up there takes
+        // nothing. One that the kernel has makes room for one.
         reads.truncate((PIPES - 1) * EACH);
         drop(reads.remove(0));
         let mut reads = reads.into_iter();

@@ -49,7 +49,8 @@ fn a_batch_takes_one_entry() {
     assert_eq!(rings.completions().len(), 4096);
 }
 
-/// Sixty coroutines wait for a call each: one entry takes all of them to the kernel and brings all back.
+/// Sixty coroutines wait for a call each: one entry takes all of them to the kernel and brings all
+/// back.
 fn coroutines_share_one_entry() {
     block_on(async {
         let (reader, writer) = pipe();
@@ -93,7 +94,8 @@ fn a_call_that_is_taken_back_takes_none() {
     });
 }
 
-/// What one task of experiment B does in the middle of its chain: the close of one pipe, the read of the next, the write and the close.
+/// What one task of experiment B does in the middle of its chain: the close of one pipe, the read
+/// of the next, the write and the close.
 fn a_chain_takes_one_entry() {
     block_on(async {
         let (reader, writer) = pipe();

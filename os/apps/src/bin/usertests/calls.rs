@@ -248,7 +248,8 @@ fn opened(number: Result<usize, Error>) -> TcpStream {
     TcpStream::from_descriptor(OwnedFd::from_number(number))
 }
 
-/// Expects that these are the ends of one connection. Ends it by a reset: so nothing is kept for frames that may be on their way.
+/// Expects that these are the ends of one connection. Ends it by a reset: so nothing is kept for
+/// frames that may be on their way.
 fn assert_connected(here: TcpStream, there: TcpStream) {
     let mut byte = [0];
     assert_eq!(here.write_blocking(b"a"), Ok(1));
@@ -296,7 +297,8 @@ fn connecting() {
     without_sockets();
 }
 
-/// Calls that the kernel refuses: no such listener, nobody who listens, no such file, child, thread, mutex, semaphore or condition variable.
+/// Calls that the kernel refuses: no such listener, nobody who listens, no such file, child,
+/// thread, mutex, semaphore or condition variable.
 fn failures_are_the_same() {
     const WRONG: usize = 77;
     /// Nobody listens there.

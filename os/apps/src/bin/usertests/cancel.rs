@@ -1,4 +1,5 @@
-//! Cancelling asynchronous calls: when a drop returns, the kernel has let go of the buffer, and nothing is lost.
+//! Cancelling asynchronous calls: when a drop returns, the kernel has let go of the buffer, and
+//! nothing is lost.
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -76,7 +77,8 @@ fn a_read_takes_nothing() {
     });
 }
 
-/// A pipe holds 64 KiB. A longer read takes them when the pipe is full, because nothing would move otherwise.
+/// A pipe holds 64 KiB. A longer read takes them when the pipe is full, because nothing would move
+/// otherwise.
 fn a_read_beyond_the_capacity_says_what_it_took() {
     const CAPACITY: usize = 64 << 10;
     block_on(async {
@@ -145,7 +147,8 @@ fn the_buffer_is_free_after_the_drop() {
     });
 }
 
-/// Other owners for the memory of a buffer that was at `address`: the allocator gives it again, and what comes late would land in it.
+/// Other owners for the memory of a buffer that was at `address`: the allocator gives it again, and
+/// what comes late would land in it.
 fn canaries(address: *const u8, size: usize) -> Vec<Vec<u8>> {
     let mut canaries: Vec<Vec<u8>> = Vec::new();
     while !canaries
@@ -161,7 +164,8 @@ fn assert_untouched(canaries: &[Vec<u8>]) {
     assert!(canaries.iter().flatten().all(|byte| *byte == 7));
 }
 
-/// How long to pause, so that what comes then comes near a moment that lies anywhere, and not quite in the same place.
+/// How long to pause, so that what comes then comes near a moment that lies anywhere, and not quite
+/// in the same place.
 struct Search {
     pauses: usize,
     step: usize,
@@ -178,8 +182,8 @@ impl Search {
         }
     }
 
-    /// In this round it came before the moment, or after it: the next one comes later, or earlier, by twice as much as the last time if that was not
-    /// enough, else by half.
+    /// In this round it came before the moment, or after it: the next one comes later, or earlier,
+    /// by twice as much as the last time if that was not enough, else by half.
     fn next(&mut self, early: bool, round: usize, latest: usize) {
         self.step = if early == self.was_early {
             (2 * self.step).min(latest)
@@ -196,7 +200,8 @@ impl Search {
     }
 }
 
-/// Another thread writes while this one gives its read up, near the moment in which the bytes come. The read has had all of them or none.
+/// Another thread writes while this one gives its read up, near the moment in which the bytes come.
+/// The read has had all of them or none.
 fn given_up_while_the_bytes_come() {
     const ROUNDS: usize = 150;
     const SIZE: usize = 2000;
@@ -248,7 +253,8 @@ fn given_up_while_the_bytes_come() {
     other.join().expect("it ends");
 }
 
-/// The kernel waits for the disk when the read is given up, and the read is over when that is: it has had all bytes or none.
+/// The kernel waits for the disk when the read is given up, and the read is over when that is: it
+/// has had all bytes or none.
 fn given_up_on_the_way_from_the_disk() {
     const ROUNDS: usize = 30;
     const SIZE: usize = 200_000;
@@ -585,7 +591,8 @@ fn calls_that_were_never_polled() {
     });
 }
 
-/// More than the ring has entries, ended in an order that has nothing to do with that of their beginning, while others complete.
+/// More than the ring has entries, ended in an order that has nothing to do with that of their
+/// beginning, while others complete.
 fn a_thousand_in_disorder() {
     const COUNT: usize = 1000;
     block_on(async {
@@ -622,7 +629,8 @@ fn a_thousand_in_disorder() {
     });
 }
 
-/// Coroutines that are left are dropped with their executor, and their calls with them; the next executor has the same rings.
+/// Coroutines that are left are dropped with their executor, and their calls with them; the next
+/// executor has the same rings.
 fn an_executor_that_ends() {
     let (reader, writer) = pipe();
     let file = reader.number();

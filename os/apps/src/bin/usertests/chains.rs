@@ -33,7 +33,8 @@ fn up(semaphore: usize) {
     assert_eq!(call(SEMAPHORE_UP, [semaphore, 0, 0]), 0);
 }
 
-/// Submits a chain of so many calls with keys from 0 on, the first of which waits for this semaphore.
+/// Submits a chain of so many calls with keys from 0 on, the first of which waits for this
+/// semaphore.
 fn submit(rings: &Rings, length: u64, semaphore: usize) {
     for key in 0..length {
         let flags = if key + 1 < length { LINK } else { 0 };
@@ -126,7 +127,8 @@ fn linked_calls_are_cancelled_wherever_they_are() {
     }
 }
 
-/// Another thread cancels calls of a chain and moves them to other levels, while the kernel takes the chain.
+/// Another thread cancels calls of a chain and moves them to other levels, while the kernel takes
+/// the chain.
 fn linked_calls_are_found_while_their_chain_is_taken() {
     const LENGTH: u64 = 4096;
     static ENTERED: AtomicBool = AtomicBool::new(false);
@@ -201,7 +203,8 @@ fn killed_between_the_pieces_of_a_chain() {
     assert!(steps > 7, "only {steps} steps");
 }
 
-/// If there is no memory for what serves a chain, its first call fails, and the others are served nevertheless.
+/// If there is no memory for what serves a chain, its first call fails, and the others are served
+/// nevertheless.
 fn a_chain_is_served_whichever_allocation_fails() {
     const LENGTH: u64 = 600;
     let serve = || {

@@ -1,5 +1,5 @@
-//! Reads from connections that wait in them without a kernel coroutine; connections whose buffers are smaller; and memory that fails while
-//! connections come.
+//! Reads from connections that wait in them without a kernel coroutine; connections whose buffers
+//! are smaller; and memory that fails while connections come.
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::pin::pin;
@@ -238,8 +238,9 @@ fn buffers_of_a_listener() {
     assert!(more.abs_diff(2 * ((64 << 10) - 512)) < 4096, "{taken:?}");
 }
 
-/// A connection from its beginning on, in both forms of the calls; -1 if one of them fails. Each step waits for the one before, so that none
-/// waits for what never comes; a frame that found no memory comes again.
+/// A connection from its beginning on, in both forms of the calls; -1 if one of them fails. Each
+/// step waits for the one before, so that none waits for what never comes; a frame that found no
+/// memory comes again.
 fn scenario() -> i32 {
     let blocking = || -> Result<(), Error> {
         let listener = TcpListener::bind(0)?;

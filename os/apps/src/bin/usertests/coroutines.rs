@@ -101,7 +101,8 @@ fn a_new_priority_counts_at_once() {
         assert!(corank::reprioritize(handles[2].id(), level(39)));
         let main = corank::current().expect("this is a coroutine");
         assert!(corank::reprioritize(main, level(63)));
-        // The others run before this goes on; awaited one by one, each would inherit the main coroutine's priority.
+        // The others run before this goes on; awaited one by one, each would inherit the main
+        // coroutine's priority.
         yield_now().await;
         assert!(handles.iter().all(corank::JoinHandle::has_exited));
     });

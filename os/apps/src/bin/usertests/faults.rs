@@ -1,4 +1,5 @@
-//! Instructions and addresses that a program may not use: the kernel ends it, with a code that says why, and goes on.
+//! Instructions and addresses that a program may not use: the kernel ends it, with a code that says
+//! why, and goes on.
 use core::arch::asm;
 
 use corank_user::{page, thread};
@@ -25,12 +26,14 @@ tests![
 ];
 
 fn read(address: usize) {
-    // SAFETY: the access is meant to fault; if it doesn't, it reads a byte and does nothing with it.
+    // SAFETY: the access is meant to fault; if it doesn't, it reads a byte and does nothing with
+    // it.
     unsafe { asm!("lb zero, 0({})", in(reg) address, options(nostack, readonly)) };
 }
 
 fn write(address: usize) {
-    // SAFETY: the access is meant to fault; if it doesn't, the test is about to fail in a process of its own.
+    // SAFETY: the access is meant to fault; if it doesn't, the test is about to fail in a process
+    // of its own.
     unsafe { asm!("sb zero, 0({})", in(reg) address, options(nostack)) };
 }
 
@@ -93,7 +96,8 @@ fn executing_the_stack() {
 macro_rules! instruction {
     ($text:literal) => {
         (|| {
-            // SAFETY: the instruction is meant to trap; if it doesn't, the test fails in a process of its own.
+            // SAFETY: the instruction is meant to trap; if it doesn't, the test fails in a process
+            // of its own.
             unsafe { asm!($text, out("t0") _) }
         }) as fn()
     };

@@ -1,4 +1,5 @@
-//! Files and directories on the disk. Each test works in a directory of its own and leaves nothing behind.
+//! Files and directories on the disk. Each test works in a directory of its own and leaves nothing
+//! behind.
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;

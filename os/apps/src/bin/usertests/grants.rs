@@ -1,4 +1,5 @@
-//! What a process may claim (rules U1 to U4): one that lies about its coroutines delays only what it was granted to delay.
+//! What a process may claim (rules U1 to U4): one that lies about its coroutines delays only what
+//! it was granted to delay.
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -27,10 +28,12 @@ tests![
 /// Levels from 40 on.
 const FROM_40: u64 = !0 << 40;
 
-/// The level that the kernel gives a process with these grants, one after the other, that claims these levels.
+/// The level that the kernel gives a process with these grants, one after the other, that claims
+/// these levels.
 fn granted_level(grants: &[u64], claims: u64) -> u64 {
     let (asks, asked) = pipe();
-    // More urgent than the child whatever that is granted, so that it is the child that waits for the hart.
+    // More urgent than the child whatever that is granted, so that it is the child that waits for
+    // the hart.
     claim(1);
     thread::yield_now();
     let child = process::spawn(|| {
@@ -97,7 +100,8 @@ fn only_children_and_oneself() {
     assert!(process::grant(child, FROM_40).is_err(), "it is gone");
 }
 
-/// Two processes at level 20 pass a token to and fro, `ROUNDS` times; how many turns a process that forges gets meanwhile.
+/// Two processes at level 20 pass a token to and fro, `ROUNDS` times; how many turns a process that
+/// forges gets meanwhile.
 fn turns_of(forge: fn(u64) -> u64, grant: u64) -> u64 {
     const ROUNDS: usize = 200;
     const MOST_TURNS: u64 = 1000;
@@ -146,7 +150,8 @@ fn partner(to: &OwnedFd, back: &OwnedFd, rounds: usize) -> Pid {
     .expect("a process")
 }
 
-/// With levels less urgent than 20 only, a forger gets no turn while someone at level 20 is ready: at most the one that it was in.
+/// With levels less urgent than 20 only, a forger gets no turn while someone at level 20 is ready:
+/// at most the one that it was in.
 fn all_ones_delays_nobody_else() {
     assert!(turns_of(|_| !0, FROM_40) <= 2);
 }
@@ -185,8 +190,8 @@ fn without_a_grant_a_forger_is_believed() {
     assert!(turns_of(forged_timers, !0) > 100);
 }
 
-/// Who spins is charged for it though he claims next to nothing, and who waits is not though he claims everything; and together they
-/// cannot have been in more harts than there are.
+/// Who spins is charged for it though he claims next to nothing, and who waits is not though he
+/// claims everything; and together they cannot have been in more harts than there are.
 fn each_is_charged_for_its_own_time() {
     const ENOUGH: u64 = 30_000;
     let (gate, gatekeeper) = pipe();

@@ -44,7 +44,8 @@ fn end_bomb(bomb: Pid, before: u64) {
     assert_eq!(exit_code(|| 3), 3, "fork works again");
 }
 
-/// Each of its processes forks as often as it can. What is left over works all the same, and all of them end together.
+/// Each of its processes forks as often as it can. What is left over works all the same, and all of
+/// them end together.
 fn a_fork_bomb_is_contained() {
     let before = processes();
     let (reader, writer) = pipe();
@@ -68,7 +69,8 @@ fn a_fork_bomb_is_contained() {
     end_bomb(bomb, before);
 }
 
-/// The same where each process goes on forking when there is no memory, until it is ended. What is more urgent is not held up by it.
+/// The same where each process goes on forking when there is no memory, until it is ended. What is
+/// more urgent is not held up by it.
 fn a_fork_bomb_that_never_stops_is_contained() {
     let before = processes();
     let (reader, writer) = pipe();
@@ -121,7 +123,8 @@ fn a_group_is_killed_at_once() {
     assert!(process::kill_group(1 << 40, 15).is_err());
 }
 
-/// A chain of processes that pass data on is ended somewhere in the middle: the others learn of it and end by themselves.
+/// A chain of processes that pass data on is ended somewhere in the middle: the others learn of it
+/// and end by themselves.
 fn a_killed_pipeline_leaves_nothing() {
     const LENGTH: usize = 6;
     for victim in 0..LENGTH {
@@ -215,9 +218,9 @@ fn the_heap_does_not_leak() {
     }
 }
 
-/// What must be the same before and after each step: the kernel's coroutines and stacks, processes and free frames. Not its heap: the
-/// file system remembers what it has read. Orphans end in their own time, and then keep one frame until the first process has
-/// waited for them.
+/// What must be the same before and after each step: the kernel's coroutines and stacks, processes
+/// and free frames. Not its heap: the file system remembers what it has read. Orphans end in their
+/// own time, and then keep one frame until the first process has waited for them.
 fn footprint(processes: u64) -> [u64; 4] {
     let ended = || {
         let records = information::processes().expect("a list");
@@ -247,7 +250,8 @@ fn at_every_step(kind: usize, scenario: impl Fn() -> i32, may_end: impl Fn(i32) 
     at_every_step_by(|| footprint(processes), kind, scenario, may_end)
 }
 
-/// Calls of every kind on files and directories. Returns 1 if one of them was refused, and leaves nothing behind otherwise.
+/// Calls of every kind on files and directories. Returns 1 if one of them was refused, and leaves
+/// nothing behind otherwise.
 fn file_calls() -> i32 {
     let mut refused = 0;
     let mut ok = |succeeded: bool| refused |= i32::from(!succeeded);

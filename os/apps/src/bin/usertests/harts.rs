@@ -1,5 +1,5 @@
-//! Several harts at once: threads of one process, processes that reach each other, and memory that is taken away while another
-//! hart uses it. On one hart the same tests hold by turns.
+//! Several harts at once: threads of one process, processes that reach each other, and memory that
+//! is taken away while another hart uses it. On one hart the same tests hold by turns.
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hint::spin_loop;
@@ -43,7 +43,8 @@ fn meet(count: usize) {
             let (here, over) = (here.clone(), over.clone());
             thread::spawn(move || {
                 here.fetch_add(1, Ordering::SeqCst);
-                // Without a system call: the others come on another hart, or when a tick takes this one away.
+                // Without a system call: the others come on another hart, or when a tick takes this
+                // one away.
                 while !over.load(Ordering::SeqCst) {
                     spin_loop();
                 }
@@ -71,7 +72,8 @@ fn spin_for_ever() {
     }
 }
 
-/// A process at the most urgent level that never stops does not keep what is less urgent from another hart. On one hart it would.
+/// A process at the most urgent level that never stops does not keep what is less urgent from
+/// another hart. On one hart it would.
 fn an_idle_hart_takes_what_is_less_urgent() {
     if process::harts() == 1 {
         return;
@@ -88,7 +90,8 @@ fn an_idle_hart_takes_what_is_less_urgent() {
     }
 }
 
-/// What becomes ready goes at once where the least urgent strict process computes, though no tick comes and nobody enters the kernel there.
+/// What becomes ready goes at once where the least urgent strict process computes, though no tick
+/// comes and nobody enters the kernel there.
 fn strict_work_ends_less_urgent_work_on_another_hart() {
     if process::harts() == 1 {
         return;
@@ -100,7 +103,8 @@ fn strict_work_ends_less_urgent_work_on_another_hart() {
     let spinners: Vec<_> = (0..process::harts())
         .map(|_| at_level(60, spin_for_ever))
         .collect();
-    // Where ticks end computations as well, one comes in between, sooner or later; that none comes is what can't happen.
+    // Where ticks end computations as well, one comes in between, sooner or later; that none comes
+    // is what can't happen.
     loop {
         let woken = at_level(10, || {
             let _ = gate.read(&mut [0]);
@@ -119,7 +123,8 @@ fn strict_work_ends_less_urgent_work_on_another_hart() {
     spinners.into_iter().for_each(kill_and_wait);
 }
 
-/// A level is in the system's bitmap while something waits there for a hart, and not while a hart serves it.
+/// A level is in the system's bitmap while something waits there for a hart, and not while a hart
+/// serves it.
 fn the_system_bitmap_is_what_no_hart_serves() {
     if process::harts() == 1 {
         return;
@@ -141,7 +146,8 @@ fn the_system_bitmap_is_what_no_hart_serves() {
     kill_and_wait(served);
 }
 
-/// Processes that fork on all harts while their group is ended: none is left out, however late it was made.
+/// Processes that fork on all harts while their group is ended: none is left out, however late it
+/// was made.
 fn a_group_that_forks_is_ended_whole() {
     for round in 0..10 {
         let (begun, begins) = pipe();
@@ -171,7 +177,8 @@ fn a_group_that_forks_is_ended_whole() {
     }
 }
 
-/// However many harts rest, what is to be done is done by the others, and nothing is lost on the way from one to the next.
+/// However many harts rest, what is to be done is done by the others, and nothing is lost on the
+/// way from one to the next.
 fn any_number_of_harts_rests() {
     let all = process::harts();
     let (reader, writer) = pipe();
@@ -199,7 +206,8 @@ fn any_number_of_harts_rests() {
     assert_eq!(refused, 1, "only who was granted all levels");
 }
 
-/// A thread that moves from hart to hart computes with its own registers, though each hart keeps those of the thread before.
+/// A thread that moves from hart to hart computes with its own registers, though each hart keeps
+/// those of the thread before.
 fn floating_point_follows_its_thread() {
     let threads: Vec<_> = (0..2 * process::harts() + 1)
         .map(|number| {
@@ -300,7 +308,8 @@ fn the_end_of_a_pipe_comes_behind_its_bytes() {
     }
 }
 
-/// A process with a thread on every hart, none of which enters the kernel by itself, is gone as soon as it is killed.
+/// A process with a thread on every hart, none of which enters the kernel by itself, is gone as
+/// soon as it is killed.
 fn kill_ends_threads_on_every_hart() {
     for _ in 0..10 {
         let (begun, begins) = pipe();
@@ -353,7 +362,8 @@ fn kill_during_everything() {
     }
 }
 
-/// Every process forks until the tree is three levels deep; each of them is waited for by its parent.
+/// Every process forks until the tree is three levels deep; each of them is waited for by its
+/// parent.
 fn fork_storm() {
     fn grow(depth: usize) -> i32 {
         if depth == 0 {
@@ -391,8 +401,8 @@ fn exec_is_refused_while_threads_run() {
     other.expect("a thread").join().expect("it ends");
 }
 
-/// Memory that one thread gives back is gone for a thread that uses it on another hart at that moment: the next access ends the
-/// process, and never reads what the frame is used for next.
+/// Memory that one thread gives back is gone for a thread that uses it on another hart at that
+/// moment: the next access ends the process, and never reads what the frame is used for next.
 fn shrinking_the_heap_reaches_every_hart() {
     const MINE: usize = 0x5555;
     for _ in 0..8 {
@@ -408,7 +418,8 @@ fn shrinking_the_heap_reaches_every_hart() {
                 }
                 let place: *const usize = without_provenance_mut(shown.load(Ordering::SeqCst));
                 loop {
-                    // SAFETY: a volatile read of plain memory; when it is gone, the kernel ends the process.
+                    // SAFETY: a volatile read of plain memory; when it is gone, the kernel ends the
+                    // process.
                     let value = unsafe { read_volatile(place) };
                     if value != MINE {
                         finds.write(&[1]).expect("room");
@@ -417,7 +428,8 @@ fn shrinking_the_heap_reaches_every_hart() {
                 }
             });
             drop(watcher.expect("a thread"));
-            // From here on nothing else moves the end of the heap. Two pages, so that a whole one is among them.
+            // From here on nothing else moves the end of the heap. Two pages, so that a whole one
+            // is among them.
             let end = call(SBRK, [2 * PAGE_SIZE, 0, 0]) as usize;
             let page = end.next_multiple_of(PAGE_SIZE);
             // SAFETY: the page has just been mapped, and nobody else knows of it.

@@ -36,8 +36,9 @@ fn completed() -> u32 {
     header.completion_tail.load(Ordering::Acquire)
 }
 
-/// Level of the coroutine that runs each test: more urgent than the callers, so that the kernel serves their calls only when they
-/// are more urgent than it. Other harts have something more urgent still.
+/// Level of the coroutine that runs each test: more urgent than the callers, so that the kernel
+/// serves their calls only when they are more urgent than it. Other harts have something more
+/// urgent still.
 const MAIN: u8 = 20;
 
 fn run(test: impl Future<Output = ()> + 'static) {
@@ -57,7 +58,8 @@ async fn caller() -> (JoinHandle<()>, OwnedFd) {
     (caller, writer)
 }
 
-/// Every coroutine of this level or a more urgent one has made its call, and the kernel has taken it.
+/// Every coroutine of this level or a more urgent one has made its call, and the kernel has taken
+/// it.
 async fn taken(level: u8) {
     // An event: who awaits a handle would lend it its own level.
     let done = Rc::new(Event::new());

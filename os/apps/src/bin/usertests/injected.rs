@@ -1,5 +1,6 @@
-//! Faults at every step in turn (in the manner of SQLite's tests): a process that is killed before each step of the kernel's work for
-//! its asynchronous calls, and each allocation of the kernel that fails. Afterwards everything is as it was before.
+//! Faults at every step in turn (in the manner of SQLite's tests): a process that is killed before
+//! each step of the kernel's work for its asynchronous calls, and each allocation of the kernel
+//! that fails. Afterwards everything is as it was before.
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -42,7 +43,8 @@ fn whatever_is_kept_is_seen() {
     let rings = Rings::new(8);
     let [(_one, first), (_other, second)] = [pipe(), pipe()];
     let create = || call(SEMAPHORE_CREATE, [0; 3]) as usize;
-    // From here on the tables have room for one more, and a thread that is served on a stack of its own has that.
+    // From here on the tables have room for one more, and a thread that is served on a stack of its
+    // own has that.
     let semaphore = create();
     first.write(b"x").expect("room");
     let [coroutines, stacks, heap, frames] = footprint();
@@ -59,8 +61,9 @@ fn whatever_is_kept_is_seen() {
     leave_calls(1, 0);
 }
 
-/// Runs `scenario` in a process of its own for every step at which a fault of this kind can come, until one run has none. `scenario`
-/// says with which exit code it may end. Returns how many steps there are.
+/// Runs `scenario` in a process of its own for every step at which a fault of this kind can come,
+/// until one run has none. `scenario` says with which exit code it may end. Returns how many steps
+/// there are.
 pub(crate) fn at_every_step(
     kind: usize,
     scenario: impl Fn() -> i32,
@@ -92,7 +95,8 @@ pub(crate) fn at_every_step_by(
             .expect("the child")
             .code
     };
-    // The kernel keeps tables for the next time: let them get as large as they will, whatever runs at the same time.
+    // The kernel keeps tables for the next time: let them get as large as they will, whatever runs
+    // at the same time.
     assert_eq!(exit_code(many_threads), 0);
     for _ in 0..2 {
         assert_eq!(run(0), 0, "without a fault all goes well");
@@ -124,8 +128,9 @@ fn many_threads() -> i32 {
     0
 }
 
-/// Every call that can wait, by hand: each waits, is cancelled, re-prioritised or let go on. Returns 0, or 1 if the kernel refused
-/// something for want of memory. Each submission has exactly one answer in any case.
+/// Every call that can wait, by hand: each waits, is cancelled, re-prioritised or let go on.
+/// Returns 0, or 1 if the kernel refused something for want of memory. Each submission has exactly
+/// one answer in any case.
 fn raw_calls() -> i32 {
     let mut refused = 0;
     let mut made = |number: usize, arguments: [usize; 3]| {
@@ -168,7 +173,8 @@ fn raw_calls() -> i32 {
     }
     let mut answers = [0; 11];
     call(RING_ENTER, [0; 3]);
-    // On several harts some may not have begun to wait, and the signal below finds only those who do.
+    // On several harts some may not have begun to wait, and the signal below finds only those who
+    // do.
     made(SETTLE, [0; 3]);
     call(RING_REPRIORITIZE, [3, 7, 0]);
     if call(RING_CANCEL, [7, 0, 0]) == RING_CANCELLED {
@@ -209,7 +215,8 @@ fn killed_at_every_step_of_raw_calls() {
     assert!(steps > 50, "only {steps} steps");
 }
 
-/// The same through the library, with coroutines that are cancelled and re-prioritised in the middle.
+/// The same through the library, with coroutines that are cancelled and re-prioritised in the
+/// middle.
 fn coroutines() -> i32 {
     block_on(async {
         let pipes = ring::pipes(4).await.expect("descriptors");
@@ -244,7 +251,8 @@ fn coroutines() -> i32 {
 
 fn killed_at_every_step_of_coroutines() {
     let steps = at_every_step(FAULT_END, coroutines, |code| code == KILLED);
-    // A few more or less, as the sleeper and the other thread end before they are waited for or after.
+    // A few more or less, as the sleeper and the other thread end before they are waited for or
+    // after.
     assert!(steps > 30, "only {steps} steps");
 }
 
@@ -253,7 +261,8 @@ fn memory_fails_at_every_allocation() {
     assert!(steps > 10, "only {steps} allocations");
 }
 
-/// One after the other, every call that makes something in the kernel. Returns 0, or 1 if the kernel refused something.
+/// One after the other, every call that makes something in the kernel. Returns 0, or 1 if the
+/// kernel refused something.
 fn calls_that_make_something() -> i32 {
     let refused = Cell::new(0);
     let made = |number: usize, arguments: [usize; 3]| {
@@ -320,8 +329,8 @@ fn each_call_says_that_memory_fails() {
     assert!(steps > 60, "only {steps} allocations");
 }
 
-/// Whoever ends a process is overtaken: all threads of the process are gone before its calls are cancelled. Then those who find that
-/// they are the last cancel them.
+/// Whoever ends a process is overtaken: all threads of the process are gone before its calls are
+/// cancelled. Then those who find that they are the last cancel them.
 fn gone_before_its_calls_are_cancelled() {
     if process::harts() == 1 {
         return;
@@ -333,8 +342,8 @@ fn gone_before_its_calls_are_cancelled() {
             rings.submit(submission(1, SEMAPHORE_DOWN, [semaphore, 0, 0], 0));
             rings.enter(0);
             process::settle();
-            // Steps are the entry, the submission, and the first poll of the coroutine that serves it: that one ends the process, and
-            // this thread goes on elsewhere meanwhile.
+            // Steps are the entry, the submission, and the first poll of the coroutine that serves
+            // it: that one ends the process, and this thread goes on elsewhere meanwhile.
             rings.submit(submission(2, SLEEP, [usize::MAX, 0, 0], 0));
             call(FAULT, [FAULT_SLOW_END, 3, 0]);
             rings.enter(0);

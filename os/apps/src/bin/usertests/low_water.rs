@@ -1,4 +1,5 @@
-//! The low-water mark of connections: a read waits for as many bytes as it says, in both forms and served by both models.
+//! The low-water mark of connections: a read waits for as many bytes as it says, in both forms and
+//! served by both models.
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -62,8 +63,8 @@ fn reading(stream: &Arc<TcpStream>, room: usize) -> JoinHandle<Transferred> {
     spawn(Priority::DEFAULT, read).expect("memory")
 }
 
-/// Writes the pieces one by one, the last one when the others have come. Returns what one read of so many bytes gets, which waits from the
-/// beginning.
+/// Writes the pieces one by one, the last one when the others have come. Returns what one read of
+/// so many bytes gets, which waits from the beginning.
 fn read_of(mark: usize, room: usize, pieces: [&'static [u8]; 2]) -> Vec<u8> {
     block_on(async move {
         let (here, there) = pair_with(mark);

@@ -1,8 +1,10 @@
 //! Tests of the system from a program's point of view, in the manner of xv6.
 //!
-//! `usertests` runs all, `usertests NAME...` those with these names, `usertests GROUP` a group. Each test runs in a process of its own and fails if it
-//! panics, is ended by the kernel, exits with a code other than 0, has asynchronous calls left at its end, leaves processes behind, or if
-//! afterwards the system has not exactly as many free frames, processes, kernel coroutines, open files and free blocks on the disk as before.
+//! `usertests` runs all, `usertests NAME...` those with these names, `usertests GROUP` a group.
+//! Each test runs in a process of its own and fails if it panics, is ended by the kernel, exits
+//! with a code other than 0, has asynchronous calls left at its end, leaves processes behind, or if
+//! afterwards the system has not exactly as many free frames, processes, kernel coroutines, open
+//! files and free blocks on the disk as before.
 #![no_std]
 #![no_main]
 
@@ -95,7 +97,8 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("handlers", handlers::TESTS),
     ("nesting", nesting::TESTS),
     ("hardening", hardening::TESTS),
-    // Last: connections that are over keep their buffers for a while, and tests that count the kernel's heap would wait for that.
+    // Last: connections that are over keep their buffers for a while, and tests that count the
+    // kernel's heap would wait for that.
     ("silence", silence::TESTS),
     ("network", network::TESTS),
     ("connections", connections::TESTS),
@@ -199,11 +202,12 @@ fn run(group: &str, test: &Test) -> bool {
     false
 }
 
-/// Ends the processes that a test has left behind, after its own process's end, and returns how many there were. What was on its way out
-/// already does not count.
+/// Ends the processes that a test has left behind, after its own process's end, and returns how
+/// many there were. What was on its way out already does not count.
 ///
-/// A process whose parent is gone becomes a child of the first process: that is this one. If a shell is, nobody is found, but the test fails all the
-/// same, because of the processes that are counted.
+/// A process whose parent is gone becomes a child of the first process: that is this one. If a
+/// shell is, nobody is found, but the test fails all the same, because of the processes that are
+/// counted.
 fn end_left_behind() -> usize {
     let mut count = 0;
     loop {
@@ -219,8 +223,9 @@ fn end_left_behind() -> usize {
     }
 }
 
-/// Kills all children that would go on, and returns how many there were: up to 100. In a process of its own, because the list of them may be
-/// long, and the memory that it takes would count as the test's.
+/// Kills all children that would go on, and returns how many there were: up to 100. In a process of
+/// its own, because the list of them may be long, and the memory that it takes would count as the
+/// test's.
 fn kill_children() -> usize {
     let parent = process::id() as u64;
     let killer = process::spawn(|| {

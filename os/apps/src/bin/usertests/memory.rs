@@ -41,7 +41,8 @@ fn the_heap_grows_and_shrinks() {
 /// Reads and writes a byte of memory that `sbrk` gave.
 fn touch(address: usize) -> u8 {
     let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: nobody else uses what `sbrk` gave; where it gave nothing, the access is meant to fault.
+    // SAFETY: nobody else uses what `sbrk` gave; where it gave nothing, the access is meant to
+    // fault.
     unsafe {
         let old = byte.read_volatile();
         byte.write_volatile(1);
@@ -148,7 +149,8 @@ fn exec_gives_memory_back() {
     assert_eq!(frames_free(), before);
 }
 
-/// Whoever learns that memory has ended can say so: pipes have a reserve of frames that no program's memory gets.
+/// Whoever learns that memory has ended can say so: pipes have a reserve of frames that no
+/// program's memory gets.
 fn a_message_gets_through_without_memory() {
     const PAGE: isize = PAGE_SIZE as isize;
     let (reader, writer) = pipe();

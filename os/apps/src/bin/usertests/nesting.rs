@@ -1,7 +1,7 @@
 //! Interrupts in calls of handlers: how deep the kernel lets them nest.
 //!
-//! The handler unmasks interrupts, names a stack below its own and waits in a call, in which it is interrupted again. Each level takes some
-//! of the kernel's stack.
+//! The handler unmasks interrupts, names a stack below its own and waits in a call, in which it is
+//! interrupted again. Each level takes some of the kernel's stack.
 use alloc::vec;
 use core::mem::size_of;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,7 +60,8 @@ fn down() {
     );
 }
 
-/// Waits in a call while another thread raises so many interrupts, one after the other, and does `then`. Returns how deep they nested.
+/// Waits in a call while another thread raises so many interrupts, one after the other, and does
+/// `then`. Returns how deep they nested.
 fn interrupted(times: usize, then: fn()) -> usize {
     let stacks = vec![0_u8; (times + 2) * LEVEL];
     let top = (stacks.as_ptr().expose_provenance() + stacks.len()) & !15;
@@ -88,7 +89,8 @@ fn interrupted(times: usize, then: fn()) -> usize {
     DEEPEST.load(Ordering::Relaxed)
 }
 
-/// Interrupts the main thread once. Returns when its handler has run, or the interrupt was deferred.
+/// Interrupts the main thread once. Returns when its handler has run, or the interrupt was
+/// deferred.
 fn raise() {
     let entered = ENTERED.load(Ordering::Relaxed);
     BLOCK.deferred.store(0, Ordering::Relaxed);

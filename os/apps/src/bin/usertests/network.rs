@@ -1,4 +1,5 @@
-//! Sockets, between programs of this machine: what does not need another one. Each connection has both its ends here.
+//! Sockets, between programs of this machine: what does not need another one. Each connection has
+//! both its ends here.
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::pin::pin;
@@ -94,15 +95,16 @@ fn byte(place: usize) -> u8 {
     (place.wrapping_mul(2_654_435_761) >> 16) as u8
 }
 
-/// The network's coroutine waits for frames and for its sockets' timers: it does not look by itself, also not at a connection on which
-/// somebody waits for bytes.
+/// The network's coroutine waits for frames and for its sockets' timers: it does not look by
+/// itself, also not at a connection on which somebody waits for bytes.
 fn nobody_looks_while_nothing_happens() {
     without_sockets();
     block_on(async {
         let (here, there) = pair();
         let mut read = pin!(here.read(Vec::with_capacity(1)));
         begin(read.as_mut()).await;
-        // What is left to do of the connection's beginning, as an answer that may be late, is done once.
+        // What is left to do of the connection's beginning, as an answer that may be late, is done
+        // once.
         let is_quiet = || {
             let before = net::status().polls;
             calls::sleep(200).expect("a call that works");
@@ -466,7 +468,8 @@ fn a_killed_process_leaves_no_socket() {
     until_sockets(0);
 }
 
-/// What must be the same before and after a fault, once the sockets that it has left have come to their end.
+/// What must be the same before and after a fault, once the sockets that it has left have come to
+/// their end.
 pub(crate) fn footprint() -> [u64; 4] {
     until_sockets(0);
     let system = settled(information::system).expect("it is there");

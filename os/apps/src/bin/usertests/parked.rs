@@ -1,4 +1,5 @@
-//! Reads that wait in their pipe, calls that take their file along, and bytes that go from one buffer straight into another.
+//! Reads that wait in their pipe, calls that take their file along, and bytes that go from one
+//! buffer straight into another.
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -44,7 +45,8 @@ async fn kernel_sees() {
     process::settle();
 }
 
-/// A coroutine that reads up to so many bytes, with the file taken along. The kernel has taken the call.
+/// A coroutine that reads up to so many bytes, with the file taken along. The kernel has taken the
+/// call.
 async fn reading(file: OwnedFd, room: usize) -> JoinHandle<(usize, Vec<u8>)> {
     let read = async move {
         let (count, bytes) = ring::read_and_close(file, Vec::with_capacity(room)).await;
@@ -372,14 +374,15 @@ fn level(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
 }
 
-/// The kernel copies nothing for level 40 before level 30 has had its turn, though level 20 has brought the bytes (rule I9).
+/// The kernel copies nothing for level 40 before level 30 has had its turn, though level 20 has
+/// brought the bytes (rule I9).
 fn a_less_urgent_read_does_not_go_first() {
     order_of([20, 40, 30], &[30, 40]);
     order_of([20, 10, 30], &[10, 30]);
 }
 
-/// Of two reads that wait: one at the second of these levels, whose bytes come from the first, and a call at the third that is
-/// ready by then. In which order are they served?
+/// Of two reads that wait: one at the second of these levels, whose bytes come from the first, and
+/// a call at the third that is ready by then. In which order are they served?
 fn order_of([writer, reader, other]: [u8; 3], expected: &[u8]) {
     let _busy = busy_elsewhere(5);
     let order = Rc::new(Cell::new(Vec::new()));

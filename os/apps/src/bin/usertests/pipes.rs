@@ -193,7 +193,8 @@ fn a_long_chain() {
     for _ in 0..20 {
         let (next, writer) = pipe();
         let child = process::spawn(|| {
-            // The children hold write ends as well, so it is the number of bytes that ends the read.
+            // The children hold write ends as well, so it is the number of bytes that ends the
+            // read.
             let mut data = vec![0; 1000];
             let count = reader.read(&mut data);
             i32::from(count != Ok(1000) || writer.write(&data) != Ok(1000))

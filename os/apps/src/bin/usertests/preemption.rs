@@ -1,8 +1,8 @@
-//! Coroutines that are preempted while they compute (rules S8 to S11). `handlers.rs` has processes that end meanwhile, `upcalls.rs` the
-//! kernel's side by hand.
+//! Coroutines that are preempted while they compute (rules S8 to S11). `handlers.rs` has processes
+//! that end meanwhile, `upcalls.rs` the kernel's side by hand.
 //!
-//! What interrupts is made by the computation itself wherever that can be, so that the tests know at which instruction it comes: a
-//! byte for a pipe that a more urgent coroutine reads.
+//! What interrupts is made by the computation itself wherever that can be, so that the tests know
+//! at which instruction it comes: a byte for a pipe that a more urgent coroutine reads.
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
@@ -89,7 +89,8 @@ impl Seen {
     }
 }
 
-/// A coroutine that waits for a byte and then sets the returned `Seen`. Whoever writes the byte interrupts.
+/// A coroutine that waits for a byte and then sets the returned `Seen`. Whoever writes the byte
+/// interrupts.
 pub(crate) fn on_a_byte(priority: u8, then: impl FnOnce() + 'static) -> (OwnedFd, Seen) {
     let (reader, writer) = pipe();
     let seen = Seen::default();
@@ -114,18 +115,21 @@ async fn until_the_least_urgent_runs() {
     assert_eq!(ring::read(&reader, Vec::with_capacity(1)).await.0, Ok(1));
 }
 
-/// Writes a byte. When this returns, the kernel has served who waits for it, on whichever hart, unless that is less urgent.
+/// Writes a byte. When this returns, the kernel has served who waits for it, on whichever hart,
+/// unless that is less urgent.
 pub(crate) fn ring_it(writer: &OwnedFd) {
     assert_eq!(writer.write(&[1]), Ok(1));
     process::settle();
 }
 
-/// Whether the computation is ready, which it is unless it waits in a call. For coroutines that interrupt it.
+/// Whether the computation is ready, which it is unless it waits in a call. For coroutines that
+/// interrupt it.
 fn computation_is_ready() -> bool {
     page::process().ready.load(Ordering::Relaxed) >> Priority::DEFAULT.level() & 1 == 1
 }
 
-/// What a coroutine answers [`ask_while_it_waits`]: whether that has asked too early, for the computation does not wait in a call yet.
+/// What a coroutine answers [`ask_while_it_waits`]: whether that has asked too early, for the
+/// computation does not wait in a call yet.
 pub(crate) async fn is_too_early(tells: &OwnedFd) -> bool {
     let is_ready = computation_is_ready();
     let (count, _) = ring::write(tells, alloc::vec![u8::from(is_ready)]).await;
@@ -133,7 +137,8 @@ pub(crate) async fn is_too_early(tells: &OwnedFd) -> bool {
     is_ready
 }
 
-/// Asks a coroutine while its computation waits in a call: who asks [too early](is_too_early) is told so, and asks again. For another process.
+/// Asks a coroutine while its computation waits in a call: who asks [too early](is_too_early) is
+/// told so, and asks again. For another process.
 pub(crate) fn ask_while_it_waits(question: u8, asked: &OwnedFd, told: &OwnedFd) {
     for pause in 1..100 {
         corank_user::time::sleep(Duration::from_millis(pause));
@@ -147,7 +152,8 @@ pub(crate) fn ask_while_it_waits(question: u8, asked: &OwnedFd, told: &OwnedFd) 
     panic!("the computation never waited");
 }
 
-/// The kernel completes the read inside the computation's own system call: when that returns, the urgent one has run.
+/// The kernel completes the read inside the computation's own system call: when that returns, the
+/// urgent one has run.
 fn a_completion_interrupts_a_long_computation() {
     block_on(async {
         let (writer, seen) = on_a_byte(5, || {});
@@ -163,8 +169,8 @@ fn a_completion_interrupts_a_long_computation() {
     });
 }
 
-/// They come all at once, from another process: the kernel keeps those for which the ring has no room, and nothing comes later that would
-/// bring them.
+/// They come all at once, from another process: the kernel keeps those for which the ring has no
+/// room, and nothing comes later that would bring them.
 fn more_completions_than_entries_interrupt_a_long_computation() {
     const READERS: usize = ring::ENTRIES as usize + 10;
     block_on(async {
@@ -317,8 +323,8 @@ fn equal_and_less_urgent_ones_wait() {
     });
 }
 
-/// Coroutines of these levels, each of which computes and in the middle of that rings for the next one; with `check` in front of
-/// and behind the ring.
+/// Coroutines of these levels, each of which computes and in the middle of that rings for the next
+/// one; with `check` in front of and behind the ring.
 fn nest(
     levels: &'static [u8],
     log: Log,
@@ -365,8 +371,8 @@ fn preemption_nests() {
     assert_eq!((stacks().in_use, stacks().most), (0, 3));
 }
 
-/// One coroutine for each stack, one on the thread's own, and one more: that one waits until the computation on the last
-/// stack is over.
+/// One coroutine for each stack, one on the thread's own, and one more: that one waits until the
+/// computation on the last stack is over.
 fn at_the_last_stack_an_interrupt_stays_pending() {
     static LEVELS: [u8; STACK_COUNT + 2] = {
         let mut levels = [0; STACK_COUNT + 2];
@@ -410,8 +416,8 @@ fn at_the_last_stack_an_interrupt_stays_pending() {
     assert_eq!(stacks().most, STACK_COUNT);
 }
 
-// All registers but the pointers (sp, gp, tp) get values of their own, a system call interrupts, and each is looked at again.
-// a0 is what the call returns, so it is looked at last and apart.
+// All registers but the pointers (sp, gp, tp) get values of their own, a system call interrupts,
+// and each is looked at again. a0 is what the call returns, so it is looked at last and apart.
 global_asm!(
     ".attribute arch, \"rv64imafdc\"",
     ".section .text.check_registers, \"ax\", @progbits",
@@ -476,7 +482,8 @@ unsafe extern "C" {
     fn usertests_check_registers(descriptor: usize, byte: *const u8) -> usize;
 }
 
-/// Integer and floating-point registers, rounding mode and exceptions; the handler computes with floating point itself.
+/// Integer and floating-point registers, rounding mode and exceptions; the handler computes with
+/// floating point itself.
 fn registers_are_as_they_were() {
     // On several the interrupt may come behind the instructions in question.
     let _one = one_hart();
@@ -500,8 +507,8 @@ fn registers_are_as_they_were() {
     });
 }
 
-/// The computation reads a pipe, which blocks its thread; what it reads is written by a coroutine of the same thread. That
-/// can run beside it, and be less or more urgent than what comes after.
+/// The computation reads a pipe, which blocks its thread; what it reads is written by a coroutine
+/// of the same thread. That can run beside it, and be less or more urgent than what comes after.
 fn a_computation_that_waits_in_a_call_lets_others_run() {
     block_on(async {
         let (reader, answer) = pipe();
@@ -513,7 +520,8 @@ fn a_computation_that_waits_in_a_call_lets_others_run() {
                 let (count, data) = ring::read(&question, Vec::with_capacity(1)).await;
                 assert_eq!(count, Ok(1));
                 if data[0] == 0 {
-                    // Elsewhere another hart may still take this read in while it asks, and it waits when its question is read.
+                    // Elsewhere another hart may still take this read in while it asks, and it
+                    // waits when its question is read.
                     assert!(computation_is_ready() || process::harts() > 1);
                 } else if is_too_early(&tells).await {
                     continue;
@@ -534,7 +542,8 @@ fn a_computation_that_waits_in_a_call_lets_others_run() {
             let mut data = [0];
             assert_eq!((reader.read(&mut data), data), (Ok(1), [2]));
             assert_eq!((reader.read(&mut data), data), (Ok(1), [4]));
-            // The last question is its own: on one hart the answer is there before the call that asks has returned.
+            // The last question is its own: on one hart the answer is there before the call that
+            // asks has returned.
             assert_eq!(asked.write(&[0]), Ok(1));
             assert_eq!((reader.read(&mut data), data), (Ok(1), [1]));
         });
@@ -543,7 +552,8 @@ fn a_computation_that_waits_in_a_call_lets_others_run() {
     });
 }
 
-/// Interrupts come at clock ticks, wherever the computation is; it is nearly always in the heap, and so are those who interrupt.
+/// Interrupts come at clock ticks, wherever the computation is; it is nearly always in the heap,
+/// and so are those who interrupt.
 fn the_heap_is_never_interrupted() {
     const INTERRUPTS: usize = 20;
     block_on(async {
@@ -607,7 +617,8 @@ fn outside_the_executor() {
             assert_eq!(corank::current(), None);
         });
         assert_eq!(corank::current(), own);
-        // An executor of its own inside the computation has coroutines that can be preempted, by each other.
+        // An executor of its own inside the computation has coroutines that can be preempted, by
+        // each other.
         let event = Rc::new(Event::new());
         let set = event.clone();
         spawn(level(50), async move { set.set() }).expect("memory");
@@ -631,7 +642,8 @@ fn without_an_executor_it_just_computes() {
     assert_eq!(stacks().most, 0);
 }
 
-/// A more urgent coroutine makes a call while the computation goes on: the kernel hears of it without the computation's help.
+/// A more urgent coroutine makes a call while the computation goes on: the kernel hears of it
+/// without the computation's help.
 fn calls_of_the_more_urgent_are_handed_over() {
     block_on(async {
         let (writer, first) = on_a_byte(5, || {});

@@ -45,7 +45,8 @@ fn fork_copies_memory() {
     assert_eq!((code, value), (2, 1));
 }
 
-/// A child takes fewer frames than the program has pages of code and constants. It and a child of its own run in them.
+/// A child takes fewer frames than the program has pages of code and constants. It and a child of
+/// its own run in them.
 fn fork_shares_what_nobody_writes() {
     /// Where every program begins.
     const PROGRAM: usize = 0x10000;

@@ -1,4 +1,5 @@
-//! Programs that must succeed, and programs that must fail with a known exit code, each run as a program of its own.
+//! Programs that must succeed, and programs that must fail with a known exit code, each run as a
+//! program of its own.
 use corank_user::io::OwnedFd;
 use corank_user::process;
 

@@ -1,4 +1,5 @@
-//! What a process may do to others and to the machine (see `corank_abi::rights`): one without rights tries everything on everyone.
+//! What a process may do to others and to the machine (see `corank_abi::rights`): one without
+//! rights tries everything on everyone.
 use corank_abi::call::{
     FAILED, FAULT, FAULT_END, FAULT_FRAME, FAULT_HEAP, FAULT_MEMORY, FAULT_SILENCE, FOREGROUND,
     HARTS_LIMIT, RESTRICT, SETTLE,
@@ -51,8 +52,9 @@ fn without_rights(deed: impl FnOnce() -> i32) -> i32 {
     })
 }
 
-/// How many of the ways there are to end `victim`, or all of its group, the kernel lets go through; and whether it is alive. Those that would
-/// switch the machine off are tried only if none has gone through.
+/// How many of the ways there are to end `victim`, or all of its group, the kernel lets go through;
+/// and whether it is alive. Those that would switch the machine off are tried only if none has gone
+/// through.
 fn ways_to_end(victim: Pid, group: Pid) -> i32 {
     let victims = [victim, group.wrapping_neg()];
     let mut ways = 0;
@@ -279,7 +281,8 @@ fn a_member_may_leave_a_group_and_ends_none() {
     assert_eq!(code, -(KILL as i32));
 }
 
-/// Else it could say that the console belongs to that, and Ctrl-C would end its siblings, or its parent.
+/// Else it could say that the console belongs to that, and Ctrl-C would end its siblings, or its
+/// parent.
 fn a_process_joins_no_group_by_itself() {
     let sibling = idle();
     process::set_group(sibling, sibling).expect("a child");
@@ -302,7 +305,8 @@ fn an_empty_group_gets_no_console() {
     assert_eq!(code, 0);
 }
 
-/// A process puts itself into a group that has the number of another's: ends of either don't reach the other.
+/// A process puts itself into a group that has the number of another's: ends of either don't reach
+/// the other.
 fn groups_of_one_number_are_apart() {
     let victim = idle();
     process::set_group(victim, victim).expect("a child");

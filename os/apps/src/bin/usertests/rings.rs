@@ -1,4 +1,5 @@
-//! Asynchronous system calls: the rings by hand, with entries that are wrong. `asynchronous.rs` has the library's side.
+//! Asynchronous system calls: the rings by hand, with entries that are wrong. `asynchronous.rs` has
+//! the library's side.
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
@@ -530,7 +531,8 @@ fn cancelling_without_rings_fails() {
     assert_eq!(call(RING_REPRIORITIZE, [0, 0, 0]), FAILED);
 }
 
-/// Two reads get their bytes in one kernel entry, the less urgent one first. Returns in which order they complete.
+/// Two reads get their bytes in one kernel entry, the less urgent one first. Returns in which order
+/// they complete.
 fn order_of_completion(rings: &Rings, change: impl FnOnce()) -> [u64; 2] {
     let _alone = one_hart();
     let (first, second) = (pipe(), pipe());

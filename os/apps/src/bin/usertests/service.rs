@@ -1,4 +1,5 @@
-//! Kernel threads as the second model of serving calls: everything that can wait works as it does with coroutines.
+//! Kernel threads as the second model of serving calls: everything that can wait works as it does
+//! with coroutines.
 use alloc::vec::Vec;
 
 use corank_abi::call::*;
@@ -96,13 +97,14 @@ by_threads! {
     coroutines_by_threads: coroutines but &[];
     urgency_by_threads: urgency but &[];
     inheritance_by_threads: inheritance but &[];
-    // The program that a child runs there has its output refused for want of a stack, and ends well all the same.
+    // The program that a child runs there has its output refused for want of a stack, and ends well
+    // all the same.
     injected_by_threads: injected but &["each_call_says_that_memory_fails"];
     files_by_threads: files but &[];
     file_coroutines_by_threads: file_coroutines but &[];
     network_by_threads: network but &[];
-    // The first two tell the two models apart; the level of a read that a kernel thread serves reaches the socket when it goes on. Two harts
-    // may serve two reads in either order.
+    // The first two tell the two models apart; the level of a read that a kernel thread serves
+    // reaches the socket when it goes on. Two harts may serve two reads in either order.
     connections_by_threads: connections but &[
         "reads_that_wait_take_no_coroutine",
         "a_level_reaches_the_socket",
@@ -115,7 +117,8 @@ fn stacks() -> u64 {
     settled(information::system).expect("it is there").stacks
 }
 
-/// A call that waits has a stack; one that is done at once has none; a thread keeps its own until it ends.
+/// A call that waits has a stack; one that is done at once has none; a thread keeps its own until
+/// it ends.
 fn stacks_are_counted() {
     let before = stacks();
     let (reader, writer) = pipe();

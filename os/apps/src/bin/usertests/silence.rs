@@ -1,8 +1,9 @@
-//! Peers that fall silent: from one segment on, nothing arrives any more of a connection ([`FAULT_SILENCE`]). Whatever the kernel keeps for such a
-//! peer, it keeps for a bounded time, and whoever waits for one hears of it.
+//! Peers that fall silent: from one segment on, nothing arrives any more of a connection
+//! ([`FAULT_SILENCE`]). Whatever the kernel keeps for such a peer, it keeps for a bounded time, and
+//! whoever waits for one hears of it.
 //!
-//! Each limit is shortened to [`LIMIT`]; that it has come is waited for, and no test expects it by a certain time. [`PATIENCE`] only ends a test
-//! whose limit never comes.
+//! Each limit is shortened to [`LIMIT`]; that it has come is waited for, and no test expects it by
+//! a certain time. [`PATIENCE`] only ends a test whose limit never comes.
 use alloc::vec::Vec;
 use core::pin::pin;
 use core::time::Duration;
@@ -169,7 +170,8 @@ async fn unanswered() {
     assert!(limit_has_come(start));
     assert_eq!(code(write(&here, 1).await), TIMED_OUT);
     assert_eq!(code(here.shutdown()), TIMED_OUT);
-    // The other side has heard nothing of it. It learns that there is no such connection as soon as it says something.
+    // The other side has heard nothing of it. It learns that there is no such connection as soon as
+    // it says something.
     drop(silence);
     assert_eq!(write(&there, 1).await, Ok(1));
     assert_eq!(code(read(&there).await), RESET);

@@ -14,11 +14,13 @@ pub(crate) struct Test {
 }
 
 impl Test {
-    /// Runs it, and looks whether this process has asynchronous calls left that the test has not said it would [leave](leave_calls).
+    /// Runs it, and looks whether this process has asynchronous calls left that the test has not
+    /// said it would [leave](leave_calls).
     pub(crate) fn run_whole(&self) {
         (self.run)();
         let left = [&UNDER_WAY, &NOT_OVER].map(|left| left.load(Ordering::Relaxed));
-        // What the test has closed ends calls that waited for it, when the kernel's coroutines have their turn.
+        // What the test has closed ends calls that waited for it, when the kernel's coroutines have
+        // their turn.
         let mut under_way = settled(calls_under_way);
         for _ in 0..TURNS {
             if under_way == left[0] {
@@ -53,7 +55,8 @@ const TURNS: usize = 100;
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 static NOT_OVER: AtomicUsize = AtomicUsize::new(0);
 
-/// A test leaves so many calls under way, which its process's end cancels, and has leaked the futures of so many.
+/// A test leaves so many calls under way, which its process's end cancels, and has leaked the
+/// futures of so many.
 pub(crate) fn leave_calls(under_way: usize, leaked: usize) {
     UNDER_WAY.store(under_way, Ordering::Relaxed);
     NOT_OVER.store(leaked, Ordering::Relaxed);
@@ -68,7 +71,8 @@ macro_rules! tests {
 }
 pub(crate) use tests;
 
-/// Exit code of a process that touched or passed an address that isn't its own (as in rCore-Tutorial-v3).
+/// Exit code of a process that touched or passed an address that isn't its own (as in
+/// rCore-Tutorial-v3).
 pub(crate) const BAD_ADDRESS: i32 = -11;
 /// Exit code of a process that executed an instruction that it may not.
 pub(crate) const BAD_INSTRUCTION: i32 = -4;
@@ -82,9 +86,11 @@ pub(crate) const UNMAPPED: usize = 0x0e_0000_0000;
 /// An address in the kernel's half of the address space.
 pub(crate) const KERNEL: usize = 0xffff_ffff_ffff_f000;
 
-/// A system call that can't harm this process's memory: numbers, or pointers that the kernel refuses or may write through.
+/// A system call that can't harm this process's memory: numbers, or pointers that the kernel
+/// refuses or may write through.
 pub(crate) fn call(number: usize, arguments: [usize; 3]) -> isize {
-    // SAFETY: the tests pass pointers to memory of their own that holds plain bytes, or pointers that the kernel refuses.
+    // SAFETY: the tests pass pointers to memory of their own that holds plain bytes, or pointers
+    // that the kernel refuses.
     unsafe { raw::system_call(number, arguments) }
 }
 
@@ -132,8 +138,8 @@ impl Drop for OneHart {
     }
 }
 
-/// All harts but one are busy with something of this level until this is dropped: so what is less urgent competes for one hart, and the
-/// order among all harts shows.
+/// All harts but one are busy with something of this level until this is dropped: so what is less
+/// urgent competes for one hart, and the order among all harts shows.
 pub(crate) struct Busy {
     spinners: Vec<Pid>,
 }
@@ -165,8 +171,8 @@ impl Drop for Busy {
     }
 }
 
-/// What `look` sees when nothing is on its way out any more: when a parent hears of a child's end, the last of the child may still be,
-/// on another hart.
+/// What `look` sees when nothing is on its way out any more: when a parent hears of a child's end,
+/// the last of the child may still be, on another hart.
 pub(crate) fn settled<T>(look: impl FnOnce() -> T) -> T {
     process::settle();
     look()
@@ -177,8 +183,9 @@ pub(crate) fn frames_free() -> usize {
     settled(process::frames_free)
 }
 
-/// The kernel's numbers for a test that compares its heap to the byte. What earlier tests have left for a while on purpose is gone then: a
-/// connection that is over keeps its buffers while it waits for old frames to die out (10 s), and would go in the middle of the test.
+/// The kernel's numbers for a test that compares its heap to the byte. What earlier tests have left
+/// for a while on purpose is gone then: a connection that is over keeps its buffers while it waits
+/// for old frames to die out (10 s), and would go in the middle of the test.
 pub(crate) fn without_sockets() -> SystemStatus {
     while net::status().sockets > 0 {
         calls::sleep(1).expect("a call that works");
@@ -193,7 +200,8 @@ pub(crate) fn claim(levels: u64) {
     page.ready.store(levels, Ordering::Release);
 }
 
-/// Takes back what [`claim`] has said, or the parent's: a child begins with a copy of that. For a process without an executor.
+/// Takes back what [`claim`] has said, or the parent's: a child begins with a copy of that. For a
+/// process without an executor.
 pub(crate) fn claim_nothing() {
     claim(0);
     page::process().executors.store(0, Ordering::Relaxed);

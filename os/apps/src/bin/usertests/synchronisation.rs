@@ -82,7 +82,8 @@ fn a_semaphore_serves_in_order() {
             while started.load(Ordering::SeqCst) <= number {
                 thread::yield_now();
             }
-            // One more turn for everybody: the thread is in the semaphore's line now, whoever was interrupted where.
+            // One more turn for everybody: the thread is in the semaphore's line now, whoever was
+            // interrupted where.
             crate::support::spin_for_ticks(2);
             thread.expect("a thread")
         })
@@ -236,8 +237,8 @@ fn a_thousand_semaphores() {
     }
 }
 
-/// In a child, a new mutex does not get the number of an inherited one, which is locked: that would be locked a second time under the
-/// name of the new one.
+/// In a child, a new mutex does not get the number of an inherited one, which is locked: that would
+/// be locked a second time under the name of the new one.
 fn a_child_has_none_of_its_parents_mutexes() {
     let inherited = Mutex::new(1).expect("a mutex");
     let guard = inherited.lock();
@@ -285,7 +286,8 @@ fn the_first_number_is_zero() {
     }
 }
 
-/// A thread's guard masks interrupts. Given to an asynchronous wait, which comes back with another guard, it masks them no longer.
+/// A thread's guard masks interrupts. Given to an asynchronous wait, which comes back with another
+/// guard, it masks them no longer.
 fn a_guard_that_waits_lets_interrupts_through() {
     block_on(async {
         let mutex = Mutex::new(()).expect("a mutex");

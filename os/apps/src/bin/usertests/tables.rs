@@ -1,4 +1,5 @@
-//! Tables of the kernel that have more entries than one segment has: nothing in them moves when they grow.
+//! Tables of the kernel that have more entries than one segment has: nothing in them moves when
+//! they grow.
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -145,7 +146,8 @@ fn keys_of_silent_calls_are_passed_over() {
     assert_eq!(rings.enter(0), 0);
 }
 
-/// Keys that a table of 4,096 places could have in one bucket: their products with the factor differ in the lower half alone.
+/// Keys that a table of 4,096 places could have in one bucket: their products with the factor
+/// differ in the lower half alone.
 fn keys_that_collide_are_found() {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     // The inverse modulo 2^64, by Newton's iteration.
@@ -197,7 +199,8 @@ fn join(threads: &[usize]) {
     }
 }
 
-/// The main thread stays ready, on the only hart. The others end nevertheless: all of them are at its level.
+/// The main thread stays ready, on the only hart. The others end nevertheless: all of them are at
+/// its level.
 fn many_threads_follow_their_level() {
     const COUNT: usize = 300;
     let _one = one_hart();

@@ -198,7 +198,8 @@ fn threads_are_preempted() {
     assert_eq!(spinning.join(), Ok(()));
 }
 
-/// As many threads as there is memory for, or, where each that waits has a stack of the kernel, stacks.
+/// As many threads as there is memory for, or, where each that waits has a stack of the kernel,
+/// stacks.
 fn threads_until_memory_is_exhausted() {
     let semaphore = support::call(SEMAPHORE_CREATE, [0; 3]) as usize;
     let is_refused = Arc::new(AtomicBool::new(false));
@@ -280,7 +281,8 @@ fn stacks_come_back() {
     assert_eq!(frames_free(), before);
 }
 
-/// Where the stacks of threads other than the main one lie in every process, one behind the other by number, and how large each is.
+/// Where the stacks of threads other than the main one lie in every process, one behind the other
+/// by number, and how large each is.
 const THREAD_STACKS: usize = 0x20_0000_0000;
 const THREAD_STACK: usize = 64 << 10;
 

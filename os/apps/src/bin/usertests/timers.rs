@@ -1,4 +1,5 @@
-//! Timers of a process's own coroutines, while the process does not run (rule T9): they count at their coroutines' levels.
+//! Timers of a process's own coroutines, while the process does not run (rule T9): they count at
+//! their coroutines' levels.
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::hint::spin_loop;
@@ -50,8 +51,8 @@ enum Meanwhile {
     Promotes,
 }
 
-/// A process whose sleeper is at level 5 and signs the book at `due`; all else in it is at level 40, which the kernel knows when it says
-/// that it is ready.
+/// A process whose sleeper is at level 5 and signs the book at `due`; all else in it is at level
+/// 40, which the kernel knows when it says that it is ready.
 fn with_a_sleeper(
     due: u64,
     global: Global,
@@ -88,7 +89,8 @@ fn with_a_sleeper(
     .expect("a process")
 }
 
-/// A process that computes at level 20, without a system call, until long after `due`, and then signs the book.
+/// A process that computes at level 20, without a system call, until long after `due`, and then
+/// signs the book.
 fn computing(due: u64, global: Global, book: &OwnedFd, begun: &OwnedFd) -> Pid {
     process::spawn(|| {
         claim_nothing();
@@ -150,7 +152,8 @@ fn on_one_hart_as_well() {
     }
 }
 
-/// A process that was at level 5 when it went to wait: its sleeper at level 50 doesn't count as that.
+/// A process that was at level 5 when it went to wait: its sleeper at level 50 doesn't count as
+/// that.
 fn a_less_urgent_sleeper_waits() {
     let _alone = one_hart();
     claim(1);
@@ -200,7 +203,8 @@ fn a_less_urgent_sleeper_waits() {
         if signed == [1, 20, 50] {
             return;
         }
-        // Only if the host held the machine up until the sleeper was due, before the other one had begun.
+        // Only if the host held the machine up until the sleeper was due, before the other one had
+        // begun.
         assert_eq!(signed, [50, 1, 20]);
     }
     panic!("the machine never ran for long enough");
@@ -227,8 +231,9 @@ fn a_child_has_its_parents_timers() {
     assert_eq!(code, 0);
 }
 
-/// One thread of a process writes deadlines that are always about to come, the other one comes to rest again and again. Who computes
-/// meanwhile has most of a hart for himself, rather than its interrupts.
+/// One thread of a process writes deadlines that are always about to come, the other one comes to
+/// rest again and again. Who computes meanwhile has most of a hart for himself, rather than its
+/// interrupts.
 fn nonsense_from_another_thread_stops_nobody() {
     let forger = process::spawn(|| {
         process::grant(process::id(), !0 << 40).expect("its own");
@@ -245,7 +250,8 @@ fn nonsense_from_another_thread_stops_nobody() {
     })
     .expect("a process");
     spin_for_ticks(2);
-    // At the default level, so more urgent than any that the forger may claim. With several harts he goes on beside it.
+    // At the default level, so more urgent than any that the forger may claim. With several harts
+    // he goes on beside it.
     let charged = || record(process::id()).time;
     let (begin, before) = (time::nanoseconds(), charged());
     while time::nanoseconds() < begin + 200 * MILLISECOND {

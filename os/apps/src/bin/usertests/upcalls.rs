@@ -1,5 +1,5 @@
-//! User-level interrupts by hand (see `corank_abi::upcall`): when they are delivered, and what a program can do wrong.
-//! `preemption.rs` has the library's side.
+//! User-level interrupts by hand (see `corank_abi::upcall`): when they are delivered, and what a
+//! program can do wrong. `preemption.rs` has the library's side.
 use core::arch::{asm, global_asm};
 use core::hint::spin_loop;
 use core::mem::offset_of;
@@ -194,13 +194,15 @@ fn each_takes_its_own() {
     );
 }
 
-/// A thread that computes on another hart, and makes no call, is interrupted at once: no clock tick has to come.
+/// A thread that computes on another hart, and makes no call, is interrupted at once: no clock tick
+/// has to come.
 fn another_hart_is_interrupted() {
     if process::harts() == 1 {
         return;
     }
-    /// Rounds that must be over before the next tick, and rounds in which there must be so many. Where nothing but ticks interrupts, a
-    /// round lasts until the next one, but for the few in which that is just on its way to the other hart.
+    /// Rounds that must be over before the next tick, and rounds in which there must be so many.
+    /// Where nothing but ticks interrupts, a round lasts until the next one, but for the few in
+    /// which that is just on its way to the other hart.
     const QUIET: usize = 10;
     const ROUNDS: usize = 200;
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -341,7 +343,8 @@ fn bad_frames() {
 
 fn the_stacks_have_guards() {
     let touch = |address: usize| {
-        // SAFETY: the kernel has given this memory to the program for stacks, which are not in use; or it faults.
+        // SAFETY: the kernel has given this memory to the program for stacks, which are not in use;
+        // or it faults.
         unsafe { asm!("sb zero, ({})", in(reg) address, options(nostack)) }
     };
     for number in 0..STACK_COUNT {
@@ -416,7 +419,8 @@ fn a_child_inherits() {
     assert_eq!((code, count()), (1, 0));
 }
 
-/// Reads a pipe; a timer is due meanwhile, so that the next clock tick interrupts the call. Then `write` has to write a byte.
+/// Reads a pipe; a timer is due meanwhile, so that the next clock tick interrupts the call. Then
+/// `write` has to write a byte.
 fn read_and_be_interrupted(write: impl FnOnce(OwnedFd) -> Option<Pid>) -> isize {
     let (reader, writer) = pipe();
     let writer = write(writer);
@@ -447,7 +451,8 @@ fn a_call_goes_on_behind_the_handler() {
     assert_eq!(count(), 1);
 }
 
-/// A handler forks while a call waits below it: the call goes on in the parent, and has failed in the child.
+/// A handler forks while a call waits below it: the call goes on in the parent, and has failed in
+/// the child.
 fn a_child_does_not_wait_for_its_parents_call() {
     set_up();
     let fork = usertests_fork as *const () as usize;

@@ -23,7 +23,8 @@ fn level(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
 }
 
-/// A process whose main coroutine at `priority` waits for the gate, computes for some clock ticks, and then signs the book.
+/// A process whose main coroutine at `priority` waits for the gate, computes for some clock ticks,
+/// and then signs the book.
 fn competitor(priority: u8, ticks: u64, gate: &OwnedFd, book: &OwnedFd, ready: &OwnedFd) -> Pid {
     process::spawn(|| {
         let [gate, book] = [gate, book].map(|end| end.duplicate().expect("a descriptor"));
@@ -75,7 +76,8 @@ fn an_arrival_makes_a_process_urgent() {
     assert_eq!(race(&[0, 63], 0), [0, 63]);
 }
 
-/// A process at level 50 never enters the kernel; one at level 2, which sleeps, has the hart as soon as it wakes.
+/// A process at level 50 never enters the kernel; one at level 2, which sleeps, has the hart as
+/// soon as it wakes.
 fn a_tick_takes_the_hart_from_the_less_urgent() {
     let _alone = one_hart();
     let (page, book) = pipe();
@@ -104,14 +106,16 @@ fn a_tick_takes_the_hart_from_the_less_urgent() {
     }
 }
 
-/// At the end of urgent work a strict executor sees what else has come meanwhile, and yields to it before it polls what is less urgent; a
-/// relaxed one goes on. Both in one executor, which is switched to and fro as it runs.
+/// At the end of urgent work a strict executor sees what else has come meanwhile, and yields to it
+/// before it polls what is less urgent; a relaxed one goes on. Both in one executor, which is
+/// switched to and fro as it runs.
 #[expect(
     clippy::async_yields_async,
     reason = "who waits for it must be less urgent"
 )]
 fn strict_executors_give_way() {
-    /// Of each mode. In a relaxed round an interrupt, such as a tick, may let the other process go first: not in so many in a row.
+    /// Of each mode. In a relaxed round an interrupt, such as a tick, may let the other process go
+    /// first: not in so many in a row.
     const ROUNDS: usize = 200;
     let _alone = one_hart();
     let (gate, gatekeeper) = pipe();
@@ -129,7 +133,8 @@ fn strict_executors_give_way() {
             runtime::set_global(global);
             let (gatekeeper, book) = (gatekeeper.clone(), book.clone());
             let urgent = spawn(level(10), async move {
-                // The kernel looks: at 10 this process goes on behind the call by which the other one becomes ready.
+                // The kernel looks: at 10 this process goes on behind the call by which the other
+                // one becomes ready.
                 thread::yield_now();
                 let less_urgent = spawn(level(40), async move {
                     book.write(&[40]).expect("room");

@@ -1,4 +1,5 @@
-//! Several executors in one process, each on a thread of its own: workers. Each has its page, its rings, its interrupts and its level.
+//! Several executors in one process, each on a thread of its own: workers. Each has its page, its
+//! rings, its interrupts and its level.
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
@@ -55,7 +56,8 @@ fn worker<T: Send + 'static, F: Future<Output = T> + 'static>(
     thread::spawn(move || block_on(async move { main().await })).expect("a thread")
 }
 
-/// Waits until so many calls of this process are under way. This thread is no worker, and may be more urgent than those that make them.
+/// Waits until so many calls of this process are under way. This thread is no worker, and may be
+/// more urgent than those that make them.
 fn wait_for_calls(calls: usize) {
     while calls_under_way() < calls {
         corank_user::time::sleep(MILLISECOND);
@@ -143,7 +145,8 @@ fn each_shows_its_coroutines() {
     assert_eq!(crate::support::record(process::id()).executors, 0);
 }
 
-/// Of two that can go on the one with the more urgent coroutine has the hart, whichever began first.
+/// Of two that can go on the one with the more urgent coroutine has the hart, whichever began
+/// first.
 fn the_urgent_one_goes_first() {
     let _one = one_hart();
     for levels in [[50, 10], [10, 50]] {
@@ -221,7 +224,8 @@ impl Book {
     }
 }
 
-/// A ball that goes from worker to worker by wakes alone: who waits for it waits in the kernel, without a call.
+/// A ball that goes from worker to worker by wakes alone: who waits for it waits in the kernel,
+/// without a call.
 fn they_wake_each_other() {
     const PLAYERS: usize = 4;
     const PASSES: usize = 2000;
@@ -296,8 +300,8 @@ fn each_is_interrupted_by_itself() {
     }
 }
 
-/// A worker whose coroutine sleeps in its executor counts at that one's level when the timer is due (rule T9), although another coroutine
-/// of it has been pushed off the hart by another worker.
+/// A worker whose coroutine sleeps in its executor counts at that one's level when the timer is due
+/// (rule T9), although another coroutine of it has been pushed off the hart by another worker.
 fn timers_of_each_count() {
     let _one = one_hart();
     let done = Arc::new(AtomicBool::new(false));
@@ -471,7 +475,8 @@ fn a_worker_forks() {
     assert_eq!(inside, 0);
 }
 
-/// A waker that was copied names a worker whose thread has ended in the midst of its executor: its page is there in the child as well.
+/// A waker that was copied names a worker whose thread has ended in the midst of its executor: its
+/// page is there in the child as well.
 fn a_child_wakes_who_has_ended() {
     assert_eq!(call(WORKER, [0; 3]), 0);
     let waker = Arc::new(AtomicWaker::new());
@@ -506,7 +511,8 @@ fn a_worker_runs_another_program() {
     assert_eq!(code, 0);
 }
 
-/// Three workers with calls under way, wakes between them, and interrupts. Returns 1 if the kernel has refused something.
+/// Three workers with calls under way, wakes between them, and interrupts. Returns 1 if the kernel
+/// has refused something.
 fn scenario() -> i32 {
     let shared = Arc::new((AtomicUsize::new(0), AtomicWaker::new()));
     let (mut threads, mut refused) = (Vec::new(), false);
