@@ -62,6 +62,11 @@ pub(crate) const TOOLS: &[Tool] = &[
         purpose: "compiles the tests of the C++ library",
     },
     Tool {
+        program: "clang-format-19",
+        package: "clang-format-19",
+        purpose: "checks how the C++ library's sources look",
+    },
+    Tool {
         program: "cmake",
         package: "cmake",
         purpose: "builds the C++ library's tests and firmware",

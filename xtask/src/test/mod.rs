@@ -8,6 +8,7 @@ mod attack;
 mod command;
 mod cpp;
 mod edge;
+mod format;
 mod gateway;
 mod http;
 mod image;

@@ -4,8 +4,8 @@ use super::outcome::Outcome;
 use super::privileges::{Privileges, withhold};
 use super::quick::Change;
 use super::{
-    Context, attack, command, cpp, edge, gateway, http, image, language, layers, layout, machine,
-    miri, model, net, outside, publish, storage,
+    Context, attack, command, cpp, edge, format, gateway, http, image, language, layers, layout,
+    machine, miri, model, net, outside, publish, storage,
 };
 use crate::process;
 use crate::repository;
@@ -79,11 +79,11 @@ const fn minutes(minutes: u64) -> Duration {
 pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "format",
-        about: "rustfmt",
+        about: "rustfmt, clang-format, and the width of comments and documents",
         home: Home::Path("Cargo.toml"),
         reads: EVERYTHING,
         limit: minutes(2),
-        run: format,
+        run: format::check,
     },
     Stage {
         name: "layers",
@@ -339,27 +339,10 @@ pub(super) const STAGES: &[Stage] = &[
 const OPTIONAL: &str =
     "--features=corank-linux/domain,corank-linux/hyper,corank-linux/tower,corank-linux/tracing";
 
-/// The workspaces of the repository; each is formatted by itself.
-const WORKSPACES: [&str; 3] = [".", "os", "core/mcu"];
-
 fn host_command(arguments: &[&str]) -> Command {
     let mut command = host_cargo();
     command.args(arguments).current_dir(repository::root());
     command
-}
-
-fn format(context: &mut Context) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
-    for workspace in WORKSPACES {
-        let folder = repository::path(workspace);
-        if folder.join("Cargo.toml").exists() {
-            let mut command = host_command(&["fmt", "--all", "--check", "--", "--color=never"]);
-            outcome.add(Outcome::of_command(
-                &context.command(command.current_dir(folder))?,
-            ));
-        }
-    }
-    Ok(outcome)
 }
 
 fn lint(context: &mut Context) -> Result<Outcome> {
