@@ -1,4 +1,5 @@
-//! Declarations that are refused, each with the message that it gets. `TRYBUILD=overwrite` writes the messages anew.
+//! Declarations that are refused, each with the message that it gets. `TRYBUILD=overwrite` writes
+//! the messages anew.
 
 #[test]
 fn refused_declarations() {

@@ -16,9 +16,9 @@
 //! # Why only there
 //! Coroutines of one executor may share what threads may not: an `Rc`, a `RefCell`, the executor's
 //! own queues. If one of them were interrupted anywhere, another could find such a thing in the
-//! middle of a change. The closure that `preemptible` takes is
-//! [`Send`]: it could run on another thread while this one runs coroutines, so it may as well be interrupted by them at each
-//! instruction. For the same reason it is *outside* the executor, as another thread is:
+//! middle of a change. The closure that `preemptible` takes is [`Send`]: it could run on another
+//! thread while this one runs coroutines, so these may interrupt it at each instruction. For the
+//! same reason it is *outside* the executor, as another thread is:
 //! [`spawn`](crate::spawn) refuses with `NotRunning`, and what it wakes arrives through the inbox.
 //! Everywhere else interrupts are masked, at no cost.
 //!

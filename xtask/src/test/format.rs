@@ -72,13 +72,25 @@ fn widths(
     Ok(outcome)
 }
 
-/// The lines that are comments alone, with their numbers.
+/// The lines that are comments alone, without their blocks of code and diagrams.
 fn comments(content: &str) -> Vec<(usize, &str)> {
-    let lines = content.lines().enumerate();
+    let mut code = false;
+    let mut lines = Vec::new();
+    for (at, line) in content.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            code = false;
+            continue;
+        };
+        if comment
+            .trim_start_matches(['/', '!', ' '])
+            .starts_with("```")
+        {
+            code = !code;
+        } else if !code {
+            lines.push((at + 1, line));
+        }
+    }
     lines
-        .filter(|(_, line)| line.trim_start().starts_with("//"))
-        .map(|(at, line)| (at + 1, line))
-        .collect()
 }
 
 /// The lines of a document without its blocks of code.
@@ -88,7 +100,7 @@ fn text(content: &str) -> Vec<(usize, &str)> {
     for (at, line) in content.lines().enumerate() {
         if line.trim_start().starts_with("```") {
             code = !code;
-        } else if !code {
+        } else if !code && !line.starts_with("    ") {
             lines.push((at + 1, line));
         }
     }
@@ -102,9 +114,12 @@ fn is_too_wide(line: &str) -> bool {
     }
     let words = line.trim_start_matches(|c: char| "/! \t".contains(c));
     let is_row = words.starts_with('|') || words.starts_with('#');
-    // Words after the first one, which may be a mark of a list.
-    let can_break = words.split_whitespace().count() > 2;
-    // Links and code in a line of text are words, too.
+    // A span of code is one word; the first word may be a mark of a list.
+    let spans = words.split('`').enumerate();
+    let text: Vec<&str> = spans
+        .map(|(at, part)| if at % 2 == 0 { part } else { "x" })
+        .collect();
+    let can_break = text.concat().split_whitespace().count() > 2;
     !is_row && can_break
 }
 
@@ -117,6 +132,9 @@ mod tests {
         let source = "let a = 1; // beside code\n    // a\n/// b\n//! c\n";
         let found: Vec<usize> = comments(source).iter().map(|line| line.0).collect();
         assert_eq!(found, [2, 3, 4]);
+        let diagram = comments("/// a\n/// ```text\n/// b\n/// ```\n/// c\n");
+        let found: Vec<&str> = diagram.iter().map(|line| line.1).collect();
+        assert_eq!(found, ["/// a", "/// c"]);
     }
 
     #[test]
@@ -133,5 +151,6 @@ mod tests {
         assert!(!is_too_wide(&"é ".repeat(50)));
         assert!(!is_too_wide(&format!("/// | {wide} |")));
         assert!(!is_too_wide(&format!("- {}", "x".repeat(120))));
+        assert!(!is_too_wide(&format!("//! `{wide}`.")));
     }
 }
