@@ -13,8 +13,7 @@ corank::task<int> measure(storage) {
 
 corank::task<> spawns(storage) {
   if (auto handle = corank::spawn(corank::priority{5}, measure({}))) {
-    auto result =
-        co_await *handle;  // result<int, join_error>; which inherits our priority meanwhile
+    auto result = co_await *handle;  // result<int, join_error>; donates its priority meanwhile
     test::log(result && *result == 42 ? 'y' : 'n');
   }
 }
