@@ -15,8 +15,8 @@ double between(std::mt19937_64& chance, double low, double high) {
   return std::uniform_real_distribution(low, high)(chance);
 }
 
-// A vibration that goes on by itself, one sample after the other: the real part of a number that is
-// multiplied by another one.
+// A free vibration, one sample after the other: the real part of a number that is multiplied by
+// another one.
 struct vibration {
   double real = 0, imaginary = 0, cosine, sine;
 

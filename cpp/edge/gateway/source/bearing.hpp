@@ -1,4 +1,4 @@
-// A rolling bearing as an accelerometer on its housing feels it: sound, or with a fault in one of
+// Simulates a rolling bearing for an accelerometer on its housing: sound, or with a fault in one of
 // its races.
 //
 // A rolling element that passes a fault hits it, and the hit makes the housing ring. How often one

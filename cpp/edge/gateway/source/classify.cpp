@@ -9,21 +9,21 @@
 namespace gateway {
 namespace {
 
-// A strand asks for so many bins of a row at a time: as many lines as one prefetch asks for. What
-// lies behind is in other pages, where no processor's prefetcher goes by itself.
+// The bins of a row that a strand prefetches at a time: as many lines as one prefetch fetches. The
+// rest lies in other pages, which a processor's prefetcher does not enter.
 constexpr size_t piece = corank::most_lines * corank::cache_line / sizeof(int16_t);
 
 // Enough to hide the latency of a row of 128 bins, the shortest of the thesis; more gain nothing,
 // see docs/gateway.md.
 constexpr size_t width = 16;
 
-// Of fewer short rows strands gain nothing beside a loop that looks ahead: to fetch their code and
+// With fewer short rows, strands gain nothing over a loop with prefetching: fetching their code and
 // frames into cold caches takes some microseconds.
 constexpr size_t few = 1024;
-// The loop of the coroutine model looks so many rows ahead.
+// The number of rows by which the loop of the coroutine model prefetches ahead.
 constexpr size_t ahead = 8;
 
-// After so many scattered rows it is seen whether those behind them lie in order.
+// After so many scattered rows, the loop checks whether the next ones lie in order.
 constexpr size_t look_again = 2048;
 
 int32_t products(const int16_t* bins, const int16_t* weights, size_t count) {
@@ -55,19 +55,18 @@ void one_by_one(const sensor_table& table, std::span<const measurement> measurem
     decided[at] = damaged(table, measurements[at]);
 }
 
-// One by one as well, from row `at` on, with a look ahead; returns behind the last row that it has
-// judged. It asks for the weights of the next sensor, which nothing else tells the processor. Where
-// fewer than three of four rows begin close behind the one before it asks for the rows too, if they
-// are few and short; if not, it leaves them to strands. For rows in order the processor's own
-// prefetcher is better than any code. A look at all addresses beforehand would be a pass over
-// memory of its own.
+// Classifies one by one from row `at` on, with prefetching, and returns the index behind the last
+// classified row. It prefetches the weights of the next sensor, which the processor cannot predict.
+// If fewer than three of four rows begin close behind the one before, it prefetches few and short
+// rows too, and leaves others to strands. For rows in order, the processor's own prefetcher is
+// better than any code. A check of all addresses beforehand would be a pass over memory of its own.
 size_t looking_ahead(const sensor_table& table, std::span<const measurement> measurements,
                      size_t at, uint8_t* decided) {
   constexpr int astray_at_most = 9;
   const size_t bytes = table.features() * sizeof(int16_t), size = measurements.size();
   const uintptr_t close = 2 * bytes + 2 * corank::cache_line;
   const bool strands = size - at >= few || table.features() > piece;
-  // So many rows have been looked at, and the last one's weights have been asked for.
+  // So many rows have been checked, and the last one's weights have been prefetched.
   size_t seen = at, asked_for = ~size_t{0};
   for (int astray = 0; at < size;) {
     const bool scattered = astray > astray_at_most;
@@ -91,7 +90,7 @@ size_t looking_ahead(const sensor_table& table, std::span<const measurement> mea
   return at;
 }
 
-// Rows that lie anywhere.
+// Classifies rows at any addresses.
 void judge_scattered(const sensor_table& table, std::span<const measurement> measurements,
                      uint8_t* decided) {
   corank::interleave(measurements,

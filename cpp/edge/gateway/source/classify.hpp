@@ -1,5 +1,5 @@
-// Classifying measurements: one after the other, or as coroutines that ask for a row and let others
-// work until it has come (thesis, section 5.3.3).
+// Classifying measurements: one after the other, or as coroutines that prefetch a row and yield
+// until it has arrived (thesis, section 5.3.3).
 #pragma once
 
 #include "table.hpp"
@@ -26,10 +26,10 @@ enum class model : uint8_t {
 model model_of_name(std::string_view name);
 std::string_view name_of(model of);
 
-// decided[i] becomes 1 if measurement i is that of a damaged bearing, else 0; the same in both
-// models. `decided` has as many elements. The coroutine model asks for the next sensor's weights in
-// time and interleaves scattered rows, which allocates once for 2048 rows; rows in order and up to
-// 1023 short ones it leaves to a loop.
+// Sets decided[i] to 1 if measurement i is that of a damaged bearing, else to 0; the same in both
+// models. `decided` has as many elements. The coroutine model prefetches the next sensor's weights
+// and interleaves scattered rows, which allocates once for 2048 rows. It leaves rows in order and
+// up to 1023 short ones to a loop.
 void classify(model by, const sensor_table& table, std::span<const measurement> measurements,
               uint8_t* decided);
 

@@ -50,7 +50,7 @@ class metrics_server {
   mutable std::mutex mutex_;
   // Belongs to the mutex.
   metrics_snapshot now_;
-  // Last: it asks for the page until it is gone.
+  // Last: its thread uses the page until it is destroyed.
   std::unique_ptr<page_server> server_;
 };
 

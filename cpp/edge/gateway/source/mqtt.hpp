@@ -28,23 +28,24 @@ struct mqtt_counts {
   uint64_t unacknowledged = 0;
 };
 
-// Has a thread of its own, which connects again whenever the connection is lost.
+// Has a thread of its own, which reconnects after each loss of the connection.
 //
-// Memory is bounded whatever the broker does: at most `most_unacknowledged` messages are sent and
-// not acknowledged. Of each topic only the last message waits, first come, first sent: since it is
-// retained, a status that a later one of the same sensor has overtaken is of use to no subscriber.
+// Memory is bounded for any behaviour of the broker: at most `most_unacknowledged` messages are
+// sent and not acknowledged. Of each topic only the last message waits, first come, first sent. It
+// is retained, so no subscriber needs a status that a later one has replaced.
 class mqtt_publisher {
  public:
   static constexpr size_t most_unacknowledged = 64;
 
   // Throws std::runtime_error if it can never work. A broker that does not answer yet is no error.
   explicit mqtt_publisher(const mqtt_settings& to);
-  // Says `offline`, and sends what has not been sent if the broker takes it within two seconds.
+  // Publishes `offline`, and sends the waiting messages if the broker accepts them within two
+  // seconds.
   ~mqtt_publisher();
   mqtt_publisher(const mqtt_publisher&) = delete;
   mqtt_publisher& operator=(const mqtt_publisher&) = delete;
 
-  // To `TOPIC/below`. From any thread; doesn't wait for the broker.
+  // Publishes to `TOPIC/below`. From any thread; does not wait for the broker.
   void publish(const std::string& below, const std::string& message);
 
   [[nodiscard]] mqtt_counts counts() const;
@@ -68,8 +69,8 @@ class mqtt_publisher {
 
   const mqtt_settings to_;
   mosquitto* client_;
-  // The broker has sent a message, though there is no subscription. Not under the mutex: the
-  // library has a lock of its own when it says so.
+  // Whether the broker has sent a message, although there is no subscription. Not under the mutex:
+  // the library sets it under its own lock.
   std::atomic<bool> intrudes_ = false;
   mutable std::mutex mutex_;
   // All below belongs to the mutex.

@@ -18,12 +18,12 @@ namespace gateway {
 class watcher {
  public:
   watcher();
-  // From now on these and no others. Folders that can't be watched are left out: then a signal asks
-  // for the reload.
+  // Watches these files and no others. Folders that cannot be watched are left out; a signal then
+  // starts the reload.
   void watch(const std::vector<std::string>& files);
 
   [[nodiscard]] int fd() const { return inotify_.get(); }
-  // Whether one of the files has changed since the last call.
+  // Tests whether one of the files has changed since the last call.
   bool changed();
 
  private:
@@ -31,11 +31,10 @@ class watcher {
   std::map<int, std::set<std::string>> names_;
 };
 
-// Loads configurations on a thread of its own, one at a time, so that datagrams go on being
-// received meanwhile.
+// Loads configurations on its own thread, one at a time, so that datagrams are received meanwhile.
 class loader {
  public:
-  // What came of it: the configuration, or why there is none.
+  // The outcome: the configuration, or the reason for its lack.
   using outcome = std::variant<configuration, std::string>;
 
   explicit loader(std::string file);

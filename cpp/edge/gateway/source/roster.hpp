@@ -26,7 +26,7 @@ using instant = std::chrono::steady_clock::time_point;
 // The time of day, by which sessions are numbered: in microseconds since 1970.
 using clock_time = uint64_t;
 
-// What became of a datagram. Each has one of these.
+// The fate of a datagram. Each has one of these.
 enum class fate : uint8_t {
   accepted,
   // Accepted too, though a later one came first.
@@ -54,7 +54,7 @@ std::string_view name_of(fate of);
 // How a roster works; may change while it does.
 struct rules {
   model by = model::coroutine;
-  // Measurements of a sensor that are judged together (the thesis's M).
+  // The number of a sensor's measurements in a window (the thesis's M).
   size_t window = 10;
   // So many damaged ones of them make the sensor's status `damaged`. The thesis: any.
   size_t alarm_after = 1;
@@ -78,8 +78,8 @@ std::string_view name_of(condition of);
 struct report {
   uint32_t sensor = 0;
   condition status = condition::waiting;
-  // How many measurements were judged, and how many of them as damaged. Of a silent sensor: those
-  // that wait for the window's rest.
+  // The number of classified measurements, and of the damaged among them. For a silent sensor:
+  // those that wait for the rest of the window.
   size_t measurements = 0;
   size_t damaged = 0;
   // Of the last measurement that came, by the sensor's clock, in microseconds since 1970; 0: none
@@ -123,7 +123,7 @@ class roster {
   // be more than the slot has room for.
   fate accept(std::byte* slot, size_t bytes, instant now, clock_time clock);
 
-  // Judges all windows that are full, in one batch; one report each, in the order in which they
+  // Classifies all full windows in one batch. Returns one report each, in the order in which they
   // became full.
   std::vector<report> evaluate();
   [[nodiscard]] bool due() const { return !due_.empty(); }
@@ -131,9 +131,9 @@ class roster {
   // Reports each sensor that has fallen silent since the last call, once.
   std::vector<report> check_silence(instant now);
 
-  // Goes on with other weights, keys and rules. Sensors that stay keep their counts, and their
-  // windows unless these have another size now. Changes nothing if it throws. All slots that were
-  // taken must have been handed over or given back.
+  // Replaces the weights, keys and rules. Sensors that stay keep their counts, and their windows
+  // unless the size changes. Changes nothing if it throws. All slots that were taken must have been
+  // handed over or given back.
   void reload(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by,
               instant now);
 
@@ -148,7 +148,7 @@ class roster {
     instant heard;
     condition status = condition::waiting;
     uint64_t received = 0, late = 0, duplicated = 0;
-    // Measurements that have not been judged; while a batch is made, how many of them it has.
+    // Measurements that have not been classified; during a batch, the number of them in it.
     std::vector<std::byte*> window;
     size_t judged = 0;
   };

@@ -1,15 +1,15 @@
 // Which datagrams of one sensor are new, over all of its sessions.
 //
 // A session begins when its sensor does, and is numbered by that time. No datagram is accepted
-// twice, whatever was recorded:
+// twice, recorded or not:
 //
 // - A session that is later than the current one replaces it, unless it is too far ahead of this
 //   machine's clock.
-// - It is believed for good once as many of its datagrams were accepted as
-//   `sequence_window::memory`. What came before it is over then.
+// - It is confirmed once as many of its datagrams were accepted as `sequence_window::memory`. What
+//   came before it is over then.
 // - Until then the session before it is remembered. If the new one falls silent and the one before
-//   goes on, the one before is current again: so a sensor that said something wrong once, or a
-//   clock that leapt, is heard again after that time. Numbers that were seen stay seen.
+//   continues, the one before is current again. So after a wrong datagram, or a jump of its clock,
+//   a sensor is accepted again after that time. Numbers that were seen stay seen.
 // - A number that is far ahead of the last one counts after a silence alone: a wrong one does not
 //   make those that follow late.
 // - Of more than `remembered` sessions the earliest that is not current is forgotten, and with it
@@ -64,13 +64,13 @@ class session_history {
     if (at == current_)
       return !is_silent && of.numbers.is_far(number) ? arrival::ahead
                                                      : count(of.numbers.see(number));
-    // Only what lies behind all that was seen shows that the session goes on.
+    // Only a number behind all that were seen shows that the session continues.
     if (!is_silent || !of.numbers.is_next(number)) return arrival::stale;
     current_ = at;
     return count(of.numbers.see(number));
   }
 
-  // Whether the current session is believed from now on.
+  // Whether the current session is confirmed from now on.
   arrival count(arrival came) {
     one& of = known_[current_];
     if (came != arrival::in_order && came != arrival::late) return came;

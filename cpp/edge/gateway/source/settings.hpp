@@ -25,7 +25,7 @@ struct mqtt_settings {
   bool operator==(const mqtt_settings&) const = default;
 };
 
-// A line that is high while windows are judged, for a meter outside (thesis, section 5.3.6).
+// A line that is high while windows are classified, for an external meter (thesis, section 5.3.6).
 struct gpio_settings {
   std::string chip;
   uint32_t line = 0;
@@ -43,7 +43,7 @@ struct settings {
   std::string output = "-";
   rules by;
   std::optional<mqtt_settings> mqtt;
-  // HOST:PORT where Prometheus asks; empty: nowhere.
+  // HOST:PORT for scrapes by Prometheus; empty: none.
   std::string metrics;
   std::optional<gpio_settings> gpio;
 };

@@ -35,17 +35,17 @@ class udp_receiver {
   udp_receiver(const std::string& listen, size_t buffer);
 
   [[nodiscard]] int fd() const { return socket_.get(); }
-  // Where it listens, with the port that was chosen if the wanted one was 0.
+  // Returns the address, with the chosen port if the requested one was 0.
   [[nodiscard]] std::string address() const;
-  // How many bytes the kernel does keep.
+  // Returns the size in bytes of the kernel's buffer.
   [[nodiscard]] size_t buffer() const;
 
-  // Datagrams are put where `into` points, `room` bytes each at most; `sizes` says how long they
-  // were when they were sent. Returns how many came, 0 if none is there.
+  // Receives datagrams into the buffers of `into`, at most `room` bytes each; `sizes` gets the
+  // lengths that were sent. Returns the number of datagrams, 0 if none is there.
   size_t receive(std::span<std::byte* const> into, size_t room, std::span<size_t> sizes);
 
-  // How many datagrams the kernel has thrown away because its buffer was full, as far as those that
-  // came later have told.
+  // Returns how many datagrams the kernel has discarded because its buffer was full, as far as
+  // later datagrams have reported it.
   [[nodiscard]] uint64_t dropped() const { return dropped_; }
 
  private:

@@ -38,7 +38,7 @@ inline constexpr size_t largest_datagram = datagram_bytes(most_features);
 
 using key = std::array<unsigned char, 32>;
 
-// What a datagram says before its bins.
+// The header of a datagram.
 struct header {
   uint32_t sensor = 0;
   uint32_t sequence = 0;
@@ -58,29 +58,28 @@ enum class form : uint8_t {
   malformed,
 };
 
-// Reads the header; `out` is valid if the form is `whole`. Reads nothing outside of `bytes`,
-// whatever they are, and allocates nothing.
+// Reads the header; `out` is valid if the form is `whole`. Reads nothing outside of `bytes`, for
+// any content, and allocates nothing.
 form parse(std::span<const std::byte> bytes, header& out);
 
-// Whether a whole datagram's tag was made with this key. Takes the same time whatever the tag is.
+// Tests whether a whole datagram's tag was made with this key. Takes the same time for every tag.
 bool authentic(std::span<const std::byte> datagram, const key& of_sensor);
 
 // Writes a datagram and its tag, `datagram_bytes(bins.size())` bytes. `of.features` is not used:
 // the bins are counted.
 void write(const header& of, std::span<const int16_t> bins, const key& of_sensor, std::byte* out);
 
-// Makes the tag of a datagram anew, whatever is in it. Needs at least `header_bytes + tag_bytes`
-// bytes.
+// Renews the tag of a datagram with any content. Needs at least `header_bytes + tag_bytes` bytes.
 void sign(std::span<std::byte> datagram, const key& of_sensor);
 
-// The key of one sensor, from the gateway's.
+// Derives the key of one sensor from the gateway's.
 key key_of_sensor(const key& of_gateway, uint32_t sensor);
 
-// 64 hexadecimal digits, and nothing else but blanks and line ends around them. Throws
+// Parses 64 hexadecimal digits, with blanks and line ends around them only. Throws
 // std::runtime_error.
 key key_of_text(std::string_view text);
 
-// As above, from a file; the error names it.
+// Reads a key from a file; the error names the file.
 key read_key(const std::string& file);
 
 }  // namespace gateway
