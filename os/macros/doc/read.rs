@@ -7,7 +7,8 @@ pub fn read(file: usize, buffer: &mut [u8]) -> Result<usize, Error> {
 }
 /// Reads into `buffer`.
 ///
-/// Blocks the coroutine that awaits it, and is cancelled when it is dropped: see [`crate::ring`].
+/// Blocks the coroutine that awaits it, and is cancelled when it is dropped: see
+/// [`crate::ring`].
 pub fn read_async(
     file: usize,
     buffer: ::alloc::vec::Vec<u8>,
