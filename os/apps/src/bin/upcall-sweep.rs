@@ -121,6 +121,8 @@ struct Sweep {
     range: Option<(usize, usize)>,
     /// How many places the interrupts had in that range.
     most: usize,
+    /// The first and the last delay that met the path in the first pass.
+    all: Option<(usize, usize)>,
     /// As many delays met it one after the other, up to the last that did.
     run: (usize, usize),
     /// Where the interrupts of that run came.
@@ -146,6 +148,7 @@ impl Sweep {
             least,
             range: None,
             most: 0,
+            all: None,
             run: (0, 0),
             run_places: BTreeSet::new(),
             tries: 0,
@@ -170,6 +173,8 @@ impl Sweep {
                 self.delay = self.tries;
                 return Some(self.delay);
             }
+            // What the kernel does may spread the hits so far that none are neighbours.
+            self.range = self.range.or(self.all);
             self.pass += 1;
             let enough = self.range.is_none() || self.pass > 2 && self.complaint().is_none();
             if enough || self.pass == PASSES {
@@ -201,8 +206,12 @@ impl Sweep {
                 self.run_places.clear();
             }
             self.run_places.insert(place);
+            let (lowest, highest) = self.all.unwrap_or((self.delay, self.delay));
+            self.all = Some((lowest.min(self.delay), highest.max(self.delay)));
             self.run = (if goes_on { first } else { self.delay }, self.delay);
-            if self.run_places.len() >= self.most {
+            // A run with fewer places than half of what the path must have met it by chance.
+            let enough = self.least.div_ceil(2 * STEP);
+            if self.run_places.len() >= self.most.max(enough) {
                 self.most = self.run_places.len();
                 self.range = Some(self.run);
             }
