@@ -71,10 +71,10 @@ impl Figures {
         switches.progress.finish();
         sizes.progress.finish();
         let page = format!(
-            "# What the C++ library costs on a microcontroller\n\nWritten by `cargo xtask experiment mcu-size --json FILE`; a test compares it with what is measured. \
-             Cortex-M4, in QEMU.\n\n{}\n{}\n## What each feature adds\n\nGCC, -Os. A program with one coroutine that yields and ends takes {} bytes of flash and {} of RAM, vector \
-             table, start-up code and two slots of 400 bytes included. Each line is what one use of a feature adds to that. What two features share is counted in \
-             both.\n\n| feature | flash, bytes | RAM, bytes |\n|---|---|---|\n{}\n\n{application}",
+            "# What the C++ library costs on a microcontroller\n\nWritten by `cargo xtask experiment mcu-size --json FILE`; a test compares it with what is measured.\n\
+             Cortex-M4, in QEMU.\n\n{}\n{}\n## What each feature adds\n\nGCC, -Os. A program with one coroutine that yields and ends takes {} bytes of flash and {} of RAM,\n\
+             vector table, start-up code and two slots of 400 bytes included. Each line is what one use of a\n\
+             feature adds to that. What two features share is counted in both.\n\n| feature | flash, bytes | RAM, bytes |\n|---|---|---|\n{}\n\n{application}",
             switch_table(&switches.samples),
             firmware_table(&sizes.samples),
             base.flash(),
@@ -151,8 +151,8 @@ fn line(name: &str, cell: impl Fn(&str, &str) -> Option<String>) -> String {
 
 /// Instructions per switch: the range over all numbers of tasks and levels.
 fn switch_table(samples: &[Sample]) -> String {
-    let mut text = "## What a switch takes\n\nInstructions, the loop around the yield included; for 2, 8 and 64 tasks on 1 to 8 levels, the least and the most. Those of FreeRTOS are without \
-                    exception entry and exit.\n\n"
+    let mut text = "## What a switch takes\n\nInstructions, the loop around the yield included; for 2, 8 and 64 tasks on 1 to 8 levels, the least\n\
+                    and the most. Those of FreeRTOS are without exception entry and exit.\n\n"
         .to_string();
     text += &heads("model");
     for (model, name) in [
@@ -198,8 +198,8 @@ fn firmware_table(samples: &[Sample]) -> String {
         }
     };
     let number = |value: f64| format!("{value:.0}");
-    let mut text = "## What a firmware takes\n\nBytes. Two tasks that toggle a pin and yield, start-up code included; with the vectors of the core's own 16 exceptions, and with those of the chip's 82 devices \
-                    as well.\n\n"
+    let mut text = "## What a firmware takes\n\nBytes. Two tasks that toggle a pin and yield, start-up code included; with the vectors of the core's\n\
+                    own 16 exceptions, and with those of the chip's 82 devices as well.\n\n"
         .to_string();
     text += &heads("");
     for (name, of) in [

@@ -82,9 +82,10 @@ pub(super) fn table(benchmarks: &Path, listener: &mut Listener) -> Result<String
     }
     let heads = VERSIONS.map(|version| version.column).join(" | ");
     Ok(format!(
-        "## The sample application three ways\n\n[`cpp/mcu/sample`](../cpp/mcu/sample) on a Cortex-M3, GCC, -Os, all vectors included; instructions counted in QEMU \
-         (`-icount shift=6`). FreeRTOS adds one more exception entry and exit per wake, which no count of instructions shows. State \
-         machine and FreeRTOS task set the devices' registers themselves; the coroutines use the HAL, which is counted apart.\n\n| | {heads} |\n|---|---|---|---|\n{}\n",
+        "## The sample application three ways\n\n[`cpp/mcu/sample`](../cpp/mcu/sample) on a Cortex-M3, GCC, -Os, all vectors included; instructions\n\
+         counted in QEMU (`-icount shift=6`). FreeRTOS adds one more exception entry and exit per wake, which\n\
+         no count of instructions shows. State machine and FreeRTOS task set the devices' registers\n\
+         themselves; the coroutines use the HAL, which is counted apart.\n\n| | {heads} |\n|---|---|---|---|\n{}\n",
         rows.join("\n")
     ))
 }
