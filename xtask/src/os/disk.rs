@@ -81,6 +81,9 @@ impl Disk {
 /// those that are large enough.
 pub(crate) fn make(image: &Path, size: u64) -> Result<()> {
     let about = || format!("can't make the disk {}", image.display());
+    if let Some(folder) = image.parent() {
+        std::fs::create_dir_all(folder).with_context(about)?;
+    }
     let file = File::options()
         .read(true)
         .write(true)
