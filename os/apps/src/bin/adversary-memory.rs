@@ -363,8 +363,8 @@ fn act(kind: usize, random: &mut Random, rings: &mut Option<Rings>, keeps: usize
         }
         2 => call(WAITTID, [random.below(40_000), 0, 0]),
         3 => call(PIPE, [room(), 0, 0]),
-        4 => call(DUP, [file, 0, 0]),
-        // The console stays.
+        // The console stays, and none of what the calls write comes out of it.
+        4 => call(DUP, [file.max(3), 0, 0]),
         5 => call(CLOSE, [file.max(3), 0, 0]),
         6 => {
             let call_of = [SEMAPHORE_CREATE, MUTEX_CREATE, CONDVAR_CREATE][any % 3];
