@@ -185,7 +185,7 @@ fn signals_end_the_machine() -> Result<()> {
     for signal in ["TERM", "INT", "HUP", "KILL"] {
         let path = disk.path().display().to_string();
         let arguments = ["--disk", &path, "--", "sh", "-c", "echo ready; sleep 1000"];
-        let mut command = os(&arguments)?;
+        let mut command = with_default_signals(&os(&arguments)?);
         let (reader, writer) = std::io::pipe()?;
         command
             .stdin(Stdio::null())
@@ -204,6 +204,15 @@ fn signals_end_the_machine() -> Result<()> {
         ended(reader).with_context(|| format!("after SIG{signal}"))?;
     }
     Ok(())
+}
+
+/// The same command, ended by each signal. A process that ignores one, as under `nohup` or as a job
+/// in the background, makes all below it ignore it.
+fn with_default_signals(command: &Command) -> Command {
+    let mut wrapped = Command::new("env");
+    wrapped.arg("--default-signal=HUP,INT,TERM");
+    wrapped.arg(command.get_program()).args(command.get_args());
+    wrapped
 }
 
 /// Waits until the machine's program has printed something.
