@@ -18,8 +18,8 @@ impl Scheduler {
     /// The scheduler of a block.
     #[inline]
     pub(crate) fn of<'a>(block: BlockRef) -> &'a Scheduler {
-        // SAFETY: a scheduler lives as long as its blocks (the anchors see to that), and nobody has
-        // a `&mut` to it. The lifetime is not longer than the use: the result is never stored.
+        // SAFETY: a scheduler lives as long as its blocks (the anchors see to that), and nothing
+        // has a `&mut` to it. The lifetime is not longer than the use: the result is never stored.
         unsafe { block.scheduler().as_ref() }
     }
 
@@ -242,7 +242,7 @@ impl Drop for HeldAtLast<'_> {
     }
 }
 
-/// The baton is not held from a seat until this is dropped.
+/// The scheduler lock is not held from a seat until this is dropped.
 struct Aside<'a> {
     scheduler: &'a Scheduler,
     seat: &'a Seat,

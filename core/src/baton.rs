@@ -5,10 +5,10 @@
 //! it is short. Who spins looks ever more seldom: each look takes the word's cache line away from
 //! the holder, and with polls of a few nanoseconds two workers that look all the time do less
 //! together than one of them alone. Meanwhile the holder goes on with what is in its own cache, and
-//! nothing waits for the one who spins: whoever holds the baton takes what is most urgent. Who has
-//! spun for long [gives way](crate::Config::give_way). Someone who must not wait (an interrupt
-//! handler) [rings](Baton::ring) instead: either the baton is free, then it has it, or whoever
-//! holds it learns of the ring when it puts the baton down.
+//! nothing waits for the one who spins: its holder takes what is most urgent. A worker that has
+//! spun for long [gives way](crate::Config::give_way). Code that must not wait (an interrupt
+//! handler) [rings](Baton::ring) instead: either the scheduler lock is free, then it has it, or its
+//! holder learns of the ring when it releases the lock.
 //!
 //! ```text
 //!   pick_up: free → held           ring: free → held (the one who rings has it)
@@ -29,7 +29,7 @@ pub(crate) struct Baton {
     word: AtomicU32,
     /// See [`Config::give_way`](crate::Config::give_way).
     give_way: Option<extern "C" fn()>,
-    /// Stands for all that the baton guards: loom reports two who touch it at once.
+    /// Stands for all that the scheduler lock guards: loom reports two who touch it at once.
     #[cfg(loom)]
     guarded: loom::cell::UnsafeCell<()>,
     /// Lets loom report a use of the lock, and so of its scheduler, after it was freed.
@@ -81,14 +81,14 @@ impl Baton {
         }
     }
 
-    /// Puts the baton down; true if somebody rang since it was picked up.
+    /// Releases the scheduler lock; true if it was rung since it was acquired.
     #[inline]
     #[must_use]
     pub(crate) fn put_down(&self) -> bool {
         self.touch();
         // One operation, so that a ring comes before it and is seen here, or after it and finds the
-        // baton free. Release is enough: what came with a ring is seen by whoever picks the baton
-        // up next, because this goes on from the ring's own write.
+        // scheduler lock free. Release is enough: what came with a ring is seen by the next holder
+        // of the scheduler lock, because this goes on from the ring's own write.
         self.word().swap(FREE, Ordering::Release) == RUNG
     }
 
@@ -130,7 +130,7 @@ impl Baton {
         word.swap(FREE, Ordering::Release);
     }
 
-    /// True if the baton was free: the caller holds it. Else its holder is told.
+    /// True if the scheduler lock was free: the caller holds it. Else its holder is told.
     pub(crate) fn ring(&self) -> bool {
         let mut word = self.word().load(Ordering::Relaxed);
         loop {

@@ -77,7 +77,7 @@ pub(crate) struct Block {
     /// What sort of coroutine it is: the home's own numbers (rule C1).
     pub(crate) kind: Cell<u8>,
     /// The future has been dropped, or its destructor is under way: not to be dropped again.
-    /// Belongs to whoever runs the future's code, so it is none of the flags.
+    /// Belongs to the worker that runs the future's code, so it is none of the flags.
     pub(crate) future_gone: Cell<bool>,
     pub(crate) tally: Tally,
 }
@@ -201,8 +201,8 @@ impl Block {
 
 /// A pointer to a block that keeps the provenance of the whole chunk.
 ///
-/// Invariant, upheld by whoever makes one (`unsafe`): the chunk outlives every use of the copy.
-/// Within the owner, chunks live as long as the scheduler; outside, a counted reference (see
+/// Invariant, upheld by the code that makes one (`unsafe`): the chunk outlives every use of the
+/// copy. Within the owner, chunks live as long as the scheduler; outside, a counted reference (see
 /// [`crate::signals`]) keeps them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]

@@ -28,8 +28,8 @@ pub struct JoinHandle<T, const SHARED: bool = false> {
     _output: PhantomData<T>,
 }
 
-// SAFETY: with `SHARED`, each method holds the scheduler's baton while it touches more than
-// atomics; the output is `Send`.
+// SAFETY: with `SHARED`, each method holds the scheduler's lock while it touches more
+// than atomics; the output is `Send`.
 unsafe impl<T: Send> Send for JoinHandle<T, true> {}
 // SAFETY: as above; the output is only given to who owns the handle or has it to itself.
 unsafe impl<T: Send> Sync for JoinHandle<T, true> {}

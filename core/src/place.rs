@@ -53,7 +53,7 @@ pub(crate) mod turns {
         /// Whether several workers may come.
         const SHARED: bool;
 
-        /// The scheduler whose baton guards the place, if it is shared.
+        /// The scheduler whose lock guards the place, if it is shared.
         fn scheduler(&self) -> Option<&super::Scheduler>;
 
         /// Runs `act` as one step. Code of the user's is called [aside](Self::aside) only.
@@ -106,8 +106,8 @@ impl turns::Turns for OneThread {
     }
 }
 
-// SAFETY: it reaches nothing of the scheduler but what is done under the baton, and the count of
-// anchors, which is atomic.
+// SAFETY: it reaches nothing of the scheduler but what is done under the scheduler lock, and the
+// count of anchors, which is atomic.
 #[cfg(feature = "alloc")]
 unsafe impl Send for Shared {}
 // SAFETY: as above.

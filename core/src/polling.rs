@@ -33,8 +33,8 @@ impl Worker<'_> {
 }
 
 impl SharedExecutor {
-    /// What the worker polls at this moment; `None` if nothing. From any thread; it costs the baton
-    /// once, and a look at each worker.
+    /// What the worker polls at this moment; `None` if nothing. From any thread; it costs the
+    /// scheduler lock once, and a look at each worker.
     pub fn polling(&self, worker: WorkerId) -> Option<Polling> {
         self.own(|scheduler| {
             let is_it = |seat: &&Seat| NonNull::from(*seat).addr().get() == worker.0;

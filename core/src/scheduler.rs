@@ -6,15 +6,16 @@
 //! code of the user's, so a future, a destructor or a waker may call back into the scheduler.
 //!
 //! # Several workers
-//! Of a *shared* scheduler the owner is whoever holds the [baton](crate::baton). Two methods say
-//! where it changes hands: `held` is around every operation that someone asks for, and `aside`
-//! around every piece of code of the user's. So what one operation does between two such pieces is
-//! one step for everybody, and as user code may call back in the middle of an operation, so may
-//! another worker come in between. A scheduler of one owner has nothing to pick up, and both do
-//! nothing.
+//! Of a *shared* scheduler the owner is the holder of the [scheduler lock](crate::baton). Two
+//! methods say where it changes hands: `held` is around every operation that someone asks for, and
+//! `aside` around every piece of code of the user's. So what one operation does between two such
+//! pieces is one step for everybody, and as user code may call back in the middle of an operation,
+//! so may another worker come in between. A scheduler of one owner has nothing to pick up, and both
+//! do nothing.
 //!
-//! Some functions of the user's are called with the baton held, such as `SystemView`, the clock and
-//! an `Observer`: the table in `call.rs` lists them. They must not wait for another worker.
+//! Some functions of the user's are called with the scheduler lock held, such as `SystemView`, the
+//! clock and an `Observer`: the table in `call.rs` lists them. They must not wait for another
+//! worker.
 //!
 //! - `clock`: timers;
 //! - `queues`: who is ready, in which order;
@@ -24,7 +25,7 @@
 //! - `slots`: the table;
 //! - `waiters`: urgency on loan;
 //! - `outside`: what other threads do;
-//! - `sharing`: the baton, and calling workers.
+//! - `sharing`: the scheduler lock, and calling workers.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};

@@ -26,11 +26,12 @@ pub(crate) struct Seat {
     /// The coroutine that is being polled from here. Read by others.
     pub(crate) current: Cell<Option<BlockRef>>,
     /// The one that has woken itself in the poll that goes on here. Only its own thread knows of
-    /// that, so it costs no baton; when the poll ends it counts as any other wake (rule W3).
+    /// that, so it costs no scheduler lock; when the poll ends it counts as any other wake (rule
+    /// W3).
     pub(crate) woke_itself: Cell<Option<BlockRef>>,
     /// The level that is published as running from here. Read and written by others.
     pub(crate) running: LevelCell,
-    /// Whether the baton is held from here.
+    /// Whether the scheduler lock is held from here.
     pub(crate) holds: Cell<bool>,
     /// Whether its worker takes in events and looks at the queues next: until then it calls nobody
     /// for what it finds.
@@ -189,7 +190,7 @@ impl Calling {
         self.pending.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// After the baton was put down. The seat may be gone when this returns.
+    /// After the scheduler lock was released. The seat may be gone when this returns.
     ///
     /// # Safety
     /// The worker was [announced](Self::announce), once for each call.

@@ -20,16 +20,16 @@ use crate::seat::Seat;
 
 /// An executor that any number of threads or harts serve, each through a [`Worker`].
 ///
-/// There is one set of ready queues, and each pick is made under one lock, the *baton*. It is free
-/// while coroutines, destructors and wakers run. So a coroutine that is ready never waits while a
-/// worker picks a less urgent one. The rules are those of an [`Executor`](crate::Executor), and the
-/// same code; rules H1 to H10 say what several workers add.
+/// There is one set of ready queues, and each pick is made under one lock, the *scheduler lock*. It
+/// is free while coroutines, destructors and wakers run. So a coroutine that is ready never waits
+/// while a worker picks a less urgent one. The rules are those of an [`Executor`](crate::Executor),
+/// and the same code; rules H1 to H10 say what several workers add.
 ///
-/// Cost: a poll puts the baton down and picks it up again, two atomic read-modify-writes more than
-/// in an `Executor`; so does every operation from inside a coroutine or from elsewhere, but for a
-/// coroutine that wakes itself. Whoever puts the baton down while a worker is idle or can be
-/// interrupted also looks at each worker. It is made for a handful of workers whose polls are not
-/// much shorter than a microsecond.
+/// Cost: a poll releases the scheduler lock and acquires it again, two atomic read-modify-writes
+/// more than in an `Executor`; so does every operation from inside a coroutine or from elsewhere,
+/// but for a coroutine that wakes itself. A worker that releases the scheduler lock while a worker
+/// is idle or can be interrupted also looks at each worker. It is made for a handful of workers
+/// whose polls are not much shorter than a microsecond.
 ///
 /// Coroutines are `Send`. Locks, channels, timers and the like for them are in [`crate::workers`];
 /// those of [`crate::sync`], [`crate::time`] and [`crate::key`] belong to one thread.
@@ -55,8 +55,8 @@ pub struct SharedExecutor {
     scheduler: NonNull<Scheduler>,
 }
 
-// SAFETY: the scheduler is shared: each method holds the baton while it touches more than atomics,
-// and coroutines and their outputs are `Send`.
+// SAFETY: the scheduler is shared: each method holds the scheduler lock while it touches more than
+// atomics, and coroutines and their outputs are `Send`.
 unsafe impl Send for SharedExecutor {}
 // SAFETY: as above.
 unsafe impl Sync for SharedExecutor {}
@@ -95,8 +95,8 @@ impl SharedExecutor {
     ///
     /// `call` is woken when the worker should look: it is idle and something is ready that nobody
     /// else was called for. It is called at most once until the worker [steps](Worker::step) again,
-    /// from any worker or thread and without the baton; a call that comes before the worker has
-    /// gone to sleep must not be lost, as with `std::thread::park`.
+    /// from any worker or thread and without the scheduler lock; a call that comes before the
+    /// worker has gone to sleep must not be lost, as with `std::thread::park`.
     pub fn worker(&self, call: Waker) -> Worker<'_> {
         let seat = Seat::of_worker(self.scheduler.as_ptr(), call);
         let seat = NonNull::from(Box::leak(Box::new(seat)));

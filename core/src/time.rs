@@ -150,8 +150,8 @@ pub(crate) enum Until {
     After(u64),
 }
 
-// SAFETY: while `scheduler` names one, the timer is touched under its baton, and it is kept by our
-// anchor; before and after, by whoever has the future.
+// SAFETY: while `scheduler` names one, the timer is touched under its scheduler lock, and it is
+// kept by our anchor; before and after, by the owner of the future.
 #[cfg(feature = "alloc")]
 unsafe impl Send for Sleep<crate::place::Shared> {}
 

@@ -3,25 +3,25 @@
 //! Run it with
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom_shared --target-dir target/loom`.
 //!
-//! What loom watches without being told: two who hold the baton at once or without an order between
-//! them (`cfg(loom)` in `core/src/baton.rs`), data races on the coroutines' own memory, a worker
-//! that sleeps for ever, and a table that is freed never or twice.
+//! What loom watches without being told: two who hold the scheduler lock at once or without an
+//! order between them (`cfg(loom)` in `core/src/baton.rs`), data races on the coroutines' own
+//! memory, a worker that sleeps for ever, and a table that is freed never or twice.
 //!
 //! The tests were seen to fail when the protocol is broken in any of these ways:
 //!
 //! | what is broken | test that fails |
 //! |---|---|
-//! | picking the baton up, or putting it down, is relaxed | all |
+//! | picking the scheduler lock up, or putting it down, is relaxed | all |
 //! | put down in two steps; a ring leaves no mark, or is ignored; nobody rings; what arrives does not count | `wake_from_outside_reaches_an_idle_worker` |
 //! | an idle worker is not noted | `idle_worker_is_called` |
 //! | a worker picks something less urgent | `no_less_urgent_poll_begins_while_something_urgent_is_ready` |
 //! | one that has looked still counts as called | `idle_worker_is_called_again` |
-//! | a wake, a cancellation, or a re-prioritisation without the baton | the test of that name |
+//! | a wake, a cancellation, or a re-prioritisation without the scheduler lock | the test of that name |
 //! | who awaits does not look again after its waker was cloned | `exit_races_with_join_from_outside` |
 //! | the lock is looked at again after a released handle has unlocked it | `release_races_with_the_end_of_the_executor`, `release_calls_a_worker_and_races_with_the_end_of_the_executor` |
-//! | a handle is dropped without the baton | `exit_races_with_join`, `cancel_while_it_runs_elsewhere` |
+//! | a handle is dropped without the scheduler lock | `exit_races_with_join`, `cancel_while_it_runs_elsewhere` |
 //! | a seat goes while it is called, because its worker does not wait for that, or does not when it leaves | `worker_leaves_while_it_is_called` |
-//! | the baton is down for a moment between pick and poll | `cancel_while_it_runs_elsewhere` |
+//! | the scheduler lock is down for a moment between pick and poll | `cancel_while_it_runs_elsewhere` |
 //!
 #![cfg(loom)]
 
@@ -89,8 +89,8 @@ loom::thread_local! {
     static WAITED: Cell<bool> = Cell::new(false);
 }
 
-/// Asked under the baton, before each pick: knows of nothing elsewhere, and notes whether the
-/// urgent one is ready.
+/// Asked under the scheduler lock, before each pick: knows of nothing elsewhere, and notes whether
+/// the urgent one is ready.
 struct NotesWhatWaits {
     executor: Arc<SharedExecutor>,
     spawned: Arc<AtomicBool>,

@@ -5,16 +5,16 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom_workers --target-dir target/loom`.
 //!
 //! What loom watches without being told: two who have a mutex's value at once or without an order
-//! between them, two who hold the baton, a waiter that sleeps for ever, and an executor's table
-//! that is freed never or twice.
+//! between them, two who hold the scheduler lock, a waiter that sleeps for ever, and an executor's
+//! table that is freed never or twice.
 //!
-//! That each operation is done under the baton is asserted where state is touched (`assert_held`),
-//! here and wherever debug assertions are on: `workers.rs` and `traces.rs` were seen to fail for
-//! each that is not. These tests were seen to fail as well when
+//! That each operation is done under the scheduler lock is asserted where state is touched
+//! (`assert_held`), here and wherever debug assertions are on: `workers.rs` and `traces.rs` were
+//! seen to fail for each that is not. These tests were seen to fail as well when
 //!
 //! | what is broken | test that fails |
 //! |---|---|
-//! | a try to lock without the baton | `try_lock_races_with_unlock` |
+//! | a try to lock without the scheduler lock | `try_lock_races_with_unlock` |
 //! | a permit taken, given or waited for without it | `release_races_with_acquire` |
 //! | an event that is set, or waited for, without it | `set_races_with_wait` |
 //! | a key signalled, or waited for, without it | `signal_races_with_wait` |

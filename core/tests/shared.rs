@@ -578,7 +578,7 @@ fn spawn_asks_for_send() {
     assert_eq!(tried.try_join().unwrap().unwrap(), Some(SpawnError::Shared));
 }
 
-/// A panic ends one coroutine, whichever worker runs it, and the baton is free again.
+/// A panic ends one coroutine, whichever worker runs it, and the scheduler lock is free again.
 #[test]
 fn a_panic_ends_alone() {
     let executor = SharedExecutor::new();

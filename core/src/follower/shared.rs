@@ -13,8 +13,8 @@ use crate::priority::Priority;
 use crate::waiter::Waiter;
 
 /// Told of the effective level of the coroutine that waits: when its wait begins, and whenever that
-/// is another one. Called under the baton, in the middle of whatever changed it, so it must not
-/// call back into the executor (see [`Follower::new`]).
+/// is another one. Called under the scheduler lock, in the middle of the operation that changed it,
+/// so it must not call back into the executor (see [`Follower::new`]).
 pub type Changed<T = ()> = fn(&Follower<T>, Priority);
 
 /// The live level of a coroutine of a [`SharedExecutor`](crate::SharedExecutor) that waits for
@@ -22,7 +22,7 @@ pub type Changed<T = ()> = fn(&Follower<T>, Priority);
 /// may poll. It wakes nobody: what is outside keeps a waker for that.
 ///
 /// It lives inside the future that waits, pinned. Dropping it ends the wait. Each call holds the
-/// baton for a few instructions.
+/// scheduler lock for a few instructions.
 #[repr(C)]
 pub struct Follower<T = ()> {
     /// First, so that a pointer to it is one to the follower.
@@ -44,9 +44,9 @@ impl Follower {
     ///
     /// # Safety
     /// `changed` calls nothing of this crate, and waits for nobody who might: it runs under the
-    /// baton, while the lists of who waits for whom are being read. So it must not wake or cancel
-    /// anybody, drop a future or end a wait. Entering a kernel, sending a message, and noting the
-    /// level under a lock that nobody holds while he calls this crate are all right.
+    /// scheduler lock, while the lists of who waits for whom are being read. So it must not wake or
+    /// cancel anybody, drop a future or end a wait. Entering a kernel, sending a message, and
+    /// noting the level under a lock that is never held during a call of this crate are all right.
     #[must_use]
     pub unsafe fn new(place: Shared, changed: Changed) -> Self {
         // SAFETY: the caller's promise.

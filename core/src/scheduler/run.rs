@@ -15,7 +15,7 @@ impl Scheduler {
     /// is more urgent.
     ///
     /// `SHARED` is what `self.shared` says, known at compile time: polls are many. With it the
-    /// baton is held, by `seat`.
+    /// scheduler lock is held, by `seat`.
     pub(crate) fn run<const SHARED: bool>(
         &self,
         seat: &Seat,

@@ -13,7 +13,7 @@ use crate::priority::{Levels, Priority};
 use crate::seat::{Calling, Seat};
 
 impl Scheduler {
-    /// The baton, unless it is held from this seat already.
+    /// The scheduler lock, unless it is held from this seat already.
     #[inline]
     pub(crate) fn pick_up(&self, seat: &Seat) {
         if !seat.holds.get() {
@@ -22,7 +22,7 @@ impl Scheduler {
         }
     }
 
-    /// Puts the baton down. If a worker should know of what is ready now, it is called.
+    /// Releases the scheduler lock. If a worker should know of what is ready now, it is called.
     #[inline]
     pub(crate) fn put_down(&self, seat: &Seat) {
         loop {
@@ -92,8 +92,8 @@ impl Scheduler {
 
     /// Who is to look at the most urgent that waits: one that is idle; else the one that polls the
     /// least urgent coroutine, if that is strictly less urgent and a call interrupts it. One at a
-    /// time: whoever comes finds what else there is, and passes the call on when it puts the baton
-    /// down.
+    /// time: the called worker finds what else there is, and passes the call on when it releases
+    /// the lock.
     #[inline]
     fn choose_worker(&self) -> Option<NonNull<Calling>> {
         // Mostly all are busy and can only be left alone. Then no other one's seat is looked at:
@@ -211,7 +211,8 @@ impl Scheduler {
     ) -> (Step, u64) {
         let ran = self.run_by_clock::<true>(seat, view, limit);
         if let Some(worker) = seat.worker() {
-            // Before the baton is put down: whoever makes something ready after this calls.
+            // Before the scheduler lock is released: code that makes something ready after this
+            // calls.
             if ran.0 == Step::Idle {
                 worker.idle.set(true);
                 self.count_idle(u32::wrapping_add);
