@@ -206,10 +206,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     })
 }
 
+/// The seed of the first run of each kind in the tests: what fails there is what was changed. Other
+/// seeds are for `cargo xtask attack`.
+const SEED_OF_TESTS: u64 = 1;
+
 /// All kinds of attack for this long, for the tests. Findings are printed.
 pub(crate) fn all(ground: &Ground, time: Duration, progress: &Progress) -> Vec<Score> {
     let kinds: Vec<&Attack> = ATTACKS.iter().collect();
-    fight(ground, &kinds, Amount::Time(time), seed_of_now(), progress)
+    fight(ground, &kinds, Amount::Time(time), SEED_OF_TESTS, progress)
 }
 
 /// A seed that was not there before.

@@ -327,7 +327,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "attack",
-        about: "two minutes of `cargo xtask attack`, with other seeds each time",
+        about: "two minutes of `cargo xtask attack`, with the same seeds each time",
         home: Home::Path("os/apps/src/bin/attacker"),
         reads: SYSTEM,
         limit: minutes(5),

@@ -203,10 +203,13 @@ impl Bytes {
                         *place = Some(frame);
                     }
                     let frame = place.as_mut().expect("just put there");
-                    space.read(
-                        buffer.address,
-                        &mut frame.bytes_mut()[offset..offset + count],
-                    )?;
+                    let bytes = &mut frame.bytes_mut()[offset..offset + count];
+                    if let Err(bad) = space.read(buffer.address, bytes) {
+                        if is_empty {
+                            *place = None;
+                        }
+                        return Err(bad);
+                    }
                     self.written += count;
                     buffer.advance(count);
                 }

@@ -486,24 +486,29 @@ impl Process {
         }
         // After the memory, in which they were mapped.
         drop(rings);
-        table::remove(self);
         let first = FIRST.get();
         if first.is_some_and(|first| first.pid == self.pid) {
+            table::remove(self, || ());
             power::shut_down(self.state.lock().ending.unwrap_or(0));
-        }
-        if let Some(first) = first.filter(|first| first.pid != self.pid) {
+        } else if let Some(first) = first {
             self.leave_children_to(first).await;
         }
-        let parent = {
-            // In one step: an adoption of this process comes before it, and is seen here, or after
-            // it, and looks.
-            let mut state = self.state.lock();
-            state.ended = true;
-            state.parent.upgrade()
-        };
-        if let Some(parent) = parent {
-            parent.child_has_ended(self.pid);
-        }
+        // In one step: whoever lists the processes finds this one in the table or, in this order,
+        // with its parent.
+        let parent = table::remove(self, || {
+            let parent = {
+                // In one step as well: an adoption of this process comes before it, and is seen
+                // here, or after it, and looks.
+                let mut state = self.state.lock();
+                state.ended = true;
+                state.parent.upgrade()
+            };
+            if let Some(parent) = &parent {
+                parent.child_has_ended(self.pid);
+            }
+            parent
+        });
+        drop(parent);
     }
 
     /// Cancels calls and threads, but for the main thread.
@@ -571,12 +576,25 @@ impl Process {
         let mut pace = Pace::default();
         loop {
             let child = {
-                let mut state = self.state.lock();
-                let running = state.children.pop_first();
-                running.or_else(|| state.ended_children.pop_first())
+                let state = self.state.lock();
+                let running = state.children.values().next();
+                running
+                    .or_else(|| state.ended_children.values().next())
+                    .cloned()
             };
-            let Some((_, child)) = child else { break };
+            let Some(child) = child else { break };
+            let pid = child.pid;
+            // First to its new parent: it is nowhere else while nobody can wait for it.
             first.add_child(child, |theirs| theirs.parent = Arc::downgrade(first));
+            let left = {
+                let mut state = self.state.lock();
+                (
+                    state.children.remove(&pid),
+                    state.ended_children.remove(&pid),
+                )
+            };
+            // The last reference may go here: not under the lock.
+            drop(left);
             pace.step().await;
         }
     }

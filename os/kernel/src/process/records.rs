@@ -34,7 +34,10 @@ pub(crate) async fn records(account: &Arc<Account>) -> Result<List<ProcessRecord
         records.push(account, record).map_err(|_| OutOfMemory)?;
         checkpoint().await;
     }
-    for parent in processes.iter() {
+    // The first process comes last: children are left to it. One that is left between two looks is
+    // found twice rather than not at all.
+    for parent in processes.iter().rev() {
+        let of_others = processes.len()..records.len();
         let mut next = Some(0);
         while let Some(first) = next {
             let mut some = Few::new();
@@ -42,7 +45,8 @@ pub(crate) async fn records(account: &Arc<Account>) -> Result<List<ProcessRecord
             for process in some {
                 // Between the two looks it may have ended.
                 let known = processes.binary_search_by_key(&process.pid, |process| process.pid);
-                if known.is_err() {
+                let is_new = |record: &ProcessRecord| record.pid != process.pid as u64;
+                if known.is_err() && records[of_others.clone()].iter().all(is_new) {
                     let record = process.record();
                     records.push(account, record).map_err(|_| OutOfMemory)?;
                 }

@@ -89,10 +89,15 @@ pub(super) fn insert_unless(process: &Arc<Process>, refused: impl FnOnce() -> bo
     true
 }
 
-pub(super) fn remove(process: &Process) {
+/// Takes a process out of the table, and does what belongs to that in one step.
+pub(super) fn remove<T>(process: &Process, and: impl FnOnce() -> T) -> T {
+    let (process, done) = {
+        let mut table = TABLE.lock();
+        (table.processes.remove(&process.pid), and())
+    };
     // The last reference may go here: not under the lock.
-    let process = TABLE.lock().processes.remove(&process.pid);
     drop(process);
+    done
 }
 
 /// A number that no process had before.

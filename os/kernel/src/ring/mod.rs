@@ -33,7 +33,7 @@ use crate::{clock, hart, stretch};
 use alloc::sync::Arc;
 use calls::{Calls, Found, Levelled, Place, Search, Tag};
 use corank_abi::call::{FAILED, RING_CANCELLED, RING_REPRIORITIZE};
-use corank_abi::ring::{Completion, Outbox, Submission};
+use corank_abi::ring::{Completion, LINK, Outbox, Submission};
 use core::future::poll_fn;
 use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -82,6 +82,9 @@ struct State {
     calls: Calls,
     /// Submissions that are linked behind one that waits, while they are taken out of the ring.
     chain: Option<Chain>,
+    /// A thread serves a submission to which others are linked, and has not come so far that they
+    /// can be told from what is to be served now: other threads take none.
+    is_taken_apart: bool,
     /// The smallest number of completions that someone waits for.
     wanted: u32,
     /// The process has ended or runs another program.
@@ -173,12 +176,22 @@ impl Ring {
                     let [key, level, _] = submission.arguments;
                     // It may give way meanwhile, and as many threads as there are may do so: it
                     // counts as long as it has no completion.
-                    self.state.lock().calls.add_linked(1);
+                    {
+                        let mut state = self.state.lock();
+                        state.calls.add_linked(1);
+                        state.is_taken_apart = false;
+                    }
                     let result = apart(self.reprioritize(process, key, level as usize)).await;
                     self.complete(process, Tag::of(&submission), result);
                     self.state.lock().calls.remove_linked(1);
                 }
-                Next::Submission(submission) => self.serve(process, submission, end)?,
+                Next::Submission(submission) => {
+                    let served = self.serve(process, submission, end);
+                    if submission.flags & LINK != 0 {
+                        self.state.lock().is_taken_apart = false;
+                    }
+                    served?;
+                }
                 Next::Piece => process.step(),
             }
             stretch::check();
@@ -231,6 +244,12 @@ impl Ring {
     /// is room to keep its completion.
     fn next(self: &Arc<Ring>, process: &Arc<Process>, end: u32) -> Next {
         let mut state = self.state.lock();
+        while state.is_taken_apart {
+            // Another hart does that right now, and gives way to nothing before it is done.
+            drop(state);
+            core::hint::spin_loop();
+            state = self.state.lock();
+        }
         if state.chain.is_some() {
             return self.go_on_with_chain(process, state);
         }
@@ -240,6 +259,7 @@ impl Ring {
         if is_there && (state.has_room_for(1) || state.grow(&process.account)) {
             let submission = self.memory.submission(number);
             state.submission_head = self.memory.header().submissions().take(number);
+            state.is_taken_apart = submission.flags & LINK != 0;
             return Next::Submission(submission);
         }
         Next::Nothing

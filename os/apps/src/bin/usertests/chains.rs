@@ -1,6 +1,6 @@
 //! Long chains of linked calls, which the kernel takes out of their ring in pieces.
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use corank_abi::call::*;
 use corank_abi::exit_code::KILLED;
@@ -164,20 +164,38 @@ fn linked_calls_are_found_while_their_chain_is_taken() {
     }
 }
 
-/// The thread that comes second goes on where the first one is.
+/// The thread that comes second goes on where the first one is, and takes no call that is linked to
+/// one that the first has just taken.
 fn two_threads_enter_with_a_chain() {
-    const LENGTH: u64 = 2000;
+    const SHORT: u64 = 3;
+    const LONG: u64 = 2000;
+    const ROUNDS: usize = 300;
+    static SUBMITTED: AtomicUsize = AtomicUsize::new(0);
+    static ENTERED: AtomicUsize = AtomicUsize::new(0);
     let rings = Rings::new(4096);
-    for _ in 0..6 {
-        let semaphore = semaphore();
-        submit(&rings, LENGTH, semaphore);
-        let other = thread::spawn(|| call(RING_ENTER, [0; 3])).expect("a thread");
-        thread::yield_now();
-        rings.enter(0);
-        assert_eq!(other.join(), Ok(0));
+    let semaphore = semaphore();
+    let other = thread::spawn(|| {
+        for round in 1..=ROUNDS {
+            while SUBMITTED.load(Ordering::Acquire) < round {
+                thread::yield_now();
+            }
+            assert_eq!(call(RING_ENTER, [0; 3]), 0, "all wait for the first");
+            ENTERED.store(round, Ordering::Release);
+        }
+    });
+    let other = other.expect("a thread");
+    for round in 1..=ROUNDS {
+        let length = if round % 50 == 0 { LONG } else { SHORT };
+        submit(&rings, length, semaphore);
+        SUBMITTED.store(round, Ordering::Release);
+        assert_eq!(rings.enter(0), 0, "all wait for the first");
+        while ENTERED.load(Ordering::Acquire) < round {
+            thread::yield_now();
+        }
         up(semaphore);
-        expect(&rings, LENGTH, &[]);
+        expect(&rings, length, &[]);
     }
+    assert_eq!(other.join(), Ok(()));
 }
 
 fn a_process_ends_with_chains_that_wait() {

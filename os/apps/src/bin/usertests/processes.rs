@@ -4,6 +4,7 @@ use core::sync::atomic::AtomicUsize;
 
 use corank_abi::call;
 use corank_abi::page::PAGE_SIZE;
+use corank_user::information::ENDED;
 use corank_user::process::{self, Fork};
 use corank_user::{io, thread};
 
@@ -24,6 +25,7 @@ tests![
     zombies_stay_until_waited_for,
     a_tree_of_processes,
     orphans_end_by_themselves,
+    a_process_that_ends_is_always_listed,
     many_children,
     fork_until_memory_is_exhausted,
     kill_a_process_that_spins,
@@ -243,6 +245,23 @@ fn orphans_end_by_themselves() {
     );
 }
 
+/// Whoever lists processes until none is left must not miss one that is on its way from one parent
+/// to another, or from the running ones to those that have ended.
+fn a_process_that_ends_is_always_listed() {
+    const CHILDREN: usize = 30;
+    for _ in 0..30 {
+        let parent = process::spawn(|| {
+            for _ in 0..CHILDREN {
+                process::spawn(|| 0).expect("a process");
+            }
+            0
+        });
+        let pid = parent.expect("a process");
+        while support::record(pid).state != ENDED {}
+        assert_eq!(process::wait(pid).map(|ended| ended.code), Ok(0));
+    }
+}
+
 fn many_children() {
     for _ in 0..10 {
         let children: Vec<_> = (0..30)
@@ -414,7 +433,7 @@ fn fork_with_threads_is_refused() {
 
 fn exit_of_the_main_thread_ends_all() {
     let code = exit_code(|| {
-        for _ in 0..5 {
+        for _ in 0..30 {
             let spinning = thread::spawn(|| {
                 loop {
                     core::hint::spin_loop();

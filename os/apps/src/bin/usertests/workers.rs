@@ -349,16 +349,24 @@ fn numbers_are_taken_again() {
     assert_eq!(number(), 0, "it is free again");
     assert_eq!(number(), 0, "and this thread's from now on");
     assert_eq!(thread::spawn(number).expect("a thread").join(), Ok(1));
+    let begun = Arc::new(Semaphore::new(0).expect("a semaphore"));
+    let go = Arc::new(Semaphore::new(0).expect("a semaphore"));
     let round = || {
         let threads: Vec<_> = (1..WORKERS)
             .map(|round| {
+                let (begun, go) = (begun.clone(), go.clone());
                 worker(move || async move {
                     assert_eq!(page::here().executors.load(Ordering::Relaxed), 1);
                     ring::sleep(MILLISECOND).await.expect("a call");
+                    // All are there at once, so that each round needs as much memory.
+                    begun.up();
+                    go.down();
                     round
                 })
             })
             .collect();
+        threads.iter().for_each(|_| begun.down());
+        threads.iter().for_each(|_| go.up());
         for (number, thread) in threads.into_iter().enumerate() {
             assert_eq!(thread.join(), Ok(number + 1));
         }
