@@ -17,7 +17,7 @@
 extern crate alloc;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -92,7 +92,7 @@ fn main() -> i32 {
                 passed += 1;
             }
             Some(complaint) => {
-                println!("FAIL {name}: {complaint}");
+                println!("FAIL {name}: {}", complaint.text);
                 failed += 1;
             }
         }
@@ -109,133 +109,125 @@ fn forget_interrupts() {
 ///
 /// First the delays on which the interrupt meets the path are looked for, in steps; then each of
 /// them has its round, several times: the clock's own ticks come in between now and then, and move
-/// an interrupt.
+/// an interrupt. What is missing then is aimed at with the delays around the one that met the
+/// instruction before it.
 struct Sweep {
-    places: BTreeSet<usize>,
+    /// Where interrupts came, and with which delay last.
+    places: BTreeMap<usize, usize>,
     /// So many places there are at least.
     least: usize,
-    /// The delays that met the path, in the first pass: neighbours, without those that a clock tick
-    /// put there. Of several runs it is the one with the most places. A long run may have a single
-    /// place: what the kernel does between a system call and the next instruction can take long,
-    /// and an interrupt that comes meanwhile comes behind the call.
+    /// The first and the last delay that met the path in the first pass, and a little more. There
+    /// may be gaps in between: what the kernel does between a system call and the next instruction
+    /// can take long, and an interrupt that comes meanwhile comes behind the call.
     range: Option<(usize, usize)>,
-    /// How many places the interrupts had in that range.
-    most: usize,
-    /// The first and the last delay that met the path in the first pass.
-    all: Option<(usize, usize)>,
-    /// As many delays met it one after the other, up to the last that did.
-    run: (usize, usize),
-    /// Where the interrupts of that run came.
-    run_places: BTreeSet<usize>,
     /// How often the first pass has found none.
     tries: usize,
     pass: usize,
+    /// The last delay of this pass.
+    last: usize,
     delay: usize,
+    rounds: usize,
+}
+
+/// What is missing.
+struct Complaint {
+    text: String,
+    /// The delay that met the instruction before it, if there is one.
+    near: Option<usize>,
+}
+
+impl Complaint {
+    fn anywhere(text: String) -> Complaint {
+        Complaint { text, near: None }
+    }
 }
 
 /// Step of the first pass: fewer instructions than any path has.
 const STEP: usize = 8;
-/// Further apart than this they are not neighbours.
-const GAP: usize = 8 * STEP;
-/// Passes at most. In each, many an instruction is left out: what the kernel does takes a little
-/// longer in one round than in the next.
-const PASSES: usize = 100;
+/// So far around what it is about a pass goes: as far as a path may go on.
+const MARGIN: usize = 8 * STEP;
+/// How many passes go over the whole range. In each, many an instruction is left out: what the
+/// kernel does takes a little longer in one round than in the next.
+const WHOLE: usize = 3;
+/// Rounds at most.
+const MOST: usize = 100_000;
 
 impl Sweep {
     fn new(least: usize) -> Self {
         Self {
-            places: BTreeSet::new(),
+            places: BTreeMap::new(),
             least,
             range: None,
-            most: 0,
-            all: None,
-            run: (0, 0),
-            run_places: BTreeSet::new(),
             tries: 0,
             pass: 0,
+            last: ROUNDS,
             delay: 0,
+            rounds: 0,
         }
     }
 
     /// The delay of the next round; `None` when there are enough.
     fn next(&mut self) -> Option<usize> {
         forget_interrupts();
-        let step = if self.pass == 0 { STEP } else { 1 };
-        let (first, last) = match self.range {
-            Some(range) if self.pass > 0 => range,
-            _ => (0, ROUNDS),
-        };
-        self.delay = self.delay.max(first) + step;
-        if self.delay > last {
-            // Between the delays of the first pass there are others.
-            if self.range.is_none() && self.tries + 1 < STEP {
-                self.tries += 1;
-                self.delay = self.tries;
-                return Some(self.delay);
-            }
-            // What the kernel does may spread the hits so far that none are neighbours.
-            self.range = self.range.or(self.all);
-            self.pass += 1;
-            let enough = self.range.is_none() || self.pass > 2 && self.complaint().is_none();
-            if enough || self.pass == PASSES {
-                return None;
-            }
-            return self.next_pass();
+        self.rounds += 1;
+        self.delay += if self.pass == 0 { STEP } else { 1 };
+        if self.delay <= self.last {
+            return Some(self.delay);
         }
-        Some(self.delay)
-    }
-
-    fn next_pass(&mut self) -> Option<usize> {
+        // Between the delays of the first pass there are others.
+        if self.range.is_none() && self.tries + 1 < STEP {
+            self.tries += 1;
+            self.delay = self.tries;
+            return Some(self.delay);
+        }
         let (first, last) = self.range?;
-        // At first by as much as the path may go on. Then by an odd number: what differs from round
-        // to round comes at other delays then.
-        let wider = if self.pass == 1 { GAP } else { 1 };
-        self.range = Some((first.saturating_sub(wider), (last + wider).min(ROUNDS)));
-        self.delay = 0;
-        self.next()
+        self.pass += 1;
+        let complaint = self.complaint();
+        if self.pass > WHOLE && complaint.is_none() || self.rounds > MOST {
+            return None;
+        }
+        let near = complaint.and_then(|complaint| complaint.near);
+        // Every eighth pass goes over the whole range again: others of it are missing, too.
+        let is_aimed = self.pass > WHOLE && !self.pass.is_multiple_of(8);
+        let (first, last) = match near.filter(|_| is_aimed) {
+            Some(near) => (near, near),
+            None => (first, last),
+        };
+        // By another number each time: what differs from round to round comes at other delays then.
+        let margin = MARGIN + self.pass % STEP;
+        self.delay = first.saturating_sub(margin);
+        self.last = (last + margin).min(ROUNDS);
+        Some(self.delay)
     }
 
     /// Notes where the round's interrupt came, if there was one.
     fn end(&mut self) -> Option<usize> {
         let place = last_interrupted()?;
-        self.places.insert(place);
+        self.places.insert(place, self.delay);
         if self.pass == 0 {
-            let (first, last) = self.run;
-            let goes_on = last > 0 && self.delay - last <= GAP;
-            if !goes_on {
-                self.run_places.clear();
-            }
-            self.run_places.insert(place);
-            let (lowest, highest) = self.all.unwrap_or((self.delay, self.delay));
-            self.all = Some((lowest.min(self.delay), highest.max(self.delay)));
-            self.run = (if goes_on { first } else { self.delay }, self.delay);
-            // A run with fewer places than half of what the path must have met it by chance.
-            let enough = self.least.div_ceil(2 * STEP);
-            if self.run_places.len() >= self.most.max(enough) {
-                self.most = self.run_places.len();
-                self.range = Some(self.run);
-            }
+            let (first, last) = self.range.unwrap_or((self.delay, self.delay));
+            self.range = Some((first.min(self.delay), last.max(self.delay)));
         }
         Some(place)
     }
 
-    /// What is missing.
-    fn complaint(&self) -> Option<String> {
+    fn complaint(&self) -> Option<Complaint> {
         let (count, least) = (self.places.len(), self.least);
         if count < least {
-            return Some(format!(
+            return Some(Complaint::anywhere(format!(
                 "interrupts at {count} instructions, {least} at least were expected"
-            ));
+            )));
         }
-        let is_there = |place: &usize| self.places.contains(place);
+        let is_there = |place: &usize| self.places.contains_key(place);
         if !self
             .places
-            .iter()
+            .keys()
             .any(|place| next(place - 4) == Next::Behind(*place))
         {
-            return Some(String::from("no interrupt just behind the flag's opening"));
+            let text = "no interrupt just behind the flag's opening";
+            return Some(Complaint::anywhere(text.into()));
         }
-        self.places.iter().find_map(|place| {
+        self.places.iter().find_map(|(place, delay)| {
             let missing = match next(*place) {
                 // What the kernel does in between takes another time when the interrupt comes
                 // meanwhile: one that would be due on the next instruction may be due further on.
@@ -244,7 +236,10 @@ impl Sweep {
                 Next::One(to) => (!is_there(&to)).then_some(to),
                 Next::Either(to, or) => (!is_there(&to) && !is_there(&or)).then_some(to),
             };
-            missing.map(|to| format!("an interrupt at {place:#x}, and never at {to:#x}"))
+            missing.map(|to| Complaint {
+                text: format!("an interrupt at {place:#x}, and never at {to:#x}"),
+                near: Some(*delay),
+            })
         })
     }
 }
