@@ -317,9 +317,9 @@ pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
 pub(super) fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
     let (earlier, last) = lines.split_at(lines.len().saturating_sub(40));
-    // Of what comes before: each test that failed, and what the panic says in the two lines behind.
+    // Of what comes before: each test that failed, and what the panic says in the lines behind.
     let failures = (0..earlier.len()).filter(|&at| {
-        let mut behind = earlier[at.saturating_sub(2)..=at].iter();
+        let mut behind = earlier[at.saturating_sub(3)..=at].iter();
         earlier[at].starts_with("FAIL") || behind.any(|line| line.starts_with("panicked at"))
     });
     let failures = failures.map(|at| earlier[at]);
