@@ -17,7 +17,7 @@ use corank_user::interrupt::{preemptible, stacks};
 use corank_user::page::{self, WORKERS};
 use corank_user::runtime::{self, Global};
 use corank_user::sync::Semaphore;
-use corank_user::{Priority, block_on, process, ring, spawn, thread, yield_now};
+use corank_user::{Priority, block_on, information, process, ring, spawn, thread, yield_now};
 
 use crate::injected::{at_every_step_by, footprint};
 use crate::support::{
@@ -56,10 +56,11 @@ fn worker<T: Send + 'static, F: Future<Output = T> + 'static>(
     thread::spawn(move || block_on(async move { main().await })).expect("a thread")
 }
 
-/// Waits until so many calls of this process are under way. This thread is no worker, and may be
-/// more urgent than those that make them.
+/// Waits until so many calls of this process are under way, and whoever has made them waits. This
+/// thread is no worker, and may be more urgent than those.
 fn wait_for_calls(calls: usize) {
-    while calls_under_way() < calls {
+    let is_ready = || information::system().expect("it is there").ready != 0;
+    while calls_under_way() < calls || is_ready() {
         corank_user::time::sleep(MILLISECOND);
     }
     process::settle();
@@ -132,9 +133,16 @@ fn each_shows_its_coroutines() {
     for _ in &threads {
         begun.down();
     }
-    // They have come to rest when the kernel has their calls.
     wait_for_calls(threads.len());
-    let record = record(process::id());
+    // The kernel has their calls. They say how many coroutines they have when they come to rest.
+    let mut record = record(process::id());
+    for _ in 0..2000 {
+        if record.coroutines == 6 {
+            break;
+        }
+        corank_user::time::sleep(MILLISECOND);
+        record = crate::support::record(process::id());
+    }
     assert_eq!((record.executors, record.coroutines), (3, 6));
     // Each keeps the level that it had last.
     assert_eq!(record.level, 8);
