@@ -28,17 +28,37 @@ impl Finished {
         self.status.success()
     }
 
-    /// The end of the output, at most `lines` lines; tests that passed are left out.
+    /// The [`tail`] of the output.
     pub(crate) fn tail(&self, lines: usize) -> String {
-        let is_passed_test = |line: &&str| line.starts_with("test ") && line.ends_with(" ... ok");
-        let all: Vec<&str> = self
-            .output
-            .lines()
-            .filter(|line| !is_passed_test(line))
-            .collect();
-        all[all.len().saturating_sub(lines)..].join("\n")
+        tail(&self.output, lines)
     }
 }
+
+/// Returns the end of an output, at most `lines` lines, and what failed before that: the names of
+/// tests, and the panics with what they say. Tests that passed are left out.
+pub(crate) fn tail(output: &str, lines: usize) -> String {
+    let is_passed_test = |line: &&str| line.starts_with("test ") && line.ends_with(" ... ok");
+    let all: Vec<&str> = output
+        .lines()
+        .filter(|line| !is_passed_test(line))
+        .collect();
+    let (earlier, last) = all.split_at(all.len().saturating_sub(lines));
+    let failed = (0..earlier.len()).filter(|&at| {
+        let mut message = earlier[at.saturating_sub(PANIC)..=at].iter();
+        let line = earlier[at];
+        line.starts_with("FAIL")
+            || line.ends_with(" ... FAILED")
+            || message.any(|line| line.contains("panicked at"))
+    });
+    let failed = failed.map(|at| earlier[at]);
+    failed
+        .chain(last.iter().copied())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// How many lines of a message follow the line that says where a program panicked.
+const PANIC: usize = 3;
 
 /// Finds a program on the search path.
 pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
@@ -229,6 +249,8 @@ mod tests {
         let script = "echo 'test a ... FAILED'; echo 'test b ... ok'";
         let finished = capture(&shell(script), Duration::from_secs(20), |_| {}).unwrap();
         assert_eq!(finished.tail(5), "test a ... FAILED");
+        let output = "panicked at a:\n1\n2\n3\n4\nFAIL b\nok c\nlast";
+        assert_eq!(tail(output, 1), "panicked at a:\n1\n2\n3\nFAIL b\nlast");
     }
 
     #[test]

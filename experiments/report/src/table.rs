@@ -111,8 +111,15 @@ impl Table {
     }
 }
 
-/// Formats three significant digits, without an exponent; large numbers whole.
+/// Formats three significant digits, without an exponent; large numbers whole. A ratio to nothing
+/// is `∞`, and one of nothing to nothing `–`.
 pub fn figure(value: f64) -> String {
+    if value.is_nan() {
+        return "–".to_string();
+    }
+    if value.is_infinite() {
+        return "∞".to_string();
+    }
     if value == 0.0 {
         return "0".to_string();
     }
@@ -167,5 +174,6 @@ mod tests {
     fn three_significant_digits() {
         let shown = [0.0, 0.012345, 1.0, 12.345, 999.6, 12345.6].map(figure);
         assert_eq!(shown, ["0", "0.0123", "1.00", "12.3", "1000", "12346"]);
+        assert_eq!([f64::INFINITY, f64::NAN].map(figure), ["∞", "–"]);
     }
 }

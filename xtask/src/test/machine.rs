@@ -9,6 +9,7 @@ use crate::os::disk::Disk;
 use crate::os::input::{Input, Line};
 use crate::os::network::Network;
 use crate::os::scratch_disk::ScratchDisk;
+use crate::process;
 use crate::repository;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
@@ -315,18 +316,7 @@ pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
 
 /// The end of what a program printed, and before that what failed in it.
 pub(super) fn tail(output: &str) -> String {
-    let lines: Vec<&str> = output.lines().collect();
-    let (earlier, last) = lines.split_at(lines.len().saturating_sub(40));
-    // Of what comes before: each test that failed, and what the panic says in the lines behind.
-    let failures = (0..earlier.len()).filter(|&at| {
-        let mut behind = earlier[at.saturating_sub(3)..=at].iter();
-        earlier[at].starts_with("FAIL") || behind.any(|line| line.starts_with("panicked at"))
-    });
-    let failures = failures.map(|at| earlier[at]);
-    failures
-        .chain(last.iter().copied())
-        .collect::<Vec<_>>()
-        .join("\n")
+    process::tail(output, 40)
 }
 
 #[cfg(test)]
