@@ -243,13 +243,17 @@ impl Agent {
     /// too many at once, wait until the pause is over.
     fn open(&mut self, now: Nanoseconds) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        for _ in 0..throttle::KNOCKS {
-            match accept_with(&self.door.socket, flags) {
+        while self.throttle.accepts(now) {
+            let accepted = accept_with(&self.door.socket, flags);
+            if matches!(accepted, Err(Errno::AGAIN)) {
+                return;
+            }
+            self.throttle.knocked();
+            match accepted {
                 Ok(socket) => {
                     self.throttle.accepted();
                     self.link(socket, 0, now + PATIENCE);
                 }
-                Err(Errno::AGAIN) => return,
                 // That connection came to nothing; there may be others behind it.
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(error) => {

@@ -194,17 +194,18 @@ fn connections_are_accepted_at_a_bounded_rate() {
     let door = folder.doors().unwrap()[0];
     let began = Instant::now();
     let mut connections = 0;
-    while began.elapsed() < 20 * PAUSE {
+    let backlog = 129;
+    // On a busy machine the agent may need longer to accept one.
+    until("the agent accepts", || {
         // An error says that too many wait already.
         if let Ok(Some(_)) = folder.knock(door) {
             connections += 1;
         }
-    }
+        began.elapsed() >= 20 * PAUSE && connections > backlog
+    });
     let pauses = began.elapsed().as_nanos() / PAUSE.as_nanos();
-    let backlog = 129;
     let most = backlog + KNOCKS * (pauses as usize + 2);
     assert!(connections <= most, "{connections} of {most}");
-    assert!(connections > backlog, "{connections}");
 }
 
 /// The other process makes as many participants as it may make connections.
@@ -293,7 +294,10 @@ fn a_doorbell_rung_without_end_does_not_keep_a_worker_busy() {
     });
 
     let stop = AtomicBool::new(false);
-    let before = bulk.shared.looks_aside.load(Ordering::Relaxed);
+    let (began, before) = (
+        Instant::now(),
+        bulk.shared.looks_aside.load(Ordering::Relaxed),
+    );
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
@@ -304,6 +308,10 @@ fn a_doorbell_rung_without_end_does_not_keep_a_worker_busy() {
         stop.store(true, Ordering::Relaxed);
     });
     let looks = bulk.shared.looks_aside.load(Ordering::Relaxed) - before;
-    assert!(looks <= u64::from(RINGS) + 8, "{looks}");
+    let ticks = 1 + began.elapsed().div_duration_f64(SCAN) as u64;
+    assert!(
+        looks <= ticks * (u64::from(RINGS) + 8),
+        "{looks} in {ticks}"
+    );
     drop(claims);
 }

@@ -5,7 +5,7 @@ use crate::handshake::Refusal;
 use std::io;
 use std::time::Duration;
 
-/// Connections that are accepted at a time.
+/// Connections that are accepted in each [`PAUSE`], whether they come together or one by one.
 pub(crate) const KNOCKS: usize = 32;
 /// For so long no connection is accepted after [`KNOCKS`] of them, and after an error: descriptors
 /// or memory have run out, and the socket stays readable.
@@ -18,6 +18,9 @@ const WARNINGS: u32 = 8;
 pub(crate) struct Throttle {
     /// Until then none is accepted.
     paused_until: Nanoseconds,
+    /// When the connections were begun to be counted, and how many there were since.
+    counted_from: Nanoseconds,
+    knocks: usize,
     /// Refusals since the period began.
     refusals: u32,
     warned_of_connections: bool,
@@ -34,6 +37,19 @@ impl Throttle {
     pub(crate) fn pause_left(&self, now: Nanoseconds) -> Option<Duration> {
         let left = self.paused_until.saturating_sub(now);
         (left > 0).then(|| Duration::from_nanos(left))
+    }
+
+    /// Tests whether another connection may be accepted before the next pause.
+    pub(crate) fn accepts(&mut self, now: Nanoseconds) -> bool {
+        if now.saturating_sub(self.counted_from) >= PAUSE.as_nanos() as Nanoseconds {
+            (self.counted_from, self.knocks) = (now, 0);
+        }
+        self.knocks < KNOCKS
+    }
+
+    /// Counts a connection, whatever becomes of it.
+    pub(crate) fn knocked(&mut self) {
+        self.knocks += 1;
     }
 
     /// Descriptors and memory are there again.
@@ -88,5 +104,17 @@ mod tests {
         throttle.pause(7);
         assert_eq!(throttle.pause_left(7), Some(PAUSE));
         assert_eq!(throttle.pause_left(7 + PAUSE.as_nanos() as u64), None);
+    }
+
+    #[test]
+    fn connections_that_come_one_by_one_count_as_well() {
+        let mut throttle = Throttle::default();
+        let pause = PAUSE.as_nanos() as Nanoseconds;
+        for _ in 0..KNOCKS {
+            assert!(throttle.accepts(pause));
+            throttle.knocked();
+        }
+        assert!(!throttle.accepts(2 * pause - 1));
+        assert!(throttle.accepts(2 * pause));
     }
 }
