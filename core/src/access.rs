@@ -1,21 +1,22 @@
-//! How the rest of the crate reaches a scheduler: as its owner for the time being, aside from it,
-//! by identifier.
+//! How the rest of the crate reaches a scheduler: as its owner for a time, unlocked, or by
+//! identifier.
 //!
-//! The same for a scheduler that is built in and for one behind an image (see [`crate::image`]).
+//! It is the same for a scheduler that is built in and for one behind an image (see
+//! [`crate::image`]).
 
 use crate::block::{BlockRef, Flags, State};
 use crate::context::{self, Entered};
 use crate::executor::SpawnError;
 use crate::id::CoroutineId;
-use crate::kept_waker::KeptWaker;
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
-use crate::seat::Seat;
+use crate::stored_waker::StoredWaker;
 use crate::waiter::Waiter;
+use crate::worker_context::WorkerContext;
 use core::ptr::NonNull;
 
 impl Scheduler {
-    /// The scheduler of a block.
+    /// Returns the scheduler of a block.
     #[inline]
     pub(crate) fn of<'a>(block: BlockRef) -> &'a Scheduler {
         // SAFETY: a scheduler lives as long as its blocks (the anchors see to that), and nothing
@@ -23,27 +24,33 @@ impl Scheduler {
         unsafe { block.scheduler().as_ref() }
     }
 
-    /// Returns the pointer from which the scheduler was made. What outlives a borrow of the
-    /// scheduler keeps this one: memory must not be freed by a pointer that was made of a
-    /// reference.
+    /// Returns the pointer from which the scheduler was made.
+    ///
+    /// What outlives a borrow of the scheduler keeps this pointer. Memory must not be freed by a
+    /// pointer that was made from a reference.
     #[inline]
     pub(crate) fn pointer(&self) -> NonNull<Scheduler> {
-        // SAFETY: the seat has known the scheduler's address since the scheduler was put in its
-        // place.
-        unsafe { NonNull::new_unchecked(self.seat().scheduler().cast_mut()) }
+        // SAFETY: the worker context has held the scheduler's address since the scheduler was put
+        // in its place.
+        unsafe { NonNull::new_unchecked(self.worker_context().scheduler().cast_mut()) }
     }
 
-    /// Around every operation that someone asks for: runs `act` as the owner. Where `SHARED`, what
-    /// `is_shared` says, is known at compile time, an executor of one thread does not even ask.
+    /// Runs `act` as the owner.
+    ///
+    /// Wraps every operation that a caller asks for. Where `SHARED`, the result of `is_shared`, is
+    /// known at compile time, an executor of one thread does not even check it.
     #[inline(always)]
     pub(crate) fn owned<const SHARED: bool, R>(&self, act: impl FnOnce() -> R) -> R {
         if SHARED { self.take_turn(act) } else { act() }
     }
 
-    /// As [`owned`](Self::owned), where it is not known. `act` should be a call rather than code:
-    /// it is compiled twice.
+    /// Runs `act` as the owner, where it is not known at compile time whether the scheduler is
+    /// shared.
+    ///
+    /// `act` should be a call rather than code, because it is compiled twice. See
+    /// [`owned`](Self::owned).
     #[inline(always)]
-    pub(crate) fn held<R>(&self, act: impl FnOnce() -> R) -> R {
+    pub(crate) fn locked<R>(&self, act: impl FnOnce() -> R) -> R {
         if self.is_shared() {
             self.take_turn(act)
         } else {
@@ -54,24 +61,26 @@ impl Scheduler {
     #[cold]
     #[inline(never)]
     fn take_turn<R>(&self, act: impl FnOnce() -> R) -> R {
-        match context::seat_of(self) {
-            Some(seat) if seat.holds.get() => act(),
-            Some(seat) => {
-                let _held = Held::new(self, seat);
+        match context::worker_context_of(self) {
+            Some(worker_context) if worker_context.holds.get() => act(),
+            Some(worker_context) => {
+                let _held = Held::new(self, worker_context);
                 act()
             }
             None => {
-                let seat: &Seat = &Seat::passing(self);
-                let _entered = Entered::new(seat);
-                let _held = Held::new(self, seat);
+                let worker_context: &WorkerContext = &WorkerContext::passing(self);
+                let _entered = Entered::new(worker_context);
+                let _held = Held::new(self, worker_context);
                 act()
             }
         }
     }
 
-    /// Around every piece of code of the user's: lets others be the owner meanwhile.
+    /// Runs `act` without the scheduler lock, so that another thread may be the owner meanwhile.
+    ///
+    /// Wraps every piece of the user's code.
     #[inline(always)]
-    pub(crate) fn aside<R>(&self, act: impl FnOnce() -> R) -> R {
+    pub(crate) fn unlocked<R>(&self, act: impl FnOnce() -> R) -> R {
         if self.is_shared() {
             self.step_aside(act)
         } else {
@@ -82,18 +91,23 @@ impl Scheduler {
     #[cold]
     #[inline(never)]
     fn step_aside<R>(&self, act: impl FnOnce() -> R) -> R {
-        let seat = context::seat_of(self).filter(|seat| seat.holds.get());
-        let _aside = seat.map(|seat| Aside::new(self, seat));
+        let worker_context =
+            context::worker_context_of(self).filter(|worker_context| worker_context.holds.get());
+        let _aside = worker_context.map(|worker_context| Aside::new(self, worker_context));
         act()
     }
 
-    /// Whoever changes the queues is the owner.
+    /// Asserts, in debug builds and under loom, that the caller is the owner.
+    ///
+    /// Only the owner changes the queues.
     #[inline(always)]
     pub(crate) fn assert_owned(&self) {
         #[cfg(any(loom, debug_assertions))]
         assert!(
-            !self.is_shared() || context::seat_of(self).is_some_and(|seat| seat.holds.get()),
-            "a shared scheduler was changed without its baton"
+            !self.is_shared()
+                || context::worker_context_of(self)
+                    .is_some_and(|worker_context| worker_context.holds.get()),
+            "a shared scheduler was changed without its scheduler lock"
         );
     }
 
@@ -102,7 +116,9 @@ impl Scheduler {
         self.find(id).map(act)
     }
 
-    /// As [`wake`](Self::wake). False if the identifier is stale, or the coroutine has exited.
+    /// Wakes the coroutine with this identifier, as [`wake`](Self::wake) does.
+    ///
+    /// Returns false if the identifier is stale, or the coroutine has exited.
     pub(crate) fn wake_by_id(&self, id: CoroutineId) -> bool {
         let woken = self.on(id, |block| {
             self.wake(block);
@@ -111,10 +127,11 @@ impl Scheduler {
         woken.unwrap_or(false)
     }
 
-    /// *create*: a new coroutine, ready at the tail of its level. `make` builds its future where it
-    /// will stay, so that it is never moved; it calls nothing of the scheduler's, and is dropped if
-    /// there is no place. Of a shared scheduler, the future and its output are `Send`; the caller
-    /// sees to that.
+    /// Creates a coroutine (*create*), ready at the tail of its level.
+    ///
+    /// `make` builds its future where it will stay, so that the future is never moved. It calls
+    /// nothing of the scheduler's, and is dropped if there is no place. With a shared scheduler,
+    /// the future and its output are `Send`; the caller ensures that.
     #[inline]
     pub(crate) fn spawn<F: Future + 'static, const SHARED: bool>(
         &self,
@@ -128,13 +145,14 @@ impl Scheduler {
         spawned
     }
 
-    /// The handle of `block` is gone, with the output or without it, and so is its wait. What
-    /// remains of that is a waker, for the caller to drop.
+    /// Releases the handle of `block`, with the output or without it, and ends its wait.
+    ///
+    /// Returns what remains of the wait: a waker, for the caller to drop.
     #[must_use]
     pub(crate) fn release_handle<const SHARED: bool>(
         block: BlockRef,
         waiter: &Waiter,
-    ) -> Option<KeptWaker> {
+    ) -> Option<StoredWaker> {
         if SHARED {
             return Self::release_shared(block, waiter);
         }
@@ -147,29 +165,31 @@ impl Scheduler {
         waker
     }
 
-    /// As [`owned`](Self::owned), for the one operation after which nothing keeps the scheduler for
-    /// the caller: once the scheduler lock is free, other threads may end and free the scheduler,
-    /// and nothing touches it here, unless an anchor is to be let go.
+    /// Releases a handle of a shared scheduler, as [`release_handle`](Self::release_handle) does.
+    ///
+    /// This is the one operation after which nothing keeps the scheduler for the caller. Once the
+    /// scheduler lock is free, other threads may end and free the scheduler. Nothing here touches
+    /// it after that, unless an anchor is to be released.
     #[cold]
     #[inline(never)]
-    fn release_shared(block: BlockRef, waiter: &Waiter) -> Option<KeptWaker> {
+    fn release_shared(block: BlockRef, waiter: &Waiter) -> Option<StoredWaker> {
         let scheduler = block.scheduler();
         let release = || {
             // SAFETY: the scheduler lock is held, and the handle still counts.
             let this = unsafe { scheduler.as_ref() };
             (waiter.end_held(), this.forget_handle(block))
         };
-        let (waker, was_last) = match context::seat_of(scheduler.as_ptr()) {
+        let (waker, was_last) = match context::worker_context_of(scheduler.as_ptr()) {
             // The outer operation keeps the scheduler, and frees the scheduler lock.
-            Some(seat) if seat.holds.get() => release(),
-            Some(seat) => {
-                let _held = HeldAtLast::new(scheduler, seat);
+            Some(worker_context) if worker_context.holds.get() => release(),
+            Some(worker_context) => {
+                let _held = HeldAtLast::new(scheduler, worker_context);
                 release()
             }
             None => {
-                let seat: &Seat = &Seat::passing(scheduler.as_ptr());
-                let _entered = Entered::new(seat);
-                let _held = HeldAtLast::new(scheduler, seat);
+                let worker_context: &WorkerContext = &WorkerContext::passing(scheduler.as_ptr());
+                let _entered = Entered::new(worker_context);
+                let _held = HeldAtLast::new(scheduler, worker_context);
                 release()
             }
         };
@@ -179,7 +199,7 @@ impl Scheduler {
         waker
     }
 
-    /// The output of a finished coroutine, once.
+    /// Takes the output of a finished coroutine, once.
     ///
     /// # Safety
     /// `T` is the output's type, and the flag `OUTPUT` is set.
@@ -192,71 +212,85 @@ impl Scheduler {
     }
 }
 
-/// The scheduler lock is held from a seat until this is dropped.
+/// A guard that holds the scheduler lock from a worker context until it is dropped.
 pub(crate) struct Held<'a> {
     scheduler: &'a Scheduler,
-    seat: &'a Seat,
+    worker_context: &'a WorkerContext,
 }
 
 impl<'a> Held<'a> {
     #[inline]
-    pub(crate) fn new(scheduler: &'a Scheduler, seat: &'a Seat) -> Self {
-        scheduler.pick_up(seat);
-        Self { scheduler, seat }
+    pub(crate) fn new(scheduler: &'a Scheduler, worker_context: &'a WorkerContext) -> Self {
+        scheduler.lock(worker_context);
+        Self {
+            scheduler,
+            worker_context,
+        }
     }
 
-    /// `None` if the lock is held from the seat already: what is called with it held, as a
-    /// `SystemView` is, may run the worker again.
+    /// Acquires the lock, or returns `None` if it is held from the worker context already.
+    ///
+    /// Code that is called with the lock held, as a `SystemView` is, may run the worker again.
     #[cfg(feature = "alloc")]
     #[inline]
-    pub(crate) fn unless_held(scheduler: &'a Scheduler, seat: &'a Seat) -> Option<Self> {
-        (!seat.holds.get()).then(|| Self::new(scheduler, seat))
+    pub(crate) fn unless_held(
+        scheduler: &'a Scheduler,
+        worker_context: &'a WorkerContext,
+    ) -> Option<Self> {
+        (!worker_context.holds.get()).then(|| Self::new(scheduler, worker_context))
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.scheduler.put_down(self.seat);
+        self.scheduler.unlock(self.worker_context);
     }
 }
 
-/// As [`Held`], for [`Scheduler::release_shared`].
+/// A guard as [`Held`] is, for [`Scheduler::release_shared`].
 struct HeldAtLast<'a> {
     scheduler: NonNull<Scheduler>,
-    seat: &'a Seat,
+    worker_context: &'a WorkerContext,
 }
 
 impl<'a> HeldAtLast<'a> {
     #[inline]
-    fn new(scheduler: NonNull<Scheduler>, seat: &'a Seat) -> Self {
+    fn new(scheduler: NonNull<Scheduler>, worker_context: &'a WorkerContext) -> Self {
         // SAFETY: the caller keeps the scheduler until it has released the scheduler lock.
-        unsafe { scheduler.as_ref() }.pick_up(seat);
-        Self { scheduler, seat }
+        unsafe { scheduler.as_ref() }.lock(worker_context);
+        Self {
+            scheduler,
+            worker_context,
+        }
     }
 }
 
 impl Drop for HeldAtLast<'_> {
     fn drop(&mut self) {
-        // SAFETY: the scheduler lock is held from the seat, and its holder keeps the scheduler.
-        unsafe { Scheduler::put_down_for_good(self.scheduler, self.seat) }
+        // SAFETY: the scheduler lock is held from the worker context, and its holder keeps the
+        // scheduler.
+        unsafe { Scheduler::unlock_for_good(self.scheduler, self.worker_context) }
     }
 }
 
-/// The scheduler lock is not held from a seat until this is dropped.
+/// A guard that keeps the scheduler lock released from a worker context until it is dropped.
 struct Aside<'a> {
     scheduler: &'a Scheduler,
-    seat: &'a Seat,
+    worker_context: &'a WorkerContext,
 }
 
 impl<'a> Aside<'a> {
-    fn new(scheduler: &'a Scheduler, seat: &'a Seat) -> Self {
-        scheduler.put_down(seat);
-        Self { scheduler, seat }
+    fn new(scheduler: &'a Scheduler, worker_context: &'a WorkerContext) -> Self {
+        scheduler.unlock(worker_context);
+        Self {
+            scheduler,
+            worker_context,
+        }
     }
 }
 
 impl Drop for Aside<'_> {
     fn drop(&mut self) {
-        self.scheduler.pick_up(self.seat);
+        self.scheduler.lock(self.worker_context);
     }
 }

@@ -18,7 +18,9 @@ use crate::waiter::Waiter;
 /// "No block": the end of a list of indices.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Where a coroutine is in its life (rules S1 to S5; the diagram is in `spec/contract.md`).
+/// The state of a coroutine in its life (rules S1 to S5).
+///
+/// The diagram is in `spec/contract.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -32,7 +34,7 @@ pub enum State {
     /// Preempted in the middle of a poll: it goes on when nothing strictly more urgent is ready
     /// (rules S8 to S10).
     ReadyWithStack,
-    /// As above, but what it does in the poll waits, for instance a blocking system call.
+    /// Preempted as above, but its poll waits, for instance in a blocking system call.
     BlockedWithStack,
     /// Finished, cancelled or panicked; its handle may still hold the result.
     Exited,
@@ -40,9 +42,9 @@ pub enum State {
 
 /// One coroutine.
 ///
-/// Only the owner touches the `Cell`s: the executor's thread or, where several workers share a
-/// scheduler, whoever holds its baton. Others reach a block through a waker or a
-/// [`Remote`](crate::Remote) and use the atomic fields alone.
+/// Only the owner touches the `Cell`s. The owner is the executor's thread or, where several workers
+/// share a scheduler, the thread that holds its scheduler lock. All other code reaches a block
+/// through a waker or a [`Remote`](crate::Remote) and uses the atomic fields alone.
 ///
 /// The state is not implicit as in COPS: one byte spares a search of the queues.
 #[repr(C)]
@@ -50,12 +52,12 @@ pub(crate) struct Block {
     // The first 32 bytes are all that a yield touches, so that most blocks cost one cache line.
     /// The future while there is one; the output between exit and join; dangling otherwise.
     pub(crate) memory: Cell<*mut u8>,
-    /// What to do with `memory`. `None`: the slot is free.
+    /// The functions for `memory`, or `None` if the slot is free.
     pub(crate) vtable: Cell<Option<&'static VTable>>,
     /// Neighbours in the ready queue; `next` also links free slots.
     pub(crate) next: Cell<Link>,
     pub(crate) previous: Cell<Link>,
-    /// Place in the table.
+    /// Index in the table.
     index: u32,
     /// The effective level. Atomic because a waker on another thread announces it.
     level: AtomicU8,
@@ -64,20 +66,22 @@ pub(crate) struct Block {
     pub(crate) state: Cell<State>,
     pub(crate) flags: Cell<Flags>,
 
-    /// First of the waiters that this coroutine is part of: those in which it waits, and those who
-    /// wait for it.
+    /// The first of the waiters that this coroutine is part of: those in which it waits, and those
+    /// that wait for it.
     pub(crate) waiters: Cell<Option<NonNull<Waiter>>>,
-    /// Goes up each time the slot is given back.
+    /// A number that goes up each time the slot is given back.
     pub(crate) generation: Cell<u32>,
     pub(crate) signals: Signals,
-    /// Next block in the inbox. Written by whoever pushes, read by the owner.
+    /// Next block in the inbox. Written by the code that pushes, read by the owner.
     pub(crate) inbox_next: AtomicU32,
-    /// Place in its chunk.
+    /// Index in its chunk.
     slot: u16,
-    /// What sort of coroutine it is: the home's own numbers (rule C1).
+    /// What sort of coroutine it is, in numbers that the port defines (rule C1).
     pub(crate) kind: Cell<u8>,
-    /// The future has been dropped, or its destructor is under way: not to be dropped again.
-    /// Belongs to the worker that runs the future's code, so it is none of the flags.
+    /// Whether the future has been dropped, or its destructor is under way: not to be dropped
+    /// again.
+    ///
+    /// The field belongs to the worker that runs the future's code, so it is none of the flags.
     pub(crate) future_gone: Cell<bool>,
     pub(crate) tally: Tally,
 }
@@ -106,12 +110,14 @@ impl Flags {
     pub(crate) const PANIC: Self = Self(1 << 4);
     /// Exited, and the handle has given its result.
     pub(crate) const TAKEN: Self = Self(1 << 5);
-    /// It has set a timer, of which others are shown something: see [`crate::deadlines`].
+    /// It has set a timer with a published bound: see [`crate::deadlines`].
     #[cfg(target_has_atomic = "64")]
     pub(crate) const SLEPT: Self = Self(1 << 6);
 
-    /// Exited, and the slot is given back when the handle is released. Not set while foreign wakers
-    /// are called at the exit: a handle that is released meanwhile leaves the slot to the exit.
+    /// Exited, and the slot is given back when the handle is released.
+    ///
+    /// Not set while foreign wakers are called at the exit. A handle that is released meanwhile
+    /// leaves the slot to the exit.
     pub(crate) const DISCARDABLE: Self = Self(1 << 7);
 
     pub(crate) const fn or(self, other: Self) -> Self {
@@ -185,7 +191,7 @@ impl Block {
         self.flags.set(Flags(self.flags.get().0 & !flags.0));
     }
 
-    /// The block's place in the table.
+    /// Returns the block's index in the table.
     #[inline]
     pub(crate) fn index(&self) -> u32 {
         self.index
@@ -213,18 +219,22 @@ impl Deref for BlockRef {
 
     #[inline]
     fn deref(&self) -> &Block {
-        // SAFETY: the type's invariant. Nobody ever has a `&mut Block`.
+        // SAFETY: the type's invariant. There is never a `&mut Block`.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl BlockRef {
+    /// Makes a reference to a block.
+    ///
     /// # Safety
     /// The type's invariant.
     pub(crate) unsafe fn new(block: NonNull<Block>) -> Self {
         Self(block)
     }
 
+    /// Makes a reference from the data of a `RawWaker`.
+    ///
     /// # Safety
     /// `data` came from [`as_data`](Self::as_data), and the type's invariant.
     pub(crate) unsafe fn from_data(data: *const ()) -> Self {
@@ -232,23 +242,23 @@ impl BlockRef {
         Self(unsafe { NonNull::new_unchecked(data.cast_mut().cast()) })
     }
 
-    /// As the data of a `RawWaker`.
+    /// Returns the reference as the data of a `RawWaker`.
     pub(crate) fn as_data(self) -> *const () {
         self.0.as_ptr().cast_const().cast()
     }
 
-    /// The chunk's header, which stands in front of its blocks.
+    /// Returns the chunk's header, which stands in front of its blocks.
     fn header(self) -> *const ChunkHeader {
         let first = self.0.as_ptr().wrapping_sub(usize::from(self.slot));
         first.wrapping_byte_sub(offset_of!(Chunk<1>, blocks)).cast()
     }
 
-    /// The scheduler that the block belongs to.
+    /// Returns the scheduler that the block belongs to.
     #[inline]
     pub(crate) fn scheduler(self) -> NonNull<Scheduler> {
-        // SAFETY: every block is part of a `Chunk`, whose memory the pointer was derived from and
-        // which lives as the type's invariant says; the header is not written after the chunk was
-        // made.
+        // SAFETY: every block is part of a `Chunk`. The pointer was derived from the chunk's
+        // memory, which lives as the type's invariant says. The header is not written after the
+        // chunk was made.
         unsafe { (*self.header()).scheduler }
     }
 }
@@ -259,7 +269,9 @@ pub(crate) struct ChunkHeader {
     scheduler: NonNull<Scheduler>,
 }
 
-/// Blocks come in chunks that never move: a pointer to a block stays good however the table grows.
+/// A chunk of blocks, which never moves.
+///
+/// So a pointer to a block stays good however the table grows.
 #[repr(C)]
 pub(crate) struct Chunk<const SLOTS: usize> {
     header: ChunkHeader,
@@ -273,7 +285,7 @@ impl<const SLOTS: usize> Chunk<SLOTS> {
     /// Writes a chunk of free slots to `memory` and returns its first block.
     ///
     /// # Safety
-    /// `memory` is good for writes of a `Chunk<SLOTS>` and nobody else uses it.
+    /// `memory` is good for writes of a `Chunk<SLOTS>` and nothing else uses it.
     pub(crate) unsafe fn write(
         memory: NonNull<Self>,
         scheduler: NonNull<Scheduler>,
@@ -302,7 +314,7 @@ impl<const SLOTS: usize> Chunk<SLOTS> {
 }
 
 impl<const SLOTS: usize> Chunk<SLOTS> {
-    /// The chunk that starts with `block`.
+    /// Returns the chunk that starts with `block`.
     #[cfg(feature = "heap")]
     pub(crate) fn of_first(block: NonNull<Block>) -> NonNull<Self> {
         // SAFETY: a chunk's first block stands this far behind its start, which is not null.

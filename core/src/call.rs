@@ -1,9 +1,10 @@
-//! What the core calls of its users: a list of it all, and C's calling convention for it.
+//! The callbacks of the core: a list of all that it calls of its users, and C's calling convention
+//! for them.
 //!
 //! # What may call back, and what then
-//! Everything that safe code can write may call the crate again, on the same thread: any operation
-//! of any executor. The core keeps no reference, and trusts nothing that it read before, across
-//! such a call. `core/tests/hostile` tries each.
+//! Every callback that safe code can write may call the crate again, on the same thread, with any
+//! operation of any executor. The core keeps no reference, and trusts nothing that it read before,
+//! across such a call. `core/tests/hostile` tries each.
 //!
 //! | what is called | when | scheduler lock | what it may do |
 //! |---|---|---|---|
@@ -14,31 +15,31 @@
 //! | `SystemView` | before each pick | locked | every operation, and run the worker that asks it |
 //! | `Config::clock` | before polls; in `now` and `sleep`; with `stats` at each transition | locked, if a worker reads it | as a view |
 //! | the closure of `spawn_with` | when there is a slot and memory | locked | as a view |
-//! | `Config::give_way` | while a thread spins for the lock | not this thread's | every operation |
+//! | `Config::relax` | while a thread spins for the lock | not this thread's | every operation |
 //! | the panic hook | at a panic of the core's own, such as a handle that is polled again | locked, perhaps | as a view |
-//! | a `Follower`'s `changed`, an `Observer` | in the middle of an operation, while its lists are read | locked | **nothing**: both need `unsafe` to write |
+//! | a `PriorityListener`'s `changed`, an `Observer` | in the middle of an operation, while its lists are read | locked | **nothing**: both need `unsafe` to write |
 //! | the global allocator, a `ContextSlot` | when memory is needed; on each wake | locked, perhaps | **nothing**: both need `unsafe` to write |
 //!
-//! A callback under the lock must not wait for another worker, nor run another one: that is a
+//! A callback under the lock must not wait for another worker, nor run another one. Doing so is a
 //! deadlock, and nothing worse.
 //!
 //! # The calling convention
-//! Where panics come back (`std`) they may pass through such a call. Elsewhere a panic is the end,
+//! Where panics unwind (`std`), they may pass through such a call. Elsewhere a panic never unwinds,
 //! and the compiler need not guard the calls against one.
 
-/// The type of such a function.
+/// Names the type of a C-ABI callback (`C-unwind` with `std`).
 #[cfg(feature = "std")]
 macro_rules! c_fn {
     (($($argument:ty),*) $(-> $result:ty)?) => { unsafe extern "C-unwind" fn($($argument),*) $(-> $result)? };
 }
 
-/// The type of such a function.
+/// Names the type of a C-ABI callback (`C-unwind` with `std`).
 #[cfg(not(feature = "std"))]
 macro_rules! c_fn {
     (($($argument:ty),*) $(-> $result:ty)?) => { unsafe extern "C" fn($($argument),*) $(-> $result)? };
 }
 
-/// Such a function.
+/// Defines a C-ABI callback (`C-unwind` with `std`).
 #[cfg(feature = "std")]
 macro_rules! define_c_fn {
     ($(#[$about:meta])* fn $name:ident$([$($generic:ident),+])?($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block) => {
@@ -47,7 +48,7 @@ macro_rules! define_c_fn {
     };
 }
 
-/// Such a function.
+/// Defines a C-ABI callback (`C-unwind` with `std`).
 #[cfg(not(feature = "std"))]
 macro_rules! define_c_fn {
     ($(#[$about:meta])* fn $name:ident$([$($generic:ident),+])?($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block) => {

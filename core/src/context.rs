@@ -1,19 +1,22 @@
-//! Which executor runs *here*: one pointer per thread, hart or processor core, to the [`Seat`] from
-//! which it runs.
+//! Which executor runs *here*: one pointer per thread, hart or processor core, to the
+//! [`WorkerContext`] from which it runs.
 //!
-//! It answers two questions: on which executor do [`crate::spawn`] and its like act, and is a waker
-//! being called by the executor's own thread, so that the ready queues may be touched without
-//! atomics? Anyone else, an interrupt handler on the same hart included, must see null (or another
+//! It answers two questions:
+//! - On which executor do [`crate::spawn`] and its like act?
+//! - Is a waker being called by the executor's own thread, so that the ready queues may be touched
+//!   without atomics?
+//!
+//! All other code, an interrupt handler on the same hart included, must see null (or another
 //! executor) and goes through the inbox.
 //!
-//! With `std` the slot is a thread-local variable. Without it the home supplies the slot with
+//! With `std` the slot is a thread-local variable. Without it the port supplies the slot with
 //! [`context_slot!`].
 //!
 //! [`context_slot!`]: crate::context_slot
 
 use crate::block::BlockRef;
 use crate::scheduler::Scheduler;
-use crate::seat::Seat;
+use crate::worker_context::WorkerContext;
 
 #[cfg(all(feature = "std", not(loom)))]
 mod slot {
@@ -93,8 +96,9 @@ mod slot {
     }
 }
 
-/// A word for each thread, hart or core, in which the crate keeps what runs there. For
-/// [`context_slot!`](crate::context_slot).
+/// A word for each thread, hart or core, in which the crate keeps what runs there.
+///
+/// It is for [`context_slot!`](crate::context_slot).
 ///
 /// Both functions are called on every wake, so they should be a few instructions.
 ///
@@ -111,10 +115,10 @@ pub unsafe trait ContextSlot {
     fn set(context: *const ());
 }
 
-/// Supplies the context slot of a platform without `std`: a type that implements
-/// [`ContextSlot`](crate::ContextSlot).
+/// Supplies the context slot of a platform without `std`.
 ///
-/// To be used once in a program.
+/// The argument is a type that implements [`ContextSlot`](crate::ContextSlot). To be used once in a
+/// program.
 ///
 /// ```
 /// # #[cfg(false)] // with `std` the slot is already there
@@ -159,43 +163,49 @@ macro_rules! context_slot {
     };
 }
 
-/// Whether the executor with this seat runs on this thread or hart right now.
+/// Tests whether the executor with this worker context runs on this thread or hart right now.
 #[inline]
-pub(crate) fn is_seated(seat: *const Seat) -> bool {
-    core::ptr::eq(slot::get().cast(), seat)
+pub(crate) fn is_current(worker_context: *const WorkerContext) -> bool {
+    core::ptr::eq(slot::get().cast(), worker_context)
 }
 
-/// The seat from which an executor runs on this thread or hart right now. It is not to be kept.
+/// Returns the worker context from which an executor runs on this thread or hart right now.
+///
+/// The reference must not be kept.
 #[inline]
-pub(crate) fn seat<'a>() -> Option<&'a Seat> {
-    // SAFETY: the slot holds null or a seat that is in use here and so alive.
-    unsafe { slot::get().cast::<Seat>().as_ref() }
+pub(crate) fn worker_context<'a>() -> Option<&'a WorkerContext> {
+    // SAFETY: the slot holds null or a worker context that is in use here and so alive.
+    unsafe { slot::get().cast::<WorkerContext>().as_ref() }
 }
 
-/// The seat from which this scheduler runs here, if it does.
+/// Returns the worker context from which this scheduler runs here, if it does.
 #[inline]
-pub(crate) fn seat_of<'a>(scheduler: *const Scheduler) -> Option<&'a Seat> {
-    seat().filter(|seat| core::ptr::eq(seat.scheduler(), scheduler))
+pub(crate) fn worker_context_of<'a>(scheduler: *const Scheduler) -> Option<&'a WorkerContext> {
+    worker_context().filter(|worker_context| core::ptr::eq(worker_context.scheduler(), scheduler))
 }
 
-/// The executor that runs on this thread or hart right now. The reference is not to be kept.
+/// Returns the executor that runs on this thread or hart right now.
+///
+/// The reference must not be kept.
 #[inline]
 pub(crate) fn here<'a>() -> Option<&'a Scheduler> {
     // SAFETY: a scheduler that runs here is alive.
-    unsafe { seat()?.scheduler().as_ref() }
+    unsafe { worker_context()?.scheduler().as_ref() }
 }
 
-/// Makes `seat` the one from which a scheduler runs here until the guard is dropped; executors may
-/// nest.
+/// A guard that makes a worker context the one from which a scheduler runs here, until it is
+/// dropped.
+///
+/// Executors may nest.
 pub(crate) struct Entered {
     outer: *const (),
 }
 
 impl Entered {
     #[inline]
-    pub(crate) fn new(seat: *const Seat) -> Self {
+    pub(crate) fn new(worker_context: *const WorkerContext) -> Self {
         let outer = slot::get();
-        slot::set(seat.cast());
+        slot::set(worker_context.cast());
         Self { outer }
     }
 }
@@ -207,20 +217,20 @@ impl Drop for Entered {
     }
 }
 
-/// The coroutine that is being polled here, if any.
+/// Returns the coroutine that is being polled here, if any.
 #[inline]
 pub(crate) fn current() -> Option<BlockRef> {
-    seat()?.current.get()
+    worker_context()?.current.get()
 }
 
 /// Returns the coroutine that is being polled here, unless several workers may poll it.
 #[inline]
 pub(crate) fn current_of_one_thread() -> Option<BlockRef> {
-    let seat = seat()?;
-    // Coroutines of a shared scheduler are polled from the seats of its workers, and without a heap
-    // there are none.
-    if cfg!(feature = "heap") && seat.worker().is_some() {
+    let worker_context = worker_context()?;
+    // Coroutines of a shared scheduler are polled from the worker contexts of its workers, and
+    // without a heap there are none.
+    if cfg!(feature = "heap") && worker_context.worker().is_some() {
         return None;
     }
-    seat.current.get()
+    worker_context.current.get()
 }

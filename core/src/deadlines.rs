@@ -1,23 +1,24 @@
 //! When an executor's timers are due, level by level: for a system that has to know while the
-//! executor doesn't run (rule T9).
+//! executor does not run (rule T9).
 //!
-//! What is shown is a lower bound for each level, so that setting a timer and changing a level stay
-//! O(1):
+//! What is published is a lower bound for each level, so that setting a timer and changing a level
+//! stay O(1):
 //! - a timer that is set lowers the bound of its sleeper's level, if it is due earlier;
-//! - a sleeper whose level changes takes its old level's bound along;
+//! - a sleeper that changes its level takes its old level's bound along;
 //! - a timer that fires or is cancelled leaves the bound as it is: too early now, perhaps.
 //!
-//! A bound is *stale* when it is before the first deadline of all. When the executor looks at its
-//! clock the next time, and before it is idle, stale bounds become the first deadline. That may
-//! still be too early, but it matters only for levels more urgent than that of the first timer: at
-//! the others the executor is as urgent by then anyway. So only for those the bounds are made
-//! exact, by a search of the heap, if the timers that were set have earned it ([`VISITS_EARNED`]).
-//! No timer is ever later than its level's bound, and while an executor is idle none of its bounds
-//! is before the time until which it sleeps. A bound that is too early costs one look in vain.
+//! A bound is *stale* when it is before the first deadline of all. When the executor next reads its
+//! clock, and before it is idle, stale bounds become the first deadline. That may still be too
+//! early, but it matters only for levels more urgent than that of the first timer. At the others
+//! the executor is as urgent by then anyway. So the bounds are made exact, by a search of the heap,
+//! only for the sake of the more urgent levels. This is done only if the timers that were set have
+//! earned it ([`VISITS_EARNED`]). No timer is due before its level's bound, and while an
+//! executor is idle none of its bounds is before the time until which it sleeps. A bound that is
+//! too early costs one check in vain.
 //!
 //! The executor's thread may be interrupted at each instruction, and then its timers count by what
-//! is shown there. So a bound is lowered before the timer or the sleeper is where it is needed, and
-//! raised when those whose timers have fired are ready, which the bitmap shows.
+//! is published there. So a bound is lowered before the timer or the sleeper is where it is needed.
+//! It is raised when the coroutines with fired timers are ready, which the bitmap shows.
 
 use core::cell::Cell;
 
@@ -26,14 +27,15 @@ use crate::block::{BlockRef, Flags};
 use crate::executor::Config;
 use crate::priority::{LEVELS, Levels, Priority};
 
-/// For each level, a time before which no timer of a coroutine at that level is due, readable from
-/// any thread, hart or address space that maps it (rule T9).
+/// For each level, a time before which no timer of a coroutine at that level is due (rule T9).
+///
+/// It is readable from any thread, hart or address space that maps it.
 ///
 /// The layout is part of the interface (`repr(C)`, 65 64-bit words): first the levels that have a
-/// bound, then a bound for each level, in nanoseconds of the executor's clock. What stands at a
-/// level that has none means nothing. One side writes all of it, so plain stores suffice; a reader
-/// on another hart may see the words of different moments, and looks again when the executor comes
-/// to rest on its own hart.
+/// bound, then a bound for each level, in nanoseconds of the executor's clock. The word of a level
+/// without a bound means nothing. One side writes all of it, so plain stores suffice. A reader on
+/// another hart may see the words of different moments, and checks again when the executor comes to
+/// rest on its own hart.
 #[repr(C, align(8))]
 #[derive(Debug)]
 pub struct Deadlines {
@@ -41,17 +43,17 @@ pub struct Deadlines {
     bounds: [AtomicU64; LEVELS],
 }
 
-/// What a look at [`Deadlines`] has found.
+/// The result of [`Deadlines::look`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// The levels whose bound has been reached.
+    /// The levels with a bound that has been reached.
     pub levels: Levels,
-    /// The earliest of the other bounds: nothing more is due before.
+    /// The earliest of the other bounds: nothing more is due before then.
     pub next: Option<u64>,
 }
 
 impl Deadlines {
-    /// No timers.
+    /// Makes an instance without timers.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Self {
@@ -60,7 +62,7 @@ impl Deadlines {
         }
     }
 
-    /// As above; loom's atomics are not made at compile time.
+    /// Makes an instance without timers; loom's atomics are not made at compile time.
     #[cfg(loom)]
     pub fn new() -> Self {
         Self {
@@ -69,20 +71,24 @@ impl Deadlines {
         }
     }
 
-    /// The levels that have a bound.
+    /// Returns the levels that have a bound.
     pub fn levels(&self) -> Levels {
         Levels::from_bits(self.levels.load(Ordering::Acquire))
     }
 
-    /// No coroutine at this level has a timer that is due earlier; `None`: none has one at all.
+    /// Returns the bound of a level: no coroutine at this level has a timer that is due earlier.
+    ///
+    /// `None` means that no coroutine at this level has a timer at all.
     pub fn bound(&self, level: Priority) -> Option<u64> {
         self.levels()
             .contains(level)
             .then(|| self.place(level).load(Ordering::Relaxed))
     }
 
-    /// What is due at `now`, and what comes next. Levels in `passed_over` are not looked at. Costs
-    /// a few instructions for each level that has a bound, whatever the words say.
+    /// Returns what is due at `now`, and what comes next.
+    ///
+    /// Levels in `passed_over` are not checked. Costs a few instructions for each level that has a
+    /// bound, whatever the words say.
     pub fn look(&self, now: u64, passed_over: Levels) -> Due {
         let mut due = Due {
             levels: Levels::NONE,
@@ -105,13 +111,13 @@ impl Deadlines {
         &self.bounds[usize::from(level.level()) % LEVELS]
     }
 
-    /// A timer of a coroutine at this level is due then.
+    /// Lowers a level's bound to `deadline`, at which a timer of a coroutine at that level is due.
     fn lower(&self, level: Priority, deadline: u64) {
         let levels = Levels::from_bits(self.levels.load(Ordering::Relaxed));
         let bound = self.place(level);
         if !levels.contains(level) {
             bound.store(deadline, Ordering::Relaxed);
-            // Release: who finds the level finds its bound.
+            // Release: a reader that finds the level finds its bound.
             self.levels
                 .store(levels.with(level).bits(), Ordering::Release);
         } else if deadline < bound.load(Ordering::Relaxed) {
@@ -126,21 +132,24 @@ impl Default for Deadlines {
     }
 }
 
-/// For each timer that is set, searches for exact bounds may visit so many of those that wait. So
-/// they cost O(1) for each timer; and while no more than this many wait, each search that is wanted
-/// has been earned.
+/// The number of waiting timers that searches for exact bounds may visit for each timer that is
+/// set.
+///
+/// So the searches cost O(1) for each timer. While no more than this many timers wait, each search
+/// that is wanted has been earned.
 pub(crate) const VISITS_EARNED: usize = 16;
 
-/// Where an executor shows its [`Deadlines`], and what it keeps in mind for that. For the
-/// scheduler's owner.
+/// The place where an executor publishes its [`Deadlines`], and what it remembers for that.
+///
+/// Only the scheduler's owner uses it.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     shown: Option<&'static Deadlines>,
-    /// The earliest of them, or `u64::MAX`.
+    /// The earliest of the bounds, or `u64::MAX`.
     earliest: Cell<u64>,
-    /// How many timers the next search may visit.
+    /// The number of timers that the next search may visit.
     earned: Cell<usize>,
-    /// How many timers wait.
+    /// The number of timers that wait.
     waiting: Cell<usize>,
 }
 
@@ -154,7 +163,7 @@ impl Bounds {
         }
     }
 
-    /// A timer begins to wait: `sleeper`'s, which is at `level`.
+    /// Records that a timer of `sleeper`, which is at `level`, begins to wait.
     #[inline]
     pub(crate) fn started(&self, sleeper: Option<BlockRef>, level: Priority, deadline: u64) {
         if self.shown.is_some() {
@@ -165,7 +174,7 @@ impl Bounds {
         }
     }
 
-    /// A timer that waits becomes `sleeper`'s, which is at `level`.
+    /// Records that a timer that waits becomes that of `sleeper`, which is at `level`.
     pub(crate) fn handed_over(&self, sleeper: Option<BlockRef>, level: Priority, deadline: u64) {
         if let Some(shown) = self.shown {
             if let Some(sleeper) = sleeper {
@@ -176,8 +185,10 @@ impl Bounds {
         }
     }
 
-    /// A coroutine goes to another level. It takes the bound along, if it ever had a timer: whether
-    /// one waits still it doesn't know.
+    /// Takes the bound of a coroutine's level along to the level to which the coroutine goes.
+    ///
+    /// This is done if the coroutine ever had a timer: it does not know whether a timer is still
+    /// pending.
     #[inline]
     pub(crate) fn sleeper_moves(&self, sleeper: BlockRef, to: Priority) {
         if sleeper.has(Flags::SLEPT)
@@ -188,7 +199,9 @@ impl Bounds {
         }
     }
 
-    /// A timer does not wait any more. Its bound stays until whoever it was for is awake.
+    /// Records that a timer does not wait any more.
+    ///
+    /// Its bound stays until the sleeper that it was for is awake.
     #[inline]
     pub(crate) fn ended(&self) {
         if self.shown.is_some() {
@@ -196,7 +209,7 @@ impl Bounds {
         }
     }
 
-    /// No timer waits.
+    /// Clears all bounds, because no timer waits.
     #[inline]
     pub(crate) fn emptied(&self) {
         if let Some(shown) = self.shown {
@@ -205,15 +218,16 @@ impl Bounds {
         }
     }
 
-    /// Whether a bound is before the first deadline of all.
+    /// Tests whether a bound is before the first deadline of all.
     #[inline]
     pub(crate) fn are_stale(&self, first: u64) -> bool {
         self.earliest.get() < first
     }
 
-    /// No bound is before the first deadline of all after this. That is of a coroutine at level
-    /// `at`. `search` calls what it is given with the level and the deadline of each timer that
-    /// waits.
+    /// Raises the bounds, so that none is before `first`, the first deadline of all.
+    ///
+    /// That deadline is of a coroutine at level `at`. `search` calls what it is given with the
+    /// level and the deadline of each timer that waits.
     #[cold]
     pub(crate) fn raise(
         &self,
@@ -247,8 +261,8 @@ impl Bounds {
         waiting: usize,
         search: impl FnOnce(&mut dyn FnMut(Priority, u64)),
     ) {
-        // No more is saved than those that wait have earned, or one search after the other might be
-        // long.
+        // No more is saved than the timers that wait have earned, or one search after the other
+        // might be long.
         let most = waiting.saturating_mul(VISITS_EARNED);
         self.earned.set((earned - waiting).min(most));
         let mut levels = Levels::NONE;
@@ -262,12 +276,12 @@ impl Bounds {
             let exact = exact[usize::from(level.level())];
             shown.place(level).store(exact, Ordering::Relaxed);
         }
-        // Behind the bounds. None is missing: each level that was found had one before.
+        // Stored after the bounds. None is missing: each level that was found had one before.
         shown.levels.store(levels.bits(), Ordering::Release);
     }
 }
 
-/// The levels of a set, the most urgent first.
+/// Returns the levels of a set, the most urgent first.
 fn each(levels: Levels) -> impl Iterator<Item = Priority> {
     let mut rest = levels;
     core::iter::from_fn(move || {

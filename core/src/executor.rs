@@ -1,4 +1,4 @@
-//! The executor: what a home builds, feeds and runs.
+//! The executor, which a port builds, feeds and runs.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,7 +11,6 @@ use crate::context::Entered;
 use crate::deadlines::Deadlines;
 use crate::id::{CoroutineId, next_serial};
 use crate::join::JoinHandle;
-use crate::kept_waker::KeptWaker;
 use crate::policy::Policy;
 use crate::priority::{Levels, Priority};
 use crate::published::Published;
@@ -20,9 +19,10 @@ use crate::scheduler::Scheduler;
 use crate::storage::Memory;
 #[cfg(not(feature = "image-client"))]
 use crate::storage::{Pool, PoolInUse};
+use crate::stored_waker::StoredWaker;
 use crate::timers::Clock;
 
-/// Runs coroutines, the most urgent first, on one thread or hart.
+/// An executor that runs coroutines, the most urgent first, on one thread or hart.
 ///
 /// Spawn, wake and pick take constant time, whatever the number of coroutines. So does
 /// re-prioritising one that takes part in no wait; otherwise the cost is that of inheritance.
@@ -40,32 +40,35 @@ use crate::timers::Clock;
 /// ```
 pub struct Executor {
     scheduler: NonNull<Scheduler>,
-    /// Its coroutines need not be `Send`, so it stays where it is.
+    /// A marker that keeps the executor where it is, because its coroutines need not be `Send`.
     _local: PhantomData<*const ()>,
 }
 
-/// How an executor is set up.
+/// The configuration of an executor.
 #[derive(Debug)]
 #[must_use]
 pub struct Config {
     pub(crate) policy: Policy,
     pub(crate) capacity: usize,
-    /// See [`crate::id::next_serial`]. Set when the executor is made.
+    /// The number from [`crate::id::next_serial`], set when the executor is made.
     pub(crate) serial: usize,
     pub(crate) published: Option<&'static Published>,
-    pub(crate) notify: Option<KeptWaker>,
+    pub(crate) notify: Option<StoredWaker>,
     pub(crate) clock: Option<Clock>,
     #[cfg(target_has_atomic = "64")]
     pub(crate) deadlines: Option<&'static Deadlines>,
-    /// Several workers: set by [`SharedExecutor`](crate::SharedExecutor) alone.
+    /// Whether there are several workers: set by [`SharedExecutor`](crate::SharedExecutor) alone.
     pub(crate) shared: bool,
-    pub(crate) give_way: Option<extern "C" fn()>,
+    pub(crate) relax: Option<extern "C" fn()>,
     #[cfg(feature = "hooks")]
     pub(crate) observer: crate::hooks::Watch,
 }
 
 impl Config {
-    /// Strict policy, as many coroutines as memory allows, nothing published, nobody notified.
+    /// Returns the default configuration.
+    ///
+    /// The policy is strict, and there are as many coroutines as memory allows. Nothing is
+    /// published, and nothing is notified.
     pub const fn new() -> Self {
         Self {
             policy: Policy::Strict,
@@ -77,62 +80,72 @@ impl Config {
             #[cfg(target_has_atomic = "64")]
             deadlines: None,
             shared: false,
-            give_way: None,
+            relax: None,
             #[cfg(feature = "hooks")]
             observer: crate::hooks::Watch(None),
         }
     }
 
-    /// Which coroutine is next.
+    /// Sets the policy that chooses the next coroutine.
     pub const fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// At most this many coroutines that have not exited; one more is refused with
-    /// [`SpawnError::TableFull`].
+    /// Sets the largest number of coroutines that have not exited.
+    ///
+    /// One more is refused with [`SpawnError::TableFull`].
     pub const fn capacity(mut self, coroutines: usize) -> Self {
         self.capacity = coroutines;
         self
     }
 
-    /// Where the executor shows its urgency to others.
+    /// Sets where the executor publishes its urgency.
     pub const fn publish_to(mut self, published: &'static Published) -> Self {
         self.published = Some(published);
         self
     }
 
-    /// Whom to wake when something arrives from another thread, hart or interrupt handler: whoever
-    /// lets the executor's thread sleep while it is idle. Called from there, once for each
-    /// coroutine that is pushed on the executor's inbox.
+    /// Sets the waker for what arrives from another thread, hart or interrupt handler.
+    ///
+    /// It wakes the code that lets the executor's thread sleep while the executor is idle. It is
+    /// called from that other thread, hart or handler, once for each coroutine that is pushed on
+    /// the executor's inbox.
     pub fn notify(mut self, notify: Waker) -> Self {
-        self.notify = Some(KeptWaker::new(notify));
+        self.notify = Some(StoredWaker::new(notify));
         self
     }
 
-    /// Where the time comes from: nanoseconds that never go back. While timers exist, the executor
-    /// looks at the clock at the start of each call that runs it, before it is idle, and every
-    /// [`POLLS_PER_LOOK`](crate::time::POLLS_PER_LOOK) polls, and fires what is due.
+    /// Sets the clock, which returns nanoseconds that never go back.
+    ///
+    /// While timers exist, the executor reads the clock, and fires what is due. It does so at the
+    /// start of each call that runs it, before it is idle, and every
+    /// [`POLLS_PER_LOOK`](crate::time::POLLS_PER_LOOK) polls.
     pub const fn clock(mut self, clock: fn() -> u64) -> Self {
         self.clock = Some(Clock::new(clock));
         self
     }
 
-    /// Where the executor shows when its timers are due, for a system that has to know while the
-    /// executor doesn't run (rule T9). Without it timers cost nothing for this.
+    /// Sets where the executor publishes when its timers are due (rule T9).
+    ///
+    /// This is for a system that has to know while the executor does not run. Without it timers
+    /// cost nothing for this.
     #[cfg(target_has_atomic = "64")]
     pub const fn publish_deadlines_to(mut self, deadlines: &'static Deadlines) -> Self {
         self.deadlines = Some(deadlines);
         self
     }
 
-    /// What a worker of a [`SharedExecutor`](crate::SharedExecutor) does, instead of spinning on,
-    /// while another one has the scheduler for longer than some microseconds: that one has probably
-    /// lost its processor, and won't get it back as long as all of them are in use. Called again
-    /// and again until the scheduler is free. It must not call the executor. Without it threads
+    /// Sets what a worker of a [`SharedExecutor`](crate::SharedExecutor) does instead of spinning
+    /// on.
+    ///
+    /// It is called while another thread has the scheduler for longer than some microseconds. That
+    /// one has probably lost its processor, and will not get it back as long as all processors are
+    /// in use. It is called again and again until the scheduler is free. It is called without the
+    /// scheduler lock, so it may use the executor, which may spin again. Without a hook, threads
     /// yield (feature `std`), and others spin.
-    pub const fn give_way(mut self, give_way: extern "C" fn()) -> Self {
-        self.give_way = Some(give_way);
+    pub const fn relax(mut self, relax: extern "C" fn()) -> Self {
+        self.relax = Some(relax);
         self
     }
 }
@@ -143,29 +156,33 @@ impl Default for Config {
     }
 }
 
-/// What one step of an executor did.
+/// The result of one step of an executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It polled a coroutine; of a call with a limit, as many times as the limit allows.
+    /// It polled a coroutine. A call with a limit polled as many times as the limit allows.
     Ran,
     /// No coroutine is ready.
     Idle,
-    /// Something strictly more urgent waits elsewhere: the home should give way to it (rule G3).
+    /// Something strictly more urgent waits elsewhere: the port should give way to it (rule G3).
     Elsewhere,
 }
 
-/// Who else is more urgent (rules G1 to G4).
+/// A view of what is more urgent outside an executor (rules G1 to G4).
 pub trait SystemView {
-    /// The most urgent level at which anything outside this executor is ready and not served yet.
-    /// Asked before each pick, so it should be one load.
+    /// Returns the most urgent level at which anything outside this executor is ready and not
+    /// served yet.
+    ///
+    /// It is called before each pick, so it should be one load.
     fn most_urgent_elsewhere(&self) -> Option<Priority>;
 
-    /// Whether it never knows of anything: then it need not be asked.
+    /// Whether the method always returns `None`: then it need not be called.
     const NEVER: bool = false;
 }
 
-/// Nobody else counts: the executor never gives way by itself. For a system of one executor, and
-/// for *relaxed* global scheduling, where the system takes the hart away at a clock tick.
+/// A view in which nothing else counts: the executor never gives way by itself.
+///
+/// It is for a system of one executor, and for *relaxed* global scheduling, where the system takes
+/// the hart away at a clock tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Relaxed;
 
@@ -186,7 +203,9 @@ impl SystemView for Published {
     }
 }
 
-/// Why no coroutine was spawned. The future has been dropped.
+/// The reason why no coroutine was spawned.
+///
+/// The future has been dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpawnError {
@@ -235,7 +254,7 @@ impl fmt::Display for SpawnError {
 impl core::error::Error for SpawnError {}
 
 impl Executor {
-    /// An executor whose table grows on the heap.
+    /// Makes an executor with a table that grows on the heap.
     ///
     /// # Panics
     /// As [`with`](Self::with).
@@ -245,7 +264,7 @@ impl Executor {
         Self::with(Config::new())
     }
 
-    /// An executor whose table grows on the heap.
+    /// Makes an executor with this configuration and a table that grows on the heap.
     ///
     /// # Panics
     /// If there is no memory for the scheduler itself.
@@ -260,7 +279,7 @@ impl Executor {
         }
     }
 
-    /// An executor that lives in static memory and allocates nothing.
+    /// Makes an executor that lives in static memory and allocates nothing.
     #[cfg(not(feature = "image-client"))]
     pub fn in_pool<const COROUTINES: usize, const BYTES: usize>(
         pool: &'static Pool<COROUTINES, BYTES>,
@@ -294,9 +313,11 @@ impl Executor {
         self.spawn_with(priority, move || future)
     }
 
-    /// As [`spawn`](Self::spawn), but `make` builds the future where it will stay: large ones are
-    /// not moved. `make` does nothing else; it is dropped, and not called, if there is no place for
-    /// the future.
+    /// Adds a coroutine as [`spawn`](Self::spawn) does, but `make` builds the future where it will
+    /// stay.
+    ///
+    /// So large futures are not moved. `make` does nothing else. It is dropped, and not called, if
+    /// there is no place for the future.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
@@ -319,7 +340,7 @@ impl Executor {
         self.step_under(&Relaxed)
     }
 
-    /// As [`step`](Self::step), but gives way if `view` knows of something more urgent.
+    /// Steps as [`step`](Self::step) does, but gives way if `view` finds something more urgent.
     pub fn step_under(&self, view: &impl SystemView) -> Step {
         self.run_by_clock(view, 1).0
     }
@@ -329,8 +350,9 @@ impl Executor {
         self.run_under(&Relaxed).1
     }
 
-    /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how
-    /// many polls it took.
+    /// Steps until no coroutine is ready or something elsewhere is more urgent.
+    ///
+    /// Returns which of the two it was, and how many polls it took.
     pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
         self.run_by_clock(view, u64::MAX)
     }
@@ -339,12 +361,16 @@ impl Executor {
         self.scheduler().run_alone(view, limit)
     }
 
-    /// Wakes a coroutine (rules W1 to W3). False if the identifier is stale.
+    /// Wakes a coroutine (rules W1 to W3).
+    ///
+    /// Returns false if the identifier is stale.
     pub fn wake(&self, id: CoroutineId) -> bool {
         self.scheduler().wake_by_id(id)
     }
 
-    /// Gives a coroutine another base priority, at once (rules R1 to R4). False if it has exited.
+    /// Gives a coroutine another base priority, at once (rules R1 to R4).
+    ///
+    /// Returns false if it has exited.
     pub fn reprioritize(&self, id: CoroutineId, priority: Priority) -> bool {
         let scheduler = self.scheduler();
         scheduler
@@ -352,8 +378,10 @@ impl Executor {
             .unwrap_or(false)
     }
 
-    /// Cancels a coroutine: unless it is running, its future is dropped before this returns (rules
-    /// X1 to X4). False if it was too late.
+    /// Cancels a coroutine (rules X1 to X4).
+    ///
+    /// Unless it is running, its future is dropped before this returns. Returns false if it was too
+    /// late.
     pub fn cancel(&self, id: CoroutineId) -> bool {
         let scheduler = self.scheduler();
         scheduler
@@ -361,57 +389,65 @@ impl Executor {
             .unwrap_or(false)
     }
 
-    /// Where a coroutine is in its life; `None` if the identifier is stale.
+    /// Returns the state of a coroutine; `None` if the identifier is stale.
     pub fn state(&self, id: CoroutineId) -> Option<State> {
         self.scheduler().on(id, |block| block.state.get())
     }
 
-    /// A coroutine's effective priority: its own, or a more urgent one that it has inherited.
+    /// Returns a coroutine's effective priority: its own, or a more urgent one that it has
+    /// inherited.
     pub fn priority(&self, id: CoroutineId) -> Option<Priority> {
         self.scheduler().on(id, |block| block.level())
     }
 
-    /// The priority that a coroutine has by itself.
+    /// Returns the priority that a coroutine has by itself.
     pub fn base_priority(&self, id: CoroutineId) -> Option<Priority> {
         self.scheduler().on(id, |block| block.base())
     }
 
     /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready
-    /// queues. For a home that takes in events itself between two steps; the same wakes from
+    /// queues.
+    ///
+    /// This is for a port that takes in events itself between two steps. The same wakes from
     /// outside would go through the inbox, at several times the cost.
     pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
-        let _entered = Entered::new(self.scheduler().seat());
+        let _entered = Entered::new(self.scheduler().worker_context());
         take_in()
     }
 
-    /// Levels with ready coroutines, as far as the executor knows: what has arrived from outside is
-    /// taken in first.
+    /// Returns the levels with ready coroutines, as of this call.
+    ///
+    /// What has arrived from outside is taken in first.
     pub fn ready(&self) -> Levels {
         let scheduler = self.scheduler();
-        let _entered = Entered::new(scheduler.seat());
+        let _entered = Entered::new(scheduler.worker_context());
         scheduler.drain_inbox();
         scheduler.ready()
     }
 
-    /// What sort of coroutine it is, in numbers that the home gives a meaning to (COPS's "type",
-    /// section 3.1; rule C1); 0 unless it was [set](crate::JoinHandle::set_kind).
+    /// Returns what sort of coroutine it is (COPS's "type", section 3.1; rule C1).
+    ///
+    /// The port gives the numbers a meaning. It is 0 unless it was
+    /// [set](crate::JoinHandle::set_kind).
     pub fn kind(&self, id: CoroutineId) -> Option<u8> {
         self.scheduler().on(id, |block| block.kind.get())
     }
 
-    /// How many coroutines have not exited.
+    /// Returns how many coroutines have not exited.
     pub fn live(&self) -> usize {
         self.scheduler().live()
     }
 
-    /// Gives memory of futures that are gone back to the allocator. Until then the executor keeps
-    /// it for futures of the same size; the table of control blocks stays as large as it ever was.
+    /// Gives memory of futures that are gone back to the allocator.
+    ///
+    /// Until then the executor keeps it for futures of the same size. The table of control blocks
+    /// stays as large as it ever was.
     #[cfg(feature = "alloc")]
     pub fn trim(&self) {
         self.scheduler().trim();
     }
 
-    /// What the executor shows to others.
+    /// Returns what the executor publishes to others.
     pub fn published(&self) -> &Published {
         self.scheduler().published()
     }
@@ -424,8 +460,10 @@ impl Default for Executor {
     }
 }
 
-/// Drops every coroutine that is left; their handles say
-/// [`Cancelled`](crate::JoinError::Cancelled), and their wakers do nothing any more.
+/// Drops every coroutine that is left.
+///
+/// Their handles return [`Cancelled`](crate::JoinError::Cancelled), and their wakers do nothing any
+/// more.
 impl Drop for Executor {
     fn drop(&mut self) {
         Scheduler::close(self.scheduler);

@@ -24,8 +24,10 @@ where
     spawn_with(priority, move || future)
 }
 
-/// As [`spawn`], but `make` builds the future where it will stay: large ones are not moved. `make`
-/// does nothing else; it is dropped, and not called, if there is no place for the future.
+/// Adds a coroutine as [`spawn`] does, but `make` builds the future where it will stay.
+///
+/// So large futures are not moved. `make` does nothing else. It is dropped, and not called, if
+/// there is no place for the future.
 ///
 /// # Errors
 /// As [`spawn`].
@@ -46,19 +48,21 @@ where
         .map(JoinHandle::new)
 }
 
-/// The coroutine that calls this (`get_cid` of COPS, table 1); `None` outside.
+/// Returns the coroutine that calls this (`get_cid` of COPS, table 1); `None` outside.
 pub fn current() -> Option<CoroutineId> {
     context::current().map(|block| block.id())
 }
 
-/// Wakes a coroutine of the executor that runs here (rules W1 to W3). False if the identifier is
-/// stale.
+/// Wakes a coroutine of the executor that runs here (rules W1 to W3).
+///
+/// Returns false if the identifier is stale.
 pub fn wake(id: CoroutineId) -> bool {
-    context::here().is_some_and(|scheduler| scheduler.held(|| scheduler.wake_by_id(id)))
+    context::here().is_some_and(|scheduler| scheduler.locked(|| scheduler.wake_by_id(id)))
 }
 
-/// Gives a coroutine of the executor that runs here another base priority, at once (`re prio` of
-/// COPS, table 1; rules R1 to R4). False if it has exited.
+/// Gives a coroutine of the executor that runs here another base priority, at once.
+///
+/// This is `re prio` of COPS, table 1 (rules R1 to R4). Returns false if the coroutine has exited.
 pub fn reprioritize(id: CoroutineId, priority: Priority) -> bool {
     on(id, |scheduler, block| {
         scheduler.reprioritize(block, priority)
@@ -66,7 +70,9 @@ pub fn reprioritize(id: CoroutineId, priority: Priority) -> bool {
     .unwrap_or(false)
 }
 
-/// Cancels a coroutine of the executor that runs here (rules X1 to X4). False if it was too late.
+/// Cancels a coroutine of the executor that runs here (rules X1 to X4).
+///
+/// Returns false if it was too late.
 pub fn cancel(id: CoroutineId) -> bool {
     on(id, Scheduler::cancel).unwrap_or(false)
 }
@@ -74,11 +80,12 @@ pub fn cancel(id: CoroutineId) -> bool {
 /// Acts on the live coroutine of the executor that runs here with this identifier.
 pub(crate) fn on<R>(id: CoroutineId, act: impl FnOnce(&Scheduler, BlockRef) -> R) -> Option<R> {
     let scheduler = context::here()?;
-    scheduler.held(|| scheduler.on(id, |block| act(scheduler, block)))
+    scheduler.locked(|| scheduler.on(id, |block| act(scheduler, block)))
 }
 
-/// Lets the others on the same level run, and everything more urgent: the coroutine goes to the
-/// tail of its level.
+/// Lets the others on the same level run, and everything more urgent.
+///
+/// The coroutine goes to the tail of its level.
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false }
 }
@@ -104,9 +111,10 @@ impl Future for YieldNow {
     }
 }
 
-/// The single entry point of AsyncOS: inside a coroutine it spawns `async_main`; outside it makes
-/// an executor, and returns when `async_main` and everything that was spawned by it have exited
-/// (AsyncOS, algorithm 1).
+/// Runs `async_main`: the single entry point of AsyncOS (algorithm 1).
+///
+/// Inside a coroutine it spawns `async_main`. Outside it makes an executor, and returns when
+/// `async_main` and everything that was spawned by it have exited.
 ///
 /// ```
 /// use corank::{Priority, coroutine_run};

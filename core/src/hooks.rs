@@ -7,16 +7,16 @@ use crate::executor::Config;
 use crate::id::CoroutineId;
 use crate::priority::Priority;
 
-/// Is told of every transition of every coroutine, at the moment it happens, on the executor's
-/// thread.
+/// An observer of every transition of every coroutine.
 ///
-/// For traces, such as events of the crate `tracing`. Every method does nothing unless it is
-/// written. It is `Sync` because one observer may serve the executors of several threads.
+/// It is called at the moment of the transition, on the executor's thread. It is for traces, such
+/// as events of the crate `tracing`. Every method does nothing unless it is implemented. It is
+/// `Sync` because one observer may serve the executors of several threads.
 ///
 /// # Safety
-/// The methods run in the middle of an operation, while the lists of who is ready and who waits for
-/// whom are being changed. So they call nothing of this crate, neither directly nor by dropping or
-/// waking something of it, and they do not panic.
+/// The methods run in the middle of an operation, while the lists of ready coroutines and of
+/// waiters are being changed. So they call nothing of this crate, neither directly nor by dropping
+/// or waking something of it, and they do not panic.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -45,50 +45,57 @@ use crate::priority::Priority;
 /// impl corank::Observer for Silent {}
 /// ```
 pub unsafe trait Observer: Sync {
-    /// A new coroutine is ready.
+    /// Reports that a new coroutine is ready.
     fn spawned(&self, id: CoroutineId, priority: Priority) {
         let _ = (id, priority);
     }
 
-    /// A coroutine has become ready again: by a wake now, or by one during the poll that has just
-    /// ended.
+    /// Reports that a coroutine has become ready again.
+    ///
+    /// This is by a wake now, or by one during the poll that has just ended.
     fn woken(&self, id: CoroutineId, priority: Priority) {
         let _ = (id, priority);
     }
 
-    /// A coroutine is about to be polled, at this effective priority.
+    /// Reports that a coroutine is about to be polled, at this effective priority.
     fn poll_started(&self, id: CoroutineId, priority: Priority) {
         let _ = (id, priority);
     }
 
-    /// The poll is over, by return or panic; `woken` or `exited` follows, or else the coroutine is
-    /// blocked.
+    /// Reports that the poll is over, by return or panic.
+    ///
+    /// `woken` or `exited` follows, or else the coroutine is blocked.
     fn poll_ended(&self, id: CoroutineId) {
         let _ = id;
     }
 
-    /// The poll of this coroutine is interrupted: others are polled in the middle of it (rule S8).
+    /// Reports that the poll of this coroutine is interrupted.
+    ///
+    /// Others are polled in the middle of it (rule S8).
     fn preempted(&self, id: CoroutineId) {
         let _ = id;
     }
 
-    /// The poll of a preempted coroutine goes on, at this effective priority (rule S9).
+    /// Reports that the poll of a preempted coroutine goes on, at this effective priority (rule
+    /// S9).
     fn resumed(&self, id: CoroutineId, priority: Priority) {
         let _ = (id, priority);
     }
 
-    /// A coroutine's effective priority has changed: its own, or what it inherits.
+    /// Reports that a coroutine's effective priority has changed: its own, or what it inherits.
     fn reprioritized(&self, id: CoroutineId, from: Priority, to: Priority) {
         let _ = (id, from, to);
     }
 
-    /// A coroutine has exited. Who awaits it is woken next.
+    /// Reports that a coroutine has exited.
+    ///
+    /// What awaits it is woken next.
     fn exited(&self, id: CoroutineId, exit: Exit) {
         let _ = (id, exit);
     }
 }
 
-/// How a coroutine ended.
+/// The way in which a coroutine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// With its output.
@@ -124,7 +131,7 @@ impl fmt::Debug for Watch {
 }
 
 impl Config {
-    /// Who is told of every transition.
+    /// Sets the observer of every transition.
     pub const fn observer(mut self, observer: &'static dyn Observer) -> Self {
         self.observer = Watch(Some(observer));
         self

@@ -3,10 +3,10 @@
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Names one coroutine of one executor, for ever: when its slot in the table is used again, the
-/// generation has changed, and the old identifier is refused (rule C2).
+/// The name of one coroutine of one executor, for ever.
 ///
-/// Identifiers of different executors are not comparable.
+/// When its slot in the table is used again, the generation has changed, and the old identifier is
+/// refused (rule C2). Identifiers of different executors are not comparable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CoroutineId {
     pub(crate) index: u32,
@@ -14,13 +14,14 @@ pub struct CoroutineId {
 }
 
 impl CoroutineId {
-    /// The identifier as one number, for interfaces that carry it as an integer.
+    /// Returns the identifier as one number, for interfaces that carry it as an integer.
     pub const fn to_bits(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// The identifier that [`to_bits`](Self::to_bits) gave. Any number is safe: one that names
-    /// nothing is refused where it is used.
+    /// Returns the identifier that [`to_bits`](Self::to_bits) gave.
+    ///
+    /// Any number is safe: one that names nothing is refused where it is used.
     pub const fn from_bits(bits: u64) -> Self {
         Self {
             index: bits as u32,
@@ -41,10 +42,10 @@ impl fmt::Display for CoroutineId {
     }
 }
 
-/// Returns a number that no other executor of the program has, for names that outlive an executor:
-/// an address is used again.
+/// Returns a number that no other executor of the program has.
 ///
-/// As wide as a pointer. When all numbers are used up, 0 for every further executor: it names none.
+/// It is for names that outlive an executor: an address is used again. The number is as wide as a
+/// pointer. When all numbers are used up, every further executor gets 0, which names none.
 pub(crate) fn next_serial() -> usize {
     static LAST: AtomicUsize = AtomicUsize::new(0);
     let next = |last: usize| last.checked_add(1);

@@ -1,10 +1,10 @@
-//! The engine behind an image: the boundary between the scheduler and those who use it, in C's
-//! terms (COPS, section 3.4).
+//! The engine behind an image: the boundary between the scheduler and its users, in C's terms
+//! (COPS, section 3.4).
 //!
-//! A home may keep the engine, everything below the crate's own `Scheduler`, in one image that all
-//! its clients share. The crate is then compiled on both sides: as the image (feature
-//! `image-engine`), which exports the [`Engine`] table, and as its clients (`image-client`), whose
-//! `Scheduler` is a few lines that call through the table. Users of the crate see no difference.
+//! A platform may keep the engine, everything below the crate's own `Scheduler`, in one image that
+//! all its clients share. The crate is then compiled on both sides. As the image (feature
+//! `image-engine`) it exports the [`Engine`] table. As a client (`image-client`) it has a
+//! `Scheduler` of a few lines that call through the table. Users of the crate see no difference.
 //!
 //! ```text
 //!   Executor, SharedExecutor, JoinHandle, sync, time, …        the same source on both sides
@@ -14,22 +14,23 @@
 //!
 //! # What crosses
 //! - Calls: `extern "C"`, through the table. Back: a future's [`VTable`] (poll, two destructors), a
-//!   waker's calls, a clock, an allocator, a view of the system, what follows a level; each a C
+//!   waker's calls, a clock, an allocator, a view of the system, a priority listener. Each is a C
 //!   function that came with its data.
-//! - Memory that both sides touch: control blocks, waiters, timers, seats, [`Published`],
+//! - Memory that both sides touch: control blocks, waiters, timers, worker contexts, [`Published`],
 //!   [`Deadlines`]. All are `repr(C)`, made of integers, pointers and cells of them. A scheduler is
 //!   opaque to a client, but for its first fields: whether it has several workers, how many
-//!   coroutines live, its serial number, and the seat of its one owner.
-//! - Nothing whose layout or calls are Rust's own: no `Waker`, `Context`, `dyn`, `Result`, slices.
+//!   coroutines live, its serial number, and the worker context of its one owner.
+//! - Nothing with a layout or calls that are Rust's own: no `Waker`, `Context`, `dyn`, `Result`,
+//!   slices.
 //!
-//! The *context slot*, which tells what runs here, is the word at [`CONTEXT_SLOT`] bytes from where
-//! the register `tp` points: in a process the thread's own block, in a kernel the hart's. Null
-//! before anything runs, and while an interrupt handler does.
+//! The *context slot*, which says what runs here, is the word at [`CONTEXT_SLOT`] bytes from where
+//! the register `tp` points. In a process that is the thread's own block, in a kernel the hart's.
+//! The word is null before anything runs, and while an interrupt handler does.
 //!
 //! # Versions
 //! The image's symbol has a version, which a client names when it looks the symbol up. Within a
-//! version the table only grows at its end. [`LAYOUT`] is a fingerprint of everything above:
-//! whoever changes a layout and forgets the version is refused all the same.
+//! version the table only grows at its end. [`LAYOUT`] is a fingerprint of everything above: a
+//! build with a changed layout and the old version is still refused.
 
 #[cfg(all(feature = "image-client", feature = "image-engine"))]
 compile_error!("the image and its clients are built apart: one package at a time");
@@ -45,16 +46,16 @@ use core::ptr::NonNull;
 use crate::block::{Block, BlockRef};
 use crate::deadlines::Deadlines;
 use crate::executor::SpawnError;
-use crate::kept_waker::WakerCell;
 use crate::priority::Priority;
 use crate::published::Published;
 #[cfg(feature = "image-engine")]
 use crate::scheduler::Scheduler;
-use crate::seat::Seat;
 use crate::storage::Memory;
+use crate::stored_waker::WakerCell;
 use crate::task::VTable;
 use crate::timers::{Clock, Timer};
 use crate::waiter::Waiter;
+use crate::worker_context::WorkerContext;
 
 #[cfg(feature = "image-client")]
 pub use client::{Mismatch, attach};
@@ -63,35 +64,36 @@ pub(crate) use client::{Scheduler, create};
 #[cfg(feature = "image-engine")]
 pub use engine::ENGINE;
 
-/// Where the context slot lies, in bytes from the address in the register `tp`.
+/// The offset of the context slot, in bytes from the address in the register `tp`.
 pub const CONTEXT_SLOT: usize = 96;
 
-/// Where a scheduler has the number of coroutines that live, in bytes from its beginning.
+/// The offset of the number of coroutines that live, in bytes from a scheduler's beginning.
 pub(crate) const LIVE: usize = 8;
-/// Where it has its serial number.
+/// The offset of its serial number.
 pub(crate) const SERIAL: usize = 16;
-/// Where it has its seat.
-pub(crate) const SEAT: usize = 24;
+/// The offset of its worker context.
+pub(crate) const WORKER_CONTEXT: usize = 24;
 
 /// The engine's functions, and what clients check before they use any.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
-    /// Bytes of the table that the image has.
+    /// The size of the image's table in bytes.
     size: usize,
     /// [`LAYOUT`] of the image.
     layout: u64,
     create: unsafe extern "C" fn(&Setup) -> Option<NonNull<Scheduler>>,
     close: unsafe extern "C" fn(NonNull<Scheduler>),
     spawn: unsafe extern "C" fn(&Scheduler, Priority, &'static VTable, Fill, *mut u8) -> Spawned,
-    run: unsafe extern "C" fn(&Scheduler, Option<&Seat>, &View, u64) -> Ran,
+    run: unsafe extern "C" fn(&Scheduler, Option<&WorkerContext>, &View, u64) -> Ran,
     find: unsafe extern "C" fn(&Scheduler, u64) -> Option<BlockRef>,
     wake: unsafe extern "C" fn(BlockRef),
     reprioritize: unsafe extern "C" fn(BlockRef, Priority) -> bool,
     cancel: unsafe extern "C" fn(BlockRef) -> bool,
     refresh_level: unsafe extern "C" fn(BlockRef),
-    /// The coroutine that is polled is set aside, *blocked with stack* or ready; returns whether
-    /// picks were strict already.
+    /// Sets aside the coroutine that is polled, *blocked with stack* or ready.
+    ///
+    /// Returns whether picks were strict already.
     set_aside: unsafe extern "C" fn(BlockRef, bool) -> bool,
     take_back: unsafe extern "C" fn(BlockRef, bool),
     forget_handle: unsafe extern "C" fn(BlockRef) -> bool,
@@ -100,11 +102,11 @@ pub struct Engine {
     drain_inbox: unsafe extern "C" fn(&Scheduler),
     anchor: unsafe extern "C" fn(&Scheduler),
     unanchor: unsafe extern "C" fn(NonNull<Scheduler>),
-    pick_up: unsafe extern "C" fn(&Scheduler, &Seat),
-    put_down: unsafe extern "C" fn(&Scheduler, &Seat),
-    pass_on: unsafe extern "C" fn(&Scheduler, &Seat),
-    enter: unsafe extern "C" fn(&Scheduler, &Seat),
-    leave: unsafe extern "C" fn(&Scheduler, &Seat),
+    lock: unsafe extern "C" fn(&Scheduler, &WorkerContext),
+    unlock: unsafe extern "C" fn(&Scheduler, &WorkerContext),
+    pass_on: unsafe extern "C" fn(&Scheduler, &WorkerContext),
+    enter: unsafe extern "C" fn(&Scheduler, &WorkerContext),
+    leave: unsafe extern "C" fn(&Scheduler, &WorkerContext),
     ready: unsafe extern "C" fn(&Scheduler) -> u64,
     published: unsafe extern "C" fn(&Scheduler) -> &Published,
     trim: unsafe extern "C" fn(&Scheduler),
@@ -114,22 +116,22 @@ pub struct Engine {
     set_timer: unsafe extern "C" fn(&Scheduler, &Timer, u64),
     cancel_timer: unsafe extern "C" fn(&Scheduler, &Timer),
     hand_over_timer: unsafe extern "C" fn(&Scheduler, &Timer),
-    put_down_for_good: unsafe extern "C" fn(NonNull<Scheduler>, &Seat),
+    unlock_for_good: unsafe extern "C" fn(NonNull<Scheduler>, &WorkerContext),
 }
 
-/// What a scheduler is made from.
+/// The parameters that a scheduler is made from.
 #[repr(C)]
 struct Setup {
     /// [`Policy::Bounded`]'s distance, 0 for strict.
     every: u32,
     shared: bool,
     has_clock: bool,
-    give_way: Option<extern "C" fn()>,
+    relax: Option<extern "C" fn()>,
     capacity: usize,
     serial: usize,
     /// Null for none.
     published: *const Published,
-    /// Means something if there is one.
+    /// Valid only if `has_clock`.
     clock: Clock,
     /// Null for none.
     deadlines: *const Deadlines,
@@ -137,18 +139,18 @@ struct Setup {
     memory: Memory,
 }
 
-/// Builds a future in its memory, with what the client has given for that.
+/// A function that builds a future in its memory, with what the client has given for that.
 type Fill = unsafe extern "C" fn(make: *mut u8, memory: *mut u8);
 
-/// Who else is more urgent.
+/// A view of what is more urgent elsewhere.
 #[repr(C)]
 struct View {
-    /// The most urgent level elsewhere, from 64 on for none. `None`: never anybody.
+    /// Returns the most urgent level elsewhere, from 64 on for none. `None` if there never is one.
     ask: Option<unsafe extern "C" fn(*const ()) -> u8>,
     data: *const (),
 }
 
-/// What came of a spawn: a block, or why there is none.
+/// The result of a spawn: a block, or the reason why there is none.
 #[repr(C)]
 struct Spawned {
     block: Option<BlockRef>,
@@ -156,7 +158,7 @@ struct Spawned {
     error: u64,
 }
 
-/// What came of running.
+/// The result of running.
 #[repr(C)]
 struct Ran {
     /// [`Step`](crate::Step) by number.
@@ -164,14 +166,14 @@ struct Ran {
     polls: u64,
 }
 
-/// When something is due, if anything is.
+/// The time at which something is due, if anything is.
 #[repr(C)]
 struct Deadline {
     is_set: bool,
     at: u64,
 }
 
-/// A fingerprint of what both sides touch: sizes and places.
+/// A fingerprint of what both sides touch: sizes and offsets.
 pub const LAYOUT: u64 = fingerprint(&[
     size_of::<Engine>(),
     size_of::<Setup>(),
@@ -187,19 +189,19 @@ pub const LAYOUT: u64 = fingerprint(&[
     size_of::<Waiter>(),
     size_of::<Timer>(),
     size_of::<Deadlines>(),
-    size_of::<Seat>(),
-    offset_of!(Seat, current),
-    offset_of!(Seat, holds),
+    size_of::<WorkerContext>(),
+    offset_of!(WorkerContext, current),
+    offset_of!(WorkerContext, holds),
     size_of::<VTable>(),
     offset_of!(VTable, poll),
     size_of::<Published>(),
     LIVE,
     SERIAL,
-    SEAT,
+    WORKER_CONTEXT,
     CONTEXT_SLOT,
 ]);
 
-/// FNV-1a over the numbers.
+/// Returns the FNV-1a hash of the numbers.
 const fn fingerprint(numbers: &[usize]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut at = 0;
@@ -210,7 +212,7 @@ const fn fingerprint(numbers: &[usize]) -> u64 {
     hash
 }
 
-/// Numbers of errors that cross.
+/// The errors that cross, by number.
 const ERRORS: [SpawnError; 3] = [
     SpawnError::TableFull,
     SpawnError::OutOfMemory,

@@ -14,13 +14,14 @@ use crate::scheduler::Scheduler;
 use crate::waiter::{Waiter, Wants};
 use crate::waker::Remote;
 
-/// Owns the result of a coroutine. Await it to get the output; drop it to let the coroutine go on
-/// alone.
+/// The owner of a coroutine's result.
 ///
-/// While one coroutine awaits the handle of another, that one inherits its urgency (rule I1).
-/// Awaiting is not `Unpin`: `handle.await` and `join!` work as they are, `select` wants `pin!`.
+/// Await it to get the output; drop it to let the coroutine go on alone.
 ///
-/// `SHARED`: of a [`SharedExecutor`](crate::SharedExecutor), and `Send`.
+/// While one coroutine awaits the handle of another, that one inherits its urgency (rule I1). The
+/// handle is not `Unpin`: `handle.await` and `join!` work as they are, `select` needs `pin!`.
+///
+/// With `SHARED`, it is a handle of a [`SharedExecutor`](crate::SharedExecutor), and `Send`.
 pub struct JoinHandle<T, const SHARED: bool = false> {
     /// Its slot is not used again while the handle exists.
     block: BlockRef,
@@ -31,10 +32,10 @@ pub struct JoinHandle<T, const SHARED: bool = false> {
 // SAFETY: with `SHARED`, each method holds the scheduler's lock while it touches more
 // than atomics; the output is `Send`.
 unsafe impl<T: Send> Send for JoinHandle<T, true> {}
-// SAFETY: as above; the output is only given to who owns the handle or has it to itself.
+// SAFETY: as above; the output is only given to code that owns the handle or has it to itself.
 unsafe impl<T: Send> Sync for JoinHandle<T, true> {}
 
-/// Why a coroutine has no output.
+/// The reason why a coroutine has no output.
 pub enum JoinError {
     /// It was cancelled, or its executor was dropped.
     Cancelled,
@@ -43,8 +44,9 @@ pub enum JoinError {
     Panicked(Payload),
 }
 
-/// What a panic carried. Given away as a whole or shown as text, so that an error that has it goes
-/// wherever errors go.
+/// The value that a panic carried.
+///
+/// It is given away as a whole or shown as text. So an error that has it goes wherever errors go.
 #[cfg(feature = "std")]
 pub struct Payload(Carried);
 
@@ -61,20 +63,21 @@ unsafe impl Sync for Payload {}
 
 #[cfg(feature = "std")]
 impl Payload {
-    /// That of [`std::panic::catch_unwind`].
+    /// Makes a payload from that of [`std::panic::catch_unwind`].
     #[must_use]
     pub fn new(payload: std::boxed::Box<dyn core::any::Any + Send>) -> Self {
         Self(Carried::Panic(payload))
     }
 
-    /// That of `panic!(text)`, of something that could not even begin. It needs no memory, so also
-    /// a lack of memory can be told by it.
+    /// Makes the payload of `panic!(text)`, for something that could not even begin.
+    ///
+    /// It needs no memory, so it can also report a lack of memory.
     #[must_use]
     pub const fn of_text(text: &'static str) -> Self {
         Self(Carried::Text(text))
     }
 
-    /// For [`std::panic::resume_unwind`], or to see what it is.
+    /// Returns the payload, for [`std::panic::resume_unwind`], or to see what it is.
     #[must_use]
     pub fn into_inner(self) -> std::boxed::Box<dyn core::any::Any + Send> {
         match self.0 {
@@ -83,7 +86,7 @@ impl Payload {
         }
     }
 
-    /// The panic's message, if it had one.
+    /// Returns the panic's message, if it had one.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
         match &self.0 {
@@ -108,7 +111,7 @@ impl fmt::Debug for Payload {
 }
 
 impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
-    /// `SHARED` is what the scheduler is.
+    /// Makes the handle of `block`; `SHARED` says whether its scheduler is shared.
     pub(crate) fn new(block: BlockRef) -> Self {
         Self {
             block,
@@ -117,6 +120,8 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
         }
     }
 
+    /// Returns the scheduler.
+    ///
     /// The handle keeps it: through the executor, and after that through an anchor.
     fn scheduler(&self) -> &Scheduler {
         Scheduler::of(self.block)
@@ -128,17 +133,17 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
         self.scheduler().owned::<SHARED, R>(act)
     }
 
-    /// The coroutine's identifier.
+    /// Returns the coroutine's identifier.
     pub fn id(&self) -> CoroutineId {
         self.block.id()
     }
 
-    /// Says what sort of coroutine it is; see [`Executor::kind`](crate::Executor::kind).
+    /// Sets what sort of coroutine it is; see [`Executor::kind`](crate::Executor::kind).
     pub fn set_kind(&self, kind: u8) {
         self.own(|| self.block.kind.set(kind));
     }
 
-    /// Whether the coroutine has finished, was cancelled or has panicked.
+    /// Tests whether the coroutine has finished, was cancelled or has panicked.
     pub fn has_exited(&self) -> bool {
         self.own(|| self.is_over())
     }
@@ -147,32 +152,39 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
         self.block.state.get() == State::Exited
     }
 
-    /// Who polls, if it can lend its urgency. Between executors nothing is lent, and a coroutine
-    /// that awaits itself has nobody to lend to: then whoever polls is remembered by its waker
-    /// alone.
+    /// Returns the coroutine that polls, if it can donate its priority.
+    ///
+    /// Between executors nothing is donated, and a coroutine that awaits itself cannot donate to
+    /// itself. In these cases the waiter keeps only the waker of what polls.
     fn lender(&self) -> Option<BlockRef> {
         context::current()
             .filter(|&lender| lender != self.block && lender.scheduler() == self.block.scheduler())
     }
 
-    /// Cancels the coroutine: unless it is running, its future is dropped before this returns.
-    /// False if it was too late (rules X1 to X4).
+    /// Cancels the coroutine (rules X1 to X4).
+    ///
+    /// Unless it is running, its future is dropped before this returns. Returns false if it was too
+    /// late.
     pub fn cancel(&self) -> bool {
         self.own(|| self.scheduler().cancel(self.block))
     }
 
-    /// Gives the coroutine another base priority, at once (rules R1 to R4). False if it has exited.
+    /// Gives the coroutine another base priority, at once (rules R1 to R4).
+    ///
+    /// Returns false if it has exited.
     pub fn reprioritize(&self, priority: Priority) -> bool {
         let scheduler = self.scheduler();
         self.own(|| scheduler.reprioritize(self.block, priority))
     }
 
-    /// A handle for other threads, harts and interrupt handlers.
+    /// Returns a handle for other threads, harts and interrupt handlers.
     pub fn remote(&self) -> Remote {
         Remote::new(self.block)
     }
 
-    /// The result, if the coroutine has exited. For the owner.
+    /// Takes the result, if the coroutine has exited.
+    ///
+    /// Only the owner calls this.
     fn take(&self) -> Option<Result<T, JoinError>> {
         self.scheduler().assert_owned();
         if !self.is_over() {
@@ -196,8 +208,9 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
         Some(Err(JoinError::Cancelled))
     }
 
-    /// The result if the coroutine has exited, else the handle back: for code that is not a
-    /// coroutine.
+    /// Returns the result if the coroutine has exited, and else the handle.
+    ///
+    /// It is for code that is not a coroutine.
     pub fn try_join(self) -> Result<Result<T, JoinError>, Self> {
         match self.own(|| self.take()) {
             Some(result) => Ok(result),
@@ -222,8 +235,9 @@ impl<T, const SHARED: bool> Future for JoinHandle<T, SHARED> {
                 false => Wants::Of(this.block),
             };
             if !waiter.wait(cx, Some(this.scheduler()), this.lender(), wants) {
-                // It exited while the waker was cloned. Rare enough to come back for the result.
-                this.scheduler().aside(|| cx.waker().wake_by_ref());
+                // It exited while the waker was cloned. Rare enough to be polled again for the
+                // result.
+                this.scheduler().unlocked(|| cx.waker().wake_by_ref());
             }
             Poll::Pending
         })

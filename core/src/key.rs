@@ -1,11 +1,11 @@
-//! Waiting for a number: two sides that know nothing but a key in common (rules K1 to K5).
+//! Waiting for a number: two sides that share nothing but a key (rules K1 to K5).
 //!
-//! This is the WakerMap (AsyncOS, section 2.4): whoever starts an operation names it with a key,
-//! and whoever completes it signals that key. Either may come first.
+//! This is the WakerMap (AsyncOS, section 2.4). The code that starts an operation names it with a
+//! key, and the code that completes it signals that key. Either may come first.
 //!
-//! - One signal lets one wait through. A signal that nobody waits for is kept until somebody does;
-//!   a second one for the same key adds nothing.
-//! - Several who wait for one key are served the most urgent first.
+//! - One signal lets one wait through. A signal without a waiter is kept until a waiter comes; a
+//!   second one for the same key adds nothing.
+//! - Several waiters for one key are served the most urgent first.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -28,8 +28,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 #[cfg(feature = "alloc")]
-use crate::place::Shared;
-use crate::place::{OneThread, Place};
+use crate::ownership::Shared;
+use crate::ownership::{Local, Ownership};
 use crate::sync::queue::{Entry, Standing};
 
 mod table;
@@ -37,30 +37,30 @@ mod table;
 pub use table::KeySlot;
 use table::{KeyState, Table};
 
-/// Keys that somebody waits for, or that were signalled before anybody did.
+/// A set of keys that have a waiter, or that were signalled before a waiter came.
 ///
-/// Belongs to one thread, like everything in [`crate::sync`], unless it is made for a
-/// [`SharedExecutor`](crate::SharedExecutor): a completion that comes from another thread or an
+/// It belongs to one thread, like everything in [`crate::sync`], unless it is made for a
+/// [`SharedExecutor`](crate::SharedExecutor). A completion that comes from another thread or an
 /// interrupt wakes a coroutine through its [`Waker`](core::task::Waker) or
-/// [`Remote`](crate::Remote), and that one signals.
+/// [`Remote`](crate::Remote), and that coroutine signals.
 ///
-/// Cost of `wait` and `signal`: one look into a hash table, and a scan of those who wait for the
-/// same key. In slots, a scan of the slots instead.
-pub struct Keys<P: Place = OneThread> {
-    place: P,
+/// Cost of `wait` and `signal`: one look-up in a hash table, and a scan of the waiters for the same
+/// key. In slots, a scan of the slots instead.
+pub struct Keys<O: Ownership = Local> {
+    place: O,
     /// Not borrowed while code of the user's runs.
-    table: RefCell<Table<P>>,
+    table: RefCell<Table<O>>,
     fresh: Cell<u64>,
 }
 
-// SAFETY: what it is made of is touched in the place's turns only.
+// SAFETY: what it is made of is touched only within the ownership's `hold`.
 #[cfg(feature = "alloc")]
 unsafe impl Send for Keys<Shared> {}
 // SAFETY: as above.
 #[cfg(feature = "alloc")]
 unsafe impl Sync for Keys<Shared> {}
 
-/// There is no slot, or no memory, for one more key.
+/// The error that there is no slot, or no memory, for one more key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeysFull;
 
@@ -75,14 +75,18 @@ impl fmt::Display for KeysFull {
 impl core::error::Error for KeysFull {}
 
 impl Keys {
-    /// No keys; the table grows on the heap. For one thread.
+    /// Makes an empty set of keys, for one thread.
+    ///
+    /// The table grows on the heap.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn new() -> Self {
-        Self::at(OneThread::HERE, Table::new())
+        Self::at(Local::HERE, Table::new())
     }
 
-    /// No keys, and room for one in each slot. Allocates nothing. For one thread.
+    /// Makes an empty set of keys with room for one in each slot, for one thread.
+    ///
+    /// It allocates nothing.
     ///
     /// ```
     /// use corank::key::{KeySlot, Keys, KeysFull};
@@ -94,22 +98,24 @@ impl Keys {
     /// assert_eq!(keys.signal(9), Err(KeysFull));
     /// ```
     pub fn in_slots(slots: &'static mut [KeySlot]) -> Self {
-        Self::at(OneThread::HERE, Table::Slots(slots))
+        Self::at(Local::HERE, Table::Slots(slots))
     }
 }
 
 #[cfg(feature = "alloc")]
 impl Keys<Shared> {
-    /// No keys, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor); the table grows
-    /// on the heap, under the executor's baton.
+    /// Makes an empty set of keys for the coroutines of a
+    /// [`SharedExecutor`](crate::SharedExecutor).
+    ///
+    /// The table grows on the heap, under the executor's scheduler lock.
     #[must_use]
     pub fn new_in(place: impl Into<Shared>) -> Self {
         Self::at(place.into(), Table::new())
     }
 }
 
-impl<P: Place> Keys<P> {
-    fn at(place: P, table: Table<P>) -> Self {
+impl<O: Ownership> Keys<O> {
+    fn at(place: O, table: Table<O>) -> Self {
         Self {
             place,
             table: RefCell::new(table),
@@ -117,8 +123,9 @@ impl<P: Place> Keys<P> {
         }
     }
 
-    /// A key that this method has not given before: 0, 1, 2, … (the global counter of AsyncOS,
-    /// section 2.4).
+    /// Returns a key that this method has not given before: 0, 1, 2, …
+    ///
+    /// This is the global counter of AsyncOS, section 2.4.
     pub fn fresh(&self) -> u64 {
         self.place.hold(|| {
             self.place.assert_held();
@@ -132,7 +139,7 @@ impl<P: Place> Keys<P> {
     ///
     /// # Errors
     /// [`KeysFull`] from the first poll if there is no room to remember the key.
-    pub fn wait(&self, key: u64) -> KeyWait<'_, P> {
+    pub fn wait(&self, key: u64) -> KeyWait<'_, O> {
         KeyWait {
             keys: self,
             key,
@@ -143,7 +150,7 @@ impl<P: Place> Keys<P> {
     /// Lets one wait for `key` through, now or later.
     ///
     /// # Errors
-    /// [`KeysFull`] if nobody waits for the key and there is no room to remember the signal; it is
+    /// [`KeysFull`] if there is no waiter for the key and no room to remember the signal, which is
     /// lost then.
     pub fn signal(&self, key: u64) -> Result<(), KeysFull> {
         self.place.hold(|| {
@@ -156,24 +163,26 @@ impl<P: Place> Keys<P> {
         })
     }
 
-    /// How many keys take up room: those waited for, and those signalled and not waited for yet.
+    /// Returns how many keys take up room.
+    ///
+    /// These are the keys waited for, and those signalled and not waited for yet.
     pub fn len(&self) -> usize {
         self.place.hold(|| self.table().borrow().len())
     }
 
-    /// Whether no key takes up room.
+    /// Tests whether no key takes up room.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// In the place's turn.
-    fn table(&self) -> &RefCell<Table<P>> {
+    /// Returns the table. Called only within the ownership's `hold`.
+    fn table(&self) -> &RefCell<Table<O>> {
         self.place.assert_held();
         &self.table
     }
 
     /// Changes the state of a key that is in use, and forgets the key if it is not any more.
-    fn update<R>(&self, key: u64, change: impl FnOnce(&KeyState<P>) -> R) -> R {
+    fn update<R>(&self, key: u64, change: impl FnOnce(&KeyState<O>) -> R) -> R {
         let mut table = self.table().borrow_mut();
         let Some(state) = table.get(key) else {
             unreachable!("a key stays in the table while somebody waits for it");
@@ -193,7 +202,7 @@ impl Default for Keys {
     }
 }
 
-impl<P: Place> fmt::Debug for Keys<P> {
+impl<O: Ownership> fmt::Debug for Keys<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keys")
             .field("len", &self.len())
@@ -203,13 +212,13 @@ impl<P: Place> fmt::Debug for Keys<P> {
 
 /// Future of [`Keys::wait`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct KeyWait<'a, P: Place = OneThread> {
-    keys: &'a Keys<P>,
+pub struct KeyWait<'a, O: Ownership = Local> {
+    keys: &'a Keys<O>,
     key: u64,
-    entry: Entry<P>,
+    entry: Entry<O>,
 }
 
-impl<P: Place> Future for KeyWait<'_, P> {
+impl<O: Ownership> Future for KeyWait<'_, O> {
     type Output = Result<(), KeysFull>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -247,7 +256,7 @@ impl<P: Place> Future for KeyWait<'_, P> {
     }
 }
 
-impl<P: Place> Drop for KeyWait<'_, P> {
+impl<O: Ownership> Drop for KeyWait<'_, O> {
     fn drop(&mut self) {
         let (keys, key, entry) = (self.keys, self.key, &self.entry);
         if entry.is_known() {
@@ -266,7 +275,7 @@ impl<P: Place> Drop for KeyWait<'_, P> {
     }
 }
 
-impl<P: Place> fmt::Debug for KeyWait<'_, P> {
+impl<O: Ownership> fmt::Debug for KeyWait<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyWait")
             .field("key", &self.key)

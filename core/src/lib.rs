@@ -1,8 +1,8 @@
-//! **Corank**: a coroutine scheduler whose priorities the whole system can see.
+//! **Corank**: a coroutine scheduler with priorities that the whole system can see.
 //!
 //! One small core that runs wherever tasks wait: in a kernel, in its processes, in a Linux program,
 //! on a microcontroller. Coroutines are ordinary futures with one of 64 priorities. The most urgent
-//! one that is ready runs next; which levels are ready is one word that others may read, so that
+//! one that is ready runs next. Which levels are ready is one word that others may read, so that
 //! urgency can be compared across executors, processes and the kernel.
 //!
 //! The rules of scheduling are numbered in `spec/contract.md`; comments here cite them (rule O1,
@@ -10,18 +10,19 @@
 //!
 //! - Inside a coroutine: [`spawn`], [`current`], [`yield_now`], [`wake`], [`reprioritize`],
 //!   [`cancel`].
-//! - A program: [`coroutine_run`]. A home of its own: [`Executor`], [`Config`], [`SystemView`].
+//! - A program: [`coroutine_run`]. A port of its own: [`Executor`], [`Config`], [`SystemView`].
 //! - What coroutines share: [`sync`]. Sleeping and time limits: [`time`]. Wake by key: [`key`].
 //! - One scheduler for several threads or harts: [`SharedExecutor`] and its [`Worker`]s; what its
 //!   coroutines share, and their timers: [`workers`].
 //! - From other threads and interrupt handlers: any [`Waker`](core::task::Waker), and [`Remote`].
 //!
 //! # Features
-//! - `std` (default): panics stay inside their coroutine; threads know which executor runs on them.
+//! - `std` (default): panics stay inside their coroutine; each thread has a slot for the
+//!   executor that runs on it.
 //! - `alloc`: tables that grow. Without it, coroutines live in a [`Pool`].
 //! - `stats`: how often and how long coroutines ran and waited: `Executor::stats`,
 //!   `Executor::level_stats`.
-//! - `hooks`: an `Observer` is told of every transition.
+//! - `hooks`: an `Observer` is called at every transition.
 
 #![no_std]
 #![cfg_attr(
@@ -47,13 +48,13 @@ extern crate std;
 
 mod access;
 mod atomic;
-mod baton;
 mod block;
 mod call;
 mod context;
 #[cfg(target_has_atomic = "64")]
 mod deadlines;
-/// Where a word of shared memory has 32 bits nobody is shown anything.
+mod scheduler_lock;
+/// Publishes nothing on targets without 64-bit atomics.
 #[cfg(not(target_has_atomic = "64"))]
 mod deadlines {
     use crate::block::BlockRef;
@@ -84,7 +85,6 @@ mod deadlines {
     }
 }
 mod executor;
-mod follower;
 mod here;
 #[cfg(feature = "hooks")]
 mod hooks;
@@ -92,29 +92,29 @@ mod id;
 #[cfg(feature = "image")]
 pub mod image;
 mod join;
-mod kept_waker;
 pub mod key;
 mod link;
 #[cfg(feature = "heap")]
 mod memory;
 mod notes;
+mod ownership;
 #[cfg(feature = "std")]
 mod park;
-mod place;
 mod policy;
 #[cfg(feature = "std")]
 mod polling;
 mod preempt;
 mod priority;
+mod priority_listener;
 mod published;
 #[cfg(not(feature = "image-client"))]
 mod scheduler;
+mod stored_waker;
 /// The scheduler that is behind an image.
 #[cfg(feature = "image-client")]
 mod scheduler {
     pub(crate) use crate::image::Scheduler;
 }
-mod seat;
 #[cfg(feature = "alloc")]
 mod shared;
 mod signals;
@@ -122,7 +122,8 @@ mod signals;
 mod stats;
 #[cfg(not(feature = "image-client"))]
 mod storage;
-/// What a client has of storage: its allocator.
+mod worker_context;
+/// The client's part of storage: its allocator.
 #[cfg(feature = "image-client")]
 mod storage {
     pub(crate) use crate::image::create as heap_scheduler;
@@ -143,7 +144,6 @@ pub use context::ContextSlot;
 #[cfg(target_has_atomic = "64")]
 pub use deadlines::{Deadlines, Due};
 pub use executor::{Config, Executor, Relaxed, SpawnError, Step, SystemView};
-pub use follower::{Changed, Follower};
 #[cfg(feature = "std")]
 pub use here::coroutine_run;
 pub use here::{YieldNow, cancel, current, reprioritize, spawn, spawn_with, wake, yield_now};
@@ -154,13 +154,14 @@ pub use id::CoroutineId;
 pub use join::Payload;
 pub use join::{JoinError, JoinHandle};
 #[cfg(feature = "alloc")]
-pub use place::Shared;
-pub use place::{OneThread, Place};
+pub use ownership::Shared;
+pub use ownership::{Local, Ownership};
 pub use policy::Policy;
 #[cfg(feature = "std")]
 pub use polling::{Polling, WorkerId};
 pub use preempt::{Interrupted, Preempted};
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
+pub use priority_listener::{Changed, PriorityListener};
 pub use published::Published;
 #[cfg(feature = "alloc")]
 pub use shared::{SharedExecutor, SharedHandle, Worker};

@@ -2,8 +2,10 @@
 
 use crate::block::BlockRef;
 
-/// A block, or none, in 32 bits on every target: the index or, where a pointer is no wider, the
-/// pointer, which spares the look-up in the directory.
+/// A block, or none, in 32 bits on every target.
+///
+/// It is the index or, where a pointer is no wider, the pointer, which spares the look-up in the
+/// directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Link(Target);
@@ -22,7 +24,9 @@ impl Link {
         Self(block.index())
     }
 
-    /// The block; `find` looks indices up. Meaningless for [`NONE`](Self::NONE).
+    /// Returns the block; `find` looks indices up.
+    ///
+    /// The result is meaningless for [`NONE`](Self::NONE).
     #[inline]
     pub(crate) fn follow(self, find: impl FnOnce(u32) -> BlockRef) -> BlockRef {
         find(self.0)
@@ -38,7 +42,9 @@ impl Link {
         Self(Some(block))
     }
 
-    /// The block; `find` looks indices up. Not for [`NONE`](Self::NONE).
+    /// Returns the block; `find` looks indices up.
+    ///
+    /// Not for [`NONE`](Self::NONE).
     #[inline]
     pub(crate) fn follow(self, _find: impl FnOnce(u32) -> BlockRef) -> BlockRef {
         match self.0 {

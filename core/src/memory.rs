@@ -5,7 +5,7 @@ use core::alloc::Layout;
 
 use crate::executor::SpawnError;
 
-/// See the module's documentation.
+/// The source of a heap's memory: the global allocator.
 #[cfg(not(feature = "image"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory;
@@ -22,6 +22,8 @@ impl Memory {
         unsafe { alloc::alloc::alloc(layout) }
     }
 
+    /// Gives memory back.
+    ///
     /// # Safety
     /// As for [`free`](Self::free), of a layout that is not empty.
     #[inline]
@@ -31,15 +33,16 @@ impl Memory {
     }
 }
 
-/// See the module's documentation. The functions are those of an allocator: null means that there
-/// is no memory.
+/// The source of a heap's memory: functions of the client's.
+///
+/// They are those of an allocator: null means that there is no memory.
 #[cfg(feature = "image")]
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// Size, which is not zero, and alignment.
+    /// The function that allocates: takes the size, which is not zero, and the alignment.
     pub(crate) allocate: unsafe extern "C" fn(usize, usize) -> *mut u8,
-    /// What was allocated, with its size and alignment.
+    /// The function that frees: takes what was allocated, with its size and alignment.
     pub(crate) free: unsafe extern "C" fn(*mut u8, usize, usize),
 }
 
@@ -50,6 +53,8 @@ impl Memory {
         unsafe { (self.allocate)(layout.size(), layout.align()) }
     }
 
+    /// Gives memory back.
+    ///
     /// # Safety
     /// As for [`free`](Self::free), of a layout that is not empty.
     unsafe fn give(self, memory: *mut u8, layout: Layout) {
@@ -71,6 +76,8 @@ impl Memory {
         Ok(memory)
     }
 
+    /// Frees what was allocated.
+    ///
     /// # Safety
     /// `memory` came from [`allocate`](Self::allocate) with this layout and is not used again.
     #[inline]

@@ -1,4 +1,4 @@
-//! What the scheduler notes down: statistics (feature `stats`) and hooks (feature `hooks`).
+//! Instrumentation of the scheduler: statistics (feature `stats`) and hooks (feature `hooks`).
 //!
 //! The scheduler calls one method at each transition of a coroutine. Without the features the
 //! methods are empty, and [`Notes`] and [`Tally`] have no size.
@@ -58,7 +58,7 @@ impl Scheduler {
         }
     }
 
-    /// A new coroutine is ready.
+    /// Notes that a new coroutine is ready.
     #[inline(always)]
     pub(crate) fn note_spawned(&self, block: BlockRef) {
         #[cfg(feature = "stats")]
@@ -67,7 +67,8 @@ impl Scheduler {
         self.tell(|observer| observer.spawned(block.id(), block.level()));
     }
 
-    /// A coroutine has become ready, by a wake now or during the poll that has just ended.
+    /// Notes that a coroutine has become ready, by a wake now or during the poll that has just
+    /// ended.
     #[inline(always)]
     pub(crate) fn note_woken(&self, block: BlockRef) {
         #[cfg(feature = "stats")]
@@ -92,7 +93,9 @@ impl Scheduler {
         self.tell(|observer| observer.poll_ended(block.id()));
     }
 
-    /// A poll is interrupted: what is more urgent runs in the middle of it.
+    /// Notes that a poll is interrupted.
+    ///
+    /// What is more urgent runs in the middle of it.
     #[inline(always)]
     pub(crate) fn note_preempted(&self, block: BlockRef) {
         #[cfg(feature = "stats")]
@@ -101,7 +104,7 @@ impl Scheduler {
         self.tell(|observer| observer.preempted(block.id()));
     }
 
-    /// An interrupted poll goes on.
+    /// Notes that an interrupted poll goes on.
     #[inline(always)]
     pub(crate) fn note_resumed(&self, block: BlockRef) {
         #[cfg(feature = "stats")]
@@ -110,14 +113,14 @@ impl Scheduler {
         self.tell(|observer| observer.resumed(block.id(), block.level()));
     }
 
-    /// The effective level has changed, from `from`.
+    /// Notes that the effective level has changed, from `from`.
     #[inline(always)]
     pub(crate) fn note_reprioritized(&self, block: BlockRef, from: Priority) {
         #[cfg(feature = "hooks")]
         self.tell(|observer| observer.reprioritized(block.id(), from, block.level()));
     }
 
-    /// A coroutine has exited; `result` says what there is to take.
+    /// Notes that a coroutine has exited; `result` says what there is to take.
     #[inline(always)]
     pub(crate) fn note_exited(&self, block: BlockRef, result: Flags) {
         #[cfg(feature = "hooks")]

@@ -1,4 +1,4 @@
-//! A thread that sleeps while its executor is idle, and its clock.
+//! The calling thread's sleep while its executor is idle, and its clock.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -18,20 +18,21 @@ impl Wake for Unparker {
     }
 }
 
-/// Wakes the calling thread from [`thread::park`]. A wake that comes before the thread parks is
-/// kept.
+/// Returns a waker that wakes the calling thread from [`thread::park`].
+///
+/// A wake that comes before the thread parks is kept.
 pub(crate) fn unparker() -> Waker {
     Arc::new(Unparker(thread::current())).into()
 }
 
-/// The system's monotonic clock: nanoseconds since it was first asked.
+/// Returns the time of the system's monotonic clock, in nanoseconds since the first call.
 pub(crate) fn monotonic() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let elapsed = START.get_or_init(Instant::now).elapsed();
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Parks the thread until it is unparked, or until `deadline` by [`monotonic`].
+/// Parks the thread until it is unparked, or until `deadline` on the clock of [`monotonic`].
 pub(crate) fn park_until(deadline: Option<u64>) {
     match deadline {
         Some(deadline) => {

@@ -1,4 +1,4 @@
-//! Which level the next pick takes from (rules O1, B1 to B3).
+//! The choice of the level that the next pick takes from (rules O1, B1 to B3).
 
 use core::cell::Cell;
 use core::num::NonZeroU32;
@@ -9,11 +9,12 @@ use crate::priority::{LEVELS, Levels, Priority};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Policy {
-    /// Always the most urgent level. A level that never empties starves those below it.
+    /// Always takes the most urgent level. A level that never empties starves those below it.
     #[default]
     Strict,
-    /// As `Strict`, but each `every`-th pick is reserved: it takes the next non-empty level in
-    /// cyclic order.
+    /// Works as `Strict`, but each `every`-th pick is reserved.
+    ///
+    /// A reserved pick takes the next non-empty level in cyclic order.
     ///
     /// The bound: a ready coroutine with `q` others before it on its level is picked after at most
     /// `every × 64 × (q + 1)` picks, however busy the other levels are. With `every = 1` all levels
@@ -25,7 +26,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// [`Policy::Bounded`] with each `every`-th pick reserved; `Strict` for 0.
+    /// Returns [`Policy::Bounded`] with each `every`-th pick reserved; `Strict` for 0.
     pub const fn bounded(every: u32) -> Self {
         match NonZeroU32::new(every) {
             Some(every) => Self::Bounded { every },
@@ -40,9 +41,9 @@ pub(crate) struct Chooser {
     policy: Policy,
     /// Picks since the last reserved one.
     picks: Cell<u32>,
-    /// Where the next reserved pick starts to look.
+    /// The level at which the next reserved pick starts to search.
     cursor: Cell<u8>,
-    /// Picks are strict for the time being.
+    /// Whether picks are strict for the time being.
     paused: Cell<bool>,
 }
 
@@ -56,18 +57,21 @@ impl Chooser {
         }
     }
 
-    /// Makes all picks strict until `paused` is false again; they are not counted.
+    /// Makes all picks strict until `paused` is false again.
+    ///
+    /// Picks in between are not counted.
     pub(crate) fn pause(&self, paused: bool) {
         self.paused.set(paused);
     }
 
-    /// Whether picks are strict for the time being.
+    /// Tests whether picks are strict for the time being.
     pub(crate) fn is_paused(&self) -> bool {
         self.paused.get()
     }
 
-    /// The level that the next pick takes from: one of `ready`, whose most urgent one is given.
-    /// Counts a pick.
+    /// Returns the level that the next pick takes from, and counts a pick.
+    ///
+    /// It is one of `ready`, whose most urgent level is given.
     #[inline]
     pub(crate) fn choose(&self, ready: &Cell<Levels>, most_urgent: Priority) -> Priority {
         let Policy::Bounded { every } = self.policy else {

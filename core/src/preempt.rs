@@ -1,9 +1,9 @@
 //! Preemption in the middle of a poll (rules S8 to S10).
 //!
-//! A home that can interrupt a poll calls back into the executor on another stack. The interrupted
-//! coroutine is *preempted*: it keeps its stack, and what is strictly more urgent is polled. That
-//! may be preempted in turn, so preempted coroutines form a list, the latest first. They go on in
-//! that order, each when nothing strictly more urgent is ready.
+//! A platform that can interrupt a poll calls back into the executor on another stack. The
+//! interrupted coroutine is *preempted*: it keeps its stack, and what is strictly more urgent is
+//! polled. That may be preempted in turn, so preempted coroutines form a list, the latest first.
+//! They continue in that order, each when nothing strictly more urgent is ready.
 //!
 //! ```text
 //!   poll(40) ──── interrupt                                         resume ──── poll(40) goes on
@@ -15,17 +15,18 @@ use crate::block::BlockRef;
 use crate::executor::{Executor, Step, SystemView};
 use crate::priority::Priority;
 
-/// In which way a preempted coroutine waits (rule S8).
+/// The way in which a preempted coroutine waits (rule S8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupted {
-    /// It could go on at once: *ready with stack*.
+    /// The coroutine could continue at once: *ready with stack*.
     Ready,
-    /// What it does has to wait, such as a blocking system call: *blocked with stack*. It counts as
-    /// ready nowhere.
+    /// The coroutine waits for something, such as a blocking system call: *blocked with stack*.
+    ///
+    /// It counts as ready nowhere.
     Blocked,
 }
 
-/// A poll that was interrupted; see [`Executor::preempt`].
+/// A poll that was interrupted by [`Executor::preempt`].
 pub struct Preempted<'a> {
     executor: &'a Executor,
     block: BlockRef,
@@ -33,12 +34,14 @@ pub struct Preempted<'a> {
 }
 
 impl Executor {
-    /// To be called in the middle of a poll, by an interrupt handler or whoever else may run there:
-    /// sets the coroutine that is being polled aside (rule S8), and calls `meanwhile`, which polls
-    /// what is more urgent. When that has returned, the coroutine goes on (rule S9). `None`, and
-    /// `meanwhile` is not called, if no coroutine is being polled.
+    /// Preempts the coroutine that is being polled (rule S8), and calls `meanwhile`, which polls
+    /// what is more urgent.
     ///
-    /// The interrupted code must not be in the middle of anything of this executor's: it must be
+    /// Call this in the middle of a poll, from an interrupt handler or from other code that may run
+    /// there. When `meanwhile` has returned, the coroutine continues (rule S9). If no coroutine is
+    /// being polled, `meanwhile` is not called and the result is `None`.
+    ///
+    /// The interrupted code must not be in the middle of an operation of this executor. It must be
     /// code that could as well run on another thread, while this thread does something else.
     ///
     /// ```
@@ -63,7 +66,7 @@ impl Executor {
         meanwhile: impl FnOnce(&Preempted<'_>) -> R,
     ) -> Option<R> {
         let scheduler = self.scheduler();
-        let block = scheduler.seat().current.get()?;
+        let block = scheduler.worker_context().current.get()?;
         let preempted = Preempted {
             executor: self,
             block,
@@ -74,14 +77,16 @@ impl Executor {
 }
 
 impl Preempted<'_> {
-    /// [`step_under`](Self::step_under) for a system of one executor.
+    /// Runs [`step_under`](Self::step_under) for a system of one executor.
     pub fn step(&self) -> Step {
         self.step_under(&crate::Relaxed)
     }
 
-    /// As [`Executor::step_under`], among the coroutines that are strictly more urgent than the
-    /// preempted one; [`Step::Idle`] if there is none. The policy is strict here, and these picks
-    /// are not counted (rule B2).
+    /// Runs [`Executor::step_under`] among the coroutines that are strictly more urgent than the
+    /// preempted one.
+    ///
+    /// Returns [`Step::Idle`] if there is none. The policy is strict here, and these picks are not
+    /// counted (rule B2).
     pub fn step_under(&self, view: &impl SystemView) -> Step {
         let scheduler = self.executor.scheduler();
         let above = Above {
@@ -89,7 +94,7 @@ impl Preempted<'_> {
             view,
         };
         let polls = if self.block.level() == Priority::MOST_URGENT {
-            // Nothing is more urgent; but what has arrived is taken in, and due timers fire.
+            // Nothing is more urgent. Arrivals still enter the ready queues, and due timers fire.
             self.executor.ready();
             0
         } else {
@@ -102,20 +107,21 @@ impl Preempted<'_> {
         }
     }
 
-    /// Whether anything strictly more urgent is ready.
+    /// Tests whether anything strictly more urgent is ready.
     fn is_anyone_above(&self) -> bool {
         let ready = self.executor.scheduler().ready().most_urgent();
         ready.is_some_and(|ready| ready.is_more_urgent_than(self.block.level()))
     }
 
-    /// The effective priority of the preempted coroutine. It may change meanwhile, for instance
-    /// when someone more urgent begins to wait for it.
+    /// Returns the effective priority of the preempted coroutine.
+    ///
+    /// It may change meanwhile, for instance when a more urgent coroutine begins to wait for it.
     pub fn priority(&self) -> Priority {
         self.block.level()
     }
 }
 
-/// *resume*, also when `meanwhile` panics.
+/// Resumes the coroutine (*resume*), also when `meanwhile` panics.
 impl Drop for Preempted<'_> {
     fn drop(&mut self) {
         self.executor.scheduler().take_back(self.block, self.paused);
@@ -130,8 +136,9 @@ impl core::fmt::Debug for Preempted<'_> {
     }
 }
 
-/// The preempted coroutine as something that waits elsewhere: whoever is not strictly more urgent
-/// gives way to it.
+/// The preempted coroutine as seen by [`SystemView`]: something that waits elsewhere.
+///
+/// Only what is strictly more urgent runs before it.
 struct Above<'a, V> {
     block: BlockRef,
     view: &'a V,
@@ -140,7 +147,7 @@ struct Above<'a, V> {
 impl<V: SystemView> SystemView for Above<'_, V> {
     fn most_urgent_elsewhere(&self) -> Option<Priority> {
         let elsewhere = self.view.most_urgent_elsewhere();
-        // To give way to an equal as well, it is said to be one level more urgent than it is.
+        // The level is stated as one more urgent than it is, so that an equal gives way too.
         let level = self.block.level().level().saturating_sub(1);
         let ours = Priority::of_valid(level);
         Some(elsewhere.map_or(ours, |elsewhere| elsewhere.min(ours)))

@@ -3,13 +3,13 @@
 use core::cell::Cell;
 use core::fmt;
 
-/// How many levels there are.
+/// The number of levels.
 pub const LEVELS: usize = 64;
 
 /// A level of urgency: 0 is the most urgent, 63 the least (rule P1).
 ///
-/// `Ord` follows the number, so the *smaller* priority is the more urgent one;
-/// [`Priority::is_more_urgent_than`] says it without the trap.
+/// `Ord` follows the number, so the *smaller* priority is the more urgent one.
+/// [`Priority::is_more_urgent_than`] avoids that trap.
 ///
 /// ```
 /// use corank::Priority;
@@ -24,12 +24,12 @@ pub struct Priority(u8);
 impl Priority {
     /// Level 0.
     pub const MOST_URGENT: Self = Self(0);
-    /// Level 32, for those who have no opinion (rule P2).
+    /// Level 32, the default (rule P2).
     pub const DEFAULT: Self = Self(32);
     /// Level 63.
     pub const LEAST_URGENT: Self = Self(63);
 
-    /// The priority of `level`, or `None` from 64 on.
+    /// Returns the priority of `level`, or `None` from 64 on.
     pub const fn new(level: u8) -> Option<Self> {
         if level < LEVELS as u8 {
             Some(Self(level))
@@ -38,17 +38,18 @@ impl Priority {
         }
     }
 
-    /// The level as a number from 0 to 63.
+    /// Returns the level as a number from 0 to 63.
     pub const fn level(self) -> u8 {
         self.0
     }
 
-    /// Whether this one has to run before `other`.
+    /// Tests whether this priority has to run before `other`.
     pub const fn is_more_urgent_than(self, other: Self) -> bool {
         self.0 < other.0
     }
 
-    /// For levels that are known to be below 64, such as those read back from a control block.
+    /// Makes a priority of a level that is known to be below 64, such as one read back from a
+    /// control block.
     pub(crate) const fn of_valid(level: u8) -> Self {
         debug_assert!(level < LEVELS as u8);
         Self(level)
@@ -69,7 +70,9 @@ impl TryFrom<u8> for Priority {
     }
 }
 
-/// A level or none, in one byte: `Option<Priority>` takes two, and two comparisons.
+/// A level or none, in one byte.
+///
+/// An `Option<Priority>` takes two bytes, and two comparisons.
 #[repr(transparent)]
 pub(crate) struct LevelCell(Cell<u8>);
 
@@ -121,54 +124,54 @@ impl core::error::Error for PriorityOutOfRange {}
 pub struct Levels(u64);
 
 impl Levels {
-    /// No level.
+    /// The set without any level.
     pub const NONE: Self = Self(0);
 
-    /// The set with these bits.
+    /// Makes the set with these bits.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The set of this level alone, or of none.
+    /// Makes the set of this level alone, or of none.
     #[inline]
     pub(crate) fn of(level: Option<Priority>) -> Self {
         level.map_or(Self::NONE, |level| Self::NONE.with(level))
     }
 
-    /// The word.
+    /// Returns the word.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Whether no level is in the set.
+    /// Tests whether no level is in the set.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether `priority`'s level is in the set.
+    /// Tests whether `priority`'s level is in the set.
     pub const fn contains(self, priority: Priority) -> bool {
         self.0 >> priority.0 & 1 != 0
     }
 
-    /// The set with `priority`'s level.
+    /// Returns the set with `priority`'s level.
     #[must_use]
     pub const fn with(self, priority: Priority) -> Self {
         Self(self.0 | 1 << priority.0)
     }
 
-    /// The set without `priority`'s level.
+    /// Returns the set without `priority`'s level.
     #[must_use]
     pub const fn without(self, priority: Priority) -> Self {
         Self(self.0 & !(1 << priority.0))
     }
 
-    /// Levels in either set.
+    /// Returns the levels that are in either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The most urgent level: one count-trailing-zeros (rule O1).
+    /// Returns the most urgent level: one count-trailing-zeros (rule O1).
     pub const fn most_urgent(self) -> Option<Priority> {
         if self.0 == 0 {
             None

@@ -1,5 +1,5 @@
-//! What an executor shows to the world: three words that others may read at any time (rules P3,
-//! G1).
+//! What an executor publishes: three words that other threads, harts and processes may read at any
+//! time (rules P3, G1).
 
 use crate::atomic::Ordering;
 
@@ -7,10 +7,10 @@ use crate::priority::{Levels, Priority};
 
 /// The urgency of one executor, readable from any thread, hart or address space that maps it.
 ///
-/// The layout is part of the interface (`repr(C)`, three 64-bit words): a home places it in memory
-/// that the kernel or another process reads (AsyncOS, section 2.3.2.1). The executor alone writes
-/// `ready` and `running`, by plain stores; `arriving` has several writers, and each of its changes
-/// is a read-modify-write.
+/// The layout is part of the interface (`repr(C)`, three 64-bit words). A platform places it in
+/// memory that the kernel or another process reads (AsyncOS, section 2.3.2.1). The executor alone
+/// writes `ready` and `running`, by plain stores; `arriving` has several writers, and each of its
+/// changes is a read-modify-write.
 #[repr(C, align(8))]
 #[derive(Debug, Default)]
 pub struct Published {
@@ -20,7 +20,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// Nothing ready, nothing running.
+    /// Makes an instance with nothing ready and nothing running.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Self {
@@ -30,40 +30,43 @@ impl Published {
         }
     }
 
-    /// As above; loom's atomics are not made at compile time.
+    /// Makes an instance as above; loom's atomics are not made at compile time.
     #[cfg(loom)]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Levels that have ready coroutines.
+    /// Returns the levels that have ready coroutines.
     pub fn ready(&self) -> Levels {
         self.ready.load()
     }
 
-    /// The level of the coroutine that runs, or none; of each that runs, if several workers serve
-    /// the executor.
+    /// Returns the level of the coroutine that runs, or none.
+    ///
+    /// If several workers serve the executor, it returns the level of each coroutine that runs.
     pub fn running(&self) -> Levels {
         self.running.load()
     }
 
-    /// Levels of coroutines that were woken from outside and that the executor has not taken in
-    /// yet. The executor never sets bits here; wakers from other threads do.
+    /// Returns the levels of coroutines that were woken from outside and have not entered the
+    /// executor's ready queues yet.
+    ///
+    /// The executor never sets bits here; wakers from other threads do.
     pub fn arriving(&self) -> Levels {
         self.arriving.load()
     }
 
-    /// Everything that makes this executor urgent: ready, running and arriving.
+    /// Returns every level that makes this executor urgent: ready, running and arriving.
     pub fn urgency(&self) -> Levels {
         self.ready().union(self.running()).union(self.arriving())
     }
 
-    /// Announces from outside that something at `priority` is on its way.
+    /// Announces from outside that something at `priority` is arriving.
     pub fn announce(&self, priority: Priority) {
         self.arriving.insert(priority);
     }
 
-    /// Whether anything was announced that the executor has not taken in.
+    /// Tests whether anything was announced that the executor has not drained.
     #[inline]
     pub(crate) fn has_arrivals(&self) -> bool {
         self.arriving.any()
@@ -99,12 +102,13 @@ impl AtomicLevels {
         Levels::from_bits(self.0.load(Ordering::Acquire))
     }
 
-    /// Relaxed: the levels are all there is to read, and no other memory is read because of them.
+    /// Uses a relaxed store: the levels are all there is to read, and no other memory is read
+    /// because of them.
     fn store(&self, levels: Levels) {
         self.0.store(levels.bits(), Ordering::Relaxed);
     }
 
-    /// Relaxed: whoever finds any clears them, which orders what follows.
+    /// Uses a relaxed load: the thread that finds any level clears them, which orders what follows.
     fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
@@ -113,8 +117,9 @@ impl AtomicLevels {
         self.0.fetch_or(1 << priority.level(), Ordering::AcqRel);
     }
 
-    /// Written even if it is clear already: whoever sets a level after this sees what was done
-    /// before it.
+    /// Clears the word by a write, even if it is clear already.
+    ///
+    /// A thread that sets a level after this sees what was done before it.
     fn clear(&self) {
         self.0.swap(0, Ordering::AcqRel);
     }

@@ -1,29 +1,29 @@
 //! The scheduler behind an [`Executor`](crate::Executor): ready queues, table of control blocks,
 //! inbox.
 //!
-//! Its owner is one thread or hart. The owner's part is made of `Cell`s; the inbox, the signals in
-//! each block and the count of anchors are all that others touch. No method keeps a borrow across
-//! code of the user's, so a future, a destructor or a waker may call back into the scheduler.
+//! Its owner is one thread or hart. The owner's part is made of `Cell`s. Others touch only the
+//! inbox, the signals in each block and the count of anchors. No method keeps a borrow across code
+//! of the user's, so a future, a destructor or a waker may call back into the scheduler.
 //!
 //! # Several workers
-//! Of a *shared* scheduler the owner is the holder of the [scheduler lock](crate::baton). Two
-//! methods say where it changes hands: `held` is around every operation that someone asks for, and
-//! `aside` around every piece of code of the user's. So what one operation does between two such
-//! pieces is one step for everybody, and as user code may call back in the middle of an operation,
-//! so may another worker come in between. A scheduler of one owner has nothing to pick up, and both
-//! do nothing.
+//! Of a *shared* scheduler the owner is the holder of the [scheduler lock](crate::scheduler_lock).
+//! Two methods say where it changes hands: `locked` is around every operation that a caller asks
+//! for, and `unlocked` around every piece of code of the user's. So what one operation does between
+//! two such pieces is one step for every worker. User code may call back in the middle of an
+//! operation, and another worker may come in between at the same places. A scheduler of one owner
+//! has no lock, and both do nothing.
 //!
 //! Some functions of the user's are called with the scheduler lock held, such as `SystemView`, the
 //! clock and an `Observer`: the table in `call.rs` lists them. They must not wait for another
 //! worker.
 //!
 //! - `clock`: timers;
-//! - `queues`: who is ready, in which order;
+//! - `queues`: the ready coroutines and their order;
 //! - `operations`: spawn, wake, re-prioritise, cancel;
 //! - `run`: pick, poll, exit;
 //! - `preempt`: what runs in the middle of a poll;
 //! - `slots`: the table;
-//! - `waiters`: urgency on loan;
+//! - `waiters`: priority inheritance;
 //! - `outside`: what other threads do;
 //! - `sharing`: the scheduler lock, and calling workers.
 
@@ -31,20 +31,20 @@ use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 
 use crate::atomic::{AtomicU8, AtomicU32, AtomicUsize};
-use crate::baton::Baton;
 use crate::block::NONE;
 use crate::context;
 use crate::deadlines::Bounds;
 use crate::executor::Config;
-use crate::kept_waker::KeptWaker;
 use crate::link::Link;
 use crate::notes::Notes;
 use crate::policy::Chooser;
 use crate::priority::{LEVELS, LevelCell, Levels};
 use crate::published::Published;
-use crate::seat::Seat;
+use crate::scheduler_lock::SchedulerLock;
 use crate::storage::{Directory, Storage};
+use crate::stored_waker::StoredWaker;
 use crate::timers::Timers;
+use crate::worker_context::WorkerContext;
 
 mod clock;
 mod operations;
@@ -58,48 +58,50 @@ mod waiters;
 
 use queues::Queue;
 
-/// See the module's documentation.
+/// The state of one executor: ready queues, table of control blocks, inbox, timers.
 #[cfg_attr(feature = "image", repr(C))]
 pub(crate) struct Scheduler {
-    /// Whether it has several workers. Clients of an image read this and the three that follow: see
-    /// `image::client`.
+    /// Whether it has several workers.
+    ///
+    /// Clients of an image read this and the three that follow: see `image::client`.
     shared: bool,
     /// Coroutines that have not exited.
     live: Cell<usize>,
-    /// See [`crate::id::next_serial`].
+    /// The serial number of the executor; see [`crate::id::next_serial`].
     serial: usize,
-    /// Where the one owner runs. If the scheduler is shared, only its pointer to the scheduler is
-    /// used.
-    seat: Seat,
+    /// The worker context of the one owner.
+    ///
+    /// If the scheduler is shared, only its pointer to the scheduler is used.
+    worker_context: WorkerContext,
     ready: Cell<Levels>,
-    /// The first of `ready`, which changes less often than it is asked for.
+    /// The most urgent level of `ready`, which changes less often than it is read.
     most_urgent: LevelCell,
     queues: [Queue; LEVELS],
     chooser: Chooser,
     /// Coroutines that were preempted, the latest first; the others follow by `Block::next`.
     preempted: Cell<Link>,
-    /// Levels of those of them that are ready with stack.
+    /// The levels of those of them that are ready with stack.
     with_stack: Cell<Levels>,
-    /// Every seat from which coroutines are run: the one above, or those of the workers.
-    seats: Cell<Option<NonNull<Seat>>>,
-    baton: Baton,
-    /// Workers that are idle.
+    /// Every worker context from which coroutines are run: the one above, or those of the workers.
+    worker_contexts: Cell<Option<NonNull<WorkerContext>>>,
+    lock: SchedulerLock,
+    /// The number of workers that are idle.
     idle: AtomicU32,
     /// Not 0 once any worker has been interruptible; stays so.
     interrupts: AtomicU8,
-    /// A timer was set that is due before any that the idle ones may have asked for.
+    /// Whether a timer was set that is due before any that the idle workers may have asked for.
     sooner: Cell<bool>,
     /// First free slot; the others follow by `Block::next`.
     free: Cell<Link>,
     capacity: usize,
-    /// Nothing is spawned any more.
+    /// Whether spawning is refused from now on.
     refusing: Cell<bool>,
     /// Set when the executor is being dropped: the last handle lets go of the table.
     closing: Cell<bool>,
     storage: UnsafeCell<Storage>,
     /// Where the storage's blocks are.
     directory: Cell<Directory>,
-    /// Join handles that exist.
+    /// The number of join handles that exist.
     handles: Cell<usize>,
     pub(crate) timers: Timers,
     #[cfg_attr(
@@ -108,13 +110,13 @@ pub(crate) struct Scheduler {
     )]
     pub(crate) notes: Notes,
     own_published: Published,
-    /// The home's, or our own: set by [`place`](Self::place).
+    /// The platform's [`Published`], or our own: set by [`place`](Self::place).
     published: Cell<*const Published>,
-    notify: Option<KeptWaker>,
-    /// Last block pushed by anyone from outside, or [`NONE`]; the others follow by
+    notify: Option<StoredWaker>,
+    /// The last block that was pushed from outside, or [`NONE`]; the others follow by
     /// `Block::inbox_next`.
     inbox: AtomicU32,
-    /// Taken from the inbox and not looked at yet, oldest first.
+    /// Blocks taken from the inbox and not applied yet, oldest first.
     taken: Cell<u32>,
     /// What keeps the table in memory: the executor, and each block with references that outlive
     /// it.
@@ -129,7 +131,7 @@ const _: () = assert!(
     core::mem::offset_of!(Scheduler, shared) == 0
         && core::mem::offset_of!(Scheduler, live) == crate::image::LIVE
         && core::mem::offset_of!(Scheduler, serial) == crate::image::SERIAL
-        && core::mem::offset_of!(Scheduler, seat) == crate::image::SEAT
+        && core::mem::offset_of!(Scheduler, worker_context) == crate::image::WORKER_CONTEXT
 );
 
 impl Scheduler {
@@ -141,10 +143,10 @@ impl Scheduler {
             chooser: Chooser::new(config.policy),
             preempted: Cell::new(Link::NONE),
             with_stack: Cell::new(Levels::NONE),
-            seat: Seat::new(Seat::NOWHERE),
-            seats: Cell::new(None),
+            worker_context: WorkerContext::new(WorkerContext::NOWHERE),
+            worker_contexts: Cell::new(None),
             shared: config.shared,
-            baton: Baton::new(config.give_way),
+            lock: SchedulerLock::new(config.relax),
             idle: AtomicU32::new(0),
             interrupts: AtomicU8::new(0),
             sooner: Cell::new(false),
@@ -170,7 +172,7 @@ impl Scheduler {
         }
     }
 
-    /// Called once the scheduler is where it stays.
+    /// Puts the scheduler in use, once it is where it stays.
     ///
     /// # Safety
     /// `scheduler` is good for reads and writes of the whole scheduler, and to free it by:
@@ -182,34 +184,35 @@ impl Scheduler {
         if this.published.get().is_null() {
             this.published.set(&this.own_published);
         }
-        this.seat.place(scheduler.as_ptr());
+        this.worker_context.place(scheduler.as_ptr());
         if !this.shared {
-            this.seats.set(Some(NonNull::from(&this.seat)));
+            this.worker_contexts
+                .set(Some(NonNull::from(&this.worker_context)));
         }
     }
 
-    /// For reading. No reference is kept while the storage grows.
+    /// Returns the storage, for reading. No reference is kept while the storage grows.
     pub(crate) fn storage(&self) -> &Storage {
-        // SAFETY: only the owner or, after it, whoever lets go of the last anchor calls this, and
-        // nothing grows meanwhile.
+        // SAFETY: only the owner calls this or, after it, the caller that drops the last anchor,
+        // and nothing grows meanwhile.
         unsafe { &*self.storage.get() }
     }
 
     pub(crate) fn published(&self) -> &Published {
-        // SAFETY: `place` has made it point to the home's, which is `'static`, or to our own.
+        // SAFETY: `place` has made it point to the platform's, which is `'static`, or to our own.
         unsafe { &*self.published.get() }
     }
 
-    /// Where the one owner runs, of a scheduler that is not shared.
+    /// Returns the worker context of the one owner, of a scheduler that is not shared.
     #[inline]
-    pub(crate) fn seat(&self) -> &Seat {
-        &self.seat
+    pub(crate) fn worker_context(&self) -> &WorkerContext {
+        &self.worker_context
     }
 
-    /// Whether its one owner runs here.
+    /// Tests whether its one owner runs here.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
-        context::is_seated(&self.seat)
+        context::is_current(&self.worker_context)
     }
 
     /// Gives memory that is kept for later back to the allocator.
@@ -223,7 +226,7 @@ impl Scheduler {
         self.shared
     }
 
-    /// See [`crate::id::next_serial`].
+    /// Returns the serial number of the executor; see [`crate::id::next_serial`].
     pub(crate) fn serial(&self) -> usize {
         self.serial
     }

@@ -16,20 +16,21 @@ use crate::join::JoinHandle;
 use crate::priority::{Levels, Priority};
 use crate::published::Published;
 use crate::scheduler::Scheduler;
-use crate::seat::Seat;
+use crate::worker_context::WorkerContext;
 
 /// An executor that any number of threads or harts serve, each through a [`Worker`].
 ///
 /// There is one set of ready queues, and each pick is made under one lock, the *scheduler lock*. It
 /// is free while coroutines, destructors and wakers run. So a coroutine that is ready never waits
-/// while a worker picks a less urgent one. The rules are those of an [`Executor`](crate::Executor),
-/// and the same code; rules H1 to H10 say what several workers add.
+/// while a worker picks a less urgent one. The rules and the code are those of an
+/// [`Executor`](crate::Executor). Rules H1 to H10 say what several workers add.
 ///
-/// Cost: a poll releases the scheduler lock and acquires it again, two atomic read-modify-writes
-/// more than in an `Executor`; so does every operation from inside a coroutine or from elsewhere,
-/// but for a coroutine that wakes itself. A worker that releases the scheduler lock while a worker
-/// is idle or can be interrupted also looks at each worker. It is made for a handful of workers
-/// whose polls are not much shorter than a microsecond.
+/// Cost: a poll releases the scheduler lock and acquires it again. That is two atomic
+/// read-modify-writes more than in an `Executor`. Every operation from inside a coroutine or from
+/// elsewhere costs the same, except when a coroutine wakes itself. A worker that releases the
+/// scheduler lock while a worker is idle or can be interrupted also checks each worker. A
+/// `SharedExecutor` is made for a handful of workers whose polls are not much shorter than a
+/// microsecond.
 ///
 /// Coroutines are `Send`. Locks, channels, timers and the like for them are in [`crate::workers`];
 /// those of [`crate::sync`], [`crate::time`] and [`crate::key`] belong to one thread.
@@ -62,15 +63,16 @@ unsafe impl Send for SharedExecutor {}
 unsafe impl Sync for SharedExecutor {}
 
 impl SharedExecutor {
-    /// An executor without workers.
+    /// Makes an executor without workers.
     #[must_use]
     pub fn new() -> Self {
         Self::with(Config::new())
     }
 
-    /// An executor without workers. Of the configuration, `notify` is called besides the workers
-    /// for what comes from outside, and the clock and an observer must not wait for another worker,
-    /// because they are called under the baton.
+    /// Makes an executor without workers, by a configuration.
+    ///
+    /// `notify` is called besides the workers for what comes from outside. The clock and an
+    /// observer must not wait for another worker, because they are called under the scheduler lock.
     #[must_use]
     pub fn with(mut config: Config) -> Self {
         config.shared = true;
@@ -91,19 +93,20 @@ impl SharedExecutor {
         scheduler.owned::<true, R>(|| act(scheduler))
     }
 
-    /// One more worker, for the thread or hart that calls this.
+    /// Adds a worker, for the thread or hart that calls this.
     ///
-    /// `call` is woken when the worker should look: it is idle and something is ready that nobody
-    /// else was called for. It is called at most once until the worker [steps](Worker::step) again,
-    /// from any worker or thread and without the scheduler lock; a call that comes before the
-    /// worker has gone to sleep must not be lost, as with `std::thread::park`.
+    /// `call` is woken when the worker should check the queues: it is idle, and something is ready
+    /// for which no other worker was called. It is called at most once until the worker
+    /// [steps](Worker::step) again, from any worker or thread and without the scheduler lock. A
+    /// call that comes before the worker has gone to sleep must not be lost, as with
+    /// `std::thread::park`.
     pub fn worker(&self, call: Waker) -> Worker<'_> {
-        let seat = Seat::of_worker(self.scheduler.as_ptr(), call);
-        let seat = NonNull::from(Box::leak(Box::new(seat)));
-        self.scheduler().enter(seat);
+        let worker_context = WorkerContext::of_worker(self.scheduler.as_ptr(), call);
+        let worker_context = NonNull::from(Box::leak(Box::new(worker_context)));
+        self.scheduler().enter(worker_context);
         Worker {
             executor: self,
-            seat,
+            worker_context,
             _local: PhantomData,
         }
     }
@@ -123,9 +126,10 @@ impl SharedExecutor {
         self.spawn_with(priority, move || future)
     }
 
-    /// As [`spawn`](Self::spawn), but `make` builds the future where it will stay: large ones are
-    /// not moved. `make` does nothing else: the other workers wait meanwhile. It is dropped, and
-    /// not called, if there is no place for the future.
+    /// Spawns as [`spawn`](Self::spawn), but `make` builds the future where it will stay.
+    ///
+    /// So large futures are not moved. `make` does nothing else: the other workers wait meanwhile.
+    /// It is dropped, and not called, if there is no room for the future.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
@@ -142,13 +146,14 @@ impl SharedExecutor {
         Ok(JoinHandle::new(block))
     }
 
-    /// Wakes a coroutine (rules W1 to W3). False if the identifier is stale.
+    /// Wakes a coroutine (rules W1 to W3). Returns false if the identifier is stale.
     pub fn wake(&self, id: CoroutineId) -> bool {
         self.own(|scheduler| scheduler.wake_by_id(id))
     }
 
-    /// Gives a coroutine another base priority, at once (rules R1 to R4, H6). False if it has
-    /// exited.
+    /// Gives a coroutine another base priority, at once (rules R1 to R4, H6).
+    ///
+    /// Returns false if it has exited.
     pub fn reprioritize(&self, id: CoroutineId, priority: Priority) -> bool {
         self.own(|scheduler| {
             scheduler
@@ -157,8 +162,10 @@ impl SharedExecutor {
         })
     }
 
-    /// Cancels a coroutine: unless it is running, its future is dropped here before this returns
-    /// (rules X1 to X4, H5). False if it was too late.
+    /// Cancels a coroutine (rules X1 to X4, H5).
+    ///
+    /// Unless it is running, its future is dropped here before this returns. Returns false if it
+    /// was too late.
     pub fn cancel(&self, id: CoroutineId) -> bool {
         self.own(|scheduler| {
             scheduler
@@ -167,28 +174,30 @@ impl SharedExecutor {
         })
     }
 
-    /// Where a coroutine is in its life; `None` if the identifier is stale.
+    /// Returns a coroutine's state; `None` if the identifier is stale.
     pub fn state(&self, id: CoroutineId) -> Option<State> {
         self.own(|scheduler| scheduler.on(id, |block| block.state.get()))
     }
 
-    /// A coroutine's effective priority: its own, or a more urgent one that it has inherited.
+    /// Returns a coroutine's effective priority: its own, or a more urgent one that it has
+    /// inherited.
     pub fn priority(&self, id: CoroutineId) -> Option<Priority> {
         self.own(|scheduler| scheduler.on(id, |block| block.level()))
     }
 
-    /// The priority that a coroutine has by itself.
+    /// Returns the priority that a coroutine has by itself.
     pub fn base_priority(&self, id: CoroutineId) -> Option<Priority> {
         self.own(|scheduler| scheduler.on(id, |block| block.base()))
     }
 
-    /// What sort of coroutine it is; see [`Executor::kind`](crate::Executor::kind).
+    /// Returns a coroutine's kind; see [`Executor::kind`](crate::Executor::kind).
     pub fn kind(&self, id: CoroutineId) -> Option<u8> {
         self.own(|scheduler| scheduler.on(id, |block| block.kind.get()))
     }
 
-    /// Levels with ready coroutines that no worker serves; what has arrived from outside is taken
-    /// in first.
+    /// Returns the levels with ready coroutines that no worker serves.
+    ///
+    /// What has arrived from outside enters the ready queues first.
     pub fn ready(&self) -> Levels {
         self.own(|scheduler| {
             scheduler.drain_inbox();
@@ -196,31 +205,35 @@ impl SharedExecutor {
         })
     }
 
-    /// How many coroutines have not exited.
+    /// Returns the number of coroutines that have not exited.
     pub fn live(&self) -> usize {
         self.own(|scheduler| scheduler.live())
     }
 
-    /// What the executor shows to others: `ready` and `arriving` are what no worker serves,
-    /// `running` has a level for each worker that polls.
+    /// Returns what the executor publishes.
+    ///
+    /// `ready` and `arriving` are what no worker serves; `running` has a level for each worker that
+    /// polls.
     pub fn published(&self) -> &Published {
         self.scheduler().published()
     }
 
-    /// It is `now`; see [`Executor::advance`](crate::Executor::advance).
+    /// Advances the time to `now`; see [`Executor::advance`](crate::Executor::advance).
     pub fn advance(&self, now: u64) -> usize {
         self.own(|scheduler| scheduler.fire_timers(now))
     }
 
-    /// When the next timer is due, in nanoseconds; `None` if there is none.
+    /// Returns when the next timer is due, in nanoseconds; `None` if there is none.
     pub fn next_deadline(&self) -> Option<u64> {
         self.own(|scheduler| scheduler.next_deadline())
     }
 
     /// Spawns nothing from now on ([`SpawnError::Closed`]), and cancels every coroutine (rules X1
-    /// to X4): when this returns, only those that workers poll at this moment have not exited, and
-    /// they do when their poll ends. For a home that shuts down while others still hold the
-    /// executor.
+    /// to X4).
+    ///
+    /// When this returns, only the coroutines that workers poll at this moment have not exited, and
+    /// they do when their poll ends. It is for a platform that shuts down while others still hold
+    /// the executor.
     #[cfg(not(feature = "image-client"))]
     pub fn close(&self) {
         self.own(|scheduler| {
@@ -257,18 +270,18 @@ impl fmt::Debug for SharedExecutor {
     }
 }
 
-/// One of those who serve a [`SharedExecutor`]: stays on its thread or hart.
+/// A worker of a [`SharedExecutor`], which stays on its thread or hart.
 pub struct Worker<'e> {
     executor: &'e SharedExecutor,
-    /// In the executor's list of seats until `drop`.
-    seat: NonNull<Seat>,
+    /// Its worker context, which is in the executor's list of them until `drop`.
+    worker_context: NonNull<WorkerContext>,
     _local: PhantomData<*const ()>,
 }
 
 impl Worker<'_> {
-    pub(crate) fn seat(&self) -> &Seat {
+    pub(crate) fn worker_context(&self) -> &WorkerContext {
         // SAFETY: made by `SharedExecutor::worker`, freed by `drop`.
-        unsafe { self.seat.as_ref() }
+        unsafe { self.worker_context.as_ref() }
     }
 
     /// Picks the most urgent coroutine that no worker serves, and polls it once.
@@ -276,101 +289,116 @@ impl Worker<'_> {
         self.step_under(&Relaxed)
     }
 
-    /// As [`step`](Self::step), but gives way if `view` knows of something more urgent. The view is
-    /// asked under the baton.
+    /// Works as [`step`](Self::step), but gives way if `view` reports something more urgent.
+    ///
+    /// The view is asked under the scheduler lock.
     pub fn step_under(&self, view: &impl SystemView) -> Step {
         self.run(view, 1).0
     }
 
-    /// Steps until no coroutine is ready; returns how many polls that took. Others may still be
-    /// polling: what they make ready calls this worker.
+    /// Steps until no coroutine is ready; returns how many polls that took.
+    ///
+    /// Other workers may still be polling: what they make ready calls this worker.
     pub fn run_until_idle(&self) -> u64 {
         self.run(&Relaxed, u64::MAX).1
     }
 
-    /// Steps until no coroutine is ready or something elsewhere is more urgent; says which, and how
-    /// many polls it took.
+    /// Steps until no coroutine is ready or something elsewhere is more urgent.
+    ///
+    /// Returns which of the two, and how many polls it took.
     pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
         self.run(view, u64::MAX)
     }
 
-    /// As [`run_under`](Self::run_under), but at most `limit` polls: then [`Step::Ran`] says that
-    /// there may be more. Cheaper than as many steps: between two polls nothing is put down.
+    /// Works as [`run_under`](Self::run_under), but makes at most `limit` polls.
+    ///
+    /// After that many, [`Step::Ran`] says that there may be more. This is cheaper than as many
+    /// steps: the lock is not released between two polls.
     pub fn run_some(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
         self.run(view, limit)
     }
 
     fn run(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
-        let (scheduler, seat) = (self.executor.scheduler(), self.seat());
-        // Entered before anything is held: whoever holds can be found.
-        let _entered = Entered::new(seat);
-        let _held = Held::unless_held(scheduler, seat);
-        scheduler.run_worker(seat, view, limit)
+        let (scheduler, worker_context) = (self.executor.scheduler(), self.worker_context());
+        // Entered before the lock is held, so that the worker context of the holder can be found.
+        let _entered = Entered::new(worker_context);
+        let _held = Held::unless_held(scheduler, worker_context);
+        scheduler.run_worker(worker_context, view, limit)
     }
 
-    /// Whether the worker is also called while it polls a coroutine that is strictly less urgent
-    /// than one that is ready, when no worker is idle and none polls something less urgent still
-    /// (rule H9). At first it is not. For a home that can end a poll; it may be said anew for each.
+    /// Sets whether the worker is also called while it polls a coroutine that is strictly less
+    /// urgent than a ready one (rule H9).
+    ///
+    /// That happens when no worker is idle and none polls something less urgent still. At first the
+    /// worker is not interruptible. This is for a platform that can end a poll; it may be set anew
+    /// for each poll.
     pub fn set_interruptible(&self, interruptible: bool) {
-        if let Some(worker) = self.seat().worker() {
+        if let Some(worker) = self.worker_context().worker() {
             worker.set_interruptible(interruptible);
         }
     }
 
-    /// Whether the polls that this worker makes end soon. Then it is on its way to what they make
-    /// ready, and to what is ready beside them (rule H8): it calls another worker only when it
-    /// leaves something behind for the second poll in a row. So what one coroutine hands to the
-    /// next stays here, and nobody is called in vain. At first it is not so. For a home that knows
-    /// which polls last; it may be said anew in the midst of one: `false` calls another worker if
-    /// something is ready.
+    /// Sets whether the polls that this worker makes end soon (rule H8).
+    ///
+    /// If they do, this worker polls next what they make ready, and what is ready beside them. It
+    /// calls another worker only when it leaves something behind for the second poll in a row. So
+    /// what one coroutine hands to the next stays here, and no worker is called in vain. At first
+    /// the polls do not count as short. This is for a platform that knows which polls last; it may
+    /// be set anew in the midst of a poll, and `false` then calls another worker if something is
+    /// ready.
     pub fn set_brief(&self, brief: bool) {
-        let (scheduler, seat) = (self.executor.scheduler(), self.seat());
-        seat.brief.set(brief);
-        if seat.current.get().is_some() {
-            seat.takes_in.set(brief);
+        let (scheduler, worker_context) = (self.executor.scheduler(), self.worker_context());
+        worker_context.brief.set(brief);
+        if worker_context.current.get().is_some() {
+            worker_context.takes_in.set(brief);
             if !brief {
-                scheduler.pass_on(seat);
+                scheduler.pass_on(worker_context);
             }
         }
     }
 
     /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready
-    /// queues. For a home that takes in events itself between two steps. This worker is on its way
-    /// to what is ready then (rule H8): it calls no other one before it [steps](Self::step), so it
-    /// must do that next.
+    /// queues.
+    ///
+    /// This is for a platform that takes in events itself between two steps. This worker polls what
+    /// is ready next (rule H8): it calls no other worker before it [steps](Self::step), so it must
+    /// do that next.
     pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
-        let seat = self.seat();
-        let _entered = Entered::new(seat);
-        let _taking_in = TakingIn::new(seat);
+        let worker_context = self.worker_context();
+        let _entered = Entered::new(worker_context);
+        let _taking_in = TakingIn::new(worker_context);
         take_in()
     }
 }
 
-/// A seat's worker takes in events until this is dropped.
+/// The time in which a worker context's worker takes in events, until this is dropped.
 struct TakingIn<'a> {
-    seat: &'a Seat,
+    worker_context: &'a WorkerContext,
     outer: bool,
 }
 
 impl<'a> TakingIn<'a> {
-    fn new(seat: &'a Seat) -> Self {
-        let outer = seat.takes_in.replace(true);
-        Self { seat, outer }
+    fn new(worker_context: &'a WorkerContext) -> Self {
+        let outer = worker_context.takes_in.replace(true);
+        Self {
+            worker_context,
+            outer,
+        }
     }
 }
 
 impl Drop for TakingIn<'_> {
     fn drop(&mut self) {
-        self.seat.takes_in.set(self.outer);
+        self.worker_context.takes_in.set(self.outer);
     }
 }
 
-/// The worker goes. Not to be done from inside a coroutine that it polls.
+/// Removes the worker from its executor. Not to be done from inside a coroutine that it polls.
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
-        self.executor.scheduler().leave(self.seat());
+        self.executor.scheduler().leave(self.worker_context());
         // SAFETY: `SharedExecutor::worker` leaked the box; nothing refers to it after `leave`.
-        drop(unsafe { Box::from_raw(self.seat.as_ptr()) });
+        drop(unsafe { Box::from_raw(self.worker_context.as_ptr()) });
     }
 }
 

@@ -1,18 +1,18 @@
 //! The one word through which other threads, harts and interrupt handlers reach a coroutine, and
 //! its protocol.
 //!
-//! The owner is the executor's thread. Everyone else may only set signals here and, when that set
-//! `QUEUED` for the first time, push the block on the executor's inbox. The owner empties the inbox
-//! before each pick, takes the signals of each block and applies them to its own, non-atomic state.
-//! So every rule of scheduling is applied by the owner alone:
+//! The owner is the executor's thread. Every other thread may only set signals here and, when that
+//! set `QUEUED` for the first time, push the block on the executor's inbox. The owner empties the
+//! inbox before each pick, takes the signals of each block and applies them to its own, non-atomic
+//! state. So every rule of scheduling is applied by the owner alone:
 //!
 //! ```text
-//!  anyone: wake/cancel/reprioritize          owner: drain, before each pick
-//!  ────────────────────────────────          ───────────────────────────────
+//!  any thread: wake/cancel/reprioritize      owner: drain, before each pick
+//!  ────────────────────────────────────      ───────────────────────────────
 //!  set the signal, set QUEUED                take the inbox's list
 //!    QUEUED was clear → push, notify         for each block, oldest first:
-//!    QUEUED was set   → done: whoever          take all signals, clear QUEUED
-//!      set it pushes, and the owner            apply: priority, cancel, wake
+//!    QUEUED was set   → done: the              take all signals, clear QUEUED
+//!      setter pushes, and the owner            apply: priority, cancel, wake
 //!      has not taken the signals yet
 //! ```
 //!
@@ -27,16 +27,16 @@
 use crate::atomic::{AtomicU32, Ordering};
 use crate::priority::Priority;
 
-/// The coroutine was woken. Set by anyone, taken by the owner.
+/// The coroutine was woken. Set by any thread, taken by the owner.
 const WAKE: u32 = 1 << 0;
-/// The coroutine is to be cancelled. Set by anyone, taken by the owner.
+/// The coroutine is to be cancelled. Set by any thread, taken by the owner.
 const CANCEL: u32 = 1 << 1;
-/// The bits under `PRIORITY` hold a new base priority. Set by anyone, taken by the owner.
+/// The bits under `PRIORITY` hold a new base priority. Set by any thread, taken by the owner.
 const REPRIORITIZE: u32 = 1 << 2;
-/// The block is in the inbox, or whoever set this bit is about to push it. Set by anyone, cleared
-/// by the owner.
+/// The block is in the inbox, or the thread that set this bit is about to push it. Set by any
+/// thread, cleared by the owner.
 const QUEUED: u32 = 1 << 3;
-/// The executor is gone: nobody will take signals any more. Set by the owner, never cleared.
+/// The executor is gone: no signal will be taken any more. Set by the owner, never cleared.
 const CLOSED: u32 = 1 << 4;
 /// The coroutine has exited and its handle is gone: the slot is free once the last reference is.
 /// Set and cleared by the owner.
@@ -47,21 +47,23 @@ const PRIORITY: u32 = 0x3f << PRIORITY_SHIFT;
 const REFERENCE: u32 = 1 << 12;
 const REFERENCES: u32 = !(REFERENCE - 1);
 
-/// Most references that one coroutine can have: half of what the count holds, so that threads that
-/// race beyond it cannot make it overflow before the first of them has noticed. Fewer under Miri,
-/// for which so many take minutes.
+/// The most references that one coroutine can have.
+///
+/// This is half of what the count holds, so that threads that race beyond it cannot make it
+/// overflow before the first of them has noticed. It is less under Miri, for which so many take
+/// minutes.
 pub(crate) const MAX_REFERENCES: u32 = if cfg!(miri) {
     1 << 10
 } else {
     REFERENCES / REFERENCE / 2
 };
 
-/// See the module's documentation.
+/// The signals and the count of references of one coroutine, in one atomic word.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Signals(AtomicU32);
 
-/// What someone asks of a coroutine from outside.
+/// What another thread asks of a coroutine from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Wake,
@@ -69,7 +71,7 @@ pub(crate) enum Signal {
     Reprioritize(Priority),
 }
 
-/// What the owner found.
+/// The signals that the owner took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) wake: bool,
@@ -84,9 +86,9 @@ pub(crate) struct Taken {
 pub(crate) enum Sent {
     /// Push the block on the inbox and notify the owner.
     Push,
-    /// The block is on its way already.
+    /// The block is queued already.
     Pending,
-    /// Nobody is there to receive it: the coroutine or the executor is gone.
+    /// The signal has no receiver: the coroutine or the executor is gone.
     Refused,
 }
 
@@ -100,7 +102,7 @@ pub(crate) enum Released {
     Anchor,
     /// That was the last reference to a retired slot: push the block, so that the owner reuses it.
     Push,
-    /// That was the last reference into a table whose executor is gone: let go of the table.
+    /// That was the last reference into a table whose executor is gone: drop the table's anchor.
     Orphan,
 }
 
@@ -109,7 +111,7 @@ impl Signals {
         Self(AtomicU32::new(0))
     }
 
-    /// For a new coroutine in a slot that nobody else can reach.
+    /// Clears the word, for a new coroutine in a slot that no other thread can reach.
     pub(crate) fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -143,7 +145,7 @@ impl Signals {
         }
     }
 
-    /// The owner takes all signals of a block that it has taken from the inbox.
+    /// Takes all signals of a block, by the owner, which has taken the block from the inbox.
     pub(crate) fn take(&self) -> Taken {
         let word = self.0.fetch_and(
             !(WAKE | CANCEL | REPRIORITIZE | QUEUED | PRIORITY),
@@ -158,9 +160,9 @@ impl Signals {
         }
     }
 
-    /// The owner declares the slot retired; true if it may be reused at once.
+    /// Declares the slot retired, by the owner; returns true if it may be reused at once.
     pub(crate) fn retire(&self) -> bool {
-        // Without references nobody else can reach the word, and nothing is queued: no
+        // Without references no other thread can reach the word, and nothing is queued: no
         // read-modify-write needed.
         if self.0.load(Ordering::Acquire) & (REFERENCES | QUEUED) == 0 {
             return true;
@@ -169,28 +171,31 @@ impl Signals {
         word & (REFERENCES | QUEUED) == 0
     }
 
-    /// The owner goes away; true if references remain.
+    /// Marks the executor as gone, by the owner; returns true if references remain.
     pub(crate) fn close(&self) -> bool {
         self.0.fetch_or(CLOSED, Ordering::AcqRel) & REFERENCES != 0
     }
 
-    /// Whether the coroutine and its handle, or the owner, are gone.
+    /// Tests whether the coroutine and its handle, or the owner, are gone.
     pub(crate) fn is_refusing(&self) -> bool {
         self.0.load(Ordering::Relaxed) & (CLOSED | RETIRED) != 0
     }
 
-    /// Whether a new priority was asked for that the owner has not taken.
+    /// Tests whether a new priority was asked for that the owner has not taken.
     pub(crate) fn is_reprioritizing(&self) -> bool {
         self.0.load(Ordering::Relaxed) & REPRIORITIZE != 0
     }
 
-    /// Whether the owner has gone away.
+    /// Tests whether the owner has gone away.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Counts one more reference; true if it is the first one into a table whose executor is gone:
-    /// the caller anchors the table for it, as [`close`](Self::close) does for those that it finds.
+    /// Counts one more reference; returns true if it is the first one into a table whose executor
+    /// is gone.
+    ///
+    /// Then the caller anchors the table for it, as [`close`](Self::close) does for the references
+    /// that it finds.
     ///
     /// # Panics
     /// Beyond [`MAX_REFERENCES`].
@@ -204,7 +209,9 @@ impl Signals {
         word & CLOSED != 0 && word & REFERENCES == 0
     }
 
-    /// Counts one reference less. `anchored`: the caller keeps the table alive by other means.
+    /// Counts one reference less.
+    ///
+    /// `anchored` says that the caller keeps the table alive by other means.
     pub(crate) fn release(&self, anchored: bool) -> Released {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {

@@ -6,9 +6,10 @@ use crate::executor::Executor;
 use crate::id::CoroutineId;
 use crate::priority::{LEVELS, Priority};
 
-/// What one coroutine, or all coroutines of one level, have had. Times are in nanoseconds of the
-/// executor's [`clock`](crate::Config::clock); without one they grow only by what
-/// [`Executor::advance`] tells.
+/// The statistics of one coroutine, or of all coroutines of one level.
+///
+/// Times are in nanoseconds of the executor's [`clock`](crate::Config::clock). Without a clock they
+/// grow only by the times that are passed to [`Executor::advance`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -26,10 +27,11 @@ use crate::priority::{LEVELS, Priority};
 pub struct Stats {
     /// Polls that have begun.
     pub polls: u64,
-    /// Time in polls that have ended; that of a preempted coroutine in the parts that have.
+    /// Time in polls that have ended; for a preempted coroutine, also the parts of its poll that
+    /// have ended.
     pub run_time: u64,
-    /// Time from becoming ready to being polled, over all polls, and from being preempted to going
-    /// on.
+    /// Time from becoming ready to being polled, over all polls, and from being preempted to being
+    /// resumed.
     pub wait_time: u64,
     /// The longest such time.
     pub longest_wait: u64,
@@ -43,21 +45,23 @@ impl Stats {
 }
 
 impl Executor {
-    /// What a coroutine has had since it was spawned, as long as it or its handle exists; `None` if
-    /// the identifier is stale.
+    /// Returns a coroutine's statistics since it was spawned, as long as it or its handle exists.
+    ///
+    /// `None` if the identifier is stale.
     pub fn stats(&self, id: CoroutineId) -> Option<Stats> {
         self.scheduler()
             .on(id, |block| block.tally.stats.stats.get())
     }
 
-    /// What all coroutines have had at a level. A poll and the wait before it count for the level
-    /// at which the poll began.
+    /// Returns the statistics of all coroutines at a level.
+    ///
+    /// A poll and the wait before it count for the level at which the poll began.
     pub fn level_stats(&self, priority: Priority) -> Stats {
         self.scheduler().notes.levels().at(priority).get()
     }
 }
 
-/// One coroutine's statistics, and what is under way.
+/// One coroutine's statistics, and the poll or wait that is going on.
 #[derive(Default)]
 pub(crate) struct BlockStats {
     stats: Cell<Stats>,
@@ -88,7 +92,7 @@ impl BlockStats {
         }
     }
 
-    /// A preempted poll goes on. It has waited for that.
+    /// Counts the wait of a preempted poll that is resumed.
     pub(crate) fn poll_resumed(&self, now: u64, levels: &ByLevel) {
         let waited = now.saturating_sub(self.since.replace(now));
         for stats in [&self.stats, levels.at(self.level.get())] {

@@ -20,7 +20,7 @@ pub(crate) use crate::memory::Memory;
 pub(crate) use heap::scheduler as heap_scheduler;
 pub use pool::{Pool, PoolInUse};
 
-/// Finds a block by its index: chunks of 2^`shift` blocks.
+/// Finds a block by its index, in chunks of 2^`shift` blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Directory {
     /// The first block of each chunk.
@@ -44,6 +44,8 @@ impl Directory {
         }
     }
 
+    /// Returns the block at `index`.
+    ///
     /// # Safety
     /// `index` is in the table, and the storage has not grown since it gave the directory.
     #[inline]
@@ -74,7 +76,7 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
-    /// Where the blocks are, until the storage grows.
+    /// Returns where the blocks are, until the storage grows.
     pub(crate) fn directory(&self) -> Directory {
         match self {
             #[cfg(feature = "heap")]
@@ -83,7 +85,7 @@ impl Storage {
         }
     }
 
-    /// How many slots there are, free ones included.
+    /// Returns the number of slots, free ones included.
     pub(crate) fn slots(&self) -> u32 {
         match self {
             #[cfg(feature = "heap")]
@@ -92,7 +94,7 @@ impl Storage {
         }
     }
 
-    /// Adds free slots: the index of the first, and how many.
+    /// Adds free slots; returns the index of the first, and how many.
     pub(crate) fn grow(&mut self, scheduler: NonNull<Scheduler>) -> Result<(u32, u32), SpawnError> {
         match self {
             #[cfg(feature = "heap")]
@@ -101,7 +103,7 @@ impl Storage {
         }
     }
 
-    /// Memory for the future of the block at `index`.
+    /// Allocates memory for the future of the block at `index`.
     #[inline]
     pub(crate) fn allocate(&self, layout: Layout, index: u32) -> Result<*mut u8, SpawnError> {
         match self {
@@ -125,7 +127,7 @@ impl Storage {
         }
     }
 
-    /// Gives what is kept for later back to the allocator.
+    /// Gives memory that is kept for later back to the allocator.
     #[cfg(feature = "heap")]
     pub(crate) fn trim(&self) {
         if let Self::Heap(heap) = self {
@@ -136,9 +138,9 @@ impl Storage {
     /// Frees the scheduler and its table.
     ///
     /// # Safety
-    /// Nobody refers to either any more.
+    /// Nothing refers to either any more.
     pub(crate) unsafe fn destroy(scheduler: NonNull<Scheduler>) {
-        // SAFETY: nobody else is left; the caller's promise.
+        // SAFETY: no other reference is left; the caller's promise.
         unsafe {
             match scheduler.as_ref().storage() {
                 #[cfg(feature = "heap")]

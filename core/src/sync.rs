@@ -1,18 +1,18 @@
 //! What coroutines of one thread share: [`Mutex`], [`Semaphore`], [`Event`], [`Channel`] (rules M
 //! and N).
 //!
-//! - **Most urgent first.** Whoever is served next is the most urgent waiter by its level *at that
-//!   moment*, first come first served among equals. Finding it is a scan of the waiters, O(n):
+//! - **Most urgent first.** The waiter that is served next is the most urgent one by its level *at
+//!   that moment*, first come first served among equals. Finding it is a scan of the waiters, O(n):
 //!   their levels change while they wait, and there are few.
-//! - **Handed over directly.** A lock or permit that is given to a waiter is its own from then on;
-//!   nobody who comes between overtakes it. A future that is dropped before it has used what it was
-//!   given passes it on, so nothing is lost however a wait ends: `select!`, timeout, cancellation,
+//! - **Handed over directly.** A lock or permit that is given to a waiter belongs to it from then
+//!   on, and no later caller overtakes it. A future that is dropped before it has used what it was
+//!   given passes it on. So nothing is lost however a wait ends: `select!`, timeout, cancellation,
 //!   panic.
 //! - **No allocation.** A waiter is a link inside the future that waits.
 //!
 //! # One thread, or the workers of one executor
 //! Made by `new`, these types belong to one thread: they are neither `Send` nor `Sync`. Their state
-//! is made of plain cells, and lists run through the futures of one executor's thread; that is why
+//! is made of plain cells, and lists run through the futures of one executor's thread. Therefore
 //! they cost a few instructions and no atomic operation. Made by `new_in`, they serve the
 //! coroutines of a [`SharedExecutor`](crate::SharedExecutor): see [`crate::workers`]. Elsewhere use
 //! any async crate, such as `async-channel`: its wakers reach a coroutine from everywhere. An

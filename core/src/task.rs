@@ -10,26 +10,29 @@ use crate::block::BlockRef;
 use crate::call::{c_fn, define_c_fn};
 use crate::waker;
 
-/// What the control block knows about the type of its future. Crosses the boundary of the shared
-/// image (see [`crate::image`]), so its layout and calls are C's; a panic may pass where there are
-/// panics that come back.
+/// The functions of a future's type, for the control block.
+///
+/// It crosses the boundary of the shared image (see [`crate::image`]), so its layout and calls are
+/// C's. A panic may pass where panics unwind.
 #[repr(C)]
 pub(crate) struct VTable {
     size: usize,
     align: usize,
     /// Polls the future, with a waker for the block of an executor of one thread or of a shared
-    /// one; true if it is finished: then it has been dropped and the output stands in its place. If
-    /// it panics, `Block::future_gone` says whether the future is still there.
+    /// one.
+    ///
+    /// Returns true if it is finished: then it has been dropped and the output stands in its place.
+    /// If it panics, `Block::future_gone` says whether the future is still there.
     pub(crate) poll: c_fn!((BlockRef, bool) -> bool),
     pub(crate) drop_future: c_fn!((*mut u8)),
     pub(crate) drop_output: c_fn!((*mut u8)),
-    /// The type of the future, for people. Where there is no `std`, nobody asks.
+    /// The name of the future's type, for people. Nothing reads it where there is no `std`.
     #[cfg(feature = "std")]
     pub(crate) name: fn() -> &'static str,
 }
 
 impl VTable {
-    /// What the future or its output needs of memory.
+    /// Returns the layout of the memory for the future or its output.
     #[inline]
     pub(crate) fn layout(&self) -> Layout {
         // SAFETY: `Stage::VTABLE` took both from a layout.
@@ -37,22 +40,22 @@ impl VTable {
     }
 }
 
-/// What a panic carries.
+/// The payload of a panic.
 #[cfg(feature = "std")]
 pub(crate) type Panic = std::boxed::Box<dyn core::any::Any + Send>;
-/// Without unwinding a panic does not come back.
+/// The payload of a panic, of which there is none: without unwinding a panic does not come back.
 #[cfg(not(feature = "std"))]
 pub(crate) type Panic = core::convert::Infallible;
 
-/// Runs code of the user's; a panic ends here (rule F1).
+/// Runs code of the user's, and catches its panic (rule F1).
 #[cfg(feature = "std")]
 pub(crate) fn isolate<R>(run: impl FnOnce() -> R) -> Result<R, Panic> {
     // What the closure leaves half done is the coroutine's own, and the coroutine ends.
     std::panic::catch_unwind(core::panic::AssertUnwindSafe(run))
 }
 
-/// Runs a destructor of the user's when nobody is left to be told of its panic: the panic hook has
-/// told it.
+/// Runs a destructor of the user's, and drops its panic: the panic hook has reported it already,
+/// and no caller is left to receive it.
 pub(crate) fn contain(destroy: impl FnOnce()) {
     #[cfg(feature = "std")]
     if let Err(panic) = isolate(destroy) {
@@ -62,8 +65,9 @@ pub(crate) fn contain(destroy: impl FnOnce()) {
     destroy();
 }
 
-/// Drops what a panic carried. Should that panic in turn, what the second one carried is leaked
-/// rather than tried.
+/// Drops the payload of a panic.
+///
+/// If that panics in turn, the payload of the second panic is leaked rather than dropped.
 #[cfg(feature = "std")]
 pub(crate) fn dispose(panic: Panic) {
     if let Err(second) = isolate(move || drop(panic)) {
@@ -77,7 +81,7 @@ pub(crate) fn isolate<R>(run: impl FnOnce() -> R) -> Result<R, Panic> {
     Ok(run())
 }
 
-/// Lets a panic go on that was none of a coroutine's.
+/// Continues a panic that [`isolate`] has caught.
 pub(crate) fn resume(panic: Panic) -> ! {
     #[cfg(feature = "std")]
     std::panic::resume_unwind(panic);
@@ -85,8 +89,9 @@ pub(crate) fn resume(panic: Panic) -> ! {
     match panic {}
 }
 
-/// The future, later its output: they never exist together, and the control block's state says
-/// which one does.
+/// The future, later its output.
+///
+/// They never exist together, and the control block's state says which one does.
 #[allow(
     dead_code,
     reason = "the fields give the union room and are accessed by pointer"
@@ -108,6 +113,8 @@ impl<F: Future> Stage<F> {
     };
 
     define_c_fn! {
+    /// Polls the future of `block`; see [`VTable::poll`].
+    ///
     /// # Safety
     /// The block's memory holds a future, which is never moved again.
     fn poll(block: BlockRef, shared: bool) -> bool {
@@ -119,7 +126,7 @@ impl<F: Future> Stage<F> {
         match unsafe { Pin::new_unchecked(&mut *future) }.poll(&mut context) {
             Poll::Pending => false,
             Poll::Ready(output) => {
-                // First the mark: should the destructor panic, nobody runs it again.
+                // The mark comes first: if the destructor panics, it is not run again.
                 block.future_gone.set(true);
                 if core::mem::needs_drop::<F>() {
                     // SAFETY: the future is there and is dropped once.
@@ -138,6 +145,8 @@ impl<F: Future> Stage<F> {
     }
 
     define_c_fn! {
+    /// Drops the future.
+    ///
     /// # Safety
     /// `this` holds a future, which is not used again.
     fn drop_future(this: *mut u8) {
@@ -147,6 +156,8 @@ impl<F: Future> Stage<F> {
     }
 
     define_c_fn! {
+    /// Drops the output.
+    ///
     /// # Safety
     /// `this` holds an output, which is not used again.
     fn drop_output(this: *mut u8) {

@@ -1,8 +1,8 @@
 //! Sleeping, and time limits (rules T1 to T8).
 //!
-//! Time is a number of nanoseconds that never goes back. Where it begins is the home's choice. It
-//! comes from [`Config::clock`](crate::Config::clock), or from calls of [`Executor::advance`], or
-//! from both. Within [`coroutine_run`](crate::coroutine_run) it is the system's monotonic clock.
+//! Time is a number of nanoseconds that never goes back. Where it begins is the platform's choice.
+//! It comes from [`Config::clock`](crate::Config::clock), or from calls of [`Executor::advance`],
+//! or from both. Within [`coroutine_run`](crate::coroutine_run) it is the system's monotonic clock.
 //!
 //! A sleeping future holds its own timer: sleeping allocates nothing, and any number of coroutines
 //! can sleep.
@@ -39,39 +39,46 @@ use core::time::Duration;
 
 use crate::context::{self, Entered};
 use crate::executor::Executor;
-use crate::kept_waker::KeptWaker;
-use crate::place::{OneThread, Place};
+use crate::ownership::{Local, Ownership};
 use crate::scheduler::Scheduler;
+use crate::stored_waker::StoredWaker;
 use crate::timers::{Stage, Timer};
 
-/// After this many polls in a row, an executor that has both a clock and timers looks at the clock
-/// even if coroutines are ready. Reading a clock costs about as much as a poll, so at 64 it costs
-/// less than 2 %, and a timer is late by no more than 64 polls.
+/// The number of polls in a row after which an executor with both a clock and timers reads the
+/// clock, even if coroutines are ready.
+///
+/// Reading a clock costs about as much as a poll, so at 64 it costs less than 2 %, and a timer is
+/// late by no more than 64 polls.
 pub const POLLS_PER_LOOK: u64 = 64;
 
 impl Executor {
-    /// It is `now`, in nanoseconds: wakes everybody whose deadline has been reached, in order of
-    /// deadline and then of creation; returns how many. A time before one that was told earlier
-    /// counts as that one.
+    /// Advances the time to `now`, in nanoseconds, and fires every timer whose deadline has been
+    /// reached; returns how many.
+    ///
+    /// They fire in order of deadline and then of creation. A time before one that was passed
+    /// earlier counts as that one.
     pub fn advance(&self, now: u64) -> usize {
-        let _entered = Entered::new(self.scheduler().seat());
+        let _entered = Entered::new(self.scheduler().worker_context());
         self.scheduler().fire_timers(now)
     }
 
-    /// When the next timer is due, in nanoseconds; `None` if there is none. A home sleeps until
-    /// then.
+    /// Returns when the next timer is due, in nanoseconds; `None` if there is none.
+    ///
+    /// A platform sleeps until then.
     pub fn next_deadline(&self) -> Option<u64> {
         self.scheduler().next_deadline()
     }
 
-    /// The time, in nanoseconds: what the clock says or, without one, the latest that
-    /// [`advance`](Self::advance) was told.
+    /// Returns the time, in nanoseconds.
+    ///
+    /// This is the time of the clock or, without one, the latest that was passed to
+    /// [`advance`](Self::advance).
     pub fn now(&self) -> u64 {
         self.scheduler().now()
     }
 }
 
-/// The scheduler that runs here.
+/// Returns the scheduler that runs here.
 fn here<'a>() -> &'a Scheduler {
     match context::here() {
         Some(scheduler) => scheduler,
@@ -81,33 +88,36 @@ fn here<'a>() -> &'a Scheduler {
     }
 }
 
-/// The time of the executor that runs here, in nanoseconds.
+/// Returns the time of the executor that runs here, in nanoseconds.
 ///
 /// # Panics
 /// Outside an executor.
 pub fn now() -> u64 {
     let scheduler = here();
-    scheduler.held(|| scheduler.now())
+    scheduler.locked(|| scheduler.now())
 }
 
-/// Waits until `deadline`, in nanoseconds of the executor's time. Ready at once if that has been
-/// reached.
+/// Waits until `deadline`, in nanoseconds of the executor's time.
 ///
-/// The timer starts when the future is first polled; that poll panics outside an executor, and in a
-/// [`SharedExecutor`](crate::SharedExecutor), whose coroutines use
+/// The future is ready at once if the deadline has been reached.
+///
+/// The timer starts when the future is first polled. That poll panics outside an executor. It also
+/// panics in a [`SharedExecutor`](crate::SharedExecutor), whose coroutines use
 /// [`workers::sleep_until`](crate::workers::sleep_until).
 pub fn sleep_until(deadline: u64) -> Sleep {
     Sleep::new(Until::Deadline(deadline))
 }
 
-/// Waits for `duration`, which runs from the future's first poll; that poll panics where
-/// [`sleep_until`] says.
+/// Waits for `duration`, which runs from the future's first poll.
+///
+/// That poll panics where [`sleep_until`] says.
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(Until::After(nanoseconds(duration)))
 }
 
-/// Gives `future` up to `duration`, which runs from the first poll. When the time is over, `future`
-/// is dropped with the `Timeout`.
+/// Gives `future` up to `duration`, which runs from the first poll.
+///
+/// When the time is over, `future` is dropped with the `Timeout`.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -127,20 +137,21 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
     Timeout::new(future, sleep(duration))
 }
 
-/// Nanoseconds, at most `u64::MAX`, which is 584 years.
+/// Converts a duration to nanoseconds, at most `u64::MAX`, which is 584 years.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Future of [`sleep`] and [`sleep_until`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct Sleep<P: Place = OneThread> {
+pub struct Sleep<O: Ownership = Local> {
     until: Cell<Until>,
     timer: Timer,
-    /// In whose heap the timer may be. Of a shared one we keep an anchor; one of one thread is
-    /// there while the timer waits.
+    /// The scheduler in whose heap the timer may be.
+    ///
+    /// Of a shared scheduler we keep an anchor; one of one thread is there while the timer waits.
     scheduler: Cell<Option<NonNull<Scheduler>>>,
-    _place: PhantomData<P>,
+    _place: PhantomData<O>,
 }
 
 #[derive(Clone, Copy)]
@@ -153,15 +164,15 @@ pub(crate) enum Until {
 // SAFETY: while `scheduler` names one, the timer is touched under its scheduler lock, and it is
 // kept by our anchor; before and after, by the owner of the future.
 #[cfg(feature = "alloc")]
-unsafe impl Send for Sleep<crate::place::Shared> {}
+unsafe impl Send for Sleep<crate::ownership::Shared> {}
 
-impl<P: Place> Future for Sleep<P> {
+impl<O: Ownership> Future for Sleep<O> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.as_ref().get_ref();
         if let Some(scheduler) = this.scheduler() {
-            match scheduler.held(|| this.poll_held(scheduler, cx)) {
+            match scheduler.locked(|| this.poll_held(scheduler, cx)) {
                 Stage::Waiting => return Poll::Pending,
                 Stage::Fired | Stage::Idle => this.let_go(),
             }
@@ -171,10 +182,10 @@ impl<P: Place> Future for Sleep<P> {
         }
         let scheduler = here();
         assert!(
-            scheduler.is_shared() == P::SHARED,
+            scheduler.is_shared() == O::SHARED,
             "a sleep of corank::time was polled in a SharedExecutor, or one of corank::workers elsewhere: use the other one"
         );
-        let stage = scheduler.held(|| match this.start(scheduler) {
+        let stage = scheduler.locked(|| match this.start(scheduler) {
             true => this.poll_held(scheduler, cx),
             false => Stage::Fired,
         });
@@ -188,7 +199,7 @@ impl<P: Place> Future for Sleep<P> {
     }
 }
 
-impl<P: Place> Sleep<P> {
+impl<O: Ownership> Sleep<O> {
     pub(crate) fn new(until: Until) -> Self {
         Self {
             until: Cell::new(until),
@@ -198,10 +209,10 @@ impl<P: Place> Sleep<P> {
         }
     }
 
-    /// In whose heap the timer may be, while that is known to be there.
+    /// Returns the scheduler in whose heap the timer may be, while that is known to be there.
     fn scheduler(&self) -> Option<&Scheduler> {
         let scheduler = self.scheduler.get()?;
-        if !P::SHARED && self.timer.stage() != Stage::Waiting {
+        if !O::SHARED && self.timer.stage() != Stage::Waiting {
             return None;
         }
         // SAFETY: our anchor keeps it; or it is of this thread, and would have abandoned the timer
@@ -209,16 +220,16 @@ impl<P: Place> Sleep<P> {
         Some(unsafe { scheduler.as_ref() })
     }
 
-    /// The timer is in no heap any more.
+    /// Forgets the scheduler, and gives back its anchor: the timer is in no heap any more.
     fn let_go(&self) {
         if let Some(scheduler) = self.scheduler.take()
-            && P::SHARED
+            && O::SHARED
         {
             Scheduler::unanchor(scheduler);
         }
     }
 
-    /// By the owner: false if there is nothing to wait for.
+    /// Starts the timer, by the owner; returns false if there is nothing to wait for.
     fn start(&self, scheduler: &Scheduler) -> bool {
         let now = scheduler.now();
         let deadline = match self.until.get() {
@@ -229,7 +240,7 @@ impl<P: Place> Sleep<P> {
         if deadline <= now {
             return false;
         }
-        if P::SHARED {
+        if O::SHARED {
             scheduler.anchor();
         }
         self.scheduler.set(Some(scheduler.pointer()));
@@ -241,26 +252,26 @@ impl<P: Place> Sleep<P> {
         true
     }
 
-    /// By the owner: whoever polls is woken, unless the timer has fired or was abandoned.
+    /// Makes the timer wake what polls now, by the owner, unless it has fired or was abandoned.
     fn poll_held(&self, scheduler: &Scheduler, cx: &Context<'_>) -> Stage {
         scheduler.assert_owned();
         if self.timer.stage() == Stage::Waiting && self.timer.sleeper() != context::current() {
             scheduler.hand_over_timer(&self.timer);
         }
         if self.timer.stage() == Stage::Waiting && !self.timer.remembers(cx) {
-            let new = scheduler.aside(|| KeptWaker::new(cx.waker().clone()));
+            let new = scheduler.unlocked(|| StoredWaker::new(cx.waker().clone()));
             let old = self.timer.remember(new);
-            scheduler.aside(|| drop(old));
+            scheduler.unlocked(|| drop(old));
         }
         // It may have fired meanwhile.
         self.timer.stage()
     }
 }
 
-impl<P: Place> Drop for Sleep<P> {
+impl<O: Ownership> Drop for Sleep<O> {
     fn drop(&mut self) {
         if let Some(scheduler) = self.scheduler() {
-            scheduler.held(|| {
+            scheduler.locked(|| {
                 scheduler.assert_owned();
                 if self.timer.stage() == Stage::Waiting {
                     scheduler.cancel_timer(&self.timer);
@@ -271,7 +282,7 @@ impl<P: Place> Drop for Sleep<P> {
     }
 }
 
-impl<P: Place> fmt::Debug for Sleep<P> {
+impl<O: Ownership> fmt::Debug for Sleep<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sleep").finish_non_exhaustive()
     }
@@ -280,18 +291,18 @@ impl<P: Place> fmt::Debug for Sleep<P> {
 /// Future of [`timeout`].
 #[must_use = "a future does nothing unless awaited"]
 #[derive(Debug)]
-pub struct Timeout<F, P: Place = OneThread> {
+pub struct Timeout<F, O: Ownership = Local> {
     future: F,
-    sleep: Sleep<P>,
+    sleep: Sleep<O>,
 }
 
-impl<F, P: Place> Timeout<F, P> {
-    pub(crate) fn new(future: F, sleep: Sleep<P>) -> Self {
+impl<F, O: Ownership> Timeout<F, O> {
+    pub(crate) fn new(future: F, sleep: Sleep<O>) -> Self {
         Self { future, sleep }
     }
 }
 
-/// The time was over.
+/// The error of a time limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
@@ -303,7 +314,7 @@ impl fmt::Display for Elapsed {
 
 impl core::error::Error for Elapsed {}
 
-impl<F: Future, P: Place> Future for Timeout<F, P> {
+impl<F: Future, O: Ownership> Future for Timeout<F, O> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -319,7 +330,8 @@ impl<F: Future, P: Place> Future for Timeout<F, P> {
     }
 }
 
-/// A beat that does not drift: each tick is due one period after the one before was *due*.
+/// A periodic timer that does not drift: each tick is due one period after the one before was
+/// *due*.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -334,15 +346,16 @@ impl<F: Future, P: Place> Future for Timeout<F, P> {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Ticker<P: Place = OneThread> {
+pub struct Ticker<O: Ownership = Local> {
     period: u64,
     /// When the next tick is due; set by the first call.
     due: Option<u64>,
-    _place: PhantomData<P>,
+    _place: PhantomData<O>,
 }
 
 impl Ticker {
-    /// The first tick is due one period after [`tick`](Self::tick) is first called.
+    /// Makes a ticker, whose first tick is due one period after [`tick`](Self::tick) is first
+    /// called.
     ///
     /// # Panics
     /// If the period is zero.
@@ -351,7 +364,7 @@ impl Ticker {
     }
 }
 
-impl<P: Place> Ticker<P> {
+impl<O: Ownership> Ticker<O> {
     pub(crate) const fn every(period: Duration) -> Self {
         let nanoseconds = period.as_nanos();
         assert!(nanoseconds > 0, "a ticker's period is not zero");
@@ -366,15 +379,17 @@ impl<P: Place> Ticker<P> {
         }
     }
 
-    /// Waits for the next tick and returns when it was due, in nanoseconds. Ticks that were missed
-    /// come one by one, at once. A call that is dropped has not used its tick.
+    /// Waits for the next tick and returns when it was due, in nanoseconds.
+    ///
+    /// Ticks that were missed come one by one, at once. A call that is dropped has not used its
+    /// tick.
     pub async fn tick(&mut self) -> u64 {
         let due = match self.due {
             Some(due) => due,
             None => now().saturating_add(self.period),
         };
         self.due = Some(due);
-        Sleep::<P>::new(Until::Deadline(due)).await;
+        Sleep::<O>::new(Until::Deadline(due)).await;
         self.due = Some(due.saturating_add(self.period));
         due
     }

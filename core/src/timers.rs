@@ -1,4 +1,4 @@
-//! The timers of one scheduler: an intrusive pairing heap of those that wait (rules T1 to T8).
+//! The timers of one scheduler: an intrusive pairing heap of the waiting ones (rules T1 to T8).
 //!
 //! A timer is part of the future that sleeps, so there is no allocation and no limit. Setting one
 //! is O(1); firing or removing one is O(log n) amortised; the next deadline is O(1). No method
@@ -12,14 +12,15 @@ use core::task::Context;
 
 use crate::block::BlockRef;
 use crate::deadlines::Bounds;
-use crate::kept_waker::{KeptWaker, WakerCell};
 use crate::priority::Priority;
+use crate::stored_waker::{StoredWaker, WakerCell};
 
 /// A function that reads a clock: nanoseconds that never go back.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// Calls the function: only whoever made the clock may, because the call is Rust's.
+    /// Calls the function: only the side of the image that made the clock may, because the call is
+    /// Rust's.
     #[cfg(feature = "image")]
     read: extern "C" fn(&Clock) -> u64,
     function: fn() -> u64,
@@ -47,10 +48,10 @@ impl Clock {
     }
 }
 
-/// See the module's documentation. For the scheduler's owner.
+/// A heap of the timers of one scheduler. For the scheduler's owner.
 pub(crate) struct Timers {
     clock: Option<Clock>,
-    /// The latest time that [`Timers::fire`] was told.
+    /// The latest time that was passed to [`Timers::fire`].
     told: Cell<u64>,
     root: Cell<Option<NonNull<Timer>>>,
     /// How many timers were ever set: the number of the next one.
@@ -66,8 +67,8 @@ pub(crate) struct Timer {
     number: Cell<u64>,
     stage: Cell<Stage>,
     waker: WakerCell,
-    /// Whose level it counts at (rule T9): who polled it last, while that one has not exited. No
-    /// block goes before its scheduler.
+    /// The coroutine at whose level it counts (rule T9): the one that polled it last, while that
+    /// one has not exited. No block goes before its scheduler.
     sleeper: Cell<Option<BlockRef>>,
     /// First of the heaps below this timer; they follow by `next`.
     child: Cell<Option<NonNull<Timer>>>,
@@ -107,24 +108,24 @@ impl Timer {
         self.stage.get()
     }
 
-    /// The coroutine that polled it last, if it was one.
+    /// Returns the coroutine that polled it last, if it was one.
     pub(crate) fn sleeper(&self) -> Option<BlockRef> {
         self.sleeper.get()
     }
 
-    /// The level at which it counts now.
+    /// Returns the level at which it counts now.
     fn level(&self) -> Priority {
         (self.sleeper.get()).map_or(Priority::DEFAULT, |sleeper| sleeper.level())
     }
 
-    /// Whether it wakes whoever polls now.
+    /// Tests whether it wakes what polls now.
     pub(crate) fn remembers(&self, cx: &Context<'_>) -> bool {
         self.waker.will_wake(cx.waker())
     }
 
-    /// Wakes this one from now on; returns the one before.
+    /// Wakes this waker from now on; returns the one before.
     #[must_use]
-    pub(crate) fn remember(&self, waker: KeptWaker) -> Option<KeptWaker> {
+    pub(crate) fn remember(&self, waker: StoredWaker) -> Option<StoredWaker> {
         self.waker.replace(Some(waker))
     }
 
@@ -133,7 +134,7 @@ impl Timer {
     }
 }
 
-/// A timer in the heap.
+/// Borrows a timer in the heap.
 fn at<'a>(timer: NonNull<Timer>) -> &'a Timer {
     // SAFETY: `set` admits pinned timers only, and its caller takes them out before they are
     // dropped, so every pointer in the heap is good. The reference is not kept longer than a method
@@ -152,7 +153,8 @@ impl Timers {
         }
     }
 
-    /// The time now: what the clock says, or else the latest that the home has told.
+    /// Returns the time now: that of the clock, or the latest that the platform has passed if that
+    /// is later.
     pub(crate) fn now(&self) -> u64 {
         self.clock
             .map_or(0, |clock| clock.read())
@@ -172,7 +174,7 @@ impl Timers {
         self.root.get().map(|root| at(root).deadline.get())
     }
 
-    /// What the clock says, if there are a clock and timers.
+    /// Reads the clock, if there are a clock and timers.
     #[inline]
     pub(crate) fn look_at_clock(&self) -> Option<u64> {
         self.clock
@@ -180,9 +182,9 @@ impl Timers {
             .map(|clock| clock.read())
     }
 
-    /// It is `now`: fires everything due, in order, and gives each waker to `wake`; returns how
-    /// many fired.
-    pub(crate) fn fire(&self, now: u64, wake: impl Fn(KeptWaker)) -> usize {
+    /// Fires every timer that is due at `now`, in order, and gives each waker to `wake`; returns
+    /// how many fired.
+    pub(crate) fn fire(&self, now: u64, wake: impl Fn(StoredWaker)) -> usize {
         let now = now.max(self.told.get());
         self.told.set(now);
         let mut fired = 0;
@@ -191,7 +193,7 @@ impl Timers {
         {
             self.remove(root, Stage::Fired);
             fired += 1;
-            // Last: a waker may run anyone's code, which may drop the timer.
+            // Last: a waker may run any code, which may drop the timer.
             if let Some(waker) = root.waker.replace(None) {
                 wake(waker);
             }
@@ -200,7 +202,7 @@ impl Timers {
         fired
     }
 
-    /// Starts a timer of `sleeper`'s, or of nobody's.
+    /// Starts a timer of `sleeper`'s, or of no coroutine's.
     ///
     /// # Safety
     /// Before the timer is dropped, the caller calls [`cancel`](Self::cancel) if it still waits.
@@ -217,7 +219,7 @@ impl Timers {
         self.insert(NonNull::from(timer.get_ref()));
     }
 
-    /// A timer that waits is `sleeper`'s from now on, and nobody else's.
+    /// Gives a timer that waits to `sleeper` from now on, and to no other coroutine.
     pub(crate) fn hand_over(&self, timer: &Timer, sleeper: Option<BlockRef>) {
         let level = sleeper.map_or(Priority::DEFAULT, |sleeper| sleeper.level());
         self.bounds
@@ -225,13 +227,13 @@ impl Timers {
         timer.sleeper.set(sleeper);
     }
 
-    /// A coroutine goes to another level, and its timers with it.
+    /// Moves a coroutine's timers to another level, together with the coroutine.
     #[inline]
     pub(crate) fn sleeper_moves(&self, sleeper: BlockRef, to: Priority) {
         self.bounds.sleeper_moves(sleeper, to);
     }
 
-    /// No bound that is shown is before the first deadline.
+    /// Raises the published bounds, so that none is before the first deadline.
     #[inline]
     fn tighten(&self) {
         let Some(root) = self.root.get() else {
@@ -254,9 +256,11 @@ impl Timers {
         }
     }
 
-    /// The scheduler goes away: no timer refers to it or to another timer any more. Each waker goes
-    /// to `forget`.
-    pub(crate) fn abandon(&self, forget: impl Fn(Option<KeptWaker>)) {
+    /// Empties the heap when the scheduler goes away: no timer refers to it or to another timer any
+    /// more.
+    ///
+    /// Each waker goes to `forget`.
+    pub(crate) fn abandon(&self, forget: impl Fn(Option<StoredWaker>)) {
         while let Some(root) = self.root.get().map(at) {
             self.remove(root, Stage::Idle);
             forget(root.waker.replace(None));
@@ -310,7 +314,7 @@ fn each(root: NonNull<Timer>, mut visit: impl FnMut(&Timer)) {
     }
 }
 
-/// The next neighbour, or that of the nearest timer above that has one.
+/// Returns the next neighbour, or that of the nearest timer above that has one.
 fn behind(timer: NonNull<Timer>) -> Option<NonNull<Timer>> {
     let mut here = timer;
     loop {
@@ -330,7 +334,8 @@ fn behind(timer: NonNull<Timer>) -> Option<NonNull<Timer>> {
     }
 }
 
-/// Two heaps become one: the later root becomes the first child of the earlier one. Both are roots.
+/// Melds two heaps, given by their roots: the later root becomes the first child of the earlier
+/// one.
 fn meld(one: NonNull<Timer>, other: NonNull<Timer>) -> NonNull<Timer> {
     let (first, second) = if at(one).is_before(at(other)) {
         (one, other)
@@ -346,8 +351,8 @@ fn meld(one: NonNull<Timer>, other: NonNull<Timer>) -> NonNull<Timer> {
     first
 }
 
-/// All siblings from `first` on become one heap: neighbours in pairs, then the pairs from the last
-/// to the first.
+/// Melds all siblings from `first` on: neighbours in pairs, then the pairs from the last to the
+/// first.
 fn meld_all(first: Option<NonNull<Timer>>) -> Option<NonNull<Timer>> {
     let mut rest = first;
     // Roots of the pairs so far, the last one first, by `next`.

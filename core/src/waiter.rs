@@ -1,27 +1,27 @@
-//! Who waits for whom, whom to wake, and urgency on loan (rules I1 to I6).
+//! What waits for what, what to wake, and priority inheritance (rules I1 to I6).
 //!
 //! A [`Waiter`] lives inside a future that waits: for a coroutine to exit, for a lock, for a
 //! permit. It knows the coroutine that waits (the *lender*), so that it can be woken, and so that
 //! its live level counts. Where it waits for another coroutine (the *borrower*: the one awaited,
-//! the holder of the lock) it lends that one its level for as long as it waits:
+//! the holder of the lock) the lender donates its level to that one for as long as it waits:
 //!
 //! - effective level of a coroutine = the most urgent of its own level and its lenders' effective
 //!   levels;
 //! - when that changes, the waiters in which it is the lender pass the change on: to the borrower,
-//!   or to what works for the lender outside the executor (a [`Follower`]).
+//!   or to what works for the lender outside the executor (a [`PriorityListener`]).
 //!
 //! Each control block heads one list of all waiters that it takes part in, on either side.
 //!
 //! Cost: a change visits the loans of those coroutines whose level changes, each once, in the order
-//! of the chain, and with a stack of constant size however long that is. So it is at most linear in
+//! of the chain. Its stack has constant size, however long the chain is. So it is at most linear in
 //! the number of coroutines that wait for each other; on a shared executor the other workers wait
-//! meanwhile. Where the level becomes more urgent a loan costs O(1); where it becomes less urgent,
-//! O(waiters of the borrower), and so does the beginning or the end of a wait. In a ring of
-//! coroutines that wait for each other (a deadlock) it ends when no level changes any more.
+//! meanwhile. Where the level becomes more urgent a loan costs O(1). Where it becomes less urgent,
+//! it costs O(waiters of the borrower), and so does the beginning or the end of a wait. In a cycle
+//! of coroutines that wait for each other (a deadlock) it ends when no level changes any more.
 //!
-//! Everything here belongs to the owner: the executor's thread or, if the executor is shared,
-//! whoever holds its baton. A `Waiter` is neither `Send` nor `Sync`; what it is part of may be, and
-//! then touches it as the owner only.
+//! Everything here belongs to the owner: the executor's thread or, if the executor is shared, the
+//! thread that holds its scheduler lock. A `Waiter` is neither `Send` nor `Sync`; what it is part
+//! of may be, and then touches it as the owner only.
 
 use core::cell::Cell;
 use core::marker::PhantomPinned;
@@ -31,19 +31,20 @@ use core::task::Context;
 
 use crate::block::BlockRef;
 use crate::call::c_fn;
-use crate::kept_waker::{KeptWaker, WakerCell};
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
+use crate::stored_waker::{StoredWaker, WakerCell};
 use crate::waker;
 
-/// See the module's documentation. Pinned in its future; dropping it ends the wait.
+/// One wait of a future for a coroutine, or for something else. Pinned in its future; dropping it
+/// ends the wait.
 #[repr(C)]
 pub(crate) struct Waiter {
     /// The coroutine that waits. `None` after it has exited, or when what waits is no coroutine.
     lender: Cell<Option<BlockRef>>,
     borrower: Cell<Option<BlockRef>>,
-    /// Whom to wake where that is not simply the lender: what polls may be a combinator with wakers
-    /// of its own, or no coroutine at all.
+    /// The waker to wake where that is not simply the lender's: what polls may be a combinator with
+    /// wakers of its own, or no coroutine at all.
     waker: WakerCell,
     as_lender: Links,
     as_borrower: Links,
@@ -51,57 +52,58 @@ pub(crate) struct Waiter {
     _pinned: PhantomPinned,
 }
 
-/// What a waiter has that is part of a [`Follower`](crate::Follower), or else what it has while it
-/// lends to a coroutine. The first never has a borrower.
+/// The part of a waiter that differs between a [`PriorityListener`](crate::PriorityListener)'s
+/// waiter and one that lends to a coroutine. The first never has a borrower.
 #[repr(C)]
 #[derive(Clone, Copy)]
 union Extra {
-    /// Told when the lender's level changes. For ever.
+    /// Called when the lender's level changes. Never replaced.
     tell: Option<Tell>,
     /// The next in a list of [`Loans`], or the waiter itself if it is the last there; `None` while
     /// it is in no such list.
     next: Option<NonNull<Waiter>>,
 }
 
-/// Tells a follower, by the waiter that is part of it, of its lender's new level.
+/// Calls a listener, by the waiter that is part of it, with its lender's new level.
 pub(crate) type Tell = c_fn!((NonNull<Waiter>, Priority));
 
 /// What a waiter waits for.
 pub(crate) enum Wants {
     /// The wait is over.
     Nothing,
-    /// What nobody is known to hold.
+    /// Something that no coroutine is known to hold.
     Something,
-    /// What this coroutine has, or is; it is not the one that waits.
+    /// Something that this coroutine has, or the coroutine itself; it is not the one that waits.
     Of(BlockRef),
 }
 
-/// Whom to wake.
+/// What to wake.
 pub(crate) enum Wakeup {
     Nobody,
     Coroutine(BlockRef),
-    Waker(KeptWaker),
+    Waker(StoredWaker),
 }
 
 impl Wakeup {
-    /// By the owner of `scheduler`, if the waiter belongs to one.
+    /// Wakes it, by the owner of `scheduler`, if the waiter belongs to one.
     pub(crate) fn wake(self, scheduler: Option<&Scheduler>) {
         match self {
             Self::Nobody => {}
             Self::Coroutine(block) => {
                 let scheduler = Scheduler::of(block);
-                scheduler.held(|| scheduler.wake(block));
+                scheduler.locked(|| scheduler.wake(block));
             }
-            Self::Waker(waker) => aside(scheduler, || waker.wake()),
+            Self::Waker(waker) => unlocked(scheduler, || waker.wake()),
         }
     }
 }
 
-/// Loans that a change of level is passed on by: a list through the waiters themselves, so that it
-/// takes neither memory nor, as recursion would, a stack as deep as the chain of those who wait. A
+/// Loans by which a change of level is passed on: a list through the waiters themselves.
+///
+/// So it takes neither memory nor, as recursion would, a stack as deep as the chain of waiters. A
 /// waiter is in one such list at most.
 ///
-/// No code that could end a wait runs while there is one; should what is told of a level panic, the
+/// No code that could end a wait runs while there is one. If a callback for a level panics, the
 /// list is emptied.
 pub(crate) struct Loans(Option<NonNull<Waiter>>);
 
@@ -110,8 +112,9 @@ impl Loans {
         Self(None)
     }
 
-    /// Adds the loan of `waiter`, unless it is in the list: behind `after`, which is, or in front.
-    /// True if it was added.
+    /// Adds the loan of `waiter`, unless it is in the list; returns true if it was added.
+    ///
+    /// It is added behind `after`, which is in the list, or in front.
     pub(crate) fn add(&mut self, waiter: &Waiter, after: Option<&Waiter>) -> bool {
         // SAFETY: a waiter with a borrower has `next`.
         if waiter.borrower.get().is_none() || unsafe { waiter.extra.get().next }.is_some() {
@@ -132,7 +135,7 @@ impl Loans {
         true
     }
 
-    /// Takes the first: the level of who lends, and to whom.
+    /// Takes the first loan: the level of its lender, and the borrower.
     pub(crate) fn take(&mut self) -> Option<(Priority, BlockRef)> {
         let first = self.take_first()?;
         Some((first.level(), first.borrower.get()?))
@@ -172,10 +175,10 @@ impl Links {
 
 impl Waiter {
     pub(crate) const fn new() -> Self {
-        Self::of_follower(None)
+        Self::of_listener(None)
     }
 
-    pub(crate) const fn of_follower(tell: Option<Tell>) -> Self {
+    pub(crate) const fn of_listener(tell: Option<Tell>) -> Self {
         Self {
             lender: Cell::new(None),
             borrower: Cell::new(None),
@@ -187,10 +190,11 @@ impl Waiter {
         }
     }
 
-    /// Whoever polls waits from now on; `wants` says for whom, if for a coroutine. False if it says
-    /// that there is nothing to wait for any more: it is asked last, because the clone of a waker
-    /// of anyone's may have done anything, and other workers as well. To be called in each poll
-    /// that ends pending: the waker may be another one each time.
+    /// Begins the wait of what polls; `wants` says for which coroutine, if for one.
+    ///
+    /// Returns false if `wants` says that there is nothing to wait for any more. It is asked last,
+    /// because the clone of a foreign waker may have done anything, and other workers as well. To
+    /// be called in each poll that ends pending: the waker may be another one each time.
     ///
     /// By the owner of `scheduler`, to which the waiter belongs; `None` if it belongs to one
     /// thread, whose coroutine `lender` is then.
@@ -206,9 +210,10 @@ impl Waiter {
         self.wait_at(this, cx, scheduler, lender, wants)
     }
 
-    /// As [`wait`](Self::wait), where the waiter is part of a follower: `this` points to the
-    /// waiter, and is made of a reference to the whole follower, because [`Tell`] reaches that by
-    /// it.
+    /// Begins the wait as [`wait`](Self::wait) does, where the waiter is part of a listener.
+    ///
+    /// `this` points to the waiter, and is made of a reference to the whole listener, because
+    /// [`Tell`] reaches that by it.
     #[inline(always)]
     pub(crate) fn wait_at(
         self: Pin<&Self>,
@@ -228,7 +233,8 @@ impl Waiter {
         true
     }
 
-    /// The owner's part of [`wait_at`](Self::wait_at), for a `lender` that need not be who polls.
+    /// Does the owner's part of [`wait_at`](Self::wait_at), for a `lender` that need not be what
+    /// polls.
     #[inline(always)]
     pub(crate) fn wait_as(
         self: Pin<&Self>,
@@ -267,7 +273,7 @@ impl Waiter {
         }
     }
 
-    /// Where it is not simply the lender that is woken, or was not so far.
+    /// Changes the waker where it is not simply the lender that is woken, or was not so far.
     #[cold]
     #[inline(never)]
     fn change_waker(
@@ -280,19 +286,20 @@ impl Waiter {
     ) {
         if is_lender {
             let old = self.waker.replace(None);
-            aside(scheduler, || drop(old));
+            unlocked(scheduler, || drop(old));
         } else if !self.waker.will_wake(cx.waker()) {
-            // Its level counts already, if others choose among those who wait meanwhile.
+            // Its level counts already, if others choose among the waiters meanwhile.
             self.wait_as(this, lender, self.borrower.get());
-            let new = aside(scheduler, || KeptWaker::new(cx.waker().clone()));
+            let new = unlocked(scheduler, || StoredWaker::new(cx.waker().clone()));
             let old = self.waker.replace(Some(new));
-            aside(scheduler, || drop(old));
+            unlocked(scheduler, || drop(old));
         }
     }
 
-    /// Whom to wake so that the wait goes on. Asked first and woken last, when nothing refers to
-    /// the waiter any more: a waker may run code of anyone's, which may drop the future that the
-    /// waiter is part of.
+    /// Takes what to wake so that the wait goes on.
+    ///
+    /// Call this first and wake last, when nothing refers to the waiter any more. A waker may run
+    /// any code, which may drop the future that the waiter is part of.
     pub(crate) fn take_wakeup(&self) -> Wakeup {
         match (self.waker.replace(None), self.lender.get()) {
             (Some(waker), _) => Wakeup::Waker(waker),
@@ -301,17 +308,17 @@ impl Waiter {
         }
     }
 
-    /// The coroutine that waits, if it is one.
+    /// Returns the coroutine that waits, if it is one.
     pub(crate) fn lender(&self) -> Option<BlockRef> {
         self.lender.get()
     }
 
-    /// For whom it waits, if that is a coroutine.
+    /// Returns the coroutine that it waits for, if it is one.
     pub(crate) fn borrower(&self) -> Option<BlockRef> {
         self.borrower.get()
     }
 
-    /// How to tell the follower that it is part of, if it is.
+    /// Returns the callback of the listener that it is part of, if it is.
     pub(crate) fn tell(&self) -> Option<Tell> {
         if self.borrower.get().is_some() {
             return None;
@@ -321,40 +328,40 @@ impl Waiter {
         unsafe { self.extra.get().tell }
     }
 
-    /// The next in the list that `block` heads.
+    /// Returns the next waiter in the list that `block` heads.
     pub(crate) fn after(&self, block: BlockRef) -> Option<NonNull<Waiter>> {
         self.links(block).next.get()
     }
 
-    /// The live level of whoever waits; the default for what is no coroutine.
+    /// Returns the live level of what waits; the default for what is no coroutine.
     pub(crate) fn level(&self) -> Priority {
         self.lender
             .get()
             .map_or(Priority::DEFAULT, |lender| lender.level())
     }
 
-    /// Nobody waits any more: what was lent is given back. Does nothing the second time.
+    /// Ends the wait: what was lent is given back. Does nothing the second time.
     ///
-    /// Whom the waiter belongs to is read before that one holds it. What may be dropped while
-    /// another worker ends its wait (a handle, an [`Entry`](crate::sync::queue::Entry)) uses
-    /// [`end_held`](Self::end_held) before.
+    /// The coroutine that the waiter belongs to is read before its scheduler is locked. What may be
+    /// dropped while another worker ends its wait (a handle, an
+    /// [`Entry`](crate::sync::queue::Entry)) uses [`end_held`](Self::end_held) before.
     pub(crate) fn end(&self) {
         let old = match self.lender.get().or(self.borrower.get()) {
-            Some(owned) => Scheduler::of(owned).held(|| self.end_held()),
+            Some(owned) => Scheduler::of(owned).locked(|| self.end_held()),
             None => self.end_held(),
         };
         drop(old);
     }
 
-    /// As the owner. What remains is the waker, for the caller to drop.
+    /// Ends the wait, by the owner; returns the waker that remains, for the caller to drop.
     #[must_use]
-    pub(crate) fn end_held(&self) -> Option<KeptWaker> {
+    pub(crate) fn end_held(&self) -> Option<StoredWaker> {
         self.end_loan();
         self.waker.replace(None)
     }
 
-    /// Ends both parts, and remembers whom to wake: what waits may be a future that outlives the
-    /// coroutine that polled it.
+    /// Ends both parts, and keeps the waker: what waits may be a future that outlives the coroutine
+    /// that polled it.
     pub(crate) fn end_loan(&self) {
         let borrower = self.take_borrower();
         if let Some(lender) = self.lender.get() {
@@ -374,11 +381,12 @@ impl Waiter {
         Some(borrower)
     }
 
-    /// Lends to `borrower` instead of the one so far, which is returned. The caller refreshes the
-    /// levels of both, once for however many waiters it moves.
+    /// Lends to `borrower` instead of the one so far, which is returned.
+    ///
+    /// The caller refreshes the levels of both, once for however many waiters it moves.
     pub(crate) fn lend_to(&self, borrower: Option<BlockRef>) -> Option<BlockRef> {
         match self.lender.get() {
-            Some(lender) => Scheduler::of(lender).held(|| self.lend_to_held(borrower)),
+            Some(lender) => Scheduler::of(lender).locked(|| self.lend_to_held(borrower)),
             None => self.lend_to_held(borrower),
         }
     }
@@ -395,7 +403,7 @@ impl Waiter {
         old
     }
 
-    /// The links of the list that `block` heads.
+    /// Returns the links of the list that `block` heads.
     fn links(&self, block: BlockRef) -> &Links {
         if self.lender.get() == Some(block) {
             &self.as_lender
@@ -411,11 +419,11 @@ impl Drop for Waiter {
     }
 }
 
-/// Around code of the user's, for a waiter of `scheduler`.
+/// Runs code of the user's without the scheduler lock, for a waiter of `scheduler`.
 #[inline]
-fn aside<R>(scheduler: Option<&Scheduler>, act: impl FnOnce() -> R) -> R {
+fn unlocked<R>(scheduler: Option<&Scheduler>, act: impl FnOnce() -> R) -> R {
     match scheduler {
-        Some(scheduler) => scheduler.aside(act),
+        Some(scheduler) => scheduler.unlocked(act),
         None => act(),
     }
 }

@@ -1,4 +1,4 @@
-//! Wakers, and [`Remote`]: what reaches a coroutine from any thread, hart or interrupt handler.
+//! Wakers, and [`Remote`], which reach a coroutine from any thread, hart or interrupt handler.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -10,14 +10,14 @@ use crate::priority::Priority;
 use crate::scheduler::Scheduler;
 use crate::signals::{Released, Sent, Signal};
 
-/// For coroutines of an executor of one thread.
+/// The functions of wakers for coroutines of an executor of one thread.
 static VTABLE: RawWakerVTable = RawWakerVTable::new(
     clone::<false>,
     wake::<false>,
     wake_by_ref::<false>,
     drop_waker,
 );
-/// For those of a shared one.
+/// The functions of wakers for coroutines of a shared executor.
 static SHARED_VTABLE: RawWakerVTable =
     RawWakerVTable::new(clone::<true>, wake::<true>, wake_by_ref::<true>, drop_waker);
 
@@ -26,8 +26,9 @@ fn vtable<const SHARED: bool>() -> &'static RawWakerVTable {
     if SHARED { &SHARED_VTABLE } else { &VTABLE }
 }
 
-/// The waker of `block` for the time of one poll. It holds no reference: the coroutine exists while
-/// it is polled.
+/// Makes the waker of `block` for the time of one poll.
+///
+/// It holds no reference: the coroutine exists while it is polled.
 #[inline]
 pub(crate) fn borrowed(block: BlockRef, shared: bool) -> ManuallyDrop<Waker> {
     // Without a heap no scheduler is shared.
@@ -41,7 +42,7 @@ pub(crate) fn borrowed(block: BlockRef, shared: bool) -> ManuallyDrop<Waker> {
     ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(block.as_data(), vtable)) })
 }
 
-/// Whether `waker` wakes `block` and nothing else.
+/// Tests whether `waker` wakes `block` and nothing else.
 #[inline]
 pub(crate) fn is_of(waker: &Waker, block: BlockRef) -> bool {
     waker.data() == block.as_data()
@@ -50,6 +51,8 @@ pub(crate) fn is_of(waker: &Waker, block: BlockRef) -> bool {
             .any(|vtable| core::ptr::eq(waker.vtable(), vtable))
 }
 
+/// Counts another reference, and returns a waker for it.
+///
 /// # Safety
 /// `data` is that of one of our wakers, and alive.
 unsafe fn clone<const SHARED: bool>(data: *const ()) -> RawWaker {
@@ -60,6 +63,8 @@ unsafe fn clone<const SHARED: bool>(data: *const ()) -> RawWaker {
     RawWaker::new(data, vtable::<SHARED>())
 }
 
+/// Wakes the coroutine, and drops the waker.
+///
 /// # Safety
 /// As `clone`; the waker is not used again.
 unsafe fn wake<const SHARED: bool>(data: *const ()) {
@@ -70,6 +75,8 @@ unsafe fn wake<const SHARED: bool>(data: *const ()) {
     }
 }
 
+/// Wakes the coroutine, and keeps the waker.
+///
 /// # Safety
 /// As `clone`.
 unsafe fn wake_by_ref<const SHARED: bool>(data: *const ()) {
@@ -77,9 +84,9 @@ unsafe fn wake_by_ref<const SHARED: bool>(data: *const ()) {
     let block = unsafe { BlockRef::from_data(data) };
     if SHARED {
         let scheduler = Scheduler::of(block);
-        match context::seat_of(scheduler) {
-            Some(seat) if seat.wakes_itself(block) => {}
-            Some(_) => scheduler.held(|| scheduler.wake(block)),
+        match context::worker_context_of(scheduler) {
+            Some(worker_context) if worker_context.wakes_itself(block) => {}
+            Some(_) => scheduler.locked(|| scheduler.wake(block)),
             None => {
                 send(block, Signal::Wake);
             }
@@ -94,6 +101,8 @@ unsafe fn wake_by_ref<const SHARED: bool>(data: *const ()) {
     }
 }
 
+/// Gives back the waker's reference.
+///
 /// # Safety
 /// As `clone`; the waker is not used again.
 unsafe fn drop_waker(data: *const ()) {
@@ -101,7 +110,7 @@ unsafe fn drop_waker(data: *const ()) {
     unsafe { release(BlockRef::from_data(data)) }
 }
 
-/// Sends a signal from outside; false if nobody is there to receive it.
+/// Sends a signal from outside; returns false if the coroutine or the executor is gone.
 #[inline(never)]
 fn send(block: BlockRef, signal: Signal) -> bool {
     match block.signals.send(signal) {
@@ -134,15 +143,17 @@ unsafe fn release(block: BlockRef) {
     }
 }
 
-/// Reaches one coroutine from any thread, hart or interrupt handler: wakes, cancels,
+/// A reference to one coroutine, from any thread, hart or interrupt handler: wakes, cancels,
 /// re-prioritises.
 ///
-/// What it asks takes effect before the executor picks again; where that executor runs, as in one
-/// of its coroutines, a wake and a new priority do at once. Made by
+/// A request takes effect before the executor picks again. Where that executor runs, as in one of
+/// its coroutines, a wake and a new priority take effect at once. A `Remote` is made by
 /// [`JoinHandle::remote`](crate::JoinHandle::remote); it keeps the coroutine's slot in the table,
-/// not its future. Cost of each call: one atomic read-modify-write, and two more for the first
-/// since the executor last looked (three if several workers serve it); where the executor runs,
-/// what a waker costs there.
+/// not its future.
+///
+/// Cost of each call: one atomic read-modify-write, and two more for the first since the executor
+/// last drained its inbox (three if several workers serve it). Where the executor runs, a call
+/// costs what a waker costs there.
 pub struct Remote {
     block: BlockRef,
 }
@@ -162,36 +173,40 @@ impl Remote {
         Self { block }
     }
 
-    /// Wakes the coroutine (rules W1 to W5). False if its handle and it, or its executor, are gone.
+    /// Wakes the coroutine (rules W1 to W5).
+    ///
+    /// Returns false if its handle and it, or its executor, are gone.
     pub fn wake(&self) -> bool {
         let Some(scheduler) = self.here() else {
             return send(self.block, Signal::Wake);
         };
-        scheduler.held(|| scheduler.wake(self.block));
+        scheduler.locked(|| scheduler.wake(self.block));
         !self.block.signals.is_refusing()
     }
 
-    /// Cancels the coroutine (rules X1 to X4). False if it was certainly too late.
+    /// Cancels the coroutine (rules X1 to X4). Returns false if it was certainly too late.
     pub fn cancel(&self) -> bool {
         send(self.block, Signal::Cancel)
     }
 
-    /// Gives the coroutine a new base priority (rules R1 to R4). False if it was certainly too
-    /// late. Of several calls before the executor looks, the last one counts.
+    /// Gives the coroutine a new base priority (rules R1 to R4).
+    ///
+    /// Returns false if it was certainly too late. Of several calls before the executor drains its
+    /// inbox, the last one counts.
     pub fn reprioritize(&self, priority: Priority) -> bool {
         match self.here() {
-            // One that was asked for before must not come after this.
+            // A priority that was asked for before must not come after this.
             Some(scheduler) if !self.block.signals.is_reprioritizing() => {
-                scheduler.held(|| scheduler.reprioritize(self.block, priority))
+                scheduler.locked(|| scheduler.reprioritize(self.block, priority))
             }
             _ => send(self.block, Signal::Reprioritize(priority)),
         }
     }
 
-    /// The coroutine's scheduler, if it runs here.
+    /// Returns the coroutine's scheduler, if it runs here.
     fn here(&self) -> Option<&Scheduler> {
         let scheduler = Scheduler::of(self.block);
-        context::seat_of(scheduler).map(|_| scheduler)
+        context::worker_context_of(scheduler).map(|_| scheduler)
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the coroutines of a [`SharedExecutor`](crate::SharedExecutor) share, and their timers.
 //!
 //! The same as in [`crate::sync`], [`crate::key`] and [`crate::time`], from the same source, and by
-//! the same rules: most urgent first, handed over directly, a mutex that lends its holder the
-//! urgency of those who wait. But these are `Send` and `Sync`, so that any worker may poll who uses
-//! them; other threads may use them too.
+//! the same rules: most urgent first, handed over directly, a mutex whose holder inherits the
+//! urgency of its waiters. But these are `Send` and `Sync`, so that any worker may poll the
+//! coroutines that use them; other threads may use them too.
 //!
 //! A primitive is made for one executor, whose coroutines wait in it; an operation on it is one
 //! step of that executor (rules H). So each costs two atomic operations, and waits while another
@@ -38,8 +38,8 @@
 
 use core::time::Duration;
 
-pub use crate::follower::shared::{Changed, Follower};
-pub use crate::place::Shared;
+pub use crate::ownership::Shared;
+pub use crate::priority_listener::shared::{Changed, PriorityListener};
 use crate::{key, sync, time};
 
 /// [`sync::Mutex`] of a shared executor; made by [`new_in`](sync::Mutex::new_in).
@@ -63,22 +63,22 @@ pub type Timeout<F> = time::Timeout<F, Shared>;
 /// [`time::Ticker`] in a shared executor; made by [`ticker`].
 pub type Ticker = time::Ticker<Shared>;
 
-/// As [`time::sleep_until`].
+/// Waits until `deadline`, as [`time::sleep_until`] does.
 ///
-/// Where the home does not [advance](crate::SharedExecutor::advance) the time itself, a worker
-/// looks at the clock between polls; one that goes to sleep asks for the [next
+/// If the platform does not [advance](crate::SharedExecutor::advance) the time itself, a worker
+/// reads the clock between polls. A worker that goes to sleep asks for the [next
 /// deadline](crate::SharedExecutor::next_deadline) before, and is called when an earlier one is
 /// set.
 pub fn sleep_until(deadline: u64) -> Sleep {
     Sleep::new(time::Until::Deadline(deadline))
 }
 
-/// As [`time::sleep`].
+/// Waits for `duration`, as [`time::sleep`] does.
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(time::Until::After(time::nanoseconds(duration)))
 }
 
-/// As [`time::timeout`].
+/// Gives `future` up to `duration`, as [`time::timeout`] does.
 ///
 /// # Errors
 /// [`Elapsed`](time::Elapsed) if the time was over first.
@@ -86,7 +86,7 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
     Timeout::new(future, sleep(duration))
 }
 
-/// As [`time::Ticker::new`].
+/// Makes a ticker, as [`time::Ticker::new`] does.
 ///
 /// # Panics
 /// If the period is zero.

@@ -1,6 +1,8 @@
-//! What the core does, one file for each part of it. One program of all of them: to link each by
-//! itself, for each set of features, took longer than to run them. Apart are those with an
-//! allocator of their own (`exhaustion.rs`) and those that loom explores.
+//! What the core does, one file for each part of it.
+//!
+//! All of them are one program. To link each by itself, for each set of features, took longer than
+//! to run them. Separate programs are the tests with an allocator of their own (`exhaustion.rs`)
+//! and those that loom explores.
 
 extern crate alloc;
 
@@ -12,7 +14,6 @@ mod deadlines;
 mod drop;
 mod ecosystem;
 mod event;
-mod follower;
 mod hooks;
 mod hostile;
 mod join;
@@ -22,11 +23,12 @@ mod order;
 mod panic;
 mod pool;
 mod preempt;
+mod priority_listener;
 mod remote;
 mod semaphore;
 mod shared;
-mod shared_follower;
 mod shared_oracle;
+mod shared_priority_listener;
 mod stats;
 mod time;
 mod traces;

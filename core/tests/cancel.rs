@@ -87,7 +87,7 @@ fn others_of_the_level_keep_their_order() {
     }
 }
 
-/// A coroutine that cancels itself, once `id` is told, and then ends its poll in some way.
+/// Spawns a coroutine that cancels itself and then ends its poll in some way.
 fn cancels_itself(finish: bool, woken: bool) {
     let executor = executor();
     let (drops, polls) = (Counter::new(), Counter::new());
@@ -135,8 +135,9 @@ fn running_coroutine_that_finishes_has_finished() {
     cancels_itself(true, false);
 }
 
-/// Cancelling one drops the handle of the next, whose destructor cancels the one after, down a
-/// chain.
+/// Cancelling one coroutine drops the handle of the next, down a chain.
+///
+/// The destructor of each cancels the one after it.
 #[test]
 fn destructors_cancel_others() {
     struct CancelsNext(Option<CoroutineId>, Log, usize);
@@ -144,8 +145,8 @@ fn destructors_cancel_others() {
         fn drop(&mut self) {
             self.1.push(format!("drop{}", self.2));
             if let Some(next) = self.0 {
-                // No executor runs here when the first one is cancelled from outside; then nobody
-                // is found.
+                // No executor runs here when the first one is cancelled from outside. Then no
+                // coroutine is found.
                 let found = corank::cancel(next);
                 self.1.push(format!("{found}"));
             }

@@ -1,4 +1,4 @@
-//! The channel: order of messages, order of those who wait, closing, and leaving (rules N9, N10).
+//! The channel: order of messages, order of waiters, closing, and leaving (rules N9, N10).
 
 use std::rc::Rc;
 
@@ -88,7 +88,7 @@ fn a_message_goes_to_the_most_urgent_receiver() {
     for message in 1..=4 {
         channel.try_send(message).unwrap();
     }
-    // All four are spoken for.
+    // All four are reserved.
     assert_eq!(channel.try_receive(), Err(TryReceiveError::Empty));
     assert_eq!(executor.run_until_idle(), 4);
     assert_eq!(log.take(), "a1 b2 c3 d4");
@@ -151,7 +151,7 @@ fn a_receiver_that_leaves_loses_no_message() {
     assert!(a.cancel()); // woken for the message
     assert_eq!(executor.run_until_idle(), 1);
     assert_eq!(log.take(), "c1");
-    // With nobody left, the message is free again.
+    // With no receiver left, the message is free again.
     let d = receiver(&executor, 9, &channel, "d", 1, &log);
     executor.run_until_idle();
     channel.try_send(2).unwrap();

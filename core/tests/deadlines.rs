@@ -1,5 +1,6 @@
-//! What an executor shows of its timers, level by level (rule T9): against the exact minimum of
-//! each level, whatever happens.
+//! What an executor shows of its timers, level by level (rule T9).
+//!
+//! It is compared with the exact minimum of each level, whatever happens.
 
 #![cfg(all(feature = "alloc", target_has_atomic = "64"))]
 
@@ -14,21 +15,21 @@ use corank::time::{self, Sleep};
 use corank::{Config, Deadlines, Due, Executor, JoinHandle, LEVELS, Levels, State};
 use proptest::prelude::*;
 
-/// An executor, and what it shows.
-fn home() -> (Executor, &'static Deadlines) {
+/// Returns an executor, and what it shows.
+fn platform() -> (Executor, &'static Deadlines) {
     let shown: &Deadlines = forever(Deadlines::new());
     let config = Config::new().publish_deadlines_to(shown);
     (Executor::with(config), shown)
 }
 
-/// A coroutine that sleeps until then; it has begun to.
+/// Spawns a coroutine that sleeps until `deadline`, and lets it begin to.
 fn sleeper(executor: &Executor, at: u8, deadline: u64) -> JoinHandle<()> {
     let sleeper = spawn(executor, at, time::sleep_until(deadline));
     executor.run_until_idle();
     sleeper
 }
 
-/// All that is shown.
+/// Returns all that is shown.
 fn shown_by(deadlines: &Deadlines) -> Vec<(u8, u64)> {
     (0..LEVELS as u8)
         .filter_map(|at| Some((at, deadlines.bound(level(at))?)))
@@ -37,7 +38,7 @@ fn shown_by(deadlines: &Deadlines) -> Vec<(u8, u64)> {
 
 #[test]
 fn each_level_has_its_earliest() {
-    let (executor, shown) = home();
+    let (executor, shown) = platform();
     assert_eq!(shown_by(shown), []);
     let _sleepers = [(40, 30), (5, 90), (40, 10), (40, 20), (5, 80), (63, 50)]
         .map(|(at, deadline)| sleeper(&executor, at, deadline));
@@ -56,7 +57,7 @@ fn each_level_has_its_earliest() {
 
 #[test]
 fn a_look_says_what_is_due_and_what_comes_next() {
-    let (executor, shown) = home();
+    let (executor, shown) = platform();
     let _sleepers =
         [(5, 80), (40, 10), (63, 50)].map(|(at, deadline)| sleeper(&executor, at, deadline));
     let look = |now, passed_over: u64| {
@@ -73,12 +74,12 @@ fn a_look_says_what_is_due_and_what_comes_next() {
 
 #[test]
 fn a_sleeper_takes_its_deadline_along() {
-    let (executor, shown) = home();
+    let (executor, shown) = platform();
     let sleeper = sleeper(&executor, 40, 10);
     sleeper.reprioritize(level(5));
     assert_eq!(shown.bound(level(5)), Some(10));
-    // The bound that it left behind is early, and goes with the next look at the clock that finds
-    // it so.
+    // The bound that it left behind is early. The next read of the clock that finds it so removes
+    // it.
     executor.advance(10);
     executor.run_until_idle();
     assert_eq!(shown_by(shown), []);
@@ -86,7 +87,7 @@ fn a_sleeper_takes_its_deadline_along() {
 
 #[test]
 fn one_that_never_slept_takes_nothing_along() {
-    let (executor, shown) = home();
+    let (executor, shown) = platform();
     let _sleeper = sleeper(&executor, 40, 10);
     let event = Rc::new(Event::new());
     let waits = event.clone();
@@ -96,10 +97,10 @@ fn one_that_never_slept_takes_nothing_along() {
     assert_eq!(shown_by(shown), [(40, 10)]);
 }
 
-/// Whoever waits for a mutex makes its holder more urgent (I1), though that one sleeps.
+/// A waiter for a mutex makes its holder more urgent (I1), even while the holder sleeps.
 #[test]
 fn urgency_on_loan_counts() {
-    let (executor, shown) = home();
+    let (executor, shown) = platform();
     let mutex = Rc::new(Mutex::new(()));
     for at in [40, 5] {
         let mutex = mutex.clone();
@@ -115,7 +116,7 @@ fn urgency_on_loan_counts() {
 /// A future that sleeps goes from one coroutine to another.
 #[test]
 fn a_timer_counts_for_who_polls_it() {
-    let (executor, shown) = home();
+    let (executor, shown) = platform();
     let place: Rc<RefCell<Pin<Box<Sleep>>>> =
         Rc::new(RefCell::new(Box::pin(time::sleep_until(10))));
     for at in [40, 5] {
@@ -134,7 +135,7 @@ fn a_timer_counts_for_who_polls_it() {
 
 #[test]
 fn who_leaves_leaves_no_bound_behind() {
-    let (executor, shown) = home();
+    let (executor, shown) = platform();
     let sleepers = [(5, 10), (40, 50)].map(|(at, deadline)| sleeper(&executor, at, deadline));
     sleepers[0].cancel();
     executor.advance(9);
@@ -150,11 +151,12 @@ fn who_leaves_leaves_no_bound_behind() {
     assert_eq!(shown_by(shown), []);
 }
 
-/// Bulk work that sleeps and wakes again and again, beside one urgent sleeper whose time is far
-/// away. That one costs no looks.
+/// Bulk work sleeps and wakes again and again, beside one urgent sleeper with a time far away.
+///
+/// That sleeper costs no checks in vain.
 #[test]
 fn others_bring_nobody_forward() {
-    let (executor, shown) = home();
+    let (executor, shown) = platform();
     const STEP: u64 = if cfg!(miri) { 1_000 } else { 10 };
     for index in 1..=10_000 / STEP {
         drop(spawn(&executor, 40, async move {
@@ -190,13 +192,13 @@ enum Operation {
     },
     Cancel(usize),
     Reprioritize(usize, u8),
-    /// Somebody waits for a sleeper, and lends it a level.
+    /// A coroutine waits for a sleeper, and donates a level to it.
     Await(usize, u8),
     Advance(u64),
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    // Few levels and times, so that they meet.
+    // Few levels and times, so that they coincide.
     let at = || prop::sample::select(vec![0_u8, 3, 5, 40, 63]);
     prop_oneof![
         4 => (at(), 1..60_u64).prop_map(|(at, until)| Operation::Sleep { at, until }),
@@ -207,7 +209,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Who sleeps, and until when.
+/// A coroutine that sleeps, and until when.
 struct Sleeping {
     handle: Rc<RefCell<Option<JoinHandle<()>>>>,
     id: corank::CoroutineId,
@@ -217,11 +219,12 @@ struct Sleeping {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 2000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No bound is later than the first deadline of its level, at any time; and when the executor
-    /// has looked at its clock none is before the first of all.
+    /// No bound is ever later than the first deadline of its level.
+    ///
+    /// Once the executor has read its clock, no bound is before the first deadline of all.
     #[test]
     fn no_timer_is_later_than_its_levels_bound(operations in prop::collection::vec(operation(), 1..80)) {
-        let (executor, shown) = home();
+        let (executor, shown) = platform();
         let now = Cell::new(0);
         let mut sleeping: Vec<Sleeping> = Vec::new();
         for operation in operations {
@@ -267,11 +270,12 @@ proptest! {
         }
     }
 
-    /// While few timers wait, the executor counts at each time as it would if all were known: at
-    /// the most urgent level that has one due.
+    /// While few timers wait, the executor counts as if all of them were known.
+    ///
+    /// At each time, that is at the most urgent level that has one due.
     #[test]
     fn few_timers_count_at_their_own_levels(operations in prop::collection::vec(operation(), 1..15)) {
-        let (executor, shown) = home();
+        let (executor, shown) = platform();
         let mut deadlines: Vec<(u8, u64)> = Vec::new();
         let mut now = 0;
         for operation in operations {
@@ -297,7 +301,7 @@ proptest! {
     }
 }
 
-/// Of an executor with several workers, from whichever of them.
+/// Several workers of an executor show their deadlines in one place, from whichever of them.
 #[cfg(feature = "std")]
 #[test]
 fn several_workers_show_one() {

@@ -1,4 +1,4 @@
-//! What is dropped, when, how often: futures, outputs, handles, wakers and executors in every
+//! What is dropped, when and how often: futures, outputs, handles, wakers and executors in every
 //! order.
 
 #![cfg(feature = "std")]
@@ -13,8 +13,9 @@ use std::task::{Context, Wake, Waker};
 use crate::common::{Counter, Log, Slot, executor, level, spawn};
 use corank::{Executor, JoinError, JoinHandle, Priority, SpawnError, State, yield_now};
 
-/// Regression: the handle that a dropped coroutine owned was the last one, and took the executor's
-/// own anchor with it.
+/// Regression: the handle that a dropped coroutine owned was the last one.
+///
+/// It took the executor's own anchor with it.
 #[test]
 fn executor_drops_the_coroutine_that_owns_the_last_handle() {
     let executor = executor();
@@ -37,8 +38,9 @@ fn executor_drops_the_coroutine_that_owns_the_last_handle() {
     assert_eq!(drops.count(), 2);
 }
 
-/// Regression: a remote that was made after the executor had gone gave back an anchor that nobody
-/// had taken for it.
+/// Regression: a remote made after the executor had gone gave back an anchor.
+///
+/// No anchor had been taken for it.
 #[test]
 fn remote_made_after_the_executor_is_gone() {
     let executor = executor();
@@ -66,8 +68,9 @@ impl Wake for DropsTheHandle {
     }
 }
 
-/// Regression: a foreign waker that dropped the handle it was registered with freed the waiter
-/// under the executor's hands, and the slot twice.
+/// Regression: a foreign waker dropped the handle that it was registered with.
+///
+/// That freed the waiter while the executor still used it, and freed the slot twice.
 #[test]
 fn waker_drops_the_handle_that_it_was_registered_with() {
     let executor = executor();
@@ -122,8 +125,8 @@ fn executor_drops_whatever_is_left_once() {
     for _ in 0..12 {
         executor.step();
     }
-    // Four are blocked, four have exited; of four that have yielded some are ready again and some
-    // have exited.
+    // Four are blocked and four have exited. Of four that have yielded some are ready again and
+    // some have exited.
     let exited = futures.count();
     assert!((4..12).contains(&exited));
     drop(executor);
@@ -167,7 +170,9 @@ fn everything_outlives_the_executor_in_every_order() {
     }
 }
 
-/// The future owns its own handle: the slot is given back when the coroutine exits, not before.
+/// A future owns its own handle.
+///
+/// The slot is given back when the coroutine exits, not before.
 #[test]
 fn handle_dropped_inside_its_own_future() {
     for in_destructor in [false, true] {
@@ -202,7 +207,7 @@ fn handle_dropped_inside_its_own_future() {
     }
 }
 
-/// Spawns when it is dropped, and writes down what came of it.
+/// A value that spawns when it is dropped, and logs the result.
 struct Spawns(Log);
 
 impl Drop for Spawns {
@@ -281,8 +286,9 @@ fn executors_nest() {
     assert!(handle.try_join().unwrap().is_ok());
 }
 
-/// The executor belongs to one of its own coroutines, and goes when that one is cancelled through
-/// its handle.
+/// An executor belongs to one of its own coroutines.
+///
+/// It goes when that coroutine is cancelled through its handle.
 #[test]
 fn executor_owned_by_its_own_coroutine() {
     let own: Rc<RefCell<Option<Executor>>> = Rc::default();
@@ -313,7 +319,7 @@ fn executor_owned_by_its_own_coroutine() {
     assert!(matches!(handle.try_join(), Ok(Err(JoinError::Cancelled))));
 }
 
-/// Coroutines that wake each other from their destructors while the executor goes.
+/// Coroutines wake each other from their destructors while the executor goes.
 #[test]
 fn destructors_wake_others_while_the_executor_goes() {
     struct Wakes(std::task::Waker, Counter);

@@ -1,5 +1,6 @@
-//! Ordinary async crates run on the executor unchanged: their wakers reach coroutines from
-//! combinators and other threads.
+//! Ordinary async crates run on the executor unchanged.
+//!
+//! Their wakers reach coroutines from combinators and other threads.
 
 #![cfg(all(feature = "std", not(loom)))]
 
@@ -178,7 +179,7 @@ fn select_drops_the_loser_and_nothing_is_lost() {
     executor.run_until_idle();
     channel.try_send(1).unwrap();
     executor.run_until_idle();
-    // Both happen before the next poll: the message was handed to the loser, which is dropped and
+    // Both happen before the next poll. The message was handed to the loser, which is dropped and
     // gives it back.
     channel.try_send(2).unwrap();
     stop.set();

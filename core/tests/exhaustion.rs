@@ -13,8 +13,9 @@ use common::{Counter, executor, level, spawn};
 use corank::{CoroutineId, Priority, SpawnError, State, yield_now};
 use failing::{LIVE, with_memory_for};
 
-/// Spawns into a table of `before` coroutines with memory for `allocations`; true if that was
-/// enough.
+/// Spawns into a table of `before` coroutines with memory for `allocations`.
+///
+/// Returns true if that was enough.
 fn spawns(before: usize, allocations: usize) -> bool {
     let at_first = LIVE.get();
     let enough = {
@@ -43,7 +44,7 @@ fn spawns(before: usize, allocations: usize) -> bool {
                 assert_eq!(executor.live(), before);
                 assert!(handles.iter().all(|handle| executor.wake(handle.id())));
                 assert_eq!(executor.run_until_idle(), before as u64);
-                // With memory again, all goes on.
+                // With memory again, everything goes on.
                 let handle = spawn(&executor, 3, async { 9 });
                 executor.run_until_idle();
                 assert_eq!(handle.try_join().unwrap().unwrap(), 9);
@@ -55,8 +56,9 @@ fn spawns(before: usize, allocations: usize) -> bool {
     enough
 }
 
-/// How many allocations a spawn into a table of `before` coroutines makes; each of them fails in
-/// turn on the way.
+/// Returns how many allocations a spawn into a table of `before` coroutines makes.
+///
+/// Each of them fails in turn on the way.
 fn allocations(before: usize) -> usize {
     (0..10)
         .find(|&allocations| spawns(before, allocations))
@@ -75,8 +77,9 @@ fn spawn_into_a_table_with_room_fails_at_the_future() {
     assert_eq!(allocations(15), 1);
 }
 
-/// Regression: the directory had moved, and the chunk could not be had: coroutines were looked up
-/// where it had been.
+/// Regression: coroutines were looked up where the directory had been.
+///
+/// The directory had moved, and the memory for the chunk could not be had.
 #[test]
 fn table_that_cannot_grow_still_works() {
     // The directory grows by powers of two, the table by chunks of 16.
@@ -142,7 +145,7 @@ fn a_million_at_once() {
         drop(handle.unwrap());
     }
     assert_eq!(executor.live(), MANY);
-    // Two words and a byte of future, in steps of 8, and at most 64 bytes of everything else; with
+    // Two words and a byte of future, in steps of 8, and at most 64 bytes of everything else. With
     // statistics also those, and two words to measure by.
     #[cfg(feature = "stats")]
     const STATS: usize = size_of::<corank::Stats>() + 16;
@@ -187,8 +190,9 @@ fn stale_identifiers_stay_stale() {
     }
 }
 
-/// The future is made when there is a place for it, and not before; what it was to be made of is
-/// dropped otherwise.
+/// A future is made when there is a place for it, and not before.
+///
+/// Otherwise, what it was to be made of is dropped.
 #[test]
 fn a_future_is_made_where_it_stays() {
     let (made, drops) = (Counter::new(), Counter::new());

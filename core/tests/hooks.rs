@@ -1,4 +1,4 @@
-//! The observer is told of every transition, in order.
+//! The observer is called for every transition, in order.
 
 #![cfg(feature = "hooks")]
 
@@ -21,7 +21,7 @@ fn take() -> String {
     LOG.take().join(" ")
 }
 
-/// Writes each transition with the coroutine's place in the table.
+/// An observer that writes each transition with the coroutine's place in the table.
 struct Writer;
 
 fn index(id: CoroutineId) -> u32 {

@@ -84,7 +84,7 @@ fn output_is_dropped_once_wherever_it_ends() {
     assert_eq!(drops.count(), 1);
     drop(handle);
     assert_eq!(drops.count(), 2);
-    // Taken: dropped by whoever took it.
+    // Taken: dropped by its new owner.
     let handle = finish(&executor);
     executor.run_until_idle();
     let output = handle.try_join().unwrap().unwrap();
@@ -144,7 +144,7 @@ fn handle_moves_to_another_waiter() {
         handle.await.unwrap()
     });
     executor.step();
-    // It inherits from the one that waits now, and from nobody else.
+    // It inherits from the coroutine that waits now, and from no other.
     assert_eq!(executor.priority(id), Some(level(2)));
     executor.run_until_idle();
     assert_eq!(two.try_join().unwrap().unwrap(), 5);
@@ -193,8 +193,9 @@ fn two_that_await_each_other_go_with_the_executor() {
     assert_eq!(drops.count(), 2);
 }
 
-/// A handle awaited in a coroutine of another executor: its waker goes by the inbox, and nothing is
-/// lent.
+/// A handle is awaited in a coroutine of another executor.
+///
+/// Its waker goes by the inbox, and nothing is donated.
 #[test]
 fn handle_awaited_on_another_executor() {
     let (here, there) = (executor(), executor());

@@ -1,4 +1,4 @@
-//! Wake by key: whichever side comes first (rules K1 to K5).
+//! Wake by key, whichever side comes first (rules K1 to K5).
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use crate::common::{Log, executor, forever, level, poll_once, spawn};
 use corank::key::{KeySlot, Keys, KeysFull};
 use corank::{Executor, JoinHandle, State};
 
-/// Every test runs with both kinds of table.
+/// Returns both kinds of table, with which every test runs.
 fn tables() -> Vec<Rc<Keys>> {
     let slots = forever([const { KeySlot::new() }; 8]);
     vec![
@@ -120,7 +120,7 @@ fn a_waiter_that_leaves_gives_its_signal_to_the_next() {
         assert_eq!(executor.state(c.id()), Some(State::Ready));
         executor.run_until_idle();
         assert_eq!(log.take(), "c");
-        // With nobody left, the signal is kept.
+        // With no waiter left, the signal is kept.
         let d = waiter(&executor, 1, &keys, 7, "d", &log);
         executor.run_until_idle();
         keys.signal(7).unwrap();
@@ -168,7 +168,7 @@ fn a_full_table_is_an_error_and_loses_nothing_that_was_in_it() {
     let refused = spawn(&executor, 1, async move { theirs.wait(4).await });
     executor.run_until_idle();
     assert_eq!(refused.try_join().unwrap().unwrap(), Err(KeysFull));
-    // Keys that are there already need no more room; nor does a signal that comes back.
+    // Keys that are there already need no more room. Nor does a signal that comes back.
     keys.signal(2).unwrap();
     keys.signal(1).unwrap();
     assert_eq!(keys.signal(3), Err(KeysFull));

@@ -1,12 +1,15 @@
-//! Every interleaving of the real executor with the threads that wake, cancel, re-prioritise and
-//! let go, explored by loom.
+//! Every interleaving of the real executor with threads that wake, cancel, re-prioritise and let
+//! go.
 //!
-//! Run it with
+//! Loom explores them. Run it with
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom --target-dir target/loom`.
 //!
-//! What loom watches without being told: data races on `UnsafeCell` payloads, deadlock (a parked
-//! executor that nobody notifies), the table freed never or twice, and use of its atomics after
-//! that (see `cfg(loom)` in `core/src`).
+//! Loom itself detects
+//!
+//! - data races on `UnsafeCell` payloads,
+//! - deadlock (a parked executor that is not notified),
+//! - a table that is freed never or twice, and
+//! - use of the table's atomics after that (see `cfg(loom)` in `core/src`).
 //!
 //! The tests were seen to fail when the protocol is broken in any of these ways:
 //!
@@ -15,14 +18,14 @@
 //! | `take` or `send` relaxed; `send` does not write when the block is woken already | `wakes_that_coalesce_carry_memory_both` |
 //! | pushed before the signal is set; push or swap of the inbox relaxed, or not one operation | `executor_goes_while_it_is_woken`, `two_blocks_pushed_at_once` |
 //! | QUEUED cleared after the signals are taken; a signal lost in `take` | `remote_reprioritize_races_with_wake` |
-//! | nobody notified, or before the push | `one_wake_is_one_poll_and_carries_memory` |
+//! | no notification, or one before the push | `one_wake_is_one_poll_and_carries_memory` |
 //! | last reference not anchored, pushed although the block is queued, or released relaxed | `clones_and_drops_race_with_exit`, `late_wake_reaches_no_stranger`, `two_blocks_pushed_at_once` |
 //! | slot reclaimed or retired although it is referenced or queued | `late_wake_reaches_no_stranger` |
 //! | next block in the inbox read after the signals are taken | `pushed_again_during_the_drain` |
 //! | a level of the deadlines shown relaxed | `deadlines_that_are_found_were_shown` |
-//! | table not anchored for those who outlive the executor, or never let go | `executor_and_last_waker_go_together`, `executor_goes_while_it_is_woken` |
+//! | table not anchored for what outlives the executor, or never let go | `executor_and_last_waker_go_together`, `executor_goes_while_it_is_woken` |
 //!
-//! Loom keeps one last access of each atomic, so it can miss that a load and a later write of two
+//! Loom keeps one last access of each atomic. So it can miss that a load and a later write of two
 //! threads may change places when the writer loads first. `spec/promela/wake.pml` explores the same
 //! protocol without that limit.
 
@@ -43,23 +46,24 @@ use loom::thread;
 
 use explored::{Park, Payload, explore, level};
 
-/// Explores all interleavings with at most this many preemptions of threads that could go on. Most
-/// races need two; those models with many threads stop there.
+/// The limit on preemptions of threads that could go on, with which loom explores.
+///
+/// Most races need two. The models with many threads stop there.
 const PREEMPTIONS: usize = 3;
 
-/// The coroutine's slot in the table.
+/// Returns the coroutine's slot in the table.
 fn index<T>(handle: &corank::JoinHandle<T>) -> u32 {
     handle.id().to_bits() as u32
 }
 
 /// An executor, and the threads that its coroutines started.
-struct Home {
+struct Platform {
     executor: Executor,
     park: Arc<Park>,
     threads: Rc<RefCell<Vec<thread::JoinHandle<()>>>>,
 }
 
-impl Home {
+impl Platform {
     fn new() -> Self {
         let park = Park::new();
         let config = Config::new().notify(Waker::from(park.clone()));
@@ -70,8 +74,9 @@ impl Home {
         }
     }
 
-    /// Runs as a home does, asleep while idle, until no coroutine is left. Loom reports a deadlock
-    /// if a notification is missing.
+    /// Runs as a platform does, asleep while idle, until no coroutine is left.
+    ///
+    /// Loom reports a deadlock if a notification is missing.
     fn run(&self) {
         self.executor.run_until_idle();
         while self.executor.live() > 0 {
@@ -86,8 +91,10 @@ impl Home {
         }
     }
 
-    /// A coroutine that runs `thread` with its own waker on another thread, so that the wake may
-    /// come while it still runs, and is ready when `done` says so. Its polls are counted.
+    /// Spawns a coroutine that runs each of `threads` with its own waker on another thread.
+    ///
+    /// So the wake may come while the coroutine still runs. It is ready when `done` says so, and
+    /// its polls are counted.
     fn spawn_waiting(
         &self,
         threads: Vec<Box<dyn FnOnce(Waker) + Send>>,
@@ -113,8 +120,9 @@ impl Home {
         (self.executor.spawn(Priority::DEFAULT, wait).unwrap(), polls)
     }
 
-    /// Once all threads have ended: fills a table of so many slots and checks that they are all
-    /// there, each once.
+    /// Checks that all slots of the table are there, each once, after all threads have ended.
+    ///
+    /// It does so by filling a table of so many slots.
     fn assert_table_is_whole(&self, slots: u32) {
         self.executor.run_until_idle();
         assert_eq!(self.executor.live(), 0);
@@ -127,35 +135,38 @@ impl Home {
     }
 }
 
-/// A wake that races the poll, the return from it, and the executor's way to sleep: exactly one
-/// more poll, which sees what was written before the wake.
+/// A wake races the poll, the return from it, and the executor on its way to sleep.
+///
+/// There is exactly one more poll, which sees what was written before the wake.
 #[test]
 fn one_wake_is_one_poll_and_carries_memory() {
     explore(PREEMPTIONS, || {
-        let home = Home::new();
+        let platform = Platform::new();
         let payload = Arc::new(Payload::new());
         let written = payload.clone();
         let mut polled = false;
-        let (_handle, polls) = home.spawn_waiting(
+        let (_handle, polls) = platform.spawn_waiting(
             vec![Box::new(move |waker| {
                 written.write(7);
                 waker.wake();
             })],
             move || std::mem::replace(&mut polled, true) && payload.read() == 7,
         );
-        home.run();
+        platform.run();
         assert_eq!(polls.get(), 2);
-        home.join_threads();
-        home.executor.run_until_idle();
-        assert!(home.executor.published().urgency().is_empty());
+        platform.join_threads();
+        platform.executor.run_until_idle();
+        assert!(platform.executor.published().urgency().is_empty());
     });
 }
 
-/// Two wakes may become one poll, but then that poll sees what was written before either.
+/// Two wakes may become one poll.
+///
+/// That poll then sees what was written before either.
 #[test]
 fn wakes_that_coalesce_carry_memory_both() {
     explore(2, || {
-        let home = Home::new();
+        let platform = Platform::new();
         let flags = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
         let wakes = [0, 1].map(|which| {
             let flags = flags.clone();
@@ -165,24 +176,25 @@ fn wakes_that_coalesce_carry_memory_both() {
                 waker.wake();
             }) as Box<dyn FnOnce(Waker) + Send>
         });
-        let (handle, polls) = home.spawn_waiting(wakes.into(), move || {
+        let (handle, polls) = platform.spawn_waiting(wakes.into(), move || {
             flags.iter().all(|flag| flag.load(Ordering::Relaxed) == 1)
         });
-        home.run();
+        platform.run();
         assert!((1..=3).contains(&polls.get()));
-        home.join_threads();
+        platform.join_threads();
         drop(handle);
-        home.assert_table_is_whole(2);
+        platform.assert_table_is_whole(2);
     });
 }
 
-/// A waker that outlives its coroutine, used and dropped at any time, reaches no stranger, and the
-/// slot comes back.
+/// A waker that outlives its coroutine reaches no unrelated one, and the slot comes back.
+///
+/// It may be used and dropped at any time.
 #[test]
 fn late_wake_reaches_no_stranger() {
     explore(PREEMPTIONS, || {
-        let home = Home::new();
-        let (handle, _) = home.spawn_waiting(
+        let platform = Platform::new();
+        let (handle, _) = platform.spawn_waiting(
             vec![Box::new(|waker| {
                 // Cloned first: loom remembers one access of each atomic, and would forget the
                 // owner's load for the load with which a wake begins.
@@ -194,16 +206,16 @@ fn late_wake_reaches_no_stranger() {
             || true,
         );
         drop(handle);
-        assert_eq!(home.executor.step(), Step::Ran);
+        assert_eq!(platform.executor.step(), Step::Ran);
         // One of these has the slot if the waker is gone already. Both are woken before their first
         // poll, from outside, so that a block that is still in the inbox would be in it twice.
-        let strangers = [(); 2].map(|()| home.spawn_waiting(Vec::new(), || false));
+        let strangers = [(); 2].map(|()| platform.spawn_waiting(Vec::new(), || false));
         for (stranger, _) in &strangers {
             assert!(stranger.remote().wake());
         }
-        home.executor.run_until_idle();
-        home.join_threads();
-        home.executor.run_until_idle();
+        platform.executor.run_until_idle();
+        platform.join_threads();
+        platform.executor.run_until_idle();
         // The table grew unless the slot was free again.
         let mut slots = 2;
         for (stranger, polls) in strangers {
@@ -213,17 +225,18 @@ fn late_wake_reaches_no_stranger() {
             }
             assert!(stranger.cancel());
         }
-        home.assert_table_is_whole(slots);
+        platform.assert_table_is_whole(slots);
     });
 }
 
-/// Clones made and dropped on two threads while the coroutine exits: the slot comes back once,
-/// after the last one.
+/// Clones are made and dropped on two threads while the coroutine exits.
+///
+/// The slot comes back once, after the last one.
 #[test]
 fn clones_and_drops_race_with_exit() {
     explore(PREEMPTIONS, || {
-        let home = Home::new();
-        let (handle, _) = home.spawn_waiting(
+        let platform = Platform::new();
+        let (handle, _) = platform.spawn_waiting(
             vec![
                 Box::new(|waker| drop((waker.clone(), waker))),
                 Box::new(|waker| drop(waker)),
@@ -231,24 +244,25 @@ fn clones_and_drops_race_with_exit() {
             || true,
         );
         drop(handle);
-        home.executor.run_until_idle();
-        home.join_threads();
-        home.assert_table_is_whole(2);
+        platform.executor.run_until_idle();
+        platform.join_threads();
+        platform.assert_table_is_whole(2);
     });
 }
 
-/// The last reference goes on another thread while the executor goes here: the table is freed once,
-/// by either.
+/// The last reference goes on another thread while the executor goes here.
+///
+/// The table is freed once, by either.
 #[test]
 fn executor_and_last_waker_go_together() {
     explore(PREEMPTIONS, || {
         for exits in [false, true] {
-            let home = Home::new();
-            let (handle, _) = home.spawn_waiting(vec![Box::new(drop)], move || exits);
+            let platform = Platform::new();
+            let (handle, _) = platform.spawn_waiting(vec![Box::new(drop)], move || exits);
             drop(handle);
-            home.executor.step();
-            let threads = home.threads.take();
-            drop(home);
+            platform.executor.step();
+            let threads = platform.threads.take();
+            drop(platform);
             for thread in threads {
                 thread.join().unwrap();
             }
@@ -256,20 +270,20 @@ fn executor_and_last_waker_go_together() {
     });
 }
 
-/// Wakers, remotes and handles that are used while the executor goes, and after.
+/// Wakers, remotes and handles are used while the executor goes, and after.
 #[test]
 fn executor_goes_while_it_is_woken() {
     explore(2, || {
-        let home = Home::new();
-        let (handle, polls) = home.spawn_waiting(vec![Box::new(Waker::wake)], || false);
+        let platform = Platform::new();
+        let (handle, polls) = platform.spawn_waiting(vec![Box::new(Waker::wake)], || false);
         let remote = handle.remote();
-        home.executor.step();
+        platform.executor.step();
         let canceller = thread::spawn(move || {
             remote.cancel();
             remote.wake();
         });
-        let threads = home.threads.take();
-        drop(home);
+        let threads = platform.threads.take();
+        drop(platform);
         assert_eq!(polls.get(), 1);
         let late = handle.remote();
         assert!(!late.wake());
@@ -282,8 +296,9 @@ fn executor_goes_while_it_is_woken() {
     });
 }
 
-/// Cancelled from another thread at any point of its life: the future is dropped exactly once, and
-/// the handle says how it ended.
+/// A coroutine is cancelled from another thread at any point of its life.
+///
+/// The future is dropped exactly once, and the handle says how it ended.
 #[test]
 fn remote_cancel_races_with_polls() {
     struct Dropped(Rc<Cell<usize>>);
@@ -293,11 +308,11 @@ fn remote_cancel_races_with_polls() {
         }
     }
     explore(PREEMPTIONS, || {
-        let home = Home::new();
+        let platform = Platform::new();
         let drops = Rc::new(Cell::new(0));
         let (guard, reached) = (Dropped(drops.clone()), Rc::new(Cell::new(false)));
         let end = reached.clone();
-        let handle = home
+        let handle = platform
             .executor
             .spawn(Priority::DEFAULT, async move {
                 yield_now().await;
@@ -307,7 +322,7 @@ fn remote_cancel_races_with_polls() {
             .unwrap();
         let remote = handle.remote();
         let canceller = thread::spawn(move || remote.cancel());
-        home.run();
+        platform.run();
         assert_eq!(drops.get(), 1);
         match handle.try_join().unwrap() {
             Ok(()) => assert!(reached.get()),
@@ -315,95 +330,102 @@ fn remote_cancel_races_with_polls() {
             Err(other) => panic!("{other:?}"),
         }
         canceller.join().unwrap();
-        home.assert_table_is_whole(2);
+        platform.assert_table_is_whole(2);
     });
 }
 
-/// A new priority and a wake, sent by two threads at once to one block: neither is lost.
+/// A new priority and a wake are sent by two threads at once to one block.
+///
+/// Neither is lost.
 #[test]
 fn remote_reprioritize_races_with_wake() {
     explore(PREEMPTIONS, || {
-        let home = Home::new();
-        let (handle, polls) = home.spawn_waiting(vec![Box::new(Waker::wake)], || false);
+        let platform = Platform::new();
+        let (handle, polls) = platform.spawn_waiting(vec![Box::new(Waker::wake)], || false);
         let remote = handle.remote();
         let changer = thread::spawn(move || assert!(remote.reprioritize(level(3))));
-        home.executor.run_until_idle();
+        platform.executor.run_until_idle();
         changer.join().unwrap();
-        home.join_threads();
-        home.executor.run_until_idle();
+        platform.join_threads();
+        platform.executor.run_until_idle();
         assert_eq!(polls.get(), 2);
-        assert_eq!(home.executor.base_priority(handle.id()), Some(level(3)));
-        assert_eq!(home.executor.state(handle.id()), Some(State::Blocked));
+        assert_eq!(platform.executor.base_priority(handle.id()), Some(level(3)));
+        assert_eq!(platform.executor.state(handle.id()), Some(State::Blocked));
     });
 }
 
-/// Two threads push two blocks at once: both arrive, and the sleeping executor hears of them.
+/// Two threads push two blocks at once.
+///
+/// Both arrive, and the sleeping executor is notified.
 #[test]
 fn two_blocks_pushed_at_once() {
     explore(2, || {
-        let home = Home::new();
+        let platform = Platform::new();
         let ends = [(); 2].map(|()| {
             let mut polled = false;
-            let (handle, polls) = home.spawn_waiting(vec![Box::new(Waker::wake)], move || {
+            let (handle, polls) = platform.spawn_waiting(vec![Box::new(Waker::wake)], move || {
                 std::mem::replace(&mut polled, true)
             });
             drop(handle);
             polls
         });
-        home.run();
+        platform.run();
         assert_eq!(ends.map(|polls| polls.get()), [2, 2]);
-        home.join_threads();
-        home.assert_table_is_whole(2);
+        platform.join_threads();
+        platform.assert_table_is_whole(2);
     });
 }
 
-/// Two threads wake one block through remotes while the owner wakes it as well: one more poll at
-/// least, three at most.
+/// Two threads wake one block through remotes while the owner wakes it.
+///
+/// That is one more poll at least, and three at most.
 #[test]
 fn owner_and_others_wake_at_once() {
     explore(PREEMPTIONS, || {
-        let home = Home::new();
-        let (handle, polls) = home.spawn_waiting(Vec::new(), || false);
-        home.executor.run_until_idle();
+        let platform = Platform::new();
+        let (handle, polls) = platform.spawn_waiting(Vec::new(), || false);
+        platform.executor.run_until_idle();
         let wakers = [(); 2].map(|()| {
             let remote = handle.remote();
             thread::spawn(move || assert!(remote.wake()))
         });
-        assert!(home.executor.wake(handle.id()));
-        home.executor.run_until_idle();
+        assert!(platform.executor.wake(handle.id()));
+        platform.executor.run_until_idle();
         for waker in wakers {
             waker.join().unwrap();
         }
-        home.executor.run_until_idle();
+        platform.executor.run_until_idle();
         assert!((2..=4).contains(&polls.get()));
     });
 }
 
-/// A block that is pushed again while the owner goes through what it took from the inbox does not
-/// take the rest away.
+/// A block is pushed again while the owner goes through what it took from the inbox.
+///
+/// It does not take the rest away.
 #[test]
 fn pushed_again_during_the_drain() {
     explore(PREEMPTIONS, || {
-        let home = Home::new();
+        let platform = Platform::new();
         let [(first, _), (second, polls)] =
-            [(); 2].map(|()| home.spawn_waiting(Vec::new(), || false));
-        home.executor.run_until_idle();
+            [(); 2].map(|()| platform.spawn_waiting(Vec::new(), || false));
+        platform.executor.run_until_idle();
         let remotes = (first.remote(), second.remote());
         let waker = thread::spawn(move || {
             assert!(remotes.0.wake());
             assert!(remotes.1.wake());
             assert!(remotes.0.wake());
         });
-        home.executor.run_until_idle();
+        platform.executor.run_until_idle();
         waker.join().unwrap();
-        home.executor.run_until_idle();
+        platform.executor.run_until_idle();
         assert_eq!(polls.get(), 2);
     });
 }
 
-/// Somebody looks at the deadlines (rule T9) while timers are set, leave and fire: what it finds at
-/// a level was a bound of that level, perhaps raised to the first deadline of all, and once the
-/// executor rests it finds all.
+/// A thread reads the deadlines (rule T9) while timers are set, leave and fire.
+///
+/// What it finds at a level was a bound of that level, perhaps raised to the first deadline of all.
+/// Once the executor rests, everything is found.
 #[test]
 fn deadlines_that_are_found_were_shown() {
     explore(PREEMPTIONS, || {

@@ -3,25 +3,29 @@
 //! Run it with
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom_shared --target-dir target/loom`.
 //!
-//! What loom watches without being told: two who hold the scheduler lock at once or without an
-//! order between them (`cfg(loom)` in `core/src/baton.rs`), data races on the coroutines' own
-//! memory, a worker that sleeps for ever, and a table that is freed never or twice.
+//! Loom itself detects
+//!
+//! - two threads that hold the scheduler lock at once or without an order between them
+//!   (`cfg(loom)` in `core/src/scheduler_lock.rs`),
+//! - data races on the coroutines' own memory,
+//! - a worker that sleeps for ever, and
+//! - a table that is freed never or twice.
 //!
 //! The tests were seen to fail when the protocol is broken in any of these ways:
 //!
 //! | what is broken | test that fails |
 //! |---|---|
-//! | picking the scheduler lock up, or putting it down, is relaxed | all |
-//! | put down in two steps; a ring leaves no mark, or is ignored; nobody rings; what arrives does not count | `wake_from_outside_reaches_an_idle_worker` |
+//! | locking or unlocking the scheduler lock is relaxed | all |
+//! | unlocked in two steps; a notification leaves no mark, or is ignored; no notification is sent; what arrives does not count | `wake_from_outside_reaches_an_idle_worker` |
 //! | an idle worker is not noted | `idle_worker_is_called` |
 //! | a worker picks something less urgent | `no_less_urgent_poll_begins_while_something_urgent_is_ready` |
-//! | one that has looked still counts as called | `idle_worker_is_called_again` |
+//! | a worker that has checked still counts as called | `idle_worker_is_called_again` |
 //! | a wake, a cancellation, or a re-prioritisation without the scheduler lock | the test of that name |
-//! | who awaits does not look again after its waker was cloned | `exit_races_with_join_from_outside` |
-//! | the lock is looked at again after a released handle has unlocked it | `release_races_with_the_end_of_the_executor`, `release_calls_a_worker_and_races_with_the_end_of_the_executor` |
+//! | a joiner does not check again after its waker was cloned | `exit_races_with_join_from_outside` |
+//! | the lock is read again after a released handle has unlocked it | `release_races_with_the_end_of_the_executor`, `release_calls_a_worker_and_races_with_the_end_of_the_executor` |
 //! | a handle is dropped without the scheduler lock | `exit_races_with_join`, `cancel_while_it_runs_elsewhere` |
-//! | a seat goes while it is called, because its worker does not wait for that, or does not when it leaves | `worker_leaves_while_it_is_called` |
-//! | the scheduler lock is down for a moment between pick and poll | `cancel_while_it_runs_elsewhere` |
+//! | a worker context goes while it is called, because its worker does not wait for that, or does not when it leaves | `worker_leaves_while_it_is_called` |
+//! | the scheduler is unlocked for a moment between pick and poll | `cancel_while_it_runs_elsewhere` |
 //!
 #![cfg(loom)]
 
@@ -38,8 +42,9 @@ use loom::thread;
 
 use explored::{Park, Payload, block_on, explore, level};
 
-/// Serves the executor until `over`, asleep while nothing is ready. Loom reports a deadlock if a
-/// call is missing.
+/// Serves the executor until `over`, asleep while nothing is ready.
+///
+/// Loom reports a deadlock if a call is missing.
 fn serve(executor: &SharedExecutor, over: impl Fn() -> bool) {
     let park = Park::new();
     let worker = executor.worker(Waker::from(park.clone()));
@@ -55,8 +60,9 @@ fn run(executor: &SharedExecutor) {
     executor.worker(Waker::noop().clone()).run_until_idle();
 }
 
-/// Two workers, several coroutines: each poll is made once, by one worker, and sees what the poll
-/// before it did.
+/// Two workers poll several coroutines.
+///
+/// Each poll is made once, by one worker, and sees what the poll before it did.
 #[test]
 fn two_workers_share_what_is_ready() {
     explore(2, || {
@@ -84,13 +90,14 @@ fn two_workers_share_what_is_ready() {
 }
 
 loom::thread_local! {
-    /// Whether something urgent was ready, and nobody served it, when this thread's worker picked
-    /// last.
+    /// True if something urgent was ready, and no worker served it, at the last pick of this
+    /// thread's worker.
     static WAITED: Cell<bool> = Cell::new(false);
 }
 
-/// Asked under the scheduler lock, before each pick: knows of nothing elsewhere, and notes whether
-/// the urgent one is ready.
+/// A system view that notes whether the urgent coroutine is ready.
+///
+/// It is asked under the scheduler lock, before each pick, and reports nothing urgent elsewhere.
 struct NotesWhatWaits {
     executor: Arc<SharedExecutor>,
     spawned: Arc<AtomicBool>,
@@ -107,9 +114,10 @@ impl SystemView for NotesWhatWaits {
     }
 }
 
-/// The bound on inversions among workers: once something urgent is ready, nobody begins a poll of
-/// something less urgent before it is served. So it waits at most for the end of one poll, of the
-/// worker that is free first; for none if a worker is idle.
+/// No poll of something less urgent begins while something urgent is ready and not served.
+///
+/// This is the bound on inversions among workers. The urgent coroutine waits at most for the end of
+/// one poll, that of the worker that is free first. If a worker is idle, it waits for none.
 #[test]
 fn no_less_urgent_poll_begins_while_something_urgent_is_ready() {
     explore(2, || {
@@ -154,8 +162,9 @@ fn no_less_urgent_poll_begins_while_something_urgent_is_ready() {
     });
 }
 
-/// A coroutine is woken from another worker's poll while it still polls, returns, or is blocked:
-/// one more poll, which sees what was written before the wake.
+/// A coroutine is woken from another worker's poll while it still polls, returns, or is blocked.
+///
+/// It gets one more poll, which sees what was written before the wake.
 #[test]
 fn wake_while_it_runs_elsewhere() {
     explore(3, || {
@@ -190,8 +199,9 @@ fn wake_while_it_runs_elsewhere() {
     });
 }
 
-/// Cancelled from another thread at any point of its life: the future is dropped once, and the
-/// handle says how it ended.
+/// A coroutine is cancelled from another thread at any point of its life.
+///
+/// The future is dropped once, and the handle says how it ended.
 #[test]
 fn cancel_while_it_runs_elsewhere() {
     struct Dropped(Arc<AtomicUsize>);
@@ -228,8 +238,9 @@ fn cancel_while_it_runs_elsewhere() {
     });
 }
 
-/// Re-prioritised from another thread while a worker picks, polls and puts it back: the level
-/// counts from then on, and the queues and bits stay in order.
+/// A coroutine is re-prioritised from another thread while a worker picks, polls and puts it back.
+///
+/// The level counts from then on, and the queues and bits stay in order.
 #[test]
 fn reprioritize_while_it_runs_elsewhere() {
     explore(3, || {
@@ -251,8 +262,9 @@ fn reprioritize_while_it_runs_elsewhere() {
     });
 }
 
-/// A coroutine exits on one worker while another begins to await it: the joiner gets the output,
-/// and its urgency is not lent for ever.
+/// A coroutine exits on one worker while another begins to await it.
+///
+/// The joiner gets the output, and its urgency is not donated for ever.
 #[test]
 fn exit_races_with_join() {
     explore(2, || {
@@ -272,7 +284,9 @@ fn exit_races_with_join() {
     });
 }
 
-/// The same from a thread that is no worker, by a waker of its own: it does not sleep for ever.
+/// A thread that is no worker awaits a coroutine that exits, by a waker of its own.
+///
+/// It does not sleep for ever.
 #[test]
 fn exit_races_with_join_from_outside() {
     explore(3, || {
@@ -287,8 +301,9 @@ fn exit_races_with_join_from_outside() {
     });
 }
 
-/// A handle is dropped while its coroutine exits on another worker: the output is dropped once, and
-/// the slot comes back.
+/// A handle is dropped while its coroutine exits on another worker.
+///
+/// The output is dropped once, and the slot comes back.
 #[test]
 fn exit_races_with_detach() {
     struct Dropped(Arc<AtomicUsize>);
@@ -319,7 +334,7 @@ fn exit_races_with_detach() {
     });
 }
 
-/// A worker falls asleep while another's poll makes something ready: somebody is called.
+/// A worker is called if it falls asleep while another's poll makes something ready.
 #[test]
 fn idle_worker_is_called() {
     explore(2, || {
@@ -327,7 +342,7 @@ fn idle_worker_is_called() {
         let done = Arc::new(AtomicUsize::new(0));
         let (theirs, over) = (executor.clone(), done.clone());
         let other = thread::spawn(move || serve(&theirs, || over.load(Ordering::SeqCst) == 1));
-        // No worker runs here: whoever sleeps has to be called.
+        // No worker runs here: a sleeping worker has to be called.
         let end = done.clone();
         executor
             .spawn(level(1), async move { end.store(1, Ordering::SeqCst) })
@@ -337,7 +352,7 @@ fn idle_worker_is_called() {
     });
 }
 
-/// A worker that was called, looked, and sleeps again is called for what comes next.
+/// A worker that was called, has checked, and sleeps again is called for what comes next.
 #[test]
 fn idle_worker_is_called_again() {
     explore(2, || {
@@ -358,8 +373,7 @@ fn idle_worker_is_called_again() {
     });
 }
 
-/// A wake from a thread that is no worker goes through the inbox and rings: the idle worker hears
-/// of it.
+/// A wake from a thread that is no worker goes through the inbox and notifies the idle worker.
 #[test]
 fn wake_from_outside_reaches_an_idle_worker() {
     explore(3, || {
@@ -389,7 +403,9 @@ fn wake_from_outside_reaches_an_idle_worker() {
     });
 }
 
-/// A worker leaves while it is being called: its place is not used afterwards.
+/// A worker leaves while it is being called.
+///
+/// Its place is not used afterwards.
 #[test]
 fn worker_leaves_while_it_is_called() {
     explore(3, || {
@@ -406,8 +422,9 @@ fn worker_leaves_while_it_is_called() {
     });
 }
 
-/// A handle is released while another thread rings, and then ends the executor: nothing touches the
-/// scheduler after it is freed.
+/// A handle is released while another thread notifies, and then ends the executor.
+///
+/// Nothing touches the scheduler after it is freed.
 #[test]
 fn release_races_with_the_end_of_the_executor() {
     explore(3, || {

@@ -4,13 +4,16 @@
 //! Run it with
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p corank --test loom_workers --target-dir target/loom`.
 //!
-//! What loom watches without being told: two who have a mutex's value at once or without an order
-//! between them, two who hold the scheduler lock, a waiter that sleeps for ever, and an executor's
-//! table that is freed never or twice.
+//! Loom itself detects
 //!
-//! That each operation is done under the scheduler lock is asserted where state is touched
-//! (`assert_held`), here and wherever debug assertions are on: `workers.rs` and `traces.rs` were
-//! seen to fail for each that is not. These tests were seen to fail as well when
+//! - two threads that have a mutex's value at once or without an order between them,
+//! - two threads that hold the scheduler lock,
+//! - a waiter that sleeps for ever, and
+//! - an executor's table that is freed never or twice.
+//!
+//! Each operation is done under the scheduler lock. That is asserted where state is touched
+//! (`assert_held`), here and wherever debug assertions are on. `workers.rs` and `traces.rs` were
+//! seen to fail for each operation that is not. These tests were also seen to fail when
 //!
 //! | what is broken | test that fails |
 //! |---|---|
@@ -19,10 +22,10 @@
 //! | an event that is set, or waited for, without it | `set_races_with_wait` |
 //! | a key signalled, or waited for, without it | `signal_races_with_wait` |
 //! | a timer set without it; a timer that fired while its waker was cloned is not seen | `advance_races_with_sleep` |
-//! | a follower that begins or ends its wait without it | `a_follower_is_told_in_turn` |
+//! | a listener that begins or ends its wait without it | `a_listener_is_told_in_turn` |
 //! | a poll that turns out to last passes nothing on | `a_poll_that_lasts_calls_who_sleeps` |
 //! | a sleep, or a primitive, never lets go of its anchor | all that have one |
-//! | a sleep, or a primitive, has no anchor; an earlier deadline calls nobody | the run is aborted |
+//! | a sleep, or a primitive, has no anchor; an earlier deadline calls no worker | the run is aborted |
 #![cfg(loom)]
 
 mod explored;
@@ -33,7 +36,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use corank::workers::{Channel, Event, Follower, Keys, Mutex, Semaphore, Shared, sleep_until};
+use corank::workers::{
+    Channel, Event, Keys, Mutex, PriorityListener, Semaphore, Shared, sleep_until,
+};
 use corank::{Priority, SharedExecutor, Step, Worker, yield_now};
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -54,7 +59,9 @@ fn run(executor: &SharedExecutor) {
     executor.worker(Waker::noop().clone()).run_until_idle();
 }
 
-/// Two workers poll two coroutines that want the same lock: one has it at a time, and each gets it.
+/// Two workers poll two coroutines that want the same lock.
+///
+/// One has it at a time, and each gets it.
 #[test]
 fn workers_lock() {
     explore(2, || {
@@ -92,7 +99,7 @@ fn unlock_races_with_lock_from_outside() {
     });
 }
 
-/// Whoever is not waiting takes the lock if it is free, and never in between.
+/// A thread that does not wait takes the lock if it is free, and never in between.
 #[test]
 fn try_lock_races_with_unlock() {
     explore(3, || {
@@ -107,7 +114,9 @@ fn try_lock_races_with_unlock() {
     });
 }
 
-/// A waiter is dropped while the lock is handed to it: it goes on to the next.
+/// A waiter is dropped while the lock is handed to it.
+///
+/// The lock goes on to the next waiter.
 #[test]
 fn unlock_races_with_a_waiter_that_leaves() {
     explore(3, || {
@@ -129,7 +138,7 @@ fn unlock_races_with_a_waiter_that_leaves() {
     });
 }
 
-/// A permit that is released while one begins to wait is not lost.
+/// A permit that is released while a thread begins to wait is not lost.
 #[test]
 fn release_races_with_acquire() {
     explore(3, || {
@@ -152,7 +161,7 @@ fn release_races_with_acquire() {
     });
 }
 
-/// Nor is one that goes to somebody who gives up at the same time.
+/// A permit that goes to a waiter that gives up at the same time is not lost either.
 #[test]
 fn release_races_with_a_waiter_that_leaves() {
     explore(3, || {
@@ -191,8 +200,9 @@ fn set_races_with_wait() {
     });
 }
 
-/// One sets an event and takes it back while another begins to wait: who waited before goes
-/// through, whoever comes later waits.
+/// An event is set and reset while another thread begins to wait.
+///
+/// A waiter from before goes through, and one that comes later waits.
 #[test]
 fn reset_races_with_wait() {
     explore(3, || {
@@ -226,7 +236,7 @@ fn send_races_with_receive() {
     });
 }
 
-/// The same without waiting, and closed in between.
+/// The same holds without waiting, with a close in between.
 #[test]
 fn close_races_with_send() {
     explore(3, || {
@@ -265,7 +275,7 @@ fn signal_races_with_wait() {
     });
 }
 
-/// A signal to one who gives up at the same time is given again.
+/// A signal to a waiter that gives up at the same time is given again.
 #[test]
 fn signal_races_with_a_waiter_that_leaves() {
     explore(2, || {
@@ -324,8 +334,9 @@ fn advance_races_with_a_sleeper_that_leaves() {
     });
 }
 
-/// The executor goes while others still have what belongs to it: its table stays until they are
-/// done.
+/// The executor goes while others still have what belongs to it.
+///
+/// Its table stays until they are done.
 #[test]
 fn the_executor_goes_first() {
     explore(3, || {
@@ -345,30 +356,33 @@ fn the_executor_goes_first() {
     });
 }
 
-/// What a follower is told into: plain memory.
+/// The plain memory that a listener writes.
 struct Told(Payload);
 
 // SAFETY: it is touched under the executor's scheduler lock alone, which is what the test is about.
 unsafe impl Sync for Told {}
 
-fn note(follower: &Follower<Told>, _: Priority) {
-    follower.data().0.add();
+fn note(listener: &PriorityListener<Told>, _: Priority) {
+    listener.data().0.add();
 }
 
 /// I9, H6: a coroutine waits for something outside, and ends, while another thread changes its
-/// level: each change is told by itself or not at all, and nothing once the follower has gone.
+/// level.
+///
+/// Each change is told by itself or not at all. Nothing is told once the listener has gone.
 #[test]
-fn a_follower_is_told_in_turn() {
+fn a_listener_is_told_in_turn() {
     explore(3, || {
         let executor = new();
         // SAFETY: adding calls nothing of the crate.
-        let follower =
-            unsafe { Follower::with_data(Shared::from(&*executor), Told(Payload::new()), note) };
-        let follower = Box::pin(follower);
+        let listener = unsafe {
+            PriorityListener::with_data(Shared::from(&*executor), Told(Payload::new()), note)
+        };
+        let listener = Box::pin(listener);
         let waits = async move {
-            follower.as_ref().wait();
+            listener.as_ref().wait();
             yield_now().await;
-            drop(follower);
+            drop(listener);
         };
         let coroutine = executor.spawn(level(20), waits).unwrap();
         let (theirs, id) = (executor.clone(), coroutine.id());
@@ -384,8 +398,9 @@ fn a_follower_is_told_in_turn() {
     });
 }
 
-/// H8: a worker goes to sleep while another one's brief poll makes something ready and then turns
-/// out to last: it is called, or sees it.
+/// H8: a worker is called, or sees what is ready, when another one's short poll turns out to last.
+///
+/// It goes to sleep while that poll makes something ready.
 #[test]
 fn a_poll_that_lasts_calls_who_sleeps() {
     poll_that_lasts(|executor, short| {
@@ -394,7 +409,7 @@ fn a_poll_that_lasts_calls_who_sleeps() {
     });
 }
 
-/// The same when that poll wakes something by its [`Remote`](corank::Remote).
+/// The same holds when that poll wakes something by its [`Remote`](corank::Remote).
 #[test]
 fn a_poll_that_lasts_calls_who_sleeps_for_what_a_remote_wakes() {
     poll_that_lasts(|executor, mut short| {
@@ -415,6 +430,8 @@ fn a_poll_that_lasts_calls_who_sleeps_for_what_a_remote_wakes() {
 type Short = Pin<Box<dyn Future<Output = ()> + Send>>;
 type MakeReady = Box<dyn FnOnce() + Send>;
 
+/// Runs a poll that lasts, beside a worker that goes to sleep.
+///
 /// What `prepare` returns makes the future ready.
 fn poll_that_lasts(prepare: fn(&Arc<SharedExecutor>, Short) -> MakeReady) {
     /// The worker of the thread that polls.
@@ -464,8 +481,9 @@ fn poll_that_lasts(prepare: fn(&Arc<SharedExecutor>, Short) -> MakeReady) {
     });
 }
 
-/// H10: a worker goes to sleep until the next deadline while another sets an earlier one: it is
-/// called, or sees it.
+/// H10: a worker goes to sleep until the next deadline while another sets an earlier one.
+///
+/// It is called, or sees it.
 #[test]
 fn an_earlier_deadline_reaches_who_sleeps() {
     explore(3, || {
@@ -474,7 +492,7 @@ fn an_earlier_deadline_reaches_who_sleeps() {
         let other = thread::spawn(move || {
             let park = Park::new();
             let worker = theirs.worker(Waker::from(park.clone()));
-            // The clock stands at 5 when somebody sleeps until then.
+            // The clock stands at 5 when a worker sleeps until then.
             loop {
                 let step = worker.step();
                 if theirs.next_deadline() == Some(5) {

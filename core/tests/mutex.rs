@@ -1,5 +1,6 @@
-//! The mutex: who gets it, who inherits what, and what happens when somebody leaves (rules M1 to
-//! M8, I1 to I8).
+//! The mutex: which waiter gets it, which coroutine inherits, and what happens when one leaves.
+//!
+//! These are rules M1 to M8 and I1 to I8.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -10,7 +11,7 @@ use corank::{Executor, JoinHandle, State, yield_now};
 
 type Shared<T> = Rc<Mutex<T>>;
 
-/// A coroutine that takes the lock, logs its name, and keeps the lock until `gate` is set.
+/// Spawns a coroutine that takes the lock, logs its name, and keeps the lock until `gate` is set.
 fn holder(
     executor: &Executor,
     at: u8,
@@ -85,7 +86,7 @@ fn the_lock_is_handed_over_and_cannot_be_snatched() {
     assert!(mutex.try_lock().is_none());
     let newcomer = holder(&executor, 1, "newcomer", &mutex, &gate, &log);
     executor.step();
-    // The newcomer waits, and lends its urgency to the one that owns the lock and has not run yet.
+    // The newcomer waits, and donates its urgency to the owner of the lock, which has not run yet.
     assert_eq!(executor.state(newcomer.id()), Some(State::Blocked));
     assert_eq!(executor.priority(waiter.id()), Some(level(1)));
     executor.run_until_idle();
@@ -97,7 +98,7 @@ fn urgency_travels_along_a_chain_and_back() {
     let executor = executor();
     let gate = Rc::new(Event::new());
     let mutexes: Vec<_> = (0..5).map(|_| Rc::new(Mutex::new(()))).collect();
-    // Link i holds mutex i and waits for mutex i - 1; link 0 waits for the gate.
+    // Link i holds mutex i and waits for mutex i - 1. Link 0 waits for the gate.
     let links: Vec<_> = (0..5)
         .map(|i: usize| {
             let own = mutexes[i].clone();
@@ -374,8 +375,8 @@ fn locks_are_held_across_nested_awaits() {
     for _ in 0..10 {
         drop(spawn(&executor, 20, transfer(a.clone(), b.clone(), 1)));
     }
-    // The first needs 3 polls (2 yields). The others: one that begins to wait, then 3 as soon as
-    // they are handed the lock.
+    // The first needs 3 polls (2 yields). Each other one needs one poll to begin to wait, then 3 as
+    // soon as it is handed the lock.
     assert_eq!(executor.run_until_idle(), 3 + 9 * (1 + 3));
     assert_eq!((*a.try_lock().unwrap(), *b.try_lock().unwrap()), (-10, 10));
     // Cancelled at each await in turn, the transfer lets go of everything, and what it had done by
@@ -437,7 +438,7 @@ fn a_guard_may_outlive_its_coroutine() {
         .into();
     gate.set();
     executor.run_until_idle();
-    // The maker has exited, so nothing is lent to it any more; the lock is still held.
+    // The maker has exited, so nothing is donated to it any more. The lock is still held.
     assert_eq!(executor.priority(maker.id()), Some(level(20)));
     assert!(mutex.is_locked());
     let Ok(Ok(guard)) = maker.try_join() else {

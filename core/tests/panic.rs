@@ -1,5 +1,6 @@
-//! Panics stay in their coroutine (rule F1), wherever they come from: polls, destructors of
-//! futures, of outputs, of payloads.
+//! Panics stay in their coroutine (rule F1), wherever they come from.
+//!
+//! They come from polls, and from destructors of futures, of outputs and of payloads.
 
 #![cfg(feature = "std")]
 
@@ -11,7 +12,7 @@ use std::task::{Context, Poll};
 use crate::common::{Counter, Guard, executor, spawn};
 use corank::{Executor, JoinError, JoinHandle, Priority, State, Step, SystemView, yield_now};
 
-/// A panic that the hook does not print.
+/// Panics without a message from the hook.
 fn panic_quietly() -> ! {
     resume_unwind(Box::new("on purpose"))
 }
@@ -26,7 +27,7 @@ fn has_panicked<T>(handle: JoinHandle<T>) -> bool {
     }
 }
 
-/// Panics when dropped, and counts it.
+/// A value that panics when it is dropped, and counts that.
 struct PanicsInDrop(#[expect(dead_code, reason = "counts its drop")] Guard);
 
 impl Drop for PanicsInDrop {
@@ -35,8 +36,9 @@ impl Drop for PanicsInDrop {
     }
 }
 
-/// After whatever went wrong: the executor still spawns, runs and joins, on a table whose slots are
-/// used once each.
+/// Checks that the executor still spawns, runs and joins after something went wrong.
+///
+/// Its table uses each slot once.
 fn assert_works(executor: &Executor) {
     let handles: Vec<_> = (0..3)
         .map(|i| spawn(executor, 7, async move { i }))
@@ -182,7 +184,7 @@ fn in_the_destructor_of_a_payload() {
     struct Payload(#[expect(dead_code)] Guard);
     impl Drop for Payload {
         fn drop(&mut self) {
-            // Nothing is allocated for this one: what the second panic carries is leaked on
+            // Nothing is allocated for this one. What the second panic carries is leaked on
             // purpose.
             resume_unwind(Box::new(()));
         }
@@ -234,7 +236,7 @@ fn in_a_nested_executor() {
     assert!(handle.try_join().unwrap().unwrap());
 }
 
-/// A panic of the home's own code goes on to the home.
+/// A panic of the platform's own code goes on to the platform.
 #[test]
 fn in_the_system_view_goes_on() {
     struct Broken;
@@ -269,9 +271,10 @@ fn woken_and_cancelled_in_the_poll_that_panics() {
     assert_works(&executor);
 }
 
-/// What all these tests rely on (`common/asserts.rs`): an assertion in a coroutine whose handle
-/// nobody keeps ends the program. Here, this test as a program of its own, which the variable tells
-/// from the test.
+/// An assertion that fails in a coroutine without a handle ends the program.
+///
+/// All these tests rely on that (`common/asserts.rs`). This test runs itself as a program of its
+/// own, and the variable tells that program from the test.
 #[cfg(unix)]
 #[test]
 fn an_assertion_that_nobody_joins_is_seen() {

@@ -1,5 +1,6 @@
-//! Pools: a fixed number of rooms of a fixed size in static memory, and errors for whatever does
-//! not fit.
+//! Pools: a fixed number of rooms of a fixed size in static memory.
+//!
+//! Whatever does not fit is an error.
 
 use std::future::{Future, pending};
 use std::pin::Pin;

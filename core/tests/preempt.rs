@@ -17,7 +17,9 @@ fn shared() -> Rc<Executor> {
     Rc::new(executor())
 }
 
-/// An interrupt: polls what is more urgent until nothing is, and returns how many polls that were.
+/// Interrupts the running poll: polls what is more urgent until nothing is.
+///
+/// Returns how many polls that were.
 fn interrupt(executor: &Executor) -> u32 {
     let polls = executor.preempt(Interrupted::Ready, |preempted| {
         let mut polls = 0;
@@ -29,7 +31,7 @@ fn interrupt(executor: &Executor) -> u32 {
     polls.expect("a coroutine is being polled")
 }
 
-/// A coroutine that makes one of each given level and is then interrupted.
+/// Spawns a coroutine that makes one of each given level and is then interrupted.
 fn interrupted_among(executor: &Rc<Executor>, level: u8, others: &[u8]) -> (Log, JoinHandle<u32>) {
     let diary = Log::default();
     let (inner, notes, others) = (executor.clone(), diary.clone(), others.to_vec());
@@ -83,7 +85,9 @@ fn outside_a_poll_there_is_nothing_to_preempt() {
     assert_eq!(executor.live(), 1);
 }
 
-/// 40 is preempted by 20, that one by 10; each goes on when nothing strictly more urgent is left.
+/// 40 is preempted by 20, and that one by 10.
+///
+/// Each goes on when nothing strictly more urgent is left.
 #[test]
 fn preemption_nests_by_urgency() {
     fn level(
@@ -119,7 +123,7 @@ fn preemption_nests_by_urgency() {
     );
 }
 
-/// What the executor shows at one moment: ready levels, running level.
+/// Returns what the executor shows at one moment: ready levels, running level.
 fn shown(executor: &Executor) -> (Levels, Levels) {
     let published = executor.published();
     (published.ready(), published.running())
@@ -184,7 +188,7 @@ fn one_that_is_blocked_with_stack_counts_nowhere() {
     output(handle);
 }
 
-/// Rules W3, X2 and R4 hold for it as for a running one.
+/// Rules W3, X2 and R4 hold for a preempted coroutine as for a running one.
 #[test]
 fn wake_cancel_and_reprioritize_while_preempted() {
     let executor = shared();
@@ -248,8 +252,9 @@ fn wake_cancel_and_reprioritize_while_preempted() {
     assert_eq!(Rc::strong_count(&dropped), 1);
 }
 
-/// Who is more urgent and waits for something that the preempted one holds lends it its level, so
-/// that it goes on.
+/// A more urgent coroutine that waits for something that the preempted one holds donates its level.
+///
+/// So the preempted one goes on.
 #[test]
 fn urgency_on_loan_lets_the_preempted_one_go_on() {
     let executor = shared();
@@ -332,8 +337,9 @@ fn a_panic_of_the_interrupt_itself_ends_the_preempted_one() {
     );
 }
 
-/// Rules B1 to B3: picks in between are strict, and reserved picks come where they would have come
-/// without them.
+/// Rules B1 to B3: picks in between are strict.
+///
+/// Reserved picks come where they would have come without the interrupts.
 #[test]
 fn reserved_picks_are_not_counted_in_between() {
     let run = |interrupts: bool| {

@@ -7,7 +7,7 @@ use std::thread;
 use crate::common::{Counter, Log, Slot, executor, level, spawn, times};
 use corank::{JoinError, State, Step, yield_now};
 
-/// Does it on another thread, and waits for that to end.
+/// Runs `act` on another thread, and waits for that to end.
 fn elsewhere<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
     thread::spawn(act).join().unwrap()
 }
@@ -20,7 +20,7 @@ fn wakes() {
     executor.run_until_idle();
     let remote = handle.remote();
     assert!(elsewhere(move || remote.wake()));
-    // Nothing has changed until the executor looks.
+    // Nothing has changed until the executor checks its inbox.
     assert_eq!(executor.state(handle.id()), Some(State::Blocked));
     assert_eq!(executor.ready().most_urgent(), Some(level(5)));
     assert_eq!(executor.run_until_idle(), 1);
@@ -135,8 +135,9 @@ fn new_priority_and_wake_arrive_together() {
     assert_eq!(log.take(), "woken other");
 }
 
-/// A remote goes by the inbox even on the executor's own thread: it takes effect before the next
-/// pick, not at once.
+/// A remote goes by the inbox even on the executor's own thread.
+///
+/// It takes effect before the next pick, not at once.
 #[test]
 fn on_the_own_thread() {
     let executor = executor();
@@ -210,7 +211,7 @@ fn ten_thousand_of_them_on_four_threads() {
     }
     assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
     executor.run_until_idle();
-    // How often each was polled depends on the threads; that nothing is left over does not.
+    // How often each was polled depends on the threads. That nothing is left over does not.
     assert!(executor.published().urgency().is_empty());
     assert!(polls.count() >= 80);
     assert!(

@@ -1,4 +1,4 @@
-//! The semaphore: who gets a permit, and that none is ever lost (rules N1 to N6).
+//! The semaphore: which waiter gets a permit, and that none is ever lost (rules N1 to N6).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use crate::common::{Log, executor, level, poll_once, spawn, times};
 use corank::sync::{Event, Semaphore};
 use corank::{Executor, JoinHandle, State};
 
-/// A coroutine that takes a permit, logs its name, and keeps the permit until `gate` is set.
+/// Spawns a coroutine that takes a permit, logs its name, and keeps the permit until `gate` is set.
 fn user(
     executor: &Executor,
     at: u8,
@@ -211,8 +211,8 @@ fn random_sequences_lose_no_permit_and_invent_none() {
         }
         gate.reset();
         executor.run_until_idle();
-        // Nothing is handed over and unused now: every permit is held or free, and free only if
-        // nobody waits.
+        // Nothing is handed over and unused now: every permit is held or free. It is free only if
+        // there is no waiter.
         assert_eq!(held.get() + semaphore.free(), total, "seed {seed}");
         assert_eq!(held.get(), total.min(users.len()), "seed {seed}");
         drop(executor);

@@ -1,7 +1,8 @@
 //! Several workers (rules H1 to H10): what is deterministic, and by exact counts what is not.
+//!
 //! `shared_oracle.rs` has random scenes.
 //!
-//! A worker that steps inside a poll of another one stands for a second thread: so "while it runs
+//! A worker that steps inside a poll of another one stands for a second thread. So "while it runs
 //! elsewhere" happens when the test says, and in an order that is known.
 
 #![cfg(feature = "std")]
@@ -25,7 +26,7 @@ pub(crate) fn worker(executor: &SharedExecutor) -> Worker<'_> {
     executor.worker(Waker::noop().clone())
 }
 
-/// Counts how often a worker is called.
+/// A waker that counts how often a worker is called.
 #[derive(Default)]
 struct Calls(AtomicUsize);
 
@@ -45,6 +46,8 @@ impl Wake for Calls {
     }
 }
 
+/// Returns an executor that is never dropped.
+///
 /// Coroutines that are left when a test ends refer to their executor.
 fn eternal() -> &'static SharedExecutor {
     crate::common::forever(SharedExecutor::new())
@@ -60,8 +63,9 @@ async fn named(ask: impl Fn()) {
     yield_now().await;
 }
 
-/// Whoever watches over a worker learns what it polls, at the level that counts at this moment, and
-/// only while it polls.
+/// A watchdog of a worker learns what the worker polls, and only while it polls.
+///
+/// The level that it learns is the one that counts at this moment.
 #[test]
 fn a_poll_is_told_to_others() {
     let executor = eternal();
@@ -111,8 +115,9 @@ fn spawn_around(
     (handle, polls)
 }
 
-/// H2: the second worker gets what is most urgent of the rest. H7: both levels are shown, and what
-/// is ready is what nobody serves.
+/// H2: the second worker gets what is most urgent of the rest.
+///
+/// H7: both levels are shown, and what is ready is what no worker serves.
 #[test]
 fn each_worker_picks_the_most_urgent_of_the_rest() {
     let executor = eternal();
@@ -135,7 +140,7 @@ fn each_worker_picks_the_most_urgent_of_the_rest() {
     assert!(executor.published().running().is_empty());
 }
 
-/// H3 with W3: woken several times while it runs elsewhere, it is polled once more.
+/// H3 with W3: a coroutine woken several times while it runs elsewhere is polled once more.
 #[test]
 fn a_wake_while_it_runs_elsewhere_is_kept_once() {
     let executor = eternal();
@@ -155,8 +160,9 @@ fn a_wake_while_it_runs_elsewhere_is_kept_once() {
     assert!(handle.has_exited());
 }
 
-/// H4 with X2 and X3: cancelled while it runs elsewhere, it ends with its poll, by the worker that
-/// runs it.
+/// H4 with X2 and X3: a coroutine cancelled while it runs elsewhere ends with its poll.
+///
+/// The worker that runs it ends it.
 #[test]
 fn a_cancel_while_it_runs_elsewhere_waits_for_the_poll() {
     let executor = eternal();
@@ -179,8 +185,9 @@ fn a_cancel_while_it_runs_elsewhere_waits_for_the_poll() {
     assert!(matches!(handle.try_join(), Ok(Err(JoinError::Cancelled))));
 }
 
-/// H5: the future of a coroutine that nobody runs is dropped by whoever cancels; for others it runs
-/// until that is done.
+/// H5: the future of a coroutine that no worker runs is dropped by the caller that cancels.
+///
+/// For others the coroutine runs until that is done.
 #[test]
 fn a_cancelled_future_is_dropped_by_who_cancels() {
     struct Looks(&'static SharedExecutor, Rc<Cell<Option<CoroutineId>>>);
@@ -203,7 +210,7 @@ fn a_cancelled_future_is_dropped_by_who_cancels() {
     assert!(handle.has_exited());
 }
 
-/// H6 with R4: re-prioritised while it runs elsewhere, it shows its new level at once.
+/// H6 with R4: a coroutine re-prioritised while it runs elsewhere shows its new level at once.
 #[test]
 fn a_new_level_is_shown_while_it_runs_elsewhere() {
     let executor = eternal();
@@ -219,8 +226,9 @@ fn a_new_level_is_shown_while_it_runs_elsewhere() {
     assert_eq!(worker(executor).step(), Step::Ran);
 }
 
-/// H8: an idle worker is called when something is ready that nobody was called for; once, until it
-/// looks again.
+/// H8: an idle worker is called when something is ready for which no worker was called.
+///
+/// It is called once, until it checks again.
 #[test]
 fn an_idle_worker_is_called_once() {
     let executor = eternal();
@@ -248,8 +256,9 @@ fn an_idle_worker_is_called_once() {
     assert_eq!(taken(), [0, 0], "those who have left are not called");
 }
 
-/// H8: a worker that takes in events is on its way. It calls nobody for what it finds, and passes
-/// the call on when it finds more than it takes.
+/// H8: a worker that takes in events calls no worker for what it finds, because it will poll that.
+///
+/// It passes the call on when it finds more than it takes.
 #[test]
 fn a_worker_that_takes_in_calls_when_it_has_looked() {
     let executor = eternal();
@@ -272,8 +281,10 @@ fn a_worker_that_takes_in_calls_when_it_has_looked() {
     assert_eq!(first.run_until_idle(), 2);
 }
 
-/// H8: a worker whose polls are brief is on its way to what they make ready, and passes the call on
-/// when it leaves something behind for the second poll in a row.
+/// H8: a worker with short polls calls no worker for what they make ready, because it will poll
+/// that.
+///
+/// It passes the call on when it leaves something behind for the second poll in a row.
 #[test]
 fn brief_polls_call_when_they_leave_something_twice() {
     let executor = eternal();
@@ -281,7 +292,7 @@ fn brief_polls_call_when_they_leave_something_twice() {
     let (first, second) = (worker(executor), executor.worker(calls.clone().into()));
     assert_eq!([first.step(), second.step()], [Step::Idle; 2]);
     first.set_brief(true);
-    // How often the other one was called before each of so many was polled.
+    // Returns how often the other one was called before each of so many was polled.
     let calls_before = |ready: usize| {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (noted, calls) = (seen.clone(), calls.clone());
@@ -320,7 +331,7 @@ fn a_poll_that_is_brief_no_longer_calls() {
         assert_eq!(noted.take(), 0);
         first.set_brief(false);
         assert_eq!(noted.take(), 1, "this worker goes on");
-        // And for what comes from now on, at once: but the other one knows already.
+        // And for what comes from now on, at once. But the other one knows already.
         drop(spawn_around(executor, 11, |_| {}));
         assert_eq!(noted.take(), 0);
         assert_eq!(second.step(), Step::Ran);
@@ -333,8 +344,9 @@ fn a_poll_that_is_brief_no_longer_calls() {
     assert_eq!(first.run_until_idle(), 2);
 }
 
-/// H8: what a worker asks of a coroutine by its [`Remote`](corank::Remote) is done at once, and
-/// calls nobody while it is on its way.
+/// H8: what a worker asks of a coroutine by its [`Remote`](corank::Remote) is done at once.
+///
+/// It calls no other worker, because this one will poll the coroutine.
 #[test]
 fn a_remote_where_its_executor_runs_acts_at_once() {
     let executor = eternal();
@@ -377,7 +389,7 @@ fn a_remote_where_its_executor_runs_acts_at_once() {
     first.within(|| assert!(!remote.wake() && !remote.reprioritize(level(7))));
 }
 
-/// Of several priorities that are asked for the last one counts, wherever they come from.
+/// The last of several requested priorities counts, wherever they come from.
 #[test]
 fn the_last_priority_counts_wherever_it_comes_from() {
     let executor = eternal();
@@ -396,15 +408,16 @@ fn the_last_priority_counts_wherever_it_comes_from() {
     assert_eq!(executor.base_priority(id), Some(level(3)));
 }
 
-/// As long as a worker has the scheduler and doesn't go on, others that want it do what the home
-/// has said, once their patience is at an end.
+/// Callers that spin for long on the scheduler lock run the platform's relax hook.
+///
+/// They do so as long as a worker has the scheduler and does not go on.
 #[test]
 fn who_waits_for_long_gives_way() {
     static GAVE_WAY: AtomicUsize = AtomicUsize::new(0);
-    extern "C" fn give_way() {
+    extern "C" fn relax() {
         GAVE_WAY.fetch_add(1, Ordering::Relaxed);
     }
-    let executor = SharedExecutor::with(Config::new().give_way(give_way));
+    let executor = SharedExecutor::with(Config::new().relax(relax));
     assert_eq!(executor.live(), 0);
     assert_eq!(GAVE_WAY.load(Ordering::Relaxed), 0, "nobody waited");
     let (holds, is_held) = mpsc::channel();
@@ -425,8 +438,9 @@ fn who_waits_for_long_gives_way() {
     });
 }
 
-/// A closed executor spawns nothing; what blocked or was ready has exited, and what runs exits when
-/// its poll ends.
+/// A closed executor spawns nothing.
+///
+/// What blocked or was ready has exited, and what runs exits when its poll ends.
 #[test]
 fn closing_cancels_everything() {
     let executor = eternal();
@@ -449,8 +463,10 @@ fn closing_cancels_everything() {
     assert_eq!(refused.err(), Some(SpawnError::Closed));
 }
 
-/// Who wakes itself is ready when its poll ends, once; also when another coroutine was polled from
-/// the same place meanwhile and did the same.
+/// A coroutine that wakes itself is ready when its poll ends, once.
+///
+/// That also holds when another coroutine was polled from the same place meanwhile and did the
+/// same.
 #[test]
 fn who_wakes_itself_is_polled_once_more() {
     let executor = eternal();
@@ -484,7 +500,9 @@ fn who_wakes_itself_is_polled_once_more() {
     }
 }
 
-/// What woke itself and then panicked has left nothing: the next one in its place waits as usual.
+/// A coroutine that woke itself and then panicked leaves no wake behind.
+///
+/// The next one in its place waits as usual.
 #[test]
 fn who_wakes_itself_and_panics_wakes_nobody() {
     let executor = SharedExecutor::new();
@@ -508,8 +526,10 @@ fn who_wakes_itself_and_panics_wakes_nobody() {
     assert_eq!(executor.state(waits.id()), Some(State::Blocked));
 }
 
-/// H9: with nobody idle, the worker that polls the least urgent is called if it can be interrupted
-/// and what waits is strictly more urgent.
+/// H9: with no idle worker, the worker that polls the least urgent is called if it can be
+/// interrupted.
+///
+/// What waits must be strictly more urgent.
 #[test]
 fn the_least_urgent_worker_is_interrupted() {
     let executor = eternal();
@@ -545,8 +565,9 @@ fn the_least_urgent_worker_is_interrupted() {
     assert_eq!(first.step(), Step::Ran);
 }
 
-/// What one worker took from the inbox is everybody's: while it drops a cancelled future, others
-/// see the rest.
+/// What one worker took from the inbox is visible to all workers.
+///
+/// While it drops a cancelled future, others see the rest.
 #[test]
 fn the_rest_of_the_inbox_does_not_wait() {
     struct Looks(&'static SharedExecutor, Rc<Cell<bool>>);
@@ -567,7 +588,7 @@ fn the_rest_of_the_inbox_does_not_wait() {
     assert_eq!(polls.get(), 2);
 }
 
-/// Without `Send` nothing is spawned by a coroutine that any worker may run.
+/// A coroutine that any worker may run spawns nothing without `Send`.
 #[test]
 fn spawn_asks_for_send() {
     let executor = SharedExecutor::new();
@@ -578,7 +599,9 @@ fn spawn_asks_for_send() {
     assert_eq!(tried.try_join().unwrap().unwrap(), Some(SpawnError::Shared));
 }
 
-/// A panic ends one coroutine, whichever worker runs it, and the scheduler lock is free again.
+/// A panic ends one coroutine, whichever worker runs it.
+///
+/// The scheduler lock is free again.
 #[test]
 fn a_panic_ends_alone() {
     let executor = SharedExecutor::new();
@@ -602,7 +625,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Threads: every coroutine is polled as often as it must, every output is joined once.
+/// Threads poll every coroutine as often as they must, and every output is joined once.
 #[test]
 fn threads_poll_everything_exactly() {
     const THREADS: usize = 3;
@@ -617,7 +640,7 @@ fn threads_poll_everything_exactly() {
                     polls.fetch_add(1, Ordering::Relaxed);
                     yield_now().await;
                 }
-                // Joined across workers, with urgency on loan.
+                // Joined across workers, with priority inheritance.
                 let at = level((number * 5 % 64) as u8);
                 let child = theirs.spawn(at, async move { number }).unwrap();
                 child.await.unwrap()
@@ -637,7 +660,7 @@ fn threads_poll_everything_exactly() {
                         thread::park();
                     }
                 }
-                // Nobody calls for nothing: the others may sleep.
+                // No worker is called when nothing is ready: the others may sleep.
                 for thread in &*asleep.lock().unwrap() {
                     thread.unpark();
                 }

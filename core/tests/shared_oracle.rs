@@ -1,5 +1,6 @@
-//! Several workers (rules H1 to H10): random scenes against a small oracle. As in `shared.rs`, a
-//! worker that steps inside a poll of another one stands for a second thread.
+//! Several workers (rules H1 to H10): random scenes against a small oracle.
+//!
+//! As in `shared.rs`, a worker that steps inside a poll of another one stands for a second thread.
 
 #![cfg(feature = "std")]
 
@@ -20,7 +21,7 @@ use crate::shared::worker;
 struct Model {
     state: State,
     level: u8,
-    /// When it became ready at its level.
+    /// The time at which it became ready at its level.
     since: u64,
     woken: bool,
     cancelled: bool,
@@ -45,7 +46,7 @@ impl Scene {
         self.clock.get()
     }
 
-    /// O1 and O2: the most urgent, and of those the one that has been ready for longest.
+    /// Returns the next pick by O1 and O2: the most urgent, and of those the one ready for longest.
     fn expected(&self) -> Option<usize> {
         let coroutines = self.coroutines.borrow();
         (0..coroutines.len())
@@ -99,7 +100,9 @@ impl Scene {
         }
     }
 
-    /// Operations until the poll ends, or the scene; whether the poll ends with the output.
+    /// Performs operations until the poll ends, or the scene.
+    ///
+    /// Returns whether the poll ends with the output.
     fn play(self: &Rc<Self>) -> bool {
         loop {
             let next = self.numbers.borrow_mut().next();
@@ -153,7 +156,7 @@ impl Scene {
         }
     }
 
-    /// Every state, every level, both words.
+    /// Checks every state, every level, and both words.
     fn check(&self) {
         let (mut ready, mut running) = (Levels::NONE, Levels::NONE);
         for one in self.coroutines.borrow().iter() {
@@ -172,8 +175,9 @@ impl Scene {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 2000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Three workers, one inside a poll of the other: every pick, state and level is as the
-    /// contract says.
+    /// Three workers, one inside a poll of the other, agree with the oracle.
+    ///
+    /// Every pick, state and level is as the contract says.
     #[test]
     fn workers_and_oracle_agree(numbers in proptest::collection::vec(any::<(u8, u8, u8)>(), 0..if cfg!(miri) { 50 } else { 200 })) {
         let scene = Rc::new(Scene {

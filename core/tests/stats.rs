@@ -21,7 +21,7 @@ fn timed() -> Executor {
     executor_with(Config::new().clock(|| CLOCK.get()))
 }
 
-/// Polls, run time, wait time, longest wait.
+/// Returns the polls, the run time, the wait time and the longest wait.
 fn numbers(stats: Stats) -> [u64; 4] {
     [
         stats.polls,

@@ -224,7 +224,7 @@ fn a_clock_is_looked_at_while_others_are_busy_and_only_for_timers() {
     drop(spawn(&executor, 9, busy(&done)));
     executor.run_until_idle();
     if cfg!(not(feature = "stats")) {
-        assert_eq!(LOOKS.get(), 0); // no timers: nobody asks
+        assert_eq!(LOOKS.get(), 0); // no timers: no reads
     }
 
     let polls = spawn(&executor, 9, busy(&done));
@@ -237,7 +237,7 @@ fn a_clock_is_looked_at_while_others_are_busy_and_only_for_timers() {
     CLOCK.set(100);
     LOOKS.set(0);
     executor.run_until_idle();
-    assert_eq!(polls.try_join().unwrap().unwrap(), 0); // looked at before the first poll
+    assert_eq!(polls.try_join().unwrap().unwrap(), 0); // read before the first poll
 
     done.set(false);
     CLOCK.set(0);
@@ -306,7 +306,7 @@ fn ten_thousand_timers_fire_in_order() {
         sleeps.collect::<Vec<u64>>().await
     });
     executor.run_until_idle();
-    // Some at a time, so that the heap is taken apart and put together many times.
+    // Some at a time, so that the heap is taken apart and rebuilt many times.
     let mut total = 0;
     while let Some(next) = executor.next_deadline() {
         total += executor.advance(next + 7);
@@ -354,7 +354,7 @@ fn random_timers_fire_in_order_whoever_leaves() {
             random % bound
         };
         let (executor, log) = (executor(), Log::default());
-        // Those that wait, in order of creation: deadline, number, handle.
+        // The sleepers that wait, in order of creation: deadline, number, handle.
         let mut waiting: Vec<(u64, u64, JoinHandle<()>)> = Vec::new();
         for number in 0..if cfg!(miri) { 60 } else { 400 } {
             match below(8) {

@@ -1,22 +1,25 @@
-//! The core replays the conformance traces of `spec/traces/`, and agrees with the model on random
-//! scenes.
+//! The core replays the conformance traces of `spec/traces/`.
+//!
+//! It also agrees with the model on random scenes.
 
 #![cfg(feature = "std")]
 
-#[path = "../conformance/src/home.rs"]
+#[path = "../conformance/src/platform.rs"]
 #[allow(unreachable_pub, reason = "public in the crate whose part it is")]
-mod home;
+mod platform;
 #[path = "../conformance/src/primitives.rs"]
 mod primitives;
 
 use corank_model as model;
-use corank_model::{Home, Settings, TRACES, record_numbers, replay};
-use home::{CoreHome, replay_all};
+use corank_model::{Platform, Settings, TRACES, record_numbers, replay};
+use platform::{CorePlatform, replay_all};
 use proptest::prelude::*;
 
 use crate::common::served::{self, Workers};
 
-/// All traces are replayed, but under Miri one in six: other ones for each kind of workers.
+/// The step from one replayed trace to the next.
+///
+/// All traces are replayed. Under Miri it is one in six, other ones for each kind of workers.
 const EVERY: usize = if cfg!(miri) { 6 } else { 1 };
 
 fn every_trace_passes(workers: Workers) {
@@ -77,9 +80,9 @@ proptest! {
             channels: vec![room],
             ..Settings::default()
         };
-        let mut home = CoreHome::new(workers);
-        let trace = record_numbers("random", &settings, |feature| home.supports(feature), numbers);
-        let report = replay(&trace, &mut home);
+        let mut platform = CorePlatform::new(workers);
+        let trace = record_numbers("random", &settings, |feature| platform.supports(feature), numbers);
+        let report = replay(&trace, &mut platform);
         prop_assert!(report.is_ok(), "{}\n{trace}", report.unwrap_err());
     }
 }

@@ -1,5 +1,6 @@
-//! Wakers (rules W1 to W8): how many polls a wake makes, and what a waker still reaches when its
-//! coroutine is gone.
+//! Wakers (rules W1 to W8): how many polls a wake makes.
+//!
+//! Also what a waker still reaches when its coroutine is gone.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::task::{Poll, Wake, Waker};
 use crate::common::{Counter, Slot, executor, executor_with, level, spawn};
 use corank::{Config, State};
 
-/// Wakes by a waker that is used up by it.
+/// Wakes by a clone that the wake uses up.
 fn wake_by_clone(waker: &Waker) {
     let clone = waker.clone();
     let kept = clone.clone();
@@ -153,10 +154,12 @@ impl Wake for Notified {
     }
 }
 
-/// The home is told of what comes from outside, once for each time that something new arrives, and
-/// never of what the executor does itself.
+/// The platform is notified of what comes from outside.
+///
+/// It is notified once each time that something new arrives, and never of what the executor does
+/// itself.
 #[test]
-fn home_is_notified_of_arrivals_only() {
+fn the_platform_is_notified_of_arrivals_only() {
     let notified = Arc::new(Notified::default());
     let executor = executor_with(Config::new().notify(Waker::from(notified.clone())));
     let notified = || notified.0.load(Ordering::Relaxed);
@@ -165,7 +168,7 @@ fn home_is_notified_of_arrivals_only() {
     executor.run_until_idle();
     let waker = slot.take();
     let id = handle.id();
-    // From outside a run: by the inbox. Two before the executor looks are one arrival.
+    // From outside a run: by the inbox. Two before the executor checks it are one arrival.
     waker.wake_by_ref();
     waker.wake_by_ref();
     assert_eq!(notified(), 1);
@@ -192,7 +195,7 @@ fn home_is_notified_of_arrivals_only() {
     assert_eq!(executor.run_until_idle(), 1);
 }
 
-/// A poll that hands its borrowed waker to other threads for the time of the poll.
+/// A poll may give its borrowed waker to other threads for the time of the poll.
 #[test]
 fn borrowed_waker_on_other_threads() {
     let executor = executor();
@@ -218,8 +221,7 @@ fn borrowed_waker_on_other_threads() {
     assert_eq!((polls.count(), executor.live()), (3, 0));
 }
 
-/// More wakers than the count has room for: the coroutine that clones them panics, and nothing
-/// overflows.
+/// A coroutine that makes more wakers than the count has room for panics, and nothing overflows.
 #[cfg(feature = "std")]
 #[test]
 fn too_many_wakers_are_a_panic() {

@@ -1,6 +1,7 @@
-//! What coroutines of a shared executor share (`corank::workers`): that any worker may poll who
-//! uses it, and that what happens in the middle of an operation loses nothing. The rules themselves
-//! are replayed from the traces, by `traces.rs`.
+//! The primitives that coroutines of a shared executor share (`corank::workers`).
+//!
+//! Any worker may poll a coroutine that uses them, and what happens in the middle of an operation
+//! loses nothing. The rules themselves are replayed from the traces, by `traces.rs`.
 
 #![cfg(feature = "std")]
 
@@ -29,7 +30,7 @@ fn run(executor: &SharedExecutor) {
     worker(executor).run_until_idle();
 }
 
-/// Counts wakes.
+/// A waker that counts wakes.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 
@@ -54,7 +55,7 @@ fn poll_by<F: Future>(waker: &Waker, future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 thread_local! {
-    /// Code of the user's that runs when a [`meddler`] is cloned, woken or dropped next.
+    /// User code that runs when a [`meddler`] is cloned, woken or dropped next.
     static MEDDLE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
@@ -64,8 +65,9 @@ fn meddle() {
     }
 }
 
-/// A waker that, once, does anything when it is cloned or woken: as code of anyone's may, or
-/// another worker meanwhile.
+/// Returns a waker that runs `act`, once, when it is cloned or woken.
+///
+/// User code may do anything there, or another worker meanwhile.
 fn meddler(act: impl FnOnce() + 'static) -> Waker {
     static VTABLE: RawWakerVTable = RawWakerVTable::new(
         |_| {
@@ -109,8 +111,10 @@ fn all_are_send_and_sync() {
     send(&workers::ticker(Duration::from_nanos(1)).tick());
 }
 
-/// A waiter that is polled by one worker lends its urgency to a holder that another one polls, at
-/// once (I1, H6), and the lock is handed over before the new holder has run (M3).
+/// A waiter donates its urgency to a holder across workers.
+///
+/// One worker polls the waiter, and another one the holder. The donation takes effect at once (I1,
+/// H6), and the lock is handed over before the new holder has run (M3).
 #[test]
 fn a_mutex_lends_across_workers() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
@@ -138,8 +142,9 @@ fn a_mutex_lends_across_workers() {
     holder.try_join().unwrap().unwrap();
 }
 
-/// Whoever is no coroutine of the executor waits by its waker: a thread, or a coroutine of another
-/// executor.
+/// Code that is no coroutine of the executor waits by its waker.
+///
+/// That is a thread, or a coroutine of another executor.
 #[test]
 fn strangers_wait_as_well() {
     let executor = Arc::new(SharedExecutor::new());
@@ -165,7 +170,7 @@ fn strangers_wait_as_well() {
     assert_eq!(*mutex.try_lock().unwrap(), 2);
 }
 
-/// What is waited for comes while the waker is being cloned: that poll sees it.
+/// A poll sees what it waits for if that comes while the waker is being cloned.
 #[test]
 fn nothing_is_lost_while_a_waker_is_cloned() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
@@ -205,8 +210,9 @@ fn nothing_is_lost_while_a_waker_is_cloned() {
     assert!(keys.is_empty());
 }
 
-/// A lock that is handed over while the next one's waker is cloned: by the levels of both (N1), and
-/// who waits on lends to the holder there is then.
+/// A lock is handed over while the waker of the next waiter is cloned.
+///
+/// The levels of both decide (N1). The one that still waits donates to the holder there is then.
 #[test]
 fn who_queues_lends_to_the_holder_there_is_then() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
@@ -236,7 +242,9 @@ fn who_queues_lends_to_the_holder_there_is_then() {
     second.cancel();
 }
 
-/// The same, where the one whose waker is cloned is the more urgent one: it gets the lock.
+/// The same holds if the more urgent waiter is the one with the waker that is cloned.
+///
+/// That waiter gets the lock.
 #[test]
 fn who_queues_counts_by_its_level() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
@@ -259,8 +267,9 @@ fn who_queues_counts_by_its_level() {
     assert!(second.has_exited());
 }
 
-/// Who waited when an event was set goes through, and who comes after it was reset waits (N7, N8),
-/// even if both happen while the first is being woken.
+/// Waiters from before the set of an event go through, and those after its reset wait (N7, N8).
+///
+/// This holds even if both happen while the first waiter is being woken.
 #[test]
 fn an_event_is_reset_while_it_is_set() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
@@ -290,8 +299,9 @@ fn an_event_is_reset_while_it_is_set() {
     assert_eq!(wakes.take(), 0);
 }
 
-/// All of them may outlive their executor: nobody is lent to any more, and the memory goes with the
-/// last of them.
+/// The primitives may outlive their executor.
+///
+/// They donate to no coroutine any more, and the memory goes with the last of them.
 #[test]
 fn they_outlive_their_executor() {
     let executor = SharedExecutor::new();
@@ -347,8 +357,9 @@ fn a_sleep_of_the_other_kind_is_refused() {
     assert!(matches!(wrong.try_join(), Ok(Err(JoinError::Panicked(_)))));
 }
 
-/// A timer stays in the heap where it began, and is taken out from whatever thread; it does not
-/// keep what is gone from going.
+/// A timer stays in the heap where it began, and any thread may take it out.
+///
+/// It does not keep what is gone from going.
 #[test]
 fn a_sleep_goes_from_thread_to_thread() {
     let executor = SharedExecutor::new();
@@ -382,7 +393,7 @@ fn a_sleep_goes_from_thread_to_thread() {
     );
 }
 
-/// Time limits and beats.
+/// Time limits elapse, and tickers tick at their times.
 #[test]
 fn timeouts_and_tickers() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
@@ -408,7 +419,9 @@ fn timeouts_and_tickers() {
     assert_eq!(executor.next_deadline(), None);
 }
 
-/// H10: who sleeps until a deadline is called when an earlier one is set, and not for a later one.
+/// H10: a worker that sleeps until a deadline is called when an earlier one is set.
+///
+/// It is not called for a later one.
 #[test]
 fn an_earlier_deadline_calls_who_sleeps() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
@@ -416,7 +429,7 @@ fn an_earlier_deadline_calls_who_sleeps() {
     let sleeper = executor.worker(Waker::from(calls.clone()));
     let busy = worker(executor);
     let calls_for = |deadline| {
-        // Taken in: that somebody is ready calls nobody.
+        // Taken in: a coroutine that becomes ready calls no worker.
         busy.within(|| drop(executor.spawn(level(3), sleep_until(deadline)).unwrap()));
         assert_eq!(busy.step(), Step::Ran);
         calls.take()
@@ -432,7 +445,9 @@ fn an_earlier_deadline_calls_who_sleeps() {
     assert_eq!(calls_for(20), 1);
 }
 
-/// Threads that share everything: sums are exact, and nobody waits for ever.
+/// Threads share everything.
+///
+/// Sums are exact, and no coroutine waits for ever.
 #[test]
 fn threads_share_exactly() {
     const EACH: usize = times(200);

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
 use async_task::{Runnable, Task};
-use corank::workers::{Follower, Shared};
+use corank::workers::{PriorityListener, Shared};
 use corank::{JoinError, Payload, Priority};
 
 use crate::handle;
@@ -130,7 +130,7 @@ enum Call<T> {
         /// The priority when it was submitted.
         priority: Priority,
         /// Set once a coroutine waits for it.
-        following: Option<Pin<Box<Follower<Following>>>>,
+        following: Option<Pin<Box<PriorityListener<Following>>>>,
     },
     Refused(Option<Payload>),
 }
@@ -188,21 +188,22 @@ struct Following {
 
 impl Following {
     /// Returns `None` outside of coroutines and without memory: then the call keeps its level.
-    fn new(number: u64, priority: Priority) -> Option<Pin<Box<Follower<Self>>>> {
+    fn new(number: u64, priority: Priority) -> Option<Pin<Box<PriorityListener<Self>>>> {
         let place = Shared::here()?;
-        if !has_memory_for(size_of::<Follower<Self>>()) {
+        if !has_memory_for(size_of::<PriorityListener<Self>>()) {
             return None;
         }
         let level = AtomicU8::new(priority.level());
         // SAFETY: `follow` takes only the pool's lock, under which no function of the executor is
         // called.
-        let follower = unsafe { Follower::with_data(place, Self { number, level }, follow) };
-        Some(Box::pin(follower))
+        let listener =
+            unsafe { PriorityListener::with_data(place, Self { number, level }, follow) };
+        Some(Box::pin(listener))
     }
 }
 
-fn follow(follower: &Follower<Following>, level: Priority) {
-    let following = follower.data();
+fn follow(listener: &PriorityListener<Following>, level: Priority) {
+    let following = listener.data();
     let before = following.level.swap(level.level(), Ordering::Relaxed);
     if before != level.level()
         && let Some(before) = Priority::new(before)

@@ -22,7 +22,7 @@
  *   push_inbox, drain_inbox, unanchor, close      scheduler.rs
  *   wake_by_ref, release                          waker.rs
  *   step, poll                                    scheduler.rs
- *   park, notify                                  what a home does with Config::notify
+ *   park, notify                                  what a platform does with Config::notify
  *
  * Memory orders are not modelled: core/tests/loom.rs looks after those. Many coroutines are not either: the inbox is a
  * stack that is pushed by compare-and-swap and taken whole, so blocks in it do not touch each other.
@@ -50,7 +50,7 @@ byte inbox;             /* how often the block is in the inbox */
 byte anchors = 1;       /* the executor's own */
 bool freed;             /* the table */
 bool arriving;          /* Published::arriving, one level */
-bool notified;          /* the home's token, as of thread::unpark */
+bool notified;          /* the platform's token, as of thread::unpark */
 
 /* --- the owner's own state, and what the properties talk about --- */
 mtype = { Free, Ready, Running, Blocked, Exited };

@@ -1,12 +1,13 @@
-//! The core in the hands of the conformance traces (`spec/traces/`): the same program on the host,
-//! in the operating system's kernel and in its processes.
+//! The replay of the conformance traces (`spec/traces/`) against the core.
+//!
+//! It is the same program on the host, in the operating system's kernel and in its processes.
 #![no_std]
 
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-mod home;
+mod platform;
 mod primitives;
 mod served;
 
@@ -15,16 +16,17 @@ use core::fmt;
 
 use corank_model::TRACES;
 
-pub use home::{CoreHome, Verdict, replay_all};
+pub use platform::{CorePlatform, Verdict, replay_all};
 pub use served::Workers;
 
-/// What came of replaying every trace on each kind of executor.
+/// The result of replaying every trace on each kind of executor.
 #[derive(Clone, Debug)]
 pub struct Report(Vec<(&'static str, Verdict)>);
 
 impl Report {
-    /// Whether each kind has passed traces, and failed none. Which ones it skipped is for the
-    /// reader to judge.
+    /// Tests whether each kind has passed traces, and failed none.
+    ///
+    /// Which ones it skipped is for the reader to judge.
     #[must_use]
     pub fn succeeded(&self) -> bool {
         let good = |verdict: &Verdict| verdict.failures.is_empty() && verdict.passed > 0;
@@ -63,13 +65,16 @@ pub fn report() -> Report {
     )
 }
 
-/// Tests the example of the repository's README. It is tested here because the published crates do
-/// not contain that file.
+/// Tests the example of the repository's README.
+///
+/// It is tested here because the published crates do not contain that file.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// Tests the examples of docs/guide.md, for the same reason here.
+/// Tests the examples of docs/guide.md.
+///
+/// They are tested here for the same reason.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide.md")]
 struct Guide;

@@ -8,26 +8,30 @@ use core::pin::Pin;
 use super::served::Served;
 use corank::key::Keys;
 use corank::sync::{Channel, Event, Mutex, Semaphore};
-use corank::{Place, SharedExecutor, time, workers};
+use corank::{Ownership, SharedExecutor, time, workers};
 use corank_model::{Op, Settings};
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// What the coroutines of a scene share: of one thread, or of a shared executor.
+/// The primitives that the coroutines of a scene share: of one thread, or of a shared executor.
 pub(crate) trait Shared {
-    /// Waits as `op` says; `None` if that is nothing to wait for.
+    /// Waits as `op` says.
+    ///
+    /// Returns `None` if that is nothing to wait for.
     fn wait(&self, op: Op) -> Option<Boxed<'_, Got<'_>>>;
 
-    /// What does not wait. False if `op` is nothing of this.
+    /// Applies an operation that does not wait.
+    ///
+    /// Returns false if `op` is no such operation.
     fn apply(&self, op: Op) -> bool;
 }
 
-struct Primitives<P: Place> {
-    mutexes: Vec<Mutex<(), P>>,
-    semaphores: Vec<Semaphore<P>>,
-    events: Vec<Event<P>>,
+struct Primitives<O: Ownership> {
+    mutexes: Vec<Mutex<(), O>>,
+    semaphores: Vec<Semaphore<O>>,
+    events: Vec<Event<O>>,
     channels: Vec<Box<dyn AnyChannel>>,
-    keys: Keys<P>,
+    keys: Keys<O>,
     sleep: fn(u64) -> Boxed<'static, ()>,
 }
 
@@ -80,7 +84,7 @@ trait AnyChannel {
     fn receive(&self) -> Boxed<'_, u64>;
 }
 
-impl<const N: usize, P: Place> AnyChannel for Channel<u64, N, P> {
+impl<const N: usize, O: Ownership> AnyChannel for Channel<u64, N, O> {
     fn send(&self, message: u64) -> Boxed<'_, ()> {
         let send = self.send(message);
         Box::pin(async { send.await.expect("nobody closes it") })
@@ -92,7 +96,7 @@ impl<const N: usize, P: Place> AnyChannel for Channel<u64, N, P> {
     }
 }
 
-impl<P: Place> Shared for Primitives<P> {
+impl<O: Ownership> Shared for Primitives<O> {
     fn wait(&self, op: Op) -> Option<Boxed<'_, Got<'_>>> {
         // Each future is made here and awaited there: its place among the waiters is its own.
         Some(match op {
@@ -140,7 +144,7 @@ impl<P: Place> Shared for Primitives<P> {
     }
 }
 
-/// What came of a wait.
+/// The result of a wait.
 pub(crate) enum Got<'a> {
     Nothing,
     Message(u64),
@@ -176,7 +180,9 @@ pub(crate) struct Hold<'a> {
 pub(crate) struct Held<'a>(pub(crate) Vec<Hold<'a>>);
 
 impl Held<'_> {
-    /// Gives back the latest thing that `op` is about; false if there is none.
+    /// Gives back the latest thing that `op` is about.
+    ///
+    /// Returns false if there is none.
     pub(crate) fn give_back(&mut self, op: Op) -> bool {
         let at = self.0.iter().rposition(|hold| hold.given_back_by == op);
         at.map(|at| drop(self.0.remove(at))).is_some()

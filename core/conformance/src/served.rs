@@ -1,5 +1,7 @@
-//! An executor of one thread, or a shared one that one worker or several threads serve, under one
-//! interface: what a test says of the one holds for the others.
+//! One interface to an executor of one thread, and to a shared one that one worker or several
+//! threads serve.
+//!
+//! What a test says of the one holds for the others.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -10,13 +12,13 @@ use corank::{
     SharedExecutor, SharedHandle, SpawnError, State, Step, SystemView,
 };
 
-/// Who polls an executor's coroutines.
+/// The workers that poll an executor's coroutines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Workers {
     /// It is an executor of one thread.
     #[default]
     None,
-    /// It could be shared; one worker serves it.
+    /// It could be shared, and one worker serves it.
     One,
     /// It is shared: each step is made by another thread, beside an idle worker of the test's.
     #[cfg(feature = "std")]
@@ -33,7 +35,7 @@ pub(crate) enum Served {
 /// A future for a shared executor that one thread at a time uses, and drops.
 pub(crate) struct OnOneThread<F>(pub(crate) F);
 
-// SAFETY: it is sent nowhere but to a thread for whose end the sender waits
+// SAFETY: it is sent only to a thread, and the sender waits for the end of that
 // ([`on_another_thread`]).
 unsafe impl<F> Send for OnOneThread<F> {}
 
@@ -62,7 +64,7 @@ impl<F: Future<Output: Send>> Future for OnOneThread<F> {
     }
 }
 
-/// Calls the method of either.
+/// Calls the method of the executor, of whichever kind it is.
 macro_rules! either {
     ($served:expr, $executor:ident => $call:expr) => {
         match $served {

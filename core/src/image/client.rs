@@ -13,15 +13,15 @@ use crate::block::BlockRef;
 use crate::context;
 use crate::executor::{Config, SpawnError, Step, SystemView};
 use crate::id::CoroutineId;
-use crate::kept_waker::WakerCell;
 use crate::policy::Policy;
 use crate::preempt::Interrupted;
 use crate::priority::{Levels, Priority};
 use crate::published::Published;
-use crate::seat::Seat;
 use crate::storage::Memory;
+use crate::stored_waker::WakerCell;
 use crate::task::Stage;
 use crate::timers::{Clock, Timer};
+use crate::worker_context::WorkerContext;
 
 /// A copy of the image's table: one load less on each call.
 struct Attached(UnsafeCell<MaybeUninit<Engine>>);
@@ -31,7 +31,7 @@ unsafe impl Sync for Attached {}
 
 static ATTACHED: Attached = Attached(UnsafeCell::new(MaybeUninit::uninit()));
 
-/// The image is not one that this client can use.
+/// The error for an image that this client cannot use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch;
 
@@ -66,18 +66,19 @@ pub unsafe fn attach(table: *const Engine) -> Result<(), Mismatch> {
 
 #[inline]
 fn engine() -> &'static Engine {
-    // SAFETY: `attach` has written it, and nobody writes it again.
+    // SAFETY: `attach` has written it, and nothing writes it again.
     unsafe { (*ATTACHED.0.get()).assume_init_ref() }
 }
 
-/// A scheduler in the image, as far as it is read here without a call. See the engine's own for
-/// what its methods do.
+/// A scheduler in the image, as far as it is read here without a call.
+///
+/// See the engine's own for what its methods do.
 #[repr(C)]
 pub(crate) struct Scheduler {
     shared: bool,
     live: Cell<usize>,
     serial: usize,
-    seat: Seat,
+    worker_context: WorkerContext,
     _opaque: PhantomData<UnsafeCell<()>>,
 }
 
@@ -85,7 +86,7 @@ const _: () = assert!(
     core::mem::offset_of!(Scheduler, shared) == 0
         && core::mem::offset_of!(Scheduler, live) == super::LIVE
         && core::mem::offset_of!(Scheduler, serial) == super::SERIAL
-        && core::mem::offset_of!(Scheduler, seat) == super::SEAT
+        && core::mem::offset_of!(Scheduler, worker_context) == super::WORKER_CONTEXT
 );
 
 impl Memory {
@@ -96,6 +97,8 @@ impl Memory {
     };
 }
 
+/// Allocates from the global allocator.
+///
 /// # Safety
 /// A size that is not zero and an alignment, as in a `Layout`.
 unsafe extern "C" fn global_allocate(size: usize, align: usize) -> *mut u8 {
@@ -103,6 +106,8 @@ unsafe extern "C" fn global_allocate(size: usize, align: usize) -> *mut u8 {
     unsafe { alloc::alloc::alloc(Layout::from_size_align_unchecked(size, align)) }
 }
 
+/// Gives memory back to the global allocator.
+///
 /// # Safety
 /// What [`global_allocate`] gave for this layout; not used again.
 unsafe extern "C" fn global_free(memory: *mut u8, size: usize, align: usize) {
@@ -110,7 +115,9 @@ unsafe extern "C" fn global_free(memory: *mut u8, size: usize, align: usize) {
     unsafe { alloc::alloc::dealloc(memory, Layout::from_size_align_unchecked(size, align)) }
 }
 
-/// Makes a scheduler; `None` if there is no memory for it.
+/// Makes a scheduler.
+///
+/// Returns `None` if there is no memory for it.
 pub(crate) fn create(config: Config, memory: Memory) -> Option<NonNull<Scheduler>> {
     let notify = WakerCell::new();
     let _none = notify.replace(config.notify);
@@ -121,7 +128,7 @@ pub(crate) fn create(config: Config, memory: Memory) -> Option<NonNull<Scheduler
         },
         shared: config.shared,
         has_clock: config.clock.is_some(),
-        give_way: config.give_way,
+        relax: config.relax,
         capacity: config.capacity,
         serial: config.serial,
         published: config.published.map_or(ptr::null(), ptr::from_ref),
@@ -157,7 +164,7 @@ unsafe extern "C" fn ask<V: SystemView>(view: *const ()) -> u8 {
     elsewhere.map_or(u8::MAX, Priority::level)
 }
 
-// SAFETY, of every call below: the engine's function, by its rules (see `engine.rs`); whoever calls
+// SAFETY, of every call below: the engine's function, by its rules (see `engine.rs`). The caller of
 // the method has kept those of the method of the same name.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "they are all alike")]
 impl Scheduler {
@@ -173,7 +180,7 @@ impl Scheduler {
 
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
-        context::seat_of(self).is_some()
+        context::worker_context_of(self).is_some()
     }
 
     pub(crate) fn close(scheduler: NonNull<Self>) {
@@ -195,7 +202,12 @@ impl Scheduler {
         })
     }
 
-    fn run<V: SystemView>(&self, worker: Option<&Seat>, view: &V, limit: u64) -> (Step, u64) {
+    fn run<V: SystemView>(
+        &self,
+        worker: Option<&WorkerContext>,
+        view: &V,
+        limit: u64,
+    ) -> (Step, u64) {
         let view = View {
             ask: if V::NEVER { None } else { Some(ask::<V>) },
             data: ptr::from_ref(view).cast(),
@@ -216,11 +228,11 @@ impl Scheduler {
 
     pub(crate) fn run_worker(
         &self,
-        seat: &Seat,
+        worker_context: &WorkerContext,
         view: &impl SystemView,
         limit: u64,
     ) -> (Step, u64) {
-        self.run(Some(seat), view, limit)
+        self.run(Some(worker_context), view, limit)
     }
 
     pub(crate) fn find(&self, id: CoroutineId) -> Option<BlockRef> {
@@ -277,32 +289,32 @@ impl Scheduler {
     }
 
     #[inline]
-    pub(crate) fn seat(&self) -> &Seat {
-        &self.seat
+    pub(crate) fn worker_context(&self) -> &WorkerContext {
+        &self.worker_context
     }
 
-    pub(crate) fn pick_up(&self, seat: &Seat) {
-        unsafe { (engine().pick_up)(self, seat) }
+    pub(crate) fn lock(&self, worker_context: &WorkerContext) {
+        unsafe { (engine().lock)(self, worker_context) }
     }
 
-    pub(crate) fn put_down(&self, seat: &Seat) {
-        unsafe { (engine().put_down)(self, seat) }
+    pub(crate) fn unlock(&self, worker_context: &WorkerContext) {
+        unsafe { (engine().unlock)(self, worker_context) }
     }
 
-    pub(crate) unsafe fn put_down_for_good(scheduler: NonNull<Self>, seat: &Seat) {
-        unsafe { (engine().put_down_for_good)(scheduler, seat) }
+    pub(crate) unsafe fn unlock_for_good(scheduler: NonNull<Self>, worker_context: &WorkerContext) {
+        unsafe { (engine().unlock_for_good)(scheduler, worker_context) }
     }
 
-    pub(crate) fn pass_on(&self, seat: &Seat) {
-        unsafe { (engine().pass_on)(self, seat) }
+    pub(crate) fn pass_on(&self, worker_context: &WorkerContext) {
+        unsafe { (engine().pass_on)(self, worker_context) }
     }
 
-    pub(crate) fn enter(&self, seat: NonNull<Seat>) {
-        unsafe { (engine().enter)(self, seat.as_ref()) }
+    pub(crate) fn enter(&self, worker_context: NonNull<WorkerContext>) {
+        unsafe { (engine().enter)(self, worker_context.as_ref()) }
     }
 
-    pub(crate) fn leave(&self, seat: &Seat) {
-        unsafe { (engine().leave)(self, seat) }
+    pub(crate) fn leave(&self, worker_context: &WorkerContext) {
+        unsafe { (engine().leave)(self, worker_context) }
     }
 
     pub(crate) fn ready(&self) -> Levels {

@@ -13,10 +13,10 @@ use crate::preempt::Interrupted;
 use crate::priority::Priority;
 use crate::published::Published;
 use crate::scheduler::Scheduler;
-use crate::seat::Seat;
 use crate::storage::heap_scheduler;
 use crate::task::VTable;
 use crate::timers::Timer;
+use crate::worker_context::WorkerContext;
 
 /// The table that the image exports.
 pub const ENGINE: Engine = Engine {
@@ -39,8 +39,8 @@ pub const ENGINE: Engine = Engine {
     drain_inbox,
     anchor,
     unanchor,
-    pick_up,
-    put_down,
+    lock,
+    unlock,
     pass_on,
     enter,
     leave,
@@ -53,13 +53,14 @@ pub const ENGINE: Engine = Engine {
     set_timer,
     cancel_timer,
     hand_over_timer,
-    put_down_for_good,
+    unlock_for_good,
 };
 
 impl Engine {
-    /// The table of an engine that treats all levels alike: a scheduler that asks for the strict
-    /// policy gets the bounded one, with every pick reserved. For tests that boot a system with
-    /// another scheduler.
+    /// Returns the table of an engine that treats all levels alike.
+    ///
+    /// A scheduler that asks for the strict policy gets the bounded one, with every pick reserved.
+    /// It is for tests that boot a system with another scheduler.
     #[must_use]
     pub const fn alike(self) -> Self {
         Self {
@@ -68,9 +69,11 @@ impl Engine {
         }
     }
 
-    /// The table of an engine that counts the schedulers that it makes, and treats all levels alike
-    /// in every second one. For tests of a home's images: the only engine with a variable, of which
-    /// each address space has its own.
+    /// Returns the table of an engine that treats all levels alike in every second scheduler that
+    /// it makes.
+    ///
+    /// It counts the schedulers. It is for tests of a platform's images: the only engine with a
+    /// variable, of which each address space has its own.
     #[must_use]
     pub const fn alternating(self) -> Self {
         Self {
@@ -90,9 +93,9 @@ impl SystemView for View {
     }
 }
 
-// What all of these ask for: whatever they are given was made by this image, or is a client's own
-// and laid out as `LAYOUT` says; whoever calls is the owner of the scheduler, except where the name
-// of the method in `Scheduler` says otherwise.
+// What all of these require: whatever they are given was made by this image, or is a client's own
+// and laid out as `LAYOUT` says. The caller is the owner of the scheduler, except where the name of
+// the method in `Scheduler` says otherwise.
 
 unsafe extern "C" fn create(setup: &Setup) -> Option<NonNull<Scheduler>> {
     heap_scheduler(config(setup, setup.every), setup.memory)
@@ -110,7 +113,7 @@ fn config(setup: &Setup, every: u32) -> Config {
         // SAFETY: as above.
         deadlines: unsafe { setup.deadlines.as_ref() },
         shared: setup.shared,
-        give_way: setup.give_way,
+        relax: setup.relax,
     }
 }
 
@@ -118,9 +121,10 @@ unsafe extern "C" fn create_alike(setup: &Setup) -> Option<NonNull<Scheduler>> {
     heap_scheduler(config(setup, setup.every.max(1)), setup.memory)
 }
 
-/// The number of the next scheduler that [`Engine::alternating`] makes in this address space. Not
-/// from 0 on: an address space that begins with zeros instead of the image's contents would not be
-/// told from one that is right.
+/// The number of the next scheduler that [`Engine::alternating`] makes in this address space.
+///
+/// It does not start at 0. Otherwise an address space that begins with zeros instead of the image's
+/// contents would not be told from one that is right.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 unsafe extern "C" fn create_alternating(setup: &Setup) -> Option<NonNull<Scheduler>> {
@@ -161,12 +165,12 @@ unsafe extern "C" fn spawn(
 
 unsafe extern "C" fn run(
     scheduler: &Scheduler,
-    worker: Option<&Seat>,
+    worker: Option<&WorkerContext>,
     view: &View,
     limit: u64,
 ) -> Ran {
     match worker {
-        Some(seat) => run_worker(scheduler, seat, view, limit),
+        Some(worker_context) => run_worker(scheduler, worker_context, view, limit),
         None => run_alone(scheduler, view, limit),
     }
 }
@@ -174,8 +178,13 @@ unsafe extern "C" fn run(
 // Apart, so that a client touches only the pages of the one that it needs.
 
 #[inline(never)]
-fn run_worker(scheduler: &Scheduler, seat: &Seat, view: &View, limit: u64) -> Ran {
-    ran(scheduler.run_worker(seat, view, limit))
+fn run_worker(
+    scheduler: &Scheduler,
+    worker_context: &WorkerContext,
+    view: &View,
+    limit: u64,
+) -> Ran {
+    ran(scheduler.run_worker(worker_context, view, limit))
 }
 
 #[inline(never)]
@@ -250,29 +259,32 @@ unsafe extern "C" fn unanchor(scheduler: NonNull<Scheduler>) {
     Scheduler::unanchor(scheduler);
 }
 
-unsafe extern "C" fn pick_up(scheduler: &Scheduler, seat: &Seat) {
-    scheduler.pick_up(seat);
+unsafe extern "C" fn lock(scheduler: &Scheduler, worker_context: &WorkerContext) {
+    scheduler.lock(worker_context);
 }
 
-unsafe extern "C" fn put_down(scheduler: &Scheduler, seat: &Seat) {
-    scheduler.put_down(seat);
+unsafe extern "C" fn unlock(scheduler: &Scheduler, worker_context: &WorkerContext) {
+    scheduler.unlock(worker_context);
 }
 
-unsafe extern "C" fn put_down_for_good(scheduler: NonNull<Scheduler>, seat: &Seat) {
+unsafe extern "C" fn unlock_for_good(
+    scheduler: NonNull<Scheduler>,
+    worker_context: &WorkerContext,
+) {
     // SAFETY: the client's promise.
-    unsafe { Scheduler::put_down_for_good(scheduler, seat) }
+    unsafe { Scheduler::unlock_for_good(scheduler, worker_context) }
 }
 
-unsafe extern "C" fn pass_on(scheduler: &Scheduler, seat: &Seat) {
-    scheduler.pass_on(seat);
+unsafe extern "C" fn pass_on(scheduler: &Scheduler, worker_context: &WorkerContext) {
+    scheduler.pass_on(worker_context);
 }
 
-unsafe extern "C" fn enter(scheduler: &Scheduler, seat: &Seat) {
-    scheduler.enter(NonNull::from(seat));
+unsafe extern "C" fn enter(scheduler: &Scheduler, worker_context: &WorkerContext) {
+    scheduler.enter(NonNull::from(worker_context));
 }
 
-unsafe extern "C" fn leave(scheduler: &Scheduler, seat: &Seat) {
-    scheduler.leave(seat);
+unsafe extern "C" fn leave(scheduler: &Scheduler, worker_context: &WorkerContext) {
+    scheduler.leave(worker_context);
 }
 
 unsafe extern "C" fn ready(scheduler: &Scheduler) -> u64 {

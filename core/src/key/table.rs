@@ -4,23 +4,25 @@ use core::cell::Cell;
 use core::fmt;
 use core::pin::Pin;
 
-use crate::place::{OneThread, Place};
+use crate::ownership::{Local, Ownership};
 use crate::sync::permits::Permits;
 use crate::sync::queue::Entry;
 use crate::waiter::Wakeup;
 
-/// Signals of one key do not accumulate (rule K3).
+/// The most signals that one key keeps, since they do not accumulate (rule K3).
 const MOST: usize = 1;
 
 /// A key that is waited for or signalled.
-pub(super) struct KeyState<P> {
-    signals: Permits<P>,
-    /// Waits that were let through and not polled since. They keep the key in the table, so that
-    /// one which is dropped can give its signal back without asking for room.
+pub(super) struct KeyState<O> {
+    signals: Permits<O>,
+    /// Waits that were let through and not polled since.
+    ///
+    /// They keep the key in the table, so that one which is dropped can give its signal back
+    /// without asking for room.
     through: Cell<usize>,
 }
 
-impl<P: Place> KeyState<P> {
+impl<O: Ownership> KeyState<O> {
     const fn new() -> Self {
         Self {
             signals: Permits::new(0),
@@ -32,7 +34,7 @@ impl<P: Place> KeyState<P> {
         self.signals.free() == 0 && !self.signals.has_waiters() && self.through.get() == 0
     }
 
-    /// One signal, to the most urgent who waits, or kept.
+    /// Gives one signal to the most urgent waiter, or keeps it.
     pub(super) fn give(&self) -> Wakeup {
         if self.signals.has_waiters() {
             self.through.set(self.through.get() + 1);
@@ -44,7 +46,7 @@ impl<P: Place> KeyState<P> {
     ///
     /// # Safety
     /// The caller calls [`leave`](Self::leave) before the entry is dropped.
-    pub(super) unsafe fn take_or_queue(&self, entry: Pin<&Entry<P>>) -> bool {
+    pub(super) unsafe fn take_or_queue(&self, entry: Pin<&Entry<O>>) -> bool {
         let there = self.signals.take();
         if !there {
             // SAFETY: the caller's promise.
@@ -53,17 +55,18 @@ impl<P: Place> KeyState<P> {
         there
     }
 
-    /// One who was let through has seen it.
+    /// Records that a wait that was let through has seen it.
     pub(super) fn used(&self) {
         self.through.set(self.through.get() - 1);
     }
 
-    /// One who waits is dropped.
-    pub(super) fn remove(&self, entry: &Entry<P>) {
+    /// Removes the entry of a wait that is dropped.
+    pub(super) fn remove(&self, entry: &Entry<O>) {
         self.signals.remove(entry);
     }
 
-    /// One who was let through is dropped and has not used its signal: it is given again (rule K5).
+    /// Gives a signal again after the wait that it let through was dropped without using it (rule
+    /// K5).
     pub(super) fn give_again(&self) -> Wakeup {
         self.used();
         self.give()
@@ -71,17 +74,17 @@ impl<P: Place> KeyState<P> {
 }
 
 /// Room for one key, for [`Keys::in_slots`](super::Keys::in_slots).
-pub struct KeySlot<P: Place = OneThread>(Option<(u64, KeyState<P>)>);
+pub struct KeySlot<O: Ownership = Local>(Option<(u64, KeyState<O>)>);
 
 impl KeySlot {
-    /// An empty slot.
+    /// Creates an empty slot.
     #[must_use]
     pub const fn new() -> Self {
         Self(None)
     }
 }
 
-impl<P: Place> KeySlot<P> {
+impl<O: Ownership> KeySlot<O> {
     fn has(&self, key: u64) -> bool {
         self.0.as_ref().is_some_and(|(known, _)| *known == key)
     }
@@ -93,26 +96,26 @@ impl Default for KeySlot {
     }
 }
 
-impl<P: Place> fmt::Debug for KeySlot<P> {
+impl<O: Ownership> fmt::Debug for KeySlot<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = self.0.as_ref().map(|(key, _)| key);
         f.debug_tuple("KeySlot").field(&key).finish()
     }
 }
 
-pub(super) enum Table<P: Place> {
+pub(super) enum Table<O: Ownership> {
     #[cfg(feature = "alloc")]
-    Heap(hashbrown::HashMap<u64, KeyState<P>>),
-    Slots(&'static mut [KeySlot<P>]),
+    Heap(hashbrown::HashMap<u64, KeyState<O>>),
+    Slots(&'static mut [KeySlot<O>]),
 }
 
-impl<P: Place> Table<P> {
+impl<O: Ownership> Table<O> {
     #[cfg(feature = "alloc")]
     pub(super) fn new() -> Self {
         Self::Heap(hashbrown::HashMap::new())
     }
 
-    pub(super) fn get(&self, key: u64) -> Option<&KeyState<P>> {
+    pub(super) fn get(&self, key: u64) -> Option<&KeyState<O>> {
         match self {
             #[cfg(feature = "alloc")]
             Self::Heap(map) => map.get(&key),
@@ -123,8 +126,10 @@ impl<P: Place> Table<P> {
         }
     }
 
-    /// The state of a key, unused if the key is new; `None` if there is no room for it.
-    pub(super) fn get_or_insert(&mut self, key: u64) -> Option<&KeyState<P>> {
+    /// Returns the state of a key, unused if the key is new.
+    ///
+    /// Returns `None` if there is no room for it.
+    pub(super) fn get_or_insert(&mut self, key: u64) -> Option<&KeyState<O>> {
         match self {
             #[cfg(feature = "alloc")]
             Self::Heap(map) => {

@@ -6,21 +6,22 @@ use super::Scheduler;
 use crate::block::BlockRef;
 use crate::context::{self, Entered};
 use crate::executor::{Step, SystemView};
-use crate::seat::Seat;
 use crate::time::POLLS_PER_LOOK;
 use crate::timers::Timer;
+use crate::worker_context::WorkerContext;
 
 impl Scheduler {
-    /// [`run_by_clock`](Self::run_by_clock) of a scheduler that is not shared.
+    /// Runs a scheduler that is not shared, as [`run_by_clock`](Self::run_by_clock).
     pub(crate) fn run_alone(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
-        self.run_by_clock::<false>(&self.seat, view, limit)
+        self.run_by_clock::<false>(&self.worker_context, view, limit)
     }
 
-    /// Runs up to `limit` polls, and looks at the clock if there is one. `SHARED` as for
-    /// [`run`](Self::run).
+    /// Runs up to `limit` polls, and checks the clock if there is one.
+    ///
+    /// `SHARED` is as for [`run`](Self::run).
     pub(crate) fn run_by_clock<const SHARED: bool>(
         &self,
-        seat: &Seat,
+        worker_context: &WorkerContext,
         view: &impl SystemView,
         limit: u64,
     ) -> (Step, u64) {
@@ -30,50 +31,53 @@ impl Scheduler {
             u64::MAX
         };
         let mut polls = 0;
-        self.look_at_clock(seat);
+        self.look_at_clock(worker_context);
         loop {
-            let (step, more) = self.run::<SHARED>(seat, view, round.min(limit - polls));
+            let (step, more) = self.run::<SHARED>(worker_context, view, round.min(limit - polls));
             polls += more;
             match step {
-                Step::Ran if polls < limit => drop(self.look_at_clock(seat)),
-                Step::Idle if self.look_at_clock(seat) > 0 => {}
+                Step::Ran if polls < limit => drop(self.look_at_clock(worker_context)),
+                Step::Idle if self.look_at_clock(worker_context) > 0 => {}
                 step => return (step, polls),
             }
         }
     }
 
-    /// Fires what is due by the clock, if there are timers; returns how many.
+    /// Fires what is due by the clock, if there are timers, and returns how many.
     #[inline]
-    fn look_at_clock(&self, seat: &Seat) -> usize {
+    fn look_at_clock(&self, worker_context: &WorkerContext) -> usize {
         match self.timers.look_at_clock() {
             None => 0,
             Some(now) => {
-                let _entered = Entered::new(seat);
+                let _entered = Entered::new(worker_context);
                 self.fire_timers(now)
             }
         }
     }
 
     pub(crate) fn fire_timers(&self, now: u64) -> usize {
-        self.timers.fire(now, |waker| self.aside(|| waker.wake()))
+        self.timers
+            .fire(now, |waker| self.unlocked(|| waker.wake()))
     }
 
-    /// No timer refers to the scheduler any more.
+    /// Abandons all timers, so that none refers to the scheduler any more.
     pub(crate) fn abandon_timers(&self) {
-        self.timers.abandon(|waker| self.aside(|| drop(waker)));
+        self.timers.abandon(|waker| self.unlocked(|| drop(waker)));
     }
 
-    /// The time now: what the clock says, or else the latest that the home has told.
+    /// Returns the time now.
+    ///
+    /// It is the clock's, or else the latest that the platform has reported.
     pub(crate) fn now(&self) -> u64 {
         self.timers.now()
     }
 
-    /// When the next timer is due.
+    /// Returns when the next timer is due.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         self.timers.next_deadline()
     }
 
-    /// Starts a timer of whoever is polled here.
+    /// Starts a timer of the coroutine that is polled here, if any.
     ///
     /// # Safety
     /// Before the timer is dropped, the caller calls [`cancel_timer`](Self::cancel_timer) if it
@@ -86,18 +90,19 @@ impl Scheduler {
         unsafe { self.timers.set(timer, deadline, self.sleeper()) }
     }
 
-    /// A timer that waits is that of whoever is polled here from now on.
+    /// Gives a pending timer to the coroutine that is polled here now, if any.
     pub(crate) fn hand_over_timer(&self, timer: &Timer) {
         self.timers.hand_over(timer, self.sleeper());
     }
 
-    /// Who is polled here; a coroutine of another scheduler is none of ours, and its block may go
-    /// first.
+    /// Returns the coroutine of this scheduler that is polled here.
+    ///
+    /// A coroutine of another scheduler does not count, and its block may go first.
     fn sleeper(&self) -> Option<BlockRef> {
         context::current().filter(|block| core::ptr::eq(block.scheduler().as_ptr(), self))
     }
 
-    /// Takes a timer that waits out of the heap.
+    /// Takes a pending timer out of the heap.
     pub(crate) fn cancel_timer(&self, timer: &Timer) {
         self.timers.cancel(timer);
     }

@@ -8,7 +8,7 @@ use crate::priority::Priority;
 use crate::task::{Stage, VTable};
 
 impl Scheduler {
-    /// The live coroutine with this identifier.
+    /// Returns the live coroutine with this identifier.
     pub(crate) fn find(&self, id: CoroutineId) -> Option<BlockRef> {
         // SAFETY: only the owner uses the storage.
         if id.index >= unsafe { (*self.storage.get()).slots() } {
@@ -27,13 +27,15 @@ impl Scheduler {
     ) -> Result<BlockRef, SpawnError> {
         self.admit_with(priority, Stage::<F>::VTABLE, |memory| {
             if let Some(make) = make.take() {
-                // SAFETY: the memory fits the layout of the stage, and nobody else knows of it.
+                // SAFETY: the memory fits the layout of the stage, and nothing else refers to it.
                 unsafe { memory.cast::<F>().write(make()) };
             }
         })
     }
 
-    /// [`admit`](Self::admit) where the future's type is not known: `fill` builds it in the memory.
+    /// Admits a coroutine as [`admit`](Self::admit), where the future's type is not known.
+    ///
+    /// `fill` builds the future in the memory.
     #[inline]
     pub(crate) fn admit_with(
         &self,
@@ -66,7 +68,7 @@ impl Scheduler {
         Ok(block)
     }
 
-    /// *wake* (rules W1 to W3).
+    /// Wakes a coroutine (*wake*, rules W1 to W3).
     #[inline]
     pub(crate) fn wake(&self, block: BlockRef) {
         match block.state.get() {
@@ -90,7 +92,7 @@ impl Scheduler {
         true
     }
 
-    /// *cancel* (rules X1 to X4).
+    /// Cancels a coroutine (*cancel*, rules X1 to X4).
     pub(crate) fn cancel(&self, block: BlockRef) -> bool {
         match block.state.get() {
             State::Running | State::ReadyWithStack | State::BlockedWithStack => {

@@ -1,4 +1,4 @@
-//! What others do to a scheduler: push blocks on its inbox, and keep it in memory.
+//! What other threads do to a scheduler: push blocks on its inbox, and keep it in memory.
 
 use core::ptr::NonNull;
 
@@ -7,16 +7,18 @@ use crate::atomic::{Ordering, fence};
 use crate::block::{BlockRef, NONE};
 use crate::context::Entered;
 use crate::priority::Levels;
-use crate::seat::Seat;
 use crate::storage::Storage;
+use crate::worker_context::WorkerContext;
 
-/// Most anchors of one table: half of what the count holds, so that threads that race beyond it
-/// cannot make it overflow before the first of them has noticed.
+/// The most anchors of one table.
+///
+/// It is half of what the count holds. So threads that race beyond it cannot make the count
+/// overflow before the first of them has noticed.
 const MAX_ANCHORS: usize = usize::MAX / 2;
 
 impl Scheduler {
-    /// Pushes a block whose `QUEUED` signal the caller has set, and tells the home if it may be
-    /// asleep.
+    /// Pushes a block after the caller has set its `QUEUED` signal, and notifies the platform if it
+    /// may be asleep.
     pub(crate) fn push_inbox(&self, block: BlockRef) {
         let index = block.index();
         let mut last = self.inbox.load(Ordering::Relaxed);
@@ -38,7 +40,7 @@ impl Scheduler {
         // the block in.
         self.published().announce(block.level());
         if block.signals.is_closed() {
-            // Nobody will take it in. Whichever of this and `close` comes second takes the
+            // No drain will take it in. Whichever of this and `close` comes second takes the
             // announcement back.
             self.published().clear_arriving();
         }
@@ -46,7 +48,7 @@ impl Scheduler {
             notify.wake_by_ref();
         }
         if self.shared {
-            self.ring();
+            self.lock_or_notify();
         }
     }
 
@@ -54,7 +56,7 @@ impl Scheduler {
     #[cold]
     pub(crate) fn drain_inbox(&self) {
         self.published().clear_arriving();
-        // What someone took before comes first.
+        // What was taken before comes first.
         if self.has_taken() {
             self.apply_taken();
         }
@@ -65,14 +67,15 @@ impl Scheduler {
             (block.inbox_next).store(self.taken.replace(last), Ordering::Relaxed);
             last = before;
         }
-        // Often nothing was pushed: the home has announced something that it takes in itself.
+        // Often nothing was pushed: the platform has announced something that it takes in itself.
         if self.has_taken() {
             self.apply_taken();
         }
     }
 
-    /// Step by step: a cancellation runs code of the user's, and what others take in meanwhile
-    /// comes after this.
+    /// Applies what was taken, block by block.
+    ///
+    /// A cancellation runs code of the user's, and what others take in meanwhile comes after this.
     fn apply_taken(&self) {
         while self.taken.get() != NONE {
             let block = self.block(self.taken.get());
@@ -98,6 +101,8 @@ impl Scheduler {
         }
     }
 
+    /// Adds an anchor, which keeps the table in memory.
+    ///
     /// # Panics
     /// Beyond [`MAX_ANCHORS`].
     pub(crate) fn anchor(&self) {
@@ -107,7 +112,9 @@ impl Scheduler {
         }
     }
 
-    /// Lets go of one anchor; the last one frees the table.
+    /// Lets go of one anchor.
+    ///
+    /// Letting go of the last one frees the table.
     pub(crate) fn unanchor(scheduler: NonNull<Scheduler>) {
         // SAFETY: the caller's anchor has kept the scheduler until now.
         let last = unsafe { scheduler.as_ref() }
@@ -116,29 +123,29 @@ impl Scheduler {
             == 1;
         if last {
             fence(Ordering::Acquire);
-            // SAFETY: nobody else refers to the scheduler or its blocks any more.
+            // SAFETY: nothing else refers to the scheduler or its blocks any more.
             unsafe { Storage::destroy(scheduler) };
         }
     }
 
-    /// The executor is dropped: every future is dropped, and the table goes when nothing refers to
-    /// it any more.
+    /// Closes the scheduler when its executor is dropped.
+    ///
+    /// Every future is dropped, and the table goes when nothing refers to it any more.
     pub(crate) fn close(scheduler: NonNull<Scheduler>) {
         // SAFETY: the executor's anchor keeps the scheduler until `unanchor` below.
         let this = unsafe { scheduler.as_ref() };
-        let seat = if this.shared {
-            &Seat::new(scheduler.as_ptr())
+        let worker_context = if this.shared {
+            &WorkerContext::new(scheduler.as_ptr())
         } else {
-            &this.seat
+            &this.worker_context
         };
-        let entered = Entered::new(seat);
-        this.held(|| this.drop_all());
+        let entered = Entered::new(worker_context);
+        this.locked(|| this.drop_all());
         drop(entered);
         Self::unanchor(scheduler);
     }
 
-    /// Nothing is spawned any more, and what there is is cancelled; returns how many slots there
-    /// are.
+    /// Refuses further spawns, cancels all coroutines, and returns how many slots there are.
     pub(crate) fn cancel_all(&self) -> u32 {
         self.refusing.set(true);
         self.drain_inbox();
@@ -181,7 +188,7 @@ impl Scheduler {
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests {
     use super::*;
-    use crate::place::Shared;
+    use crate::ownership::Shared;
     use crate::shared::SharedExecutor;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 

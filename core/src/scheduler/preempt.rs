@@ -7,8 +7,9 @@ use crate::preempt::Interrupted;
 use crate::priority::Levels;
 
 impl Scheduler {
-    /// *preempt*: the coroutine that is being polled keeps its stack. Returns whether picks were
-    /// strict already, for [`take_back`](Self::take_back).
+    /// Preempts the coroutine that is being polled, which keeps its stack (*preempt*).
+    ///
+    /// Returns whether picks were strict already, for [`take_back`](Self::take_back).
     pub(crate) fn set_aside(&self, block: BlockRef, interrupted: Interrupted) -> bool {
         let paused = self.chooser.is_paused();
         block.state.set(match interrupted {
@@ -17,27 +18,28 @@ impl Scheduler {
         });
         // While it runs a block is in no queue, so the link is free.
         block.next.set(self.preempted.replace(Link::to(block)));
-        self.seat.current.set(None);
+        self.worker_context.current.set(None);
         self.chooser.pause(true);
         self.show_with_stack();
-        self.show_running(&self.seat, None);
+        self.show_running(&self.worker_context, None);
         self.note_preempted(block);
         paused
     }
 
-    /// *resume*.
+    /// Resumes a preempted coroutine (*resume*).
     pub(crate) fn take_back(&self, block: BlockRef, paused: bool) {
         self.chooser.pause(paused);
         self.preempted.set(block.next.get());
         block.state.set(State::Running);
-        self.seat.current.set(Some(block));
-        self.show_running(&self.seat, Some(block.level()));
+        self.worker_context.current.set(Some(block));
+        self.show_running(&self.worker_context, Some(block.level()));
         self.show_with_stack();
         self.note_resumed(block);
     }
 
-    /// Publishes the levels of those that are ready with stack (rule S10). As many steps as there
-    /// are preempted coroutines.
+    /// Publishes the levels of the coroutines that are ready with stack (rule S10).
+    ///
+    /// Takes as many steps as there are preempted coroutines.
     pub(super) fn show_with_stack(&self) {
         let mut levels = Levels::NONE;
         let mut link = self.preempted.get();

@@ -7,11 +7,13 @@ use super::Scheduler;
 use crate::block::{BlockRef, State};
 use crate::link::Link;
 use crate::priority::{LEVELS, Levels, Priority};
-use crate::seat::Seat;
+use crate::worker_context::WorkerContext;
 
-/// One level's ready queue. It has a tail if and only if the level's bit is set; without one the
-/// head means nothing, and neither do the ends' outer links: so taking the head or adding a tail
-/// touches no third coroutine.
+/// One level's ready queue.
+///
+/// It has a tail if and only if the level's bit is set. Without a tail the head means nothing. The
+/// outer links of the ends mean nothing either, so taking the head or adding a tail touches no
+/// third coroutine.
 pub(super) struct Queue {
     head: Cell<Link>,
     tail: Cell<Option<BlockRef>>,
@@ -47,11 +49,11 @@ impl Scheduler {
             .set_ready(ready.union(self.with_stack.get()));
     }
 
-    /// Publishes the level that runs at `seat`, if it is another one than before.
+    /// Publishes the level that runs at `worker_context`, if it is another one than before.
     #[inline]
-    pub(super) fn show_running(&self, seat: &Seat, level: Option<Priority>) {
-        if seat.running.get() != level {
-            seat.running.set(level);
+    pub(super) fn show_running(&self, worker_context: &WorkerContext, level: Option<Priority>) {
+        if worker_context.running.get() != level {
+            worker_context.running.set(level);
             let running = if self.shared {
                 self.all_running()
             } else {
@@ -61,7 +63,7 @@ impl Scheduler {
         }
     }
 
-    /// *make ready*: to the tail of its level.
+    /// Adds a coroutine to the tail of its level (*make ready*).
     #[inline]
     pub(super) fn enqueue(&self, block: BlockRef) {
         self.assert_owned();
@@ -93,7 +95,7 @@ impl Scheduler {
         block
     }
 
-    /// Takes a ready coroutine out of its queue, wherever in it it stands.
+    /// Takes a ready coroutine out of its queue, at whatever position.
     pub(super) fn dequeue(&self, block: BlockRef) {
         self.assert_owned();
         let level = block.level();
@@ -120,7 +122,7 @@ impl Scheduler {
         &self.queues[usize::from(level.level()) % LEVELS]
     }
 
-    /// The effective level changes, at once and in whatever state (rules R1 to R3).
+    /// Changes the effective level, at once and in whatever state (rules R1 to R3).
     #[inline(always)]
     pub(crate) fn move_to_level(&self, block: BlockRef, level: Priority) {
         self.assert_owned();
@@ -134,8 +136,11 @@ impl Scheduler {
             }
             State::Running => {
                 block.set_level(level);
-                if let Some(seat) = self.seats().find(|seat| seat.current.get() == Some(block)) {
-                    self.show_running(seat, Some(level));
+                if let Some(worker_context) = self
+                    .worker_contexts()
+                    .find(|worker_context| worker_context.current.get() == Some(block))
+                {
+                    self.show_running(worker_context, Some(level));
                 }
             }
             State::ReadyWithStack => {

@@ -7,23 +7,23 @@ use crate::block::{BlockRef, Flags, State};
 use crate::context::Entered;
 use crate::executor::{Step, SystemView};
 use crate::priority::Priority;
-use crate::seat::Seat;
 use crate::task::{Panic, contain, isolate, resume};
+use crate::worker_context::WorkerContext;
 
 impl Scheduler {
     /// Picks and polls until `polls` reaches `limit`, no coroutine is ready, or something elsewhere
     /// is more urgent.
     ///
-    /// `SHARED` is what `self.shared` says, known at compile time: polls are many. With it the
-    /// scheduler lock is held, by `seat`.
+    /// `SHARED` is what `self.shared` says, known at compile time because polls are many. If it is
+    /// true, the scheduler lock is held by `worker_context`.
     pub(crate) fn run<const SHARED: bool>(
         &self,
-        seat: &Seat,
+        worker_context: &WorkerContext,
         view: &impl SystemView,
         limit: u64,
     ) -> (Step, u64) {
-        let _entered = Entered::new(seat);
-        let outer = seat.current.get();
+        let _entered = Entered::new(worker_context);
+        let outer = worker_context.current.get();
         let mut polls = 0;
         let last = loop {
             // Counted down in 32 bits, which is one register everywhere.
@@ -31,14 +31,14 @@ impl Scheduler {
             let left = Cell::new(round);
             let last = loop {
                 // One net for all polls rather than one for each: a panic is rare, a poll is not.
-                match isolate(|| self.run_until_panic::<SHARED>(seat, view, &left)) {
+                match isolate(|| self.run_until_panic::<SHARED>(worker_context, view, &left)) {
                     Ok(last) => break last,
                     Err(panic) => {
                         if SHARED {
-                            self.pick_up(seat);
-                            seat.takes_in.set(false);
+                            self.lock(worker_context);
+                            worker_context.takes_in.set(false);
                         }
-                        self.poll_panicked(seat, outer, panic);
+                        self.poll_panicked(worker_context, outer, panic);
                     }
                 }
             };
@@ -47,23 +47,24 @@ impl Scheduler {
                 break last;
             }
         };
-        self.show_running(seat, None);
+        self.show_running(worker_context, None);
         (last, polls)
     }
 
     #[inline]
     pub(super) fn run_until_panic<const SHARED: bool>(
         &self,
-        seat: &Seat,
+        worker_context: &WorkerContext,
         view: &impl SystemView,
         left: &Cell<u32>,
     ) -> Step {
         while left.get() > 0 {
             if SHARED {
-                self.look(seat);
+                self.look(worker_context);
             }
-            // Rather than the inbox: whatever is pushed is announced next, and what was announced
-            // after the drain that took it in must not stay announced while others run.
+            // Checks the announcement rather than the inbox: whatever is pushed is announced next.
+            // What was announced after the drain that took it in must not stay announced while
+            // others run.
             if self.published().has_arrivals() || SHARED && self.has_taken() {
                 self.drain_inbox();
             }
@@ -83,32 +84,48 @@ impl Scheduler {
             let level = self.chooser.choose(&self.ready, most_urgent);
             let block = self.dequeue_head(level);
             left.set(left.get() - 1);
-            self.poll::<SHARED>(seat, block, level);
+            self.poll::<SHARED>(worker_context, block, level);
         }
         Step::Ran
     }
 
-    /// The seat, of which the compiler knows where it is unless the scheduler is shared.
+    /// Returns the worker context.
+    ///
+    /// The compiler knows where it is, unless the scheduler is shared.
     #[inline(always)]
-    fn seat_here<'a, const SHARED: bool>(&'a self, seat: &'a Seat) -> &'a Seat {
-        if SHARED { seat } else { &self.seat }
+    fn worker_context_here<'a, const SHARED: bool>(
+        &'a self,
+        worker_context: &'a WorkerContext,
+    ) -> &'a WorkerContext {
+        if SHARED {
+            worker_context
+        } else {
+            &self.worker_context
+        }
     }
 
-    /// *run* until the poll returns, then *yield*, *block* or *exit*.
+    /// Polls a coroutine (*run*), then lets it *yield*, *block* or *exit*.
     #[inline]
-    pub(super) fn poll<const SHARED: bool>(&self, seat: &Seat, block: BlockRef, level: Priority) {
-        let seat = self.seat_here::<SHARED>(seat);
+    pub(super) fn poll<const SHARED: bool>(
+        &self,
+        worker_context: &WorkerContext,
+        block: BlockRef,
+        level: Priority,
+    ) {
+        let worker_context = self.worker_context_here::<SHARED>(worker_context);
         block.state.set(State::Running);
-        self.show_running(seat, Some(level));
-        let outer = seat.current.replace(Some(block));
+        self.show_running(worker_context, Some(level));
+        let outer = worker_context.current.replace(Some(block));
         self.note_poll_started(block);
         if SHARED {
-            let brief = seat.brief.get();
-            let left_before = seat.leaves.replace(self.most_urgent.get().is_some());
-            // What is left for the first time it comes to itself.
-            seat.takes_in.set(brief && !left_before);
-            self.put_down(seat);
-            seat.takes_in.set(brief);
+            let brief = worker_context.brief.get();
+            let left_before = worker_context
+                .leaves
+                .replace(self.most_urgent.get().is_some());
+            // Keeps leftover work once; wakes a second worker only if work is left over again.
+            worker_context.takes_in.set(brief && !left_before);
+            self.unlock(worker_context);
+            worker_context.takes_in.set(brief);
         }
         // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future,
         // which stays where it is.
@@ -117,12 +134,12 @@ impl Scheduler {
             (vtable.poll)(block, SHARED)
         };
         if SHARED {
-            self.pick_up(seat);
-            seat.takes_in.set(false);
+            self.lock(worker_context);
+            worker_context.takes_in.set(false);
         }
-        seat.current.set(outer);
+        worker_context.current.set(outer);
         self.note_poll_ended(block);
-        let woke_itself = SHARED && seat.has_woken_itself(block);
+        let woke_itself = SHARED && worker_context.has_woken_itself(block);
         if finished {
             self.exit(block, Flags::OUTPUT);
         } else if woke_itself || block.has(Flags::WOKEN.or(Flags::CANCELLED)) {
@@ -138,19 +155,27 @@ impl Scheduler {
         }
     }
 
-    /// A panic came out of a poll, or out of what is not a coroutine's: the view, or the waker of
-    /// someone who joined.
+    /// Handles a panic that came out of a poll or of code that is not a coroutine's.
+    ///
+    /// The latter is the view, or the waker of a joiner.
     #[cold]
-    pub(super) fn poll_panicked(&self, seat: &Seat, outer: Option<BlockRef>, panic: Panic) {
-        match seat.current.replace(outer) {
+    pub(super) fn poll_panicked(
+        &self,
+        worker_context: &WorkerContext,
+        outer: Option<BlockRef>,
+        panic: Panic,
+    ) {
+        match worker_context.current.replace(outer) {
             Some(block) if Some(block) != outer => {
-                let _ = seat.has_woken_itself(block);
+                let _ = worker_context.has_woken_itself(block);
                 self.note_poll_ended(block);
                 if !block.future_gone.replace(true)
                     && let Some(vtable) = block.vtable.get()
                 {
                     // SAFETY: the mark said that the future is there.
-                    self.aside(|| contain(|| unsafe { (vtable.drop_future)(block.memory.get()) }));
+                    self.unlocked(|| {
+                        contain(|| unsafe { (vtable.drop_future)(block.memory.get()) })
+                    });
                 }
                 self.exit_panicked(block, panic);
             }
@@ -160,7 +185,7 @@ impl Scheduler {
 
     /// Drops the future of a coroutine that is in no queue, and lets it exit.
     pub(super) fn drop_future(&self, block: BlockRef) {
-        // While the destructor runs, the coroutine counts as running and cancelled: a wake or a
+        // While the destructor runs, the coroutine counts as running and cancelled. So a wake or a
         // second cancel from there changes nothing, and a handle that the future owned finds
         // nothing to clean up yet.
         block.state.set(State::Running);
@@ -170,7 +195,7 @@ impl Scheduler {
             // SAFETY: the coroutine has not exited, so the future is there, and the mark keeps
             // others from dropping it.
             let dropped =
-                self.aside(|| isolate(|| unsafe { (vtable.drop_future)(block.memory.get()) }));
+                self.unlocked(|| isolate(|| unsafe { (vtable.drop_future)(block.memory.get()) }));
             match dropped {
                 Ok(()) => {
                     self.free_memory(block);
@@ -181,8 +206,9 @@ impl Scheduler {
         }
     }
 
-    /// *exit*: the joiner is woken; without a handle the slot is free at once. `result` says what
-    /// there is to take.
+    /// Ends a coroutine and wakes its joiner (*exit*).
+    ///
+    /// Without a handle the slot is free at once. `result` says what there is to take.
     pub(super) fn exit(&self, block: BlockRef, result: Flags) {
         self.assert_owned();
         block.state.set(State::Exited);

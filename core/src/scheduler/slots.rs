@@ -32,8 +32,9 @@ impl Scheduler {
         self.free.set(Link::to(block));
     }
 
-    /// The coroutine is over and so is its handle: the identifier becomes stale, and the slot is
-    /// used again as soon as no waker refers to it.
+    /// Gives back the slot of a coroutine that is over, as is its handle.
+    ///
+    /// The identifier becomes stale, and the slot is used again as soon as no waker refers to it.
     pub(super) fn give_slot(&self, block: BlockRef) {
         block.vtable.set(None);
         let generation = block.generation.get();
@@ -48,7 +49,9 @@ impl Scheduler {
         }
     }
 
-    /// The handle of `block` is gone. True if it was what kept the table.
+    /// Forgets the handle of `block`, which is gone.
+    ///
+    /// Returns true if it was what kept the table.
     #[inline]
     pub(crate) fn forget_handle(&self, block: BlockRef) -> bool {
         if block.has(Flags::DISCARDABLE) {
@@ -60,25 +63,25 @@ impl Scheduler {
         self.closing.get() && self.handles.get() == 0
     }
 
-    /// Nobody asks for the result of an exited coroutine any more.
+    /// Discards an exited coroutine and any result that was not taken.
     pub(super) fn discard(&self, block: BlockRef) {
         self.assert_owned();
         if block.has(Flags::OUTPUT)
             && let Some(vtable) = block.vtable.get()
         {
             // SAFETY: the flag says that the output is there, and it is dropped once.
-            self.aside(|| contain(|| unsafe { (vtable.drop_output)(block.memory.get()) }));
+            self.unlocked(|| contain(|| unsafe { (vtable.drop_output)(block.memory.get()) }));
             self.free_memory(block);
         }
         #[cfg(feature = "std")]
         if block.has(Flags::PANIC) {
             let panic = self.take_panic(block);
-            self.aside(|| dispose(panic));
+            self.unlocked(|| dispose(panic));
         }
         self.give_slot(block);
     }
 
-    /// What the coroutine's panic carried, once.
+    /// Takes what the coroutine's panic carried, once.
     #[cfg(feature = "std")]
     pub(crate) fn take_panic(&self, block: BlockRef) -> Panic {
         block.remove(Flags::PANIC);
@@ -91,7 +94,7 @@ impl Scheduler {
         if let Some(vtable) = block.vtable.get() {
             let memory = block.memory.replace(core::ptr::null_mut());
             // SAFETY: only the owner uses the storage, which allocated this memory with this
-            // layout, and whoever calls has moved or dropped what was in it.
+            // layout, and the caller has moved or dropped what was in it.
             unsafe { (*self.storage.get()).free(memory, vtable.layout()) };
         }
     }

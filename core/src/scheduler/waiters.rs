@@ -1,5 +1,5 @@
-//! Urgency on loan, and the end of a wait: the scheduler's part of [`crate::waiter`] (rules I1 to
-//! I9).
+//! Priority inheritance, and the end of a wait: the scheduler's part of [`crate::waiter`] (rules I1
+//! to I9).
 
 use core::ptr::NonNull;
 
@@ -9,8 +9,10 @@ use crate::priority::Priority;
 use crate::task::{Panic, contain, isolate, resume};
 use crate::waiter::{Loans, Waiter, Wakeup};
 
-/// The waiters that `block` is part of, on either side, each also by the pointer with which its
-/// wait began. The list must not change meanwhile, but that the one given last may be ended.
+/// Returns the waiters that `block` is part of, on either side.
+///
+/// Each comes also as the pointer with which its wait began. The list must not change meanwhile,
+/// except that the waiter given last may be ended.
 fn waiters<'a>(block: BlockRef) -> impl Iterator<Item = (NonNull<Waiter>, &'a Waiter)> {
     let mut next = block.waiters.get();
     core::iter::from_fn(move || {
@@ -24,11 +26,11 @@ fn waiters<'a>(block: BlockRef) -> impl Iterator<Item = (NonNull<Waiter>, &'a Wa
 
 /// What the waiters of a coroutine say about it.
 struct Loaned {
-    /// The level that it has by itself and by what is lent to it.
+    /// The level that it has by itself and by what is donated to it.
     level: Priority,
     /// The coroutine that it lends to, by the first of its waiters that has one.
     borrower: Option<BlockRef>,
-    /// Whether there is more that follows its level: further loans, or what is told of it.
+    /// Whether more follows its level: further donations, or listeners that are told of it.
     more: bool,
 }
 
@@ -55,7 +57,7 @@ impl Loaned {
     }
 }
 
-/// Passes on that the level of `block` is `level` now, but by the first of its loans.
+/// Passes on that the level of `block` is `level` now, except by the first of its donations.
 #[cold]
 fn tell_others(block: BlockRef, level: Priority, loans: &mut Loans) {
     let mut first = true;
@@ -69,7 +71,7 @@ fn tell_others(block: BlockRef, level: Priority, loans: &mut Loans) {
                 last = Some(waiter);
             }
         } else if let Some(tell) = waiter.tell() {
-            // SAFETY: it is that of the follower that the waiter is part of, and the pointer
+            // SAFETY: it is that of the listener that the waiter is part of, and the pointer
             // reaches all of it.
             unsafe { tell(this, level) }
         }
@@ -77,8 +79,8 @@ fn tell_others(block: BlockRef, level: Priority, loans: &mut Loans) {
 }
 
 impl Scheduler {
-    /// Recomputes the effective level of `block`, and of all to whom it lends by that (rules I2,
-    /// I3).
+    /// Recomputes the effective level of `block`, and of all coroutines to which it donates by that
+    /// (rules I2, I3).
     ///
     /// In whichever direction the level goes, each coroutine changes its own once at most: all that
     /// follow are at the level that changes first.
@@ -91,7 +93,7 @@ impl Scheduler {
         }
     }
 
-    /// Of a coroutine without waiters.
+    /// Recomputes the effective level of a coroutine without waiters.
     #[inline(never)]
     fn refresh_alone(&self, block: BlockRef) {
         if block.level() != block.base() {
@@ -108,8 +110,8 @@ impl Scheduler {
             let mut next = None;
             if level != block.level() {
                 self.move_to_level(block, level);
-                // The first loan goes on here, and the others wait, before those that wait already:
-                // so the coroutines change in the order of the chain.
+                // The first donation goes on here. The others are queued before those that are
+                // queued already, so the coroutines change in the order of the chain.
                 next = loaned.borrower.map(|borrower| (level, borrower));
                 if loaned.more {
                     tell_others(block, level, &mut loans);
@@ -126,10 +128,11 @@ impl Scheduler {
         }
     }
 
-    /// Ends all waits that `block` is part of. Its slot is not given back meanwhile.
+    /// Ends all waits that `block` is part of.
     ///
-    /// If a waker panics, the others are woken all the same, and the first panic goes on after
-    /// that.
+    /// Its slot is not given back meanwhile.
+    ///
+    /// If a waker panics, the others are still woken, and the first panic goes on after that.
     #[inline(never)]
     pub(super) fn end_waiters(&self, block: BlockRef) {
         self.end_waiters_by(block, |wakeup| {
@@ -144,7 +147,7 @@ impl Scheduler {
     fn end_waiters_after(&self, block: BlockRef, first: Panic) -> ! {
         self.end_waiters_by(block, |wakeup| {
             if let Err(panic) = self.wake_foreign(block, wakeup) {
-                self.aside(|| {
+                self.unlocked(|| {
                     contain(move || {
                         let _dropped = panic;
                     })
@@ -157,11 +160,12 @@ impl Scheduler {
         resume(first)
     }
 
-    /// Ends all waits that `block` is part of. `wake` is called for each wakeup that is not simply
-    /// that of a coroutine.
+    /// Ends all waits that `block` is part of.
+    ///
+    /// `wake` is called for each wakeup that is not simply that of a coroutine.
     #[inline(always)]
     fn end_waiters_by(&self, block: BlockRef, wake: impl Fn(Wakeup)) {
-        // From now on nothing is lent to it.
+        // From now on nothing is donated to it.
         block.set_level(block.base());
         while let Some(waiter) = block.waiters.get() {
             // SAFETY: as in `waiters`.
@@ -172,7 +176,7 @@ impl Scheduler {
                 waiter.end_loan();
                 continue;
             }
-            // The lender's part stays: who waits for a lock goes on waiting if the guard has
+            // The lender's part stays: a waiter for a lock goes on waiting if the guard has
             // outlived `block`.
             waiter.take_borrower();
             match waiter.take_wakeup() {
@@ -182,8 +186,9 @@ impl Scheduler {
         }
     }
 
-    /// Calls a waker that may do anything, and among that drop the handle of `block`: the slot
-    /// stays.
+    /// Calls a waker, which may do anything, such as drop the handle of `block`.
+    ///
+    /// The slot stays.
     #[inline(never)]
     fn wake_foreign(&self, block: BlockRef, wakeup: Wakeup) -> Result<(), Panic> {
         let discardable = block.has(Flags::DISCARDABLE);

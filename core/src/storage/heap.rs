@@ -10,35 +10,42 @@ use crate::memory::Memory;
 use crate::scheduler::Scheduler;
 use crate::storage::{Directory, Storage};
 
-/// Slots in a chunk: few, for executors with a handful of coroutines, and so that a block mostly
-/// shares a page of memory with its chunk's header, which a waker reads; enough that header and
-/// directory stay below 2 % of the table.
+/// The number of slots in a chunk.
+///
+/// They are few, for executors with a handful of coroutines. So a block mostly shares a page of
+/// memory with its chunk's header, which a waker reads. They are enough that header and directory
+/// stay below 2 % of the table.
 #[cfg(not(loom))]
 const SLOTS: usize = 16;
-/// Few, so that loom has few atomics to keep account of.
+/// The number of slots in a chunk: few, so that loom has few atomics to keep account of.
 #[cfg(loom)]
 const SLOTS: usize = 2;
 
-/// Sizes of futures come in steps of 8 bytes; those up to 512 bytes are kept for the next future of
-/// that size.
+/// The number of size classes of futures, in steps of 8 bytes.
+///
+/// Memory of futures of up to 512 bytes is kept for the next future of that size.
 const CLASSES: usize = 64;
 
 pub(crate) struct Heap {
     memory: Memory,
-    /// The first block of each chunk: `count` of them, and room for `room`. By hand rather than as
-    /// a `Vec`, which would take its memory from elsewhere.
+    /// The first block of each chunk: `count` of them, and room for `room`.
+    ///
+    /// The directory is kept by hand rather than as a `Vec`, which would take its memory from
+    /// elsewhere.
     chunks: *mut NonNull<Block>,
     count: usize,
     room: usize,
-    /// Memory of futures that are gone, by size: coroutines of the same kind come and go, and the
-    /// global allocator would be two thirds of the cost of a spawn. Each piece starts with the
-    /// pointer to the next one. It goes back to the allocator with the executor, or by
-    /// [`trim`](Self::trim).
+    /// Memory of futures that are gone, by size.
+    ///
+    /// Coroutines of the same kind come and go, and the global allocator would be two thirds of the
+    /// cost of a spawn. Each piece starts with the pointer to the next one. It goes back to the
+    /// allocator with the executor, or by [`trim`](Self::trim).
     kept: [Cell<*mut u8>; CLASSES],
 }
 
-/// The class of a future's memory, and the layout that all of the class have; `None` for what is
-/// not kept.
+/// Returns the class of a future's memory, and the layout that all of the class have.
+///
+/// Returns `None` for memory that is not kept.
 #[inline]
 fn class(layout: Layout) -> Option<(usize, Layout)> {
     if layout.size() == 0 || layout.size() > 8 * CLASSES || layout.align() > 8 {
@@ -75,11 +82,13 @@ impl Heap {
         if memory.is_null() {
             return self.memory.allocate(layout);
         }
-        // SAFETY: a piece that is kept starts with the pointer to the next one, and is nobody's.
+        // SAFETY: a piece that is kept starts with the pointer to the next one, and is unused.
         self.kept[class].set(unsafe { memory.cast::<*mut u8>().read() });
         Ok(memory)
     }
 
+    /// Keeps the memory of a future for the next one, or gives it back to the allocator.
+    ///
     /// # Safety
     /// `memory` came from [`allocate`](Self::allocate) for this layout, or is null; it is not used
     /// again.
@@ -142,7 +151,7 @@ impl Heap {
         Ok((first, SLOTS as u32))
     }
 
-    /// Room for at least one more chunk in the directory.
+    /// Makes room for at least one more chunk in the directory.
     fn make_room(&mut self) -> Result<(), SpawnError> {
         let room = (2 * self.room).max(4);
         let layout = directory_of(room).ok_or(SpawnError::OutOfMemory)?;
@@ -158,6 +167,8 @@ impl Heap {
         Ok(())
     }
 
+    /// Gives the directory's memory back to the allocator.
+    ///
     /// # Safety
     /// The directory is not used again.
     unsafe fn free_directory(&self) {
@@ -168,12 +179,14 @@ impl Heap {
     }
 }
 
-/// What a directory with room for so many chunks takes.
+/// Returns the layout of a directory with room for so many chunks.
 fn directory_of(room: usize) -> Option<Layout> {
     Layout::array::<NonNull<Block>>(room).ok()
 }
 
-/// A scheduler whose table is on the heap; `None` if there is no memory for it.
+/// Makes a scheduler with its table on the heap.
+///
+/// Returns `None` if there is no memory for it.
 pub(crate) fn scheduler(config: Config, memory: Memory) -> Option<NonNull<Scheduler>> {
     let place = memory.allocate(Layout::new::<Scheduler>()).ok()?;
     let scheduler: NonNull<Scheduler> = NonNull::new(place.cast())?;
@@ -186,8 +199,10 @@ pub(crate) fn scheduler(config: Config, memory: Memory) -> Option<NonNull<Schedu
     Some(scheduler)
 }
 
+/// Frees a scheduler, its blocks and its directory.
+///
 /// # Safety
-/// Nobody refers to the scheduler or its blocks any more; it came from [`scheduler`].
+/// Nothing refers to the scheduler or its blocks any more. It came from [`scheduler`].
 pub(super) unsafe fn destroy(scheduler: NonNull<Scheduler>) {
     // SAFETY: the caller's promise.
     let Storage::Heap(heap) = (unsafe { scheduler.as_ref() }).storage() else {
@@ -199,8 +214,8 @@ pub(super) unsafe fn destroy(scheduler: NonNull<Scheduler>) {
         // SAFETY: `grow` wrote so many.
         let block = unsafe { heap.chunks.add(index).read() };
         let chunk = Chunk::<SLOTS>::of_first(block);
-        // Whoever comes too late shall not find the atomics as they were: loom panics on those.
-        // SAFETY: nobody else uses the memory.
+        // Overwrites the atomics, so that loom panics at an access that comes too late.
+        // SAFETY: nothing else uses the memory.
         #[cfg(loom)]
         unsafe {
             chunk.write_bytes(0xff, 1)
@@ -208,7 +223,8 @@ pub(super) unsafe fn destroy(scheduler: NonNull<Scheduler>) {
         // SAFETY: `grow` allocated it with this layout; blocks have no destructor.
         unsafe { memory.free(chunk.as_ptr().cast(), Layout::new::<Chunk<SLOTS>>()) };
     }
-    // SAFETY: nobody uses directory or scheduler any more, which were allocated with these layouts.
+    // SAFETY: nothing uses directory or scheduler any more, which were allocated with these
+    // layouts.
     unsafe {
         heap.free_directory();
         scheduler.drop_in_place();

@@ -39,12 +39,12 @@ pub struct Pool<const COROUTINES: usize, const BYTES: usize> {
 #[repr(C, align(8))]
 struct Room<const BYTES: usize>([u8; BYTES]);
 
-// SAFETY: nobody touches the cells but the one executor that `in_use` admits, and what that shares
-// with other threads is made for it, as on the heap.
+// SAFETY: only the one executor that `in_use` admits touches the cells, and what that shares with
+// other threads is made for it, as on the heap.
 unsafe impl<const COROUTINES: usize, const BYTES: usize> Sync for Pool<COROUTINES, BYTES> {}
 
 impl<const COROUTINES: usize, const BYTES: usize> Pool<COROUTINES, BYTES> {
-    /// An empty pool, usable in a `static`.
+    /// Creates an empty pool, usable in a `static`.
     #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
@@ -99,6 +99,8 @@ impl<const COROUTINES: usize, const BYTES: usize> fmt::Debug for Pool<COROUTINES
     }
 }
 
+/// The error for a pool that is in use.
+///
 /// A pool serves one executor at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolInUse;
@@ -133,7 +135,9 @@ impl Slots {
         self.handed_out
     }
 
-    /// All slots, the first time. They have known their scheduler since the pool was set up.
+    /// Hands out all slots, the first time.
+    ///
+    /// They have referred to their scheduler since the pool was set up.
     pub(crate) fn hand_out(
         &mut self,
         _scheduler: NonNull<Scheduler>,
@@ -157,7 +161,7 @@ impl Slots {
         Ok(unsafe { self.futures.add(self.room.size() * index as usize).as_ptr() })
     }
 
-    /// A room belongs to its block: there is nothing to give back.
+    /// Does nothing, because a room belongs to its block.
     pub(crate) fn free(&self, _memory: *mut u8, _layout: Layout) {}
 
     pub(crate) fn in_use(&self) -> &'static AtomicU8 {
@@ -165,7 +169,7 @@ impl Slots {
     }
 }
 
-/// The next executor may have the pool.
+/// Lets the next executor have the pool.
 pub(crate) fn free_again(in_use: &'static AtomicU8) {
     in_use.store(0, Ordering::Release);
 }

@@ -9,16 +9,17 @@ use core::task::{Context, Poll};
 use heapless::Deque;
 
 #[cfg(feature = "alloc")]
-use crate::place::Shared;
-use crate::place::{OneThread, Place};
+use crate::ownership::Shared;
+use crate::ownership::{Local, Ownership};
 use crate::sync::permits::Permits;
 use crate::sync::queue::{Entry, Standing};
 
-/// At most `CAPACITY` messages on their way, first in, first out. Any number of coroutines send and
-/// receive.
+/// A bounded first-in, first-out channel of at most `CAPACITY` messages.
+///
+/// Any number of coroutines send and receive.
 ///
 /// The messages lie in the channel itself. A message is put in or taken out when its coroutine
-/// runs; the room or the message that it was woken for is reserved for it until then.
+/// runs. Until then the room or the message that the coroutine was woken for is reserved for it.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -42,13 +43,13 @@ use crate::sync::queue::{Entry, Standing};
 /// }, Priority::DEFAULT).unwrap();
 /// # }
 /// ```
-pub struct Channel<T, const CAPACITY: usize, P: Place = OneThread> {
-    place: P,
+pub struct Channel<T, const CAPACITY: usize, O: Ownership = Local> {
+    place: O,
     messages: RefCell<Deque<T, CAPACITY>>,
-    /// A permit for each place that is free and that nobody has been given.
-    room: Permits<P>,
-    /// A permit for each message that nobody has been given.
-    there: Permits<P>,
+    /// A permit for each free place that no sender has been given.
+    room: Permits<O>,
+    /// A permit for each message that no receiver has been given.
+    there: Permits<O>,
     closed: Cell<bool>,
 }
 
@@ -61,25 +62,28 @@ unsafe impl<T: Send, const CAPACITY: usize> Send for Channel<T, CAPACITY, Shared
 unsafe impl<T: Send, const CAPACITY: usize> Sync for Channel<T, CAPACITY, Shared> {}
 
 impl<T, const CAPACITY: usize> Channel<T, CAPACITY> {
-    /// An empty channel, for one thread. A capacity of 0 does not compile.
+    /// Creates an empty channel, for one thread.
+    ///
+    /// A capacity of 0 does not compile.
     #[must_use]
     pub const fn new() -> Self {
-        Self::at(OneThread::HERE)
+        Self::at(Local::HERE)
     }
 }
 
 #[cfg(feature = "alloc")]
 impl<T, const CAPACITY: usize> Channel<T, CAPACITY, Shared> {
-    /// An empty channel, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor). A
-    /// capacity of 0 does not compile.
+    /// Creates an empty channel, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor).
+    ///
+    /// A capacity of 0 does not compile.
     #[must_use]
     pub fn new_in(place: impl Into<Shared>) -> Self {
         Self::at(place.into())
     }
 }
 
-impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
-    const fn at(place: P) -> Self {
+impl<T, const CAPACITY: usize, O: Ownership> Channel<T, CAPACITY, O> {
+    const fn at(place: O) -> Self {
         const { assert!(CAPACITY > 0, "a channel holds at least one message") };
         Self {
             place,
@@ -95,7 +99,7 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
     /// # Errors
     /// The message comes back if the channel is closed before it was put in. Dropping the future
     /// before that drops the message.
-    pub fn send(&self, message: T) -> ChannelSend<'_, T, CAPACITY, P> {
+    pub fn send(&self, message: T) -> ChannelSend<'_, T, CAPACITY, O> {
         ChannelSend {
             channel: self,
             message: Cell::new(Some(message)),
@@ -103,9 +107,10 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
         }
     }
 
-    /// Takes the oldest message out, once there is one; `None` when the channel is closed and
-    /// empty. Dropping the future loses no message.
-    pub fn receive(&self) -> ChannelReceive<'_, T, CAPACITY, P> {
+    /// Takes the oldest message out, once there is one.
+    ///
+    /// The future yields `None` when the channel is closed and empty. Dropping it loses no message.
+    pub fn receive(&self) -> ChannelReceive<'_, T, CAPACITY, O> {
         ChannelReceive {
             channel: self,
             entry: Entry::new(),
@@ -129,7 +134,7 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
         })
     }
 
-    /// Takes the oldest message that is there and that nobody has been given.
+    /// Takes the oldest message that no receiver has been given.
     ///
     /// # Errors
     /// There is none now, or there will be none any more.
@@ -149,8 +154,9 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
         })
     }
 
-    /// No message is put in any more. Those in it can still be taken out; everybody who waits in
-    /// vain is woken.
+    /// Closes the channel, so that no message is put in any more.
+    ///
+    /// Messages in it can still be taken out. Every waiter that waits in vain is woken.
     pub fn close(&self) {
         self.place.hold(|| {
             self.closed().set(true);
@@ -159,35 +165,39 @@ impl<T, const CAPACITY: usize, P: Place> Channel<T, CAPACITY, P> {
         });
     }
 
-    /// Whether [`close`](Self::close) was called.
+    /// Tests whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
         self.place.hold(|| self.closed().get())
     }
 
-    /// How many messages are in the channel.
+    /// Returns the number of messages in the channel.
     pub fn len(&self) -> usize {
         self.place.hold(|| self.messages().borrow().len())
     }
 
-    /// Whether no message is in the channel.
+    /// Tests whether no message is in the channel.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// In the place's turn.
+    /// Returns the closed flag.
+    ///
+    /// Requires the place's turn.
     fn closed(&self) -> &Cell<bool> {
         self.place.assert_held();
         &self.closed
     }
 
-    /// In the place's turn.
+    /// Returns the messages.
+    ///
+    /// Requires the place's turn.
     fn messages(&self) -> &RefCell<Deque<T, CAPACITY>> {
         self.place.assert_held();
         &self.messages
     }
 
-    /// A future is dropped that may have waited for one of `permits`.
-    fn leave(&self, permits: &Permits<P>, entry: &Entry<P>) {
+    /// Ends the wait of a future that is dropped and that may have waited for one of `permits`.
+    fn leave(&self, permits: &Permits<O>, entry: &Entry<O>) {
         if entry.is_known() {
             self.place.hold(|| {
                 let next = permits.leave(&self.place, entry, CAPACITY);
@@ -218,7 +228,7 @@ impl<T, const CAPACITY: usize> Default for Channel<T, CAPACITY> {
     }
 }
 
-impl<T, const CAPACITY: usize, P: Place> fmt::Debug for Channel<T, CAPACITY, P> {
+impl<T, const CAPACITY: usize, O: Ownership> fmt::Debug for Channel<T, CAPACITY, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Channel")
             .field("len", &self.len())
@@ -228,7 +238,9 @@ impl<T, const CAPACITY: usize, P: Place> fmt::Debug for Channel<T, CAPACITY, P> 
     }
 }
 
-/// The channel is closed; the message comes back.
+/// The error of a send to a closed channel.
+///
+/// It gives the message back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
@@ -240,12 +252,14 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T: fmt::Debug> core::error::Error for SendError<T> {}
 
-/// Why [`Channel::try_send`] did not; the message comes back.
+/// The reason why [`Channel::try_send`] failed.
+///
+/// It gives the message back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// No room now.
+    /// There is no room now.
     Full(T),
-    /// Nor ever again.
+    /// The channel is closed and takes no message again.
     Closed(T),
 }
 
@@ -260,12 +274,12 @@ impl<T> fmt::Display for TrySendError<T> {
 
 impl<T: fmt::Debug> core::error::Error for TrySendError<T> {}
 
-/// Why [`Channel::try_receive`] has nothing.
+/// The reason why [`Channel::try_receive`] returned no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryReceiveError {
-    /// No message now.
+    /// There is no message now.
     Empty,
-    /// Nor ever again.
+    /// The channel is closed, and no message comes any more.
     Closed,
 }
 
@@ -282,18 +296,18 @@ impl core::error::Error for TryReceiveError {}
 
 /// Future of [`Channel::send`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct ChannelSend<'a, T, const CAPACITY: usize, P: Place = OneThread> {
-    channel: &'a Channel<T, CAPACITY, P>,
-    /// Until it is put in.
+pub struct ChannelSend<'a, T, const CAPACITY: usize, O: Ownership = Local> {
+    channel: &'a Channel<T, CAPACITY, O>,
+    /// The message, until it is put in.
     message: Cell<Option<T>>,
-    entry: Entry<P>,
+    entry: Entry<O>,
 }
 
-impl<T, const CAPACITY: usize, P: Place> Future for ChannelSend<'_, T, CAPACITY, P> {
+impl<T, const CAPACITY: usize, O: Ownership> Future for ChannelSend<'_, T, CAPACITY, O> {
     type Output = Result<(), SendError<T>>;
 
     /// # Panics
-    /// After it was ready.
+    /// If it is polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_ref().get_ref();
         let channel = this.channel;
@@ -320,13 +334,13 @@ impl<T, const CAPACITY: usize, P: Place> Future for ChannelSend<'_, T, CAPACITY,
     }
 }
 
-impl<T, const CAPACITY: usize, P: Place> Drop for ChannelSend<'_, T, CAPACITY, P> {
+impl<T, const CAPACITY: usize, O: Ownership> Drop for ChannelSend<'_, T, CAPACITY, O> {
     fn drop(&mut self) {
         self.channel.leave(&self.channel.room, &self.entry);
     }
 }
 
-impl<T, const CAPACITY: usize, P: Place> fmt::Debug for ChannelSend<'_, T, CAPACITY, P> {
+impl<T, const CAPACITY: usize, O: Ownership> fmt::Debug for ChannelSend<'_, T, CAPACITY, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChannelSend").finish_non_exhaustive()
     }
@@ -334,12 +348,12 @@ impl<T, const CAPACITY: usize, P: Place> fmt::Debug for ChannelSend<'_, T, CAPAC
 
 /// Future of [`Channel::receive`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct ChannelReceive<'a, T, const CAPACITY: usize, P: Place = OneThread> {
-    channel: &'a Channel<T, CAPACITY, P>,
-    entry: Entry<P>,
+pub struct ChannelReceive<'a, T, const CAPACITY: usize, O: Ownership = Local> {
+    channel: &'a Channel<T, CAPACITY, O>,
+    entry: Entry<O>,
 }
 
-impl<T, const CAPACITY: usize, P: Place> Future for ChannelReceive<'_, T, CAPACITY, P> {
+impl<T, const CAPACITY: usize, O: Ownership> Future for ChannelReceive<'_, T, CAPACITY, O> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
@@ -358,13 +372,13 @@ impl<T, const CAPACITY: usize, P: Place> Future for ChannelReceive<'_, T, CAPACI
     }
 }
 
-impl<T, const CAPACITY: usize, P: Place> Drop for ChannelReceive<'_, T, CAPACITY, P> {
+impl<T, const CAPACITY: usize, O: Ownership> Drop for ChannelReceive<'_, T, CAPACITY, O> {
     fn drop(&mut self) {
         self.channel.leave(&self.channel.there, &self.entry);
     }
 }
 
-impl<T, const CAPACITY: usize, P: Place> fmt::Debug for ChannelReceive<'_, T, CAPACITY, P> {
+impl<T, const CAPACITY: usize, O: Ownership> fmt::Debug for ChannelReceive<'_, T, CAPACITY, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChannelReceive").finish_non_exhaustive()
     }

@@ -6,11 +6,11 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 #[cfg(feature = "alloc")]
-use crate::place::Shared;
-use crate::place::{OneThread, Place};
+use crate::ownership::Shared;
+use crate::ownership::{Local, Ownership};
 use crate::sync::queue::{Entry, Queue, Standing};
 
-/// Lets everybody through once it is set, until it is reset.
+/// An event that lets every waiter through once it is set, until it is reset.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -26,10 +26,10 @@ use crate::sync::queue::{Entry, Queue, Standing};
 /// }, Priority::DEFAULT).unwrap();
 /// # }
 /// ```
-pub struct Event<P: Place = OneThread> {
-    place: P,
+pub struct Event<O: Ownership = Local> {
+    place: O,
     set: Cell<bool>,
-    waiting: Queue<P>,
+    waiting: Queue<O>,
 }
 
 // SAFETY: what it is made of is touched in the place's turns only.
@@ -40,24 +40,25 @@ unsafe impl Send for Event<Shared> {}
 unsafe impl Sync for Event<Shared> {}
 
 impl Event {
-    /// An event that is not set, for one thread.
+    /// Creates an event that is not set, for one thread.
     #[must_use]
     pub const fn new() -> Self {
-        Self::at(OneThread::HERE)
+        Self::at(Local::HERE)
     }
 }
 
 #[cfg(feature = "alloc")]
 impl Event<Shared> {
-    /// An event that is not set, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor).
+    /// Creates an event that is not set, for the coroutines of a
+    /// [`SharedExecutor`](crate::SharedExecutor).
     #[must_use]
     pub fn new_in(place: impl Into<Shared>) -> Self {
         Self::at(place.into())
     }
 }
 
-impl<P: Place> Event<P> {
-    const fn at(place: P) -> Self {
+impl<O: Ownership> Event<O> {
+    const fn at(place: O) -> Self {
         Self {
             place,
             set: Cell::new(false),
@@ -65,8 +66,9 @@ impl<P: Place> Event<P> {
         }
     }
 
-    /// Lets through everybody who waits, and everybody who comes until [`reset`](Self::reset).
-    /// O(waiters).
+    /// Sets the event.
+    ///
+    /// Lets every waiter through, and every later one until [`reset`](Self::reset). O(waiters).
     pub fn set(&self) {
         self.place.hold(|| {
             self.state().0.set(true);
@@ -74,25 +76,30 @@ impl<P: Place> Event<P> {
         });
     }
 
-    /// From now on one has to wait again. Who waited when the event was set goes through
-    /// nevertheless.
+    /// Resets the event, so that callers have to wait again.
+    ///
+    /// A waiter that waited when the event was set still goes through.
     pub fn reset(&self) {
         self.place.hold(|| {
-            // Whoever sets it may not be done with those who waited, and must not find those who
-            // come from now on.
+            // The caller of `set` may not have let all earlier waiters through yet, and must not
+            // find later ones.
             self.let_through();
             self.state().0.set(false);
         });
     }
 
-    /// In the place's turn: whether it is set, and who waits.
-    fn state(&self) -> (&Cell<bool>, &Queue<P>) {
+    /// Returns the event's flag and its waiters.
+    ///
+    /// Requires the place's turn.
+    fn state(&self) -> (&Cell<bool>, &Queue<O>) {
         self.place.assert_held();
         (&self.set, &self.waiting)
     }
 
-    /// Nobody waits while the event is set, unless someone is here to let them through: who is let
-    /// through may be woken by code of anyone's, and others come in between.
+    /// Lets the waiters through while the event is set.
+    ///
+    /// While it is set, no entry waits unless a call of this function is about to let it through.
+    /// Waking a waiter may run any code, and other operations may come in between.
     fn let_through(&self) {
         // In order of arrival; the ready queues sort them by level.
         while self.state().0.get()
@@ -102,13 +109,13 @@ impl<P: Place> Event<P> {
         }
     }
 
-    /// Whether the event is set.
+    /// Tests whether the event is set.
     pub fn is_set(&self) -> bool {
         self.place.hold(|| self.state().0.get())
     }
 
     /// Waits until the event is set.
-    pub fn wait(&self) -> EventWait<'_, P> {
+    pub fn wait(&self) -> EventWait<'_, O> {
         EventWait {
             event: self,
             entry: Entry::new(),
@@ -122,7 +129,7 @@ impl Default for Event {
     }
 }
 
-impl<P: Place> fmt::Debug for Event<P> {
+impl<O: Ownership> fmt::Debug for Event<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Event")
             .field("set", &self.is_set())
@@ -132,12 +139,12 @@ impl<P: Place> fmt::Debug for Event<P> {
 
 /// Future of [`Event::wait`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct EventWait<'a, P: Place = OneThread> {
-    event: &'a Event<P>,
-    entry: Entry<P>,
+pub struct EventWait<'a, O: Ownership = Local> {
+    event: &'a Event<O>,
+    entry: Entry<O>,
 }
 
-impl<P: Place> Future for EventWait<'_, P> {
+impl<O: Ownership> Future for EventWait<'_, O> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -165,7 +172,7 @@ impl<P: Place> Future for EventWait<'_, P> {
     }
 }
 
-impl<P: Place> Drop for EventWait<'_, P> {
+impl<O: Ownership> Drop for EventWait<'_, O> {
     fn drop(&mut self) {
         let (event, entry) = (self.event, &self.entry);
         if entry.is_known() {
@@ -179,7 +186,7 @@ impl<P: Place> Drop for EventWait<'_, P> {
     }
 }
 
-impl<P: Place> fmt::Debug for EventWait<'_, P> {
+impl<O: Ownership> fmt::Debug for EventWait<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventWait").finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! A lock whose holder inherits the urgency of those who wait for it (rules M1 to M8, I1 to I8).
+//! A lock whose holder inherits the urgency of its waiters (rules M1 to M8, I1 to I8).
 
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -10,19 +10,20 @@ use core::task::{Context, Poll};
 use crate::block::{BlockRef, State};
 use crate::id::CoroutineId;
 #[cfg(feature = "alloc")]
-use crate::place::Shared;
-use crate::place::{OneThread, Place};
+use crate::ownership::Shared;
+use crate::ownership::{Local, Ownership};
 use crate::scheduler::Scheduler;
 use crate::sync::queue::{Entry, Queue, Standing};
 
-/// Lets one coroutine at a time have the value, and lends it the urgency of all who wait.
+/// A lock that gives one coroutine at a time the value, and donates the urgency of all waiters to
+/// it.
 ///
 /// The lock may be held across an `await`. The holder is the coroutine that polled
 /// [`lock`](Self::lock), even if it gives the guard away. A panic while it is held unlocks it and
 /// does not poison it.
 ///
-/// Cost: O(1) while nobody waits. Unlocking with `n` waiters is O(n): it finds the most urgent one
-/// and moves the loans of the others to it.
+/// Cost: O(1) without waiters. Unlocking with `n` waiters is O(n), because it finds the most urgent
+/// one and moves the donations of the others to it.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -42,27 +43,31 @@ use crate::sync::queue::{Entry, Queue, Standing};
 /// }, Priority::LEAST_URGENT).unwrap();
 /// # }
 /// ```
-pub struct Mutex<T: ?Sized, P: Place = OneThread> {
-    place: P,
+pub struct Mutex<T: ?Sized, O: Ownership = Local> {
+    place: O,
     locked: Cell<bool>,
-    /// `None` also where whoever locked it is no coroutine (rule M8).
+    /// The holder of the lock.
+    ///
+    /// `None` also if it is no coroutine (rule M8).
     holder: Cell<Option<Holder>>,
-    waiting: Queue<P>,
+    waiting: Queue<O>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: what it is made of is touched in the place's turns only, and the value by whoever has the
-// lock.
+// SAFETY: what it is made of is touched in the place's turns only, and the value by the holder of
+// the lock only.
 #[cfg(feature = "alloc")]
 unsafe impl<T: ?Sized + Send> Send for Mutex<T, Shared> {}
 // SAFETY: as above: one thread at a time has the value.
 #[cfg(feature = "alloc")]
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T, Shared> {}
 
-/// Who holds a lock, by name: a guard may outlive its coroutine, and even its executor.
+/// The holder of a lock, by name.
+///
+/// A guard may outlive its coroutine, and even its executor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Holder {
-    /// That of its scheduler, which need not be alive: see [`crate::id::next_serial`].
+    /// The serial number of its scheduler, which need not be alive: see [`crate::id::next_serial`].
     serial: usize,
     id: CoroutineId,
 }
@@ -75,7 +80,9 @@ impl Holder {
         }
     }
 
-    /// Its block, while that is alive and of the same executor as `lender`. By the owner.
+    /// Returns its block, while that is alive and of the same executor as `lender`.
+    ///
+    /// Only the owner calls this.
     fn find(self, lender: BlockRef) -> Option<BlockRef> {
         let scheduler = Scheduler::of(lender);
         if scheduler.serial() != self.serial || self.serial == 0 {
@@ -87,24 +94,25 @@ impl Holder {
 }
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex, for one thread.
+    /// Creates an unlocked mutex, for one thread.
     #[must_use]
     pub const fn new(value: T) -> Self {
-        Self::at(OneThread::HERE, value)
+        Self::at(Local::HERE, value)
     }
 }
 
 #[cfg(feature = "alloc")]
 impl<T> Mutex<T, Shared> {
-    /// An unlocked mutex, for the coroutines of a [`SharedExecutor`](crate::SharedExecutor).
+    /// Creates an unlocked mutex, for the coroutines of a
+    /// [`SharedExecutor`](crate::SharedExecutor).
     #[must_use]
     pub fn new_in(place: impl Into<Shared>, value: T) -> Self {
         Self::at(place.into(), value)
     }
 }
 
-impl<T, P: Place> Mutex<T, P> {
-    const fn at(place: P, value: T) -> Self {
+impl<T, O: Ownership> Mutex<T, O> {
+    const fn at(place: O, value: T) -> Self {
         Self {
             place,
             locked: Cell::new(false),
@@ -114,37 +122,41 @@ impl<T, P: Place> Mutex<T, P> {
         }
     }
 
-    /// The value, when the mutex is no longer shared.
+    /// Returns the value, when the mutex is no longer shared.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
-impl<T: ?Sized, P: Place> Mutex<T, P> {
+impl<T: ?Sized, O: Ownership> Mutex<T, O> {
     /// Waits for the lock.
-    pub fn lock(&self) -> Lock<'_, T, P> {
+    pub fn lock(&self) -> Lock<'_, T, O> {
         Lock {
             mutex: self,
             entry: Entry::new(),
         }
     }
 
-    /// The lock if it is free, which means that nobody waits either.
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, T, P>> {
+    /// Returns a guard if the lock is free, which means that nothing waits for it either.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T, O>> {
         self.place.hold(|| self.take()).then(|| self.guard())
     }
 
-    /// The value, without locking: the exclusive borrow shows that nobody else can have it.
+    /// Returns the value, without locking.
+    ///
+    /// The exclusive borrow shows that nothing else can have it.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 
-    /// Whether somebody holds the lock.
+    /// Tests whether the lock is held.
     pub fn is_locked(&self) -> bool {
         self.place.hold(|| self.locked().get())
     }
 
-    /// In the place's turn.
+    /// Returns the locked flag.
+    ///
+    /// Requires the place's turn.
     fn locked(&self) -> &Cell<bool> {
         self.place.assert_held();
         &self.locked
@@ -159,15 +171,15 @@ impl<T: ?Sized, P: Place> Mutex<T, P> {
         free
     }
 
-    /// For whoever has locked it.
-    fn guard(&self) -> MutexGuard<'_, T, P> {
+    /// Returns a guard for the caller, which has locked it.
+    fn guard(&self) -> MutexGuard<'_, T, O> {
         MutexGuard {
             mutex: self,
             _value: PhantomData,
         }
     }
 
-    /// *hand over* (rules M3 to M5): to the most urgent waiter, or to nobody.
+    /// Hands the lock over to the most urgent waiter, or frees it (*hand over*, rules M3 to M5).
     fn unlock(&self) {
         let Some(next) = self.waiting.take_most_urgent() else {
             self.locked().set(false);
@@ -181,7 +193,7 @@ impl<T: ?Sized, P: Place> Mutex<T, P> {
         wakeup.wake(self.place.scheduler());
     }
 
-    /// `new` has the lock now, instead of `old`: everybody who waits lends to it.
+    /// Moves the donations of all waiters from `old` to `new`, which has the lock now.
     fn move_loans(&self, mut old: Option<BlockRef>, new: Option<BlockRef>) {
         self.holder.set(new.map(Holder::new));
         for entry in self.waiting.entries() {
@@ -191,11 +203,12 @@ impl<T: ?Sized, P: Place> Mutex<T, P> {
         // Once for all of them, and the more urgent first.
         for block in [new, old].into_iter().flatten() {
             let scheduler = Scheduler::of(block);
-            scheduler.held(|| scheduler.refresh_level(block));
+            scheduler.locked(|| scheduler.refresh_level(block));
         }
     }
 
-    /// The lock was handed to the future that is polled now.
+    /// Makes the coroutine that polls now the holder, after the lock was handed to the polled
+    /// future.
     fn take_over(&self) {
         // Another coroutine may poll the future now than when the lock was handed to it.
         let current = self.place.current();
@@ -211,7 +224,7 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
-impl<T: ?Sized + fmt::Debug, P: Place> fmt::Debug for Mutex<T, P> {
+impl<T: ?Sized + fmt::Debug, O: Ownership> fmt::Debug for Mutex<T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Mutex");
         match self.try_lock() {
@@ -222,15 +235,19 @@ impl<T: ?Sized + fmt::Debug, P: Place> fmt::Debug for Mutex<T, P> {
     }
 }
 
-/// The lock of a [`Mutex`], and the way to its value. Dropping it hands the lock on.
+/// A guard that holds the lock of a [`Mutex`] and gives access to its value.
+///
+/// Dropping it hands the lock on.
 #[must_use = "a lock that is dropped is free again at once"]
-pub struct MutexGuard<'a, T: ?Sized, P: Place = OneThread> {
-    mutex: &'a Mutex<T, P>,
-    /// It gives the value to whoever has a reference to it: `Sync` only if the value is.
+pub struct MutexGuard<'a, T: ?Sized, O: Ownership = Local> {
+    mutex: &'a Mutex<T, O>,
+    /// A marker that makes the guard `Sync` only if the value is.
+    ///
+    /// Every reference to the guard gives access to the value.
     _value: PhantomData<&'a mut T>,
 }
 
-impl<T: ?Sized, P: Place> Deref for MutexGuard<'_, T, P> {
+impl<T: ?Sized, O: Ownership> Deref for MutexGuard<'_, T, O> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -240,26 +257,26 @@ impl<T: ?Sized, P: Place> Deref for MutexGuard<'_, T, P> {
     }
 }
 
-impl<T: ?Sized, P: Place> DerefMut for MutexGuard<'_, T, P> {
+impl<T: ?Sized, O: Ownership> DerefMut for MutexGuard<'_, T, O> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`.
         unsafe { &mut *self.mutex.value.get() }
     }
 }
 
-impl<T: ?Sized, P: Place> Drop for MutexGuard<'_, T, P> {
+impl<T: ?Sized, O: Ownership> Drop for MutexGuard<'_, T, O> {
     fn drop(&mut self) {
         self.mutex.place.hold(|| self.mutex.unlock());
     }
 }
 
-impl<T: ?Sized + fmt::Debug, P: Place> fmt::Debug for MutexGuard<'_, T, P> {
+impl<T: ?Sized + fmt::Debug, O: Ownership> fmt::Debug for MutexGuard<'_, T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: ?Sized + fmt::Display, P: Place> fmt::Display for MutexGuard<'_, T, P> {
+impl<T: ?Sized + fmt::Display, O: Ownership> fmt::Display for MutexGuard<'_, T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -267,13 +284,13 @@ impl<T: ?Sized + fmt::Display, P: Place> fmt::Display for MutexGuard<'_, T, P> {
 
 /// Future of [`Mutex::lock`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct Lock<'a, T: ?Sized, P: Place = OneThread> {
-    mutex: &'a Mutex<T, P>,
-    entry: Entry<P>,
+pub struct Lock<'a, T: ?Sized, O: Ownership = Local> {
+    mutex: &'a Mutex<T, O>,
+    entry: Entry<O>,
 }
 
-impl<'a, T: ?Sized, P: Place> Future for Lock<'a, T, P> {
-    type Output = MutexGuard<'a, T, P>;
+impl<'a, T: ?Sized, O: Ownership> Future for Lock<'a, T, O> {
+    type Output = MutexGuard<'a, T, O>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_ref().get_ref();
@@ -307,7 +324,7 @@ impl<'a, T: ?Sized, P: Place> Future for Lock<'a, T, P> {
     }
 }
 
-impl<T: ?Sized, P: Place> Drop for Lock<'_, T, P> {
+impl<T: ?Sized, O: Ownership> Drop for Lock<'_, T, O> {
     fn drop(&mut self) {
         let (mutex, entry) = (self.mutex, &self.entry);
         if entry.is_known() {
@@ -318,7 +335,8 @@ impl<T: ?Sized, P: Place> Drop for Lock<'_, T, P> {
                 }
                 entry.settle(&mutex.place);
                 if standing == Standing::Granted {
-                    // Handed over and never used: on to the next (rule M7).
+                    // It was handed over and never used, so it goes on to the next waiter (rule
+                    // M7).
                     mutex.unlock();
                 }
             });
@@ -326,7 +344,7 @@ impl<T: ?Sized, P: Place> Drop for Lock<'_, T, P> {
     }
 }
 
-impl<T: ?Sized, P: Place> fmt::Debug for Lock<'_, T, P> {
+impl<T: ?Sized, O: Ownership> fmt::Debug for Lock<'_, T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lock").finish_non_exhaustive()
     }

@@ -1,24 +1,26 @@
-//! Permits and those who wait for one: what semaphores, channels and keys are made of.
+//! Permits and their waiters, of which semaphores, channels and keys are made.
 
 use core::cell::Cell;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use crate::place::Place;
+use crate::ownership::Ownership;
 use crate::sync::queue::{Entry, Queue, Standing};
 use crate::waiter::Wakeup;
 
-/// Permits are free only while nobody waits. Each method is part of one turn of the place that they
-/// belong to.
-pub(crate) struct Permits<P> {
+/// A number of free permits, or the waiters for one.
+///
+/// Permits are free only while nothing waits. Each method is part of one turn of the place that
+/// they belong to.
+pub(crate) struct Permits<O> {
     free: Cell<usize>,
-    waiting: Queue<P>,
+    waiting: Queue<O>,
 }
 
-/// Everybody who waits was told to give up.
+/// The outcome of a wait that [`Permits::refuse`] has ended.
 pub(crate) struct Refused;
 
-impl<P: Place> Permits<P> {
+impl<O: Ownership> Permits<O> {
     pub(crate) const fn new(free: usize) -> Self {
         Self {
             free: Cell::new(free),
@@ -43,8 +45,9 @@ impl<P: Place> Permits<P> {
         true
     }
 
-    /// Gives a permit to the most urgent waiter, whom the caller then wakes, or adds it to the free
-    /// ones. At most `most` are kept.
+    /// Gives a permit to the most urgent waiter, or adds it to the free ones.
+    ///
+    /// The caller then wakes that waiter. At most `most` free permits are kept.
     #[must_use]
     pub(crate) fn give(&self, most: usize) -> Wakeup {
         match self.waiting.take_most_urgent() {
@@ -57,25 +60,25 @@ impl<P: Place> Permits<P> {
     }
 
     /// Gives a permit back.
-    pub(crate) fn release(&self, place: &P) {
+    pub(crate) fn release(&self, place: &O) {
         self.give(usize::MAX).wake(place.scheduler());
     }
 
-    /// Ends the wait of everybody who waits now.
-    pub(crate) fn refuse(&self, place: &P) {
+    /// Ends the wait of every entry that waits now.
+    pub(crate) fn refuse(&self, place: &O) {
         while let Some(entry) = self.waiting.take_first() {
             entry.finish(Standing::Refused).wake(place.scheduler());
         }
     }
 
-    /// A permit for the future that `entry` is part of.
+    /// Takes a permit for the future that `entry` is part of, or lets that future wait.
     ///
     /// # Safety
     /// The future calls [`leave`](Self::leave) when it is dropped.
     pub(crate) unsafe fn poll(
         &self,
-        place: &P,
-        entry: Pin<&Entry<P>>,
+        place: &O,
+        entry: Pin<&Entry<O>>,
         cx: &Context<'_>,
     ) -> Poll<Result<(), Refused>> {
         loop {
@@ -99,25 +102,27 @@ impl<P: Place> Permits<P> {
         }
     }
 
-    /// To the end of the queue, since no permit is free.
+    /// Adds `entry` to the end of the queue, since no permit is free.
     ///
     /// # Safety
     /// As for [`poll`](Self::poll).
-    pub(crate) unsafe fn queue(&self, entry: Pin<&Entry<P>>) {
+    pub(crate) unsafe fn queue(&self, entry: Pin<&Entry<O>>) {
         debug_assert_eq!(self.free(), 0);
         // SAFETY: `leave` removes it; the caller's promise.
         unsafe { self.waiting.push(entry) };
     }
 
-    /// Takes one who waits out of the queue.
-    pub(crate) fn remove(&self, entry: &Entry<P>) {
+    /// Takes a waiting entry out of the queue.
+    pub(crate) fn remove(&self, entry: &Entry<O>) {
         self.waiting.remove(entry);
     }
 
-    /// The future is dropped. A permit that it was given and has not used goes on to the next; the
-    /// caller wakes that one.
+    /// Ends the wait of a future that is dropped.
+    ///
+    /// A permit that it was given and has not used goes on to the next waiter, which the caller
+    /// wakes.
     #[must_use]
-    pub(crate) fn leave(&self, place: &P, entry: &Entry<P>, most: usize) -> Wakeup {
+    pub(crate) fn leave(&self, place: &O, entry: &Entry<O>, most: usize) -> Wakeup {
         place.assert_held();
         let standing = entry.standing();
         if standing == Standing::Queued {

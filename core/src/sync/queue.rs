@@ -1,4 +1,4 @@
-//! Those who wait in a primitive, in order of arrival (rules N1 to N4).
+//! The waiters of a primitive, in order of arrival (rules N1 to N4).
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -7,28 +7,34 @@ use core::ptr::NonNull;
 use core::task::Context;
 
 use crate::block::BlockRef;
-use crate::place::Place;
+use crate::ownership::Ownership;
 #[cfg(feature = "alloc")]
-use crate::place::Shared;
+use crate::ownership::Shared;
 use crate::waiter::{Waiter, Wakeup, Wants};
 
-/// One who waits; part of a future, and pinned with it. It belongs to the primitive's place.
-pub(crate) struct Entry<P> {
+/// The entry of one waiter in a queue.
+///
+/// It is part of a future, and pinned with it. It belongs to the primitive's place.
+pub(crate) struct Entry<O> {
     pub(crate) waiter: Waiter,
     standing: Cell<Standing>,
-    previous: Cell<Option<NonNull<Entry<P>>>>,
-    next: Cell<Option<NonNull<Entry<P>>>>,
-    /// Whether it was in a queue and has not [settled](Self::settle): others may know of it.
+    previous: Cell<Option<NonNull<Entry<O>>>>,
+    next: Cell<Option<NonNull<Entry<O>>>>,
+    /// Whether it was in a queue and has not [settled](Self::settle), so that others may refer to
+    /// it.
+    ///
     /// Touched by its future alone.
     is_known: Cell<bool>,
-    _place: PhantomData<P>,
+    _place: PhantomData<O>,
 }
 
-// SAFETY: while it is known to others, all but `is_known` is touched by whoever has the place's
-// turn; before and after, by its future alone.
+// SAFETY: while others may refer to it, all but `is_known` is touched in the place's turns only.
+// Before and after, its future alone touches it.
 #[cfg(feature = "alloc")]
 unsafe impl Send for Entry<Shared> {}
 
+/// The state of an entry's wait.
+///
 /// ```text
 ///        push            take_most_urgent, take_first
 ///   Out ──────► Queued ──────────────────────────────► Granted or Refused
@@ -43,11 +49,11 @@ pub(crate) enum Standing {
     Queued,
     /// It has been given what it waited for and has not been polled since.
     Granted,
-    /// There will be nothing, and it has not been polled since.
+    /// It has been refused what it waited for and has not been polled since.
     Refused,
 }
 
-impl<P: Place> Entry<P> {
+impl<O: Ownership> Entry<O> {
     pub(crate) const fn new() -> Self {
         Self {
             waiter: Waiter::new(),
@@ -63,19 +69,22 @@ impl<P: Place> Entry<P> {
         self.standing.get()
     }
 
-    /// Whether its future has anything to do when it is dropped. Anyone may ask without the place's
-    /// turn.
+    /// Tests whether its future has anything to do when it is dropped.
+    ///
+    /// May be called without the place's turn.
     pub(crate) fn is_known(&self) -> bool {
         self.is_known.get()
     }
 
-    /// Whoever polls waits from now on, and lends to the coroutine that `borrower` names, if any.
-    /// False if the wait has ended: a waker of anyone's was cloned, and meanwhile others have had
-    /// their turn.
+    /// Makes the polling code wait from now on, and donate to the coroutine that `borrower` names,
+    /// if any.
+    ///
+    /// Returns false if the wait has ended. Cloning a waker may run any code, and others may have
+    /// had their turn meanwhile.
     #[inline(never)]
     pub(crate) fn wait(
         self: Pin<&Self>,
-        place: &P,
+        place: &O,
         cx: &Context<'_>,
         borrower: impl FnOnce() -> Option<BlockRef>,
     ) -> bool {
@@ -84,7 +93,7 @@ impl<P: Place> Entry<P> {
         let wants = || match self.standing() {
             Standing::Queued => match borrower().filter(|&borrower| Some(borrower) != lender) {
                 Some(borrower) => Wants::Of(borrower),
-                // Of nobody; also where a coroutine waits for itself, in another branch of a
+                // Of no coroutine; also where a coroutine waits for itself, in another branch of a
                 // `join!`.
                 None => Wants::Something,
             },
@@ -95,17 +104,21 @@ impl<P: Place> Entry<P> {
         waiter.wait(cx, place.scheduler(), lender, wants)
     }
 
-    /// The future has seen how its wait ended, or is dropped: nobody knows of the entry any more.
-    pub(crate) fn settle(&self, place: &P) {
+    /// Ends the entry's wait, after which nothing else refers to the entry.
+    ///
+    /// Called when the future has seen how its wait ended, or is dropped.
+    pub(crate) fn settle(&self, place: &O) {
         place.assert_held();
         self.standing.set(Standing::Out);
         if let Some(waker) = self.waiter.end_held() {
-            place.aside(|| drop(waker));
+            place.unlocked(|| drop(waker));
         }
         self.is_known.set(false);
     }
 
-    /// Tells one that was taken from its queue how its wait ended. The caller wakes it, last.
+    /// Records in an entry that was taken from its queue how its wait ended.
+    ///
+    /// The caller wakes it, last.
     #[must_use]
     pub(crate) fn finish(&self, standing: Standing) -> Wakeup {
         self.standing.set(standing);
@@ -115,7 +128,7 @@ impl<P: Place> Entry<P> {
 
 /// What the waiter would do when it is dropped was done by `settle`, in the place's turn.
 #[cfg(any(loom, debug_assertions))]
-impl<P> Drop for Entry<P> {
+impl<O> Drop for Entry<O> {
     fn drop(&mut self) {
         assert!(
             self.waiter.lender().is_none() && self.waiter.borrower().is_none(),
@@ -124,13 +137,15 @@ impl<P> Drop for Entry<P> {
     }
 }
 
-/// A list through the entries. It may be moved: no entry points to it.
-pub(crate) struct Queue<P> {
-    first: Cell<Option<NonNull<Entry<P>>>>,
-    last: Cell<Option<NonNull<Entry<P>>>>,
+/// A list through the entries.
+///
+/// It may be moved: no entry points to it.
+pub(crate) struct Queue<O> {
+    first: Cell<Option<NonNull<Entry<O>>>>,
+    last: Cell<Option<NonNull<Entry<O>>>>,
 }
 
-impl<P: Place> Queue<P> {
+impl<O: Ownership> Queue<O> {
     pub(crate) const fn new() -> Self {
         Self {
             first: Cell::new(None),
@@ -146,7 +161,7 @@ impl<P: Place> Queue<P> {
     ///
     /// # Safety
     /// The caller removes the entry before it is dropped, unless it was taken.
-    pub(crate) unsafe fn push(&self, entry: Pin<&Entry<P>>) {
+    pub(crate) unsafe fn push(&self, entry: Pin<&Entry<O>>) {
         debug_assert_eq!(entry.standing(), Standing::Out);
         let this = NonNull::from(entry.get_ref());
         let last = self.last.replace(Some(this));
@@ -161,8 +176,8 @@ impl<P: Place> Queue<P> {
         }
     }
 
-    /// Takes an entry out of this queue, wherever in it it stands.
-    pub(crate) fn remove(&self, entry: &Entry<P>) {
+    /// Takes an entry out of this queue, at whatever position.
+    pub(crate) fn remove(&self, entry: &Entry<O>) {
         debug_assert_eq!(entry.standing(), Standing::Queued);
         let (previous, next) = (entry.previous.take(), entry.next.take());
         match previous {
@@ -178,27 +193,32 @@ impl<P: Place> Queue<P> {
         entry.standing.set(Standing::Out);
     }
 
-    /// All entries, in order of arrival. The queue must not change meanwhile.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<P>> {
+    /// Returns all entries, in order of arrival.
+    ///
+    /// The queue must not change meanwhile.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<O>> {
         let mut next = self.first.get();
         core::iter::from_fn(move || {
-            // SAFETY: entries are pinned, and whoever pushed one removes it before it is dropped;
-            // so every pointer in the list is good. One that was leaked stays where it is for ever.
+            // SAFETY: entries are pinned, and the code that pushed one removes it before it is
+            // dropped. So every pointer in the list is good. An entry that was leaked stays where
+            // it is for ever.
             let entry = unsafe { next?.as_ref() };
             next = entry.next.get();
             Some(entry)
         })
     }
 
-    /// Takes the most urgent by its level now, the first among equals. O(number of entries).
-    pub(crate) fn take_most_urgent(&self) -> Option<&Entry<P>> {
+    /// Takes the entry with the most urgent level now, the first among equals.
+    ///
+    /// O(number of entries).
+    pub(crate) fn take_most_urgent(&self) -> Option<&Entry<O>> {
         let entry = self.entries().min_by_key(|entry| entry.waiter.level())?;
         self.remove(entry);
         Some(entry)
     }
 
-    /// Takes the one that has waited longest.
-    pub(crate) fn take_first(&self) -> Option<&Entry<P>> {
+    /// Takes the entry that has waited longest.
+    pub(crate) fn take_first(&self) -> Option<&Entry<O>> {
         let entry = self.entries().next()?;
         self.remove(entry);
         Some(entry)

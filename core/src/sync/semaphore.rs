@@ -5,14 +5,14 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 #[cfg(feature = "alloc")]
-use crate::place::Shared;
-use crate::place::{OneThread, Place};
+use crate::ownership::Shared;
+use crate::ownership::{Local, Ownership};
 use crate::sync::permits::Permits;
 use crate::sync::queue::Entry;
 
 /// A number of permits, handed out to the most urgent first.
 ///
-/// A permit has no holder, so who waits for one lends its urgency to nobody (rule I5); use a
+/// A permit has no holder, so a waiter for one donates its urgency to no coroutine (rule I5). Use a
 /// [`Mutex`](crate::sync::Mutex) where that matters.
 ///
 /// ```
@@ -29,9 +29,9 @@ use crate::sync::queue::Entry;
 /// }, Priority::DEFAULT).unwrap();
 /// # }
 /// ```
-pub struct Semaphore<P: Place = OneThread> {
-    place: P,
-    permits: Permits<P>,
+pub struct Semaphore<O: Ownership = Local> {
+    place: O,
+    permits: Permits<O>,
 }
 
 // SAFETY: the permits are touched in the place's turns only.
@@ -42,11 +42,11 @@ unsafe impl Send for Semaphore<Shared> {}
 unsafe impl Sync for Semaphore<Shared> {}
 
 impl Semaphore {
-    /// A semaphore with this many free permits, for one thread.
+    /// Creates a semaphore with this many free permits, for one thread.
     #[must_use]
     pub const fn new(permits: usize) -> Self {
         Self {
-            place: OneThread::HERE,
+            place: Local::HERE,
             permits: Permits::new(permits),
         }
     }
@@ -54,7 +54,7 @@ impl Semaphore {
 
 #[cfg(feature = "alloc")]
 impl Semaphore<Shared> {
-    /// A semaphore with this many free permits, for the coroutines of a
+    /// Creates a semaphore with this many free permits, for the coroutines of a
     /// [`SharedExecutor`](crate::SharedExecutor).
     #[must_use]
     pub fn new_in(place: impl Into<Shared>, permits: usize) -> Self {
@@ -65,39 +65,45 @@ impl Semaphore<Shared> {
     }
 }
 
-impl<P: Place> Semaphore<P> {
-    /// Waits for a permit. O(1), and O(waiters) for whoever gives one.
-    pub fn acquire(&self) -> Acquire<'_, P> {
+impl<O: Ownership> Semaphore<O> {
+    /// Waits for a permit.
+    ///
+    /// Costs O(1). Giving a permit costs O(waiters).
+    pub fn acquire(&self) -> Acquire<'_, O> {
         Acquire {
             semaphore: self,
             entry: Entry::new(),
         }
     }
 
-    /// A permit if one is free, which means that nobody waits either.
-    pub fn try_acquire(&self) -> Option<Permit<'_, P>> {
+    /// Returns a permit if one is free, which means that nothing waits either.
+    pub fn try_acquire(&self) -> Option<Permit<'_, O>> {
         let taken = self.place.hold(|| self.permits().take());
         taken.then(|| Permit { semaphore: self })
     }
 
-    /// Adds a permit, whoever has it: the V of Dijkstra. Stays at `usize::MAX`.
+    /// Adds a permit (Dijkstra's V).
+    ///
+    /// The caller need not have acquired one. The count saturates at `usize::MAX`.
     pub fn release(&self) {
         self.place.hold(|| self.permits().release(&self.place));
     }
 
-    /// In the place's turn.
-    fn permits(&self) -> &Permits<P> {
+    /// Returns the permits.
+    ///
+    /// Requires the place's turn.
+    fn permits(&self) -> &Permits<O> {
         self.place.assert_held();
         &self.permits
     }
 
-    /// How many permits are free.
+    /// Returns the number of free permits.
     pub fn free(&self) -> usize {
         self.place.hold(|| self.permits().free())
     }
 }
 
-impl<P: Place> fmt::Debug for Semaphore<P> {
+impl<O: Ownership> fmt::Debug for Semaphore<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Semaphore")
             .field("free", &self.free())
@@ -105,22 +111,25 @@ impl<P: Place> fmt::Debug for Semaphore<P> {
     }
 }
 
-/// A permit of a [`Semaphore`]; dropping it gives it back.
+/// A permit of a [`Semaphore`].
+///
+/// Dropping it gives it back.
 #[must_use = "a permit that is dropped is given back at once"]
 #[derive(Debug)]
-pub struct Permit<'a, P: Place = OneThread> {
-    semaphore: &'a Semaphore<P>,
+pub struct Permit<'a, O: Ownership = Local> {
+    semaphore: &'a Semaphore<O>,
 }
 
-impl<P: Place> Permit<'_, P> {
-    /// Uses the permit up: it does not come back. With [`Semaphore::release`], one side counts what
-    /// the other side makes.
+impl<O: Ownership> Permit<'_, O> {
+    /// Uses the permit up, so that it does not come back.
+    ///
+    /// With [`Semaphore::release`], one side counts what the other side makes.
     pub fn forget(self) {
         core::mem::forget(self);
     }
 }
 
-impl<P: Place> Drop for Permit<'_, P> {
+impl<O: Ownership> Drop for Permit<'_, O> {
     fn drop(&mut self) {
         self.semaphore.release();
     }
@@ -128,15 +137,15 @@ impl<P: Place> Drop for Permit<'_, P> {
 
 /// Future of [`Semaphore::acquire`].
 #[must_use = "a future does nothing unless awaited"]
-pub struct Acquire<'a, P: Place = OneThread> {
-    semaphore: &'a Semaphore<P>,
-    entry: Entry<P>,
+pub struct Acquire<'a, O: Ownership = Local> {
+    semaphore: &'a Semaphore<O>,
+    entry: Entry<O>,
 }
 
-impl<'a, P: Place> Future for Acquire<'a, P> {
-    type Output = Permit<'a, P>;
+impl<'a, O: Ownership> Future for Acquire<'a, O> {
+    type Output = Permit<'a, O>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit<'a, P>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit<'a, O>> {
         let this = self.as_ref().get_ref();
         // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
         let entry = unsafe { Pin::new_unchecked(&this.entry) };
@@ -144,12 +153,12 @@ impl<'a, P: Place> Future for Acquire<'a, P> {
         let place = &semaphore.place;
         // SAFETY: as above.
         let permit = place.hold(|| unsafe { semaphore.permits().poll(place, entry, cx) });
-        // Nobody closes a semaphore.
+        // A semaphore is never closed.
         permit.map(|_| Permit { semaphore })
     }
 }
 
-impl<P: Place> Drop for Acquire<'_, P> {
+impl<O: Ownership> Drop for Acquire<'_, O> {
     fn drop(&mut self) {
         if self.entry.is_known() {
             let semaphore = self.semaphore;
@@ -162,7 +171,7 @@ impl<P: Place> Drop for Acquire<'_, P> {
     }
 }
 
-impl<P: Place> fmt::Debug for Acquire<'_, P> {
+impl<O: Ownership> fmt::Debug for Acquire<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire").finish_non_exhaustive()
     }

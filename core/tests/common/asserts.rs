@@ -1,14 +1,15 @@
-//! An assertion that fails inside a coroutine ends the test program, although a panic there ends
-//! the coroutine alone and nobody may have kept its handle: no such assertion fails unseen. A test
-//! includes this file to have that; its panics on purpose say `on purpose`, or happen in
-//! [`on_purpose`].
+//! Ends the test program when an assertion fails inside a coroutine.
+//!
+//! A panic there would end the coroutine alone, and no test may have kept its handle. With this, no
+//! such assertion fails unseen. A test includes this file to have that. Its panics on purpose say
+//! `on purpose`, or happen in [`on_purpose`].
 
 use std::cell::Cell;
 use std::io::Write;
 use std::panic::{self, PanicHookInfo};
 use std::process;
 
-/// What is called before `main`, as the platform's C library does it.
+/// The function that the platform's C library calls before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = watch;
@@ -18,7 +19,7 @@ extern "C" fn watch() {
     panic::set_hook(Box::new(move |info| {
         usual(info);
         if corank::current().is_some() && !is_on_purpose(info) {
-            // The usual message may go into a test's output, which nobody is shown any more.
+            // The usual message may go into a test's output, which is not shown any more.
             let message = format!("{info}\nin a coroutine: so this program of tests ends\n");
             let _ = std::io::stderr().write_all(message.as_bytes());
             process::abort();

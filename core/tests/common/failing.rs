@@ -1,5 +1,6 @@
-//! An allocator that fails when it is told to: a test includes this file to have it. What it is
-//! told, and what it counts, is of one thread.
+//! An allocator that fails on request.
+//!
+//! A test includes this file to have it. Its limit and its counts are per thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -11,7 +12,7 @@ thread_local! {
     pub(crate) static LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Fails when it is told to, and keeps count.
+/// An allocator that fails on request, and keeps count.
 struct Failing;
 
 #[global_allocator]
@@ -41,7 +42,7 @@ unsafe impl GlobalAlloc for Failing {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // Whoever still looks there shall not find what was there.
+        // A read of freed memory must not find what was there.
         // SAFETY: the caller's promise.
         unsafe {
             memory.write_bytes(0xdd, layout.size());
@@ -50,7 +51,7 @@ unsafe impl GlobalAlloc for Failing {
     }
 }
 
-/// While this exists, this thread has memory for so many allocations.
+/// A limit on this thread's allocations, as long as this exists.
 #[must_use]
 pub(crate) struct Scarcity(());
 

@@ -1,6 +1,6 @@
 //! What several of the tests use: executors, levels, drop counters, logs, coroutines that count.
 //!
-//! Tests that use nothing else run with every set of features: without `alloc`, the executor lives
+//! Tests that use nothing else run with every set of features. Without `alloc`, the executor lives
 //! in a pool.
 
 #![allow(
@@ -24,13 +24,14 @@ use std::task::{Poll, Waker};
 
 use corank::{Config, Executor, JoinHandle, Priority};
 
-/// The priority of a level that is known to be valid.
+/// Returns the priority of a level that is known to be valid.
 pub(crate) fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// Returns how often a test does something: a hundredth of that, and at least twice, where Miri
-/// interprets it.
+/// Returns how often a test does something.
+///
+/// Where Miri interprets it, that is a hundredth of `native`, and at least twice.
 pub(crate) const fn times(native: usize) -> usize {
     if cfg!(miri) && native > 200 {
         native / 100
@@ -41,8 +42,9 @@ pub(crate) const fn times(native: usize) -> usize {
     }
 }
 
-/// Something that is there for ever. Unlike a leak it stays reachable, so that a search for leaks
-/// finds real ones only.
+/// Keeps a value for ever.
+///
+/// Unlike a leak it stays reachable, so that a search for leaks finds real ones only.
 pub(crate) fn forever<T>(value: T) -> &'static mut T {
     static KEPT: std::sync::Mutex<Vec<AtomicPtr<()>>> = std::sync::Mutex::new(Vec::new());
     let kept = Box::leak(Box::new(value));
@@ -52,7 +54,7 @@ pub(crate) fn forever<T>(value: T) -> &'static mut T {
     kept
 }
 
-/// Counts something: drops of guards, polls, wakes.
+/// A counter of drops of guards, polls or wakes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counter(Rc<Cell<usize>>);
 
@@ -69,13 +71,13 @@ impl Counter {
         self.0.set(self.0.get() + 1);
     }
 
-    /// Something whose drop is counted.
+    /// Returns a guard whose drop is counted.
     pub(crate) fn guard(&self) -> Guard {
         Guard(self.clone())
     }
 }
 
-/// Counts its own drop.
+/// A guard that counts its own drop.
 #[derive(Debug)]
 pub(crate) struct Guard(Counter);
 
@@ -85,7 +87,7 @@ impl Drop for Guard {
     }
 }
 
-/// Where a coroutine leaves its waker.
+/// The slot where a coroutine leaves its waker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slot(Rc<RefCell<Option<Waker>>>);
 
@@ -102,8 +104,9 @@ impl Slot {
         self.0.take()
     }
 
-    /// A future that counts its polls, leaves its waker at each, and is ready at poll number
-    /// `ready_at`.
+    /// Returns a future that counts its polls and leaves its waker at each.
+    ///
+    /// It is ready at poll number `ready_at`.
     pub(crate) fn wait(
         &self,
         polls: &Counter,
@@ -158,7 +161,7 @@ pub(crate) fn executor_with(config: Config) -> Executor {
     Executor::in_pool(pool, config).unwrap()
 }
 
-/// Spawns at a level.
+/// Spawns a coroutine at a level.
 pub(crate) fn spawn<F: Future + 'static>(
     executor: &Executor,
     at: u8,
@@ -167,7 +170,7 @@ pub(crate) fn spawn<F: Future + 'static>(
     executor.spawn(level(at), future).unwrap()
 }
 
-/// What happened, in order.
+/// A log of what happened, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Rc<RefCell<Vec<String>>>);
 
@@ -176,13 +179,13 @@ impl Log {
         self.0.borrow_mut().push(entry.into());
     }
 
-    /// Everything since the last call.
+    /// Returns everything since the last call.
     pub(crate) fn take(&self) -> String {
         self.0.borrow_mut().drain(..).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// Polls a future once and gives back what it said.
+/// Polls a future once and returns its answer.
 pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
 }

@@ -27,8 +27,9 @@ pub(crate) fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// Plain memory that a wake, a poll or a lock has to carry from one thread to another: loom fails
-/// the test when two accesses are not ordered.
+/// Plain memory that a wake, a poll or a lock has to carry from one thread to another.
+///
+/// Loom fails the test when two accesses are not ordered.
 pub(crate) struct Payload(UnsafeCell<u32>);
 
 // SAFETY: loom fails the test when two accesses are not ordered.
@@ -57,7 +58,9 @@ impl Payload {
     }
 }
 
-/// Lets a thread sleep until it is woken. Loom reports a deadlock if the wake is missing.
+/// A waker that lets a thread sleep until it is woken.
+///
+/// Loom reports a deadlock if the wake is missing.
 pub(crate) struct Park(Notify);
 
 impl Park {
@@ -80,7 +83,7 @@ impl Wake for Park {
     }
 }
 
-/// Waits on a thread that runs no executor.
+/// Waits for a future on a thread that runs no executor.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let park = Park::new();
     let waker = Waker::from(park.clone());

@@ -15,7 +15,7 @@ use corank::{
     Config, JoinHandle, Priority, SharedExecutor, State, Step, SystemView, Worker, time, yield_now,
 };
 
-/// Acts the first time it is asked.
+/// A view that acts the first time it is asked.
 struct View<F>(Cell<Option<F>>);
 
 impl<F> View<F> {
@@ -68,8 +68,9 @@ fn a_view_makes_something_more_urgent_ready() {
     assert_eq!(executor.state(less.id()), Some(State::Blocked));
 }
 
-/// The view is asked with the scheduler locked, and it stays so after the view has run the worker
-/// itself.
+/// The view is asked with the scheduler locked.
+///
+/// It stays locked after the view has run the worker itself.
 #[test]
 fn a_view_runs_the_worker_that_asks_it() {
     let executor = SharedExecutor::new();
@@ -91,7 +92,7 @@ fn a_view_runs_the_worker_that_asks_it() {
     assert_eq!(executor.live(), 0);
 }
 
-/// The same within a poll, where the worker has a coroutine already.
+/// The same holds within a poll, where the worker has a coroutine already.
 #[test]
 fn a_view_asked_within_a_poll_keeps_the_scheduler_locked() {
     let executor: &'static SharedExecutor = forever(SharedExecutor::new());
@@ -125,7 +126,7 @@ fn clock() -> u64 {
     10
 }
 
-/// Whatever reads the clock next, it may cancel, run and spawn.
+/// A clock may cancel, run and spawn, wherever it is read next.
 #[test]
 fn a_clock_calls_the_executor_that_reads_it() {
     for reading in 0..if cfg!(miri) { 2 } else { 6 } {
@@ -155,7 +156,7 @@ fn a_clock_calls_the_executor_that_reads_it() {
     }
 }
 
-/// What spins for the scheduler calls the executor again.
+/// The hook of a thread that spins for the scheduler calls the executor again.
 #[test]
 fn a_relax_hook_calls_the_executor_that_calls_it() {
     static CALLS: AtomicU32 = AtomicU32::new(0);
@@ -167,7 +168,7 @@ fn a_relax_hook_calls_the_executor_that_calls_it() {
         }
         thread::yield_now();
     }
-    let executor = SHARED.get_or_init(|| SharedExecutor::with(Config::new().give_way(relax)));
+    let executor = SHARED.get_or_init(|| SharedExecutor::with(Config::new().relax(relax)));
     let building = &AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -189,8 +190,9 @@ fn a_relax_hook_calls_the_executor_that_calls_it() {
     assert_eq!(executor.live(), 0);
 }
 
-/// A handle that is polled again panics with the scheduler locked: the panic hook may call the
-/// executor.
+/// A handle that is polled again panics with the scheduler locked.
+///
+/// The panic hook may call the executor.
 #[test]
 fn a_panic_hook_calls_the_executor_that_panics() {
     thread_local!(static IN_HOOK: RefCell<Option<Act>> = const { RefCell::new(None) });

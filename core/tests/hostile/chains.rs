@@ -8,8 +8,9 @@ use crate::common::{executor, level, poll_once, spawn};
 use corank::sync::Mutex;
 use corank::{JoinHandle, yield_now};
 
-/// Each awaits the next. A change at one end arrives at the other, on a small stack, in both
-/// directions.
+/// Each coroutine of a chain awaits the next.
+///
+/// A change at one end arrives at the other, on a small stack, in both directions.
 #[test]
 fn a_long_chain_of_waiting_passes_urgency_on() {
     const LENGTH: usize = if cfg!(miri) { 20 } else { 200_000 };
@@ -36,7 +37,7 @@ fn a_long_chain_of_waiting_passes_urgency_on() {
     small.spawn(chain).unwrap().join().unwrap();
 }
 
-/// The same where each coroutine of the chain waits for two at once.
+/// The same holds where each coroutine of the chain waits for two at once.
 #[test]
 fn a_long_chain_of_pairs_passes_urgency_on() {
     const LENGTH: usize = if cfg!(miri) { 10 } else { 100_000 };
@@ -74,8 +75,9 @@ fn a_long_chain_of_pairs_passes_urgency_on() {
     small.spawn(chain).unwrap().join().unwrap();
 }
 
-/// Those that move at once move in the order of the chain (rule I3), each wait of a coroutine
-/// before the next one's.
+/// Coroutines that move at once move in the order of the chain (rule I3).
+///
+/// Each wait of a coroutine comes before those of the next one.
 #[test]
 fn a_change_moves_the_chain_in_its_order() {
     let executor = executor();
@@ -117,7 +119,9 @@ fn a_change_moves_the_chain_in_its_order() {
     assert_eq!(log.take(), "b d c e other");
 }
 
-/// Everybody waits for the next one, in a ring (rule I8): a change goes round once at most.
+/// Each coroutine waits for the next one, in a ring (rule I8).
+///
+/// A change goes round once at most.
 #[test]
 fn a_ring_of_waiting_ends() {
     const LENGTH: usize = if cfg!(miri) { 8 } else { 1_000 };

@@ -11,7 +11,7 @@ use crate::common::asserts::on_purpose;
 use crate::common::{executor, level, spawn};
 use corank::{SharedExecutor, yield_now};
 
-/// Acts when it is dropped.
+/// A value that acts when it is dropped.
 struct OnDrop<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {

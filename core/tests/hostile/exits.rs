@@ -12,9 +12,10 @@ use crate::common::{Counter, executor, level, spawn};
 use corank::sync::{Event, Mutex};
 use corank::yield_now;
 
-/// A coroutine exits while a future that it has polled still waits. The waker that the future has,
-/// when it is dropped, drops the handle, and lets another coroutine into the slot, which waits as
-/// well.
+/// A coroutine exits while a future that it has polled still waits.
+///
+/// The drop of the future's waker drops the handle. It also lets another coroutine into the slot,
+/// and that one waits too.
 #[test]
 fn the_next_coroutine_in_a_slot_keeps_its_wait() {
     let executor = Rc::new(executor());
@@ -45,8 +46,10 @@ fn the_next_coroutine_in_a_slot_keeps_its_wait() {
     assert!(newcomer.take().expect("its waker was dropped").has_exited());
 }
 
-/// A coroutine exits. Who awaits it drops the handle when it is woken, and another coroutine gets
-/// the slot: it has no part in what the first one waited for.
+/// A coroutine exits, and another one gets its slot.
+///
+/// The first one's joiner drops the handle when it is woken. The next coroutine in the slot has no
+/// part in what the first one waited for.
 #[test]
 fn the_next_coroutine_in_a_slot_lends_nothing() {
     let executor = executor();

@@ -1,6 +1,7 @@
-//! Safe code that calls back into the core from everything that the core calls: no such program has
-//! undefined behaviour, loses a wake, or lends urgency to a stranger. The list of what the core
-//! calls is in `core/src/call.rs`.
+//! Safe code that calls back into the core from everything that the core calls.
+//!
+//! No such program has undefined behaviour, loses a wake, or donates urgency to an unrelated
+//! coroutine. The list of what the core calls is in `core/src/call.rs`.
 //!
 //! Many of these tests pass where the core is wrong unless Miri runs them
 //! (`cargo xtask test --only miri`).
@@ -38,7 +39,7 @@ fn poll_now(wait: &mut Wait, waker: &Waker) -> Poll<()> {
 }
 
 thread_local! {
-    /// What wakers of this thread do, by number.
+    /// The actions of this thread's wakers, by number.
     static ON_WAKE: RefCell<HashMap<usize, Act>> = RefCell::default();
     static ON_DROP: RefCell<HashMap<usize, Act>> = RefCell::default();
 }
@@ -66,7 +67,10 @@ impl Drop for Trap {
     }
 }
 
-/// A waker that does this when it is woken first, and that when it is dropped last; on this thread.
+/// Returns a waker that runs `on_wake` when it is woken first, and `on_drop` when it is dropped
+/// last.
+///
+/// Both run on this thread.
 fn trap(on_wake: impl FnOnce() + 'static, on_drop: impl FnOnce() + 'static) -> Waker {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -85,10 +89,10 @@ thread_local! {
     static EXECUTOR: RefCell<Option<Executor>> = const { RefCell::new(None) };
 }
 
-/// A future that several may poll, and that is none of theirs.
+/// A future that several coroutines may poll, and that belongs to none of them.
 type Common = Rc<RefCell<Wait>>;
 
-/// A coroutine that polls `wait` by `waker` in its first poll, and exits in the next.
+/// Spawns a coroutine that polls `wait` by `waker` in its first poll, and exits in the next.
 fn polls_once(executor: &Executor, at: u8, wait: &Common, waker: Waker) -> JoinHandle<()> {
     let wait = wait.clone();
     let mut waker = Some(waker);

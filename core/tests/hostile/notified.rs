@@ -10,8 +10,10 @@ use super::{Common, EXECUTOR, HANDLE, KEPT, Wait, poll_now, polls_once, trap};
 use crate::common::{Counter, executor, executor_with, forever, level, spawn};
 use corank::{Config, SharedExecutor, Worker, time, yield_now};
 
-/// While an executor is being dropped it still runs: a timer that is set then is none of its own
-/// any more when it is gone.
+/// A timer that is set while its executor is being dropped outlives that executor.
+///
+/// The executor still runs while it is being dropped. Once it is gone, the timer is none of its own
+/// any more.
 #[test]
 fn a_timer_that_is_set_while_its_executor_goes_outlives_it() {
     let executor = executor();
@@ -47,7 +49,7 @@ fn a_timer_that_is_set_while_its_executor_goes_outlives_it() {
     }
 }
 
-/// The waker of a timer, when the executor abandons it, sets the next one.
+/// The waker of a timer sets the next timer when the executor abandons it.
 #[test]
 fn a_waker_that_sets_a_timer_while_its_executor_goes() {
     let executor = executor();

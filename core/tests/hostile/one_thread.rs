@@ -12,7 +12,7 @@ use corank::key::Keys;
 use corank::sync::{Channel, Event, Mutex, Semaphore};
 use corank::{SharedExecutor, State};
 
-/// A wait in something of one thread, and what ends it.
+/// Returns waits in primitives of one thread, each with what ends it.
 fn waits_of_one_thread() -> Vec<(Wait, Act)> {
     let mutex = Rc::new(Mutex::new(()));
     let held = mutex.clone();
@@ -48,13 +48,15 @@ fn waits_of_one_thread() -> Vec<(Wait, Act)> {
     ]
 }
 
-/// Polls what its thread keeps.
+/// Polls the wait that its thread keeps.
 fn polls_kept() -> impl Future<Output = ()> + Send + 'static {
     poll_fn(|cx| KEPT.with_borrow_mut(|kept| kept.as_mut().expect("a wait").as_mut().poll(cx)))
 }
 
-/// A coroutine polls a wait in something of one thread, and is cancelled on another thread, while
-/// its first one ends that wait. Nothing orders the two, so nothing may be touched by both.
+/// A coroutine polls a wait in a primitive of one thread, and is cancelled on another thread.
+///
+/// Meanwhile its first thread ends that wait. Nothing orders the two, so nothing may be touched by
+/// both.
 #[test]
 fn a_wait_of_one_thread_is_not_known_to_a_shared_executor() {
     for kind in 0..waits_of_one_thread().len() {
@@ -98,7 +100,9 @@ fn a_coroutine_of_several_workers_waits_in_what_belongs_to_one_thread() {
     }
 }
 
-/// Nor does it inherit through a lock of one thread: its level may be read on another one.
+/// A coroutine of several workers does not inherit through a lock of one thread.
+///
+/// Its level may be read on another thread.
 #[test]
 fn a_lock_of_one_thread_lends_nothing_to_a_coroutine_of_several_workers() {
     let executor = SharedExecutor::new();

@@ -1,4 +1,4 @@
-//! Names and waits that outlive what they name.
+//! Identifiers and waits that outlive what they name.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -10,8 +10,9 @@ use crate::common::{forever, level, spawn};
 use corank::sync::Mutex;
 use corank::{Config, Executor, Pool, SharedExecutor, workers};
 
-/// A lock outlives the executor of its holder. A later executor in the same memory has a coroutine
-/// of the same name.
+/// A lock outlives the executor of its holder.
+///
+/// A later executor in the same memory has a coroutine with the same identifier.
 #[test]
 fn a_later_executor_at_the_same_place_inherits_nothing() {
     let pool: &'static Pool<4, 256> = forever(Pool::new());

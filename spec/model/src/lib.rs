@@ -5,7 +5,7 @@
 //! - [`Trace`] is a small scene from `spec/traces/`: operations, and the order that they must lead
 //!   to. [`Trace::parse`] reads one, [`record()`] makes one from any operations by asking the
 //!   model.
-//! - [`Home`] is what a place that runs coroutines implements so that [`replay()`] can check it
+//! - [`Platform`] is what a place that runs coroutines implements so that [`replay()`] can check it
 //!   against a trace.
 //!
 //! An oracle for property tests follows from the three: take random numbers, let [`record_numbers`]
@@ -42,7 +42,7 @@ pub use model::{Model, Outcome, State};
 pub use op::{Id, Op, Reply};
 pub use parse::ParseError;
 pub use record::{record, record_numbers};
-pub use replay::{Failure, Home, Report, Script, Stepped, replay};
+pub use replay::{Failure, Platform, Report, Script, Stepped, replay};
 pub use trace::{
     Action, Answer, Expected, Feature, Global, Names, Policy, PollLine, Question, Settings, Step,
     StepKind, Trace,

@@ -1,10 +1,10 @@
-//! The operations that a trace, the model and a home have in common.
+//! The operations that a trace, the model and a platform have in common.
 
 use crate::model::Outcome;
 
 /// The *n*-th coroutine that the scene spawned, counted from 0; refused spawns count as well.
 ///
-/// A number is never given out twice, so a stale one (C2) needs no generation here. A home keeps a
+/// A number is never given out twice, so a stale one (C2) needs no generation here. A platform keeps a
 /// list that leads from these numbers to its own identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub usize);

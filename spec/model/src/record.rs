@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 
 use crate::model::Model;
 use crate::op::{Id, Op, Reply};
-use crate::replay::Home;
+use crate::replay::Platform;
 use crate::trace::{Expected, Feature, Names, PollLine, Question, Settings, Step, StepKind, Trace};
 
 /// Lets the model do the operations and writes down what it answers, with the bitmap after each and
 /// the state of every coroutine in the end.
 ///
 /// Operations that make no sense where they come are left out, and so are those that would lead to
-/// a deadlock (I8). So any sequence gives a trace that a correct home replays.
+/// a deadlock (I8). So any sequence gives a trace that a correct platform replays.
 pub fn record(name: &str, settings: &Settings, ops: impl IntoIterator<Item = Op>) -> Trace {
     let mut recorder = Recorder::new(settings);
     for op in ops {
@@ -23,7 +23,7 @@ pub fn record(name: &str, settings: &Settings, ops: impl IntoIterator<Item = Op>
     recorder.finish(name, settings)
 }
 
-/// Makes a trace of any numbers: this is how property tests and fuzzers compare a home with the
+/// Makes a trace of any numbers: this is how property tests and fuzzers compare a platform with the
 /// model.
 ///
 /// Each triple of numbers becomes one operation, the first that makes sense in the order in which
@@ -77,7 +77,7 @@ impl Recorder {
 
     /// Does and records the operation, unless it makes no sense here.
     fn try_op(&mut self, op: Op) -> bool {
-        // A home may fire its timers only when it picks (T7), and the format asks for a pick after
+        // A platform may fire its timers only when it picks (T7), and the format asks for a pick after
         // an advance.
         let too_early = self.advanced && !matches!(op, Op::Pick | Op::Advance(_));
         // A trace has names only for coroutines that it has spawned.

@@ -1,4 +1,4 @@
-//! Replaying a trace on a home.
+//! Replaying a trace on a platform.
 
 use alloc::format;
 use alloc::rc::Rc;
@@ -15,9 +15,9 @@ use crate::trace::{
 
 /// A place where coroutines run, as the replayer sees it.
 ///
-/// What the world outside does reaches the home through [`apply`](Home::apply). What a coroutine
+/// What the world outside does reaches the platform through [`apply`](Platform::apply). What a coroutine
 /// does during its poll it must do itself, so the control is the other way round there:
-/// [`step`](Home::step) lets the executor pick, the coroutine that is picked says who it is
+/// [`step`](Platform::step) lets the executor pick, the coroutine that is picked says who it is
 /// ([`Script::enter`]), and then asks the script what to do until its poll has ended.
 ///
 /// A coroutine's body is a loop around [`Script::next`]:
@@ -30,8 +30,8 @@ use crate::trace::{
 /// | `Do(Abandon)` | drops that future without polling it, and reports `Done` |
 /// | `Do(Yield)`, `Do(Block)`, `Do(Finish)`, `Do(Panic)` | reports `Done`, then ends the poll in this way |
 /// | `Ask(question)` | looks, and reports with [`Script::answer`] |
-pub trait Home {
-    /// Whether the home has this. Traces that need something else are skipped.
+pub trait Platform {
+    /// Whether the platform has this. Traces that need something else are skipped.
     fn supports(&self, feature: Feature) -> bool;
 
     /// Starts afresh: no coroutines, these settings, time 0.
@@ -44,7 +44,7 @@ pub trait Home {
     /// Lets the executor pick once, and run what it picked until the poll ends.
     fn step(&mut self, script: &Script) -> Stepped;
 
-    /// Answers a question, or `None` if the home cannot tell. Only `State`, `Level` and `Running`
+    /// Answers a question, or `None` if the platform cannot tell. Only `State`, `Level` and `Running`
     /// may be left unanswered.
     fn look(&mut self, question: Question) -> Option<Answer>;
 }
@@ -65,13 +65,13 @@ pub enum Stepped {
 pub struct Report {
     /// How many polls were made.
     pub polls: usize,
-    /// How many questions the home could not answer.
+    /// How many questions the platform could not answer.
     pub unanswered: usize,
     /// The feature for want of which the trace was skipped. Nothing was checked then.
     pub skipped: Option<Feature>,
 }
 
-/// A trace and a home disagree.
+/// A trace and a platform disagree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The file of the trace.
@@ -90,20 +90,23 @@ impl Display for Failure {
 
 impl core::error::Error for Failure {}
 
-/// Walks through a trace and checks a home against it, up to the first disagreement.
+/// Walks through a trace and checks a platform against it, up to the first disagreement.
 ///
 /// # Errors
 ///
-/// The first line at which the home does something else than the trace says.
-pub fn replay(trace: &Trace, home: &mut dyn Home) -> Result<Report, Failure> {
+/// The first line at which the platform does something else than the trace says.
+pub fn replay(trace: &Trace, platform: &mut dyn Platform) -> Result<Report, Failure> {
     let mut report = Report {
-        skipped: trace.features().into_iter().find(|&f| !home.supports(f)),
+        skipped: trace
+            .features()
+            .into_iter()
+            .find(|&f| !platform.supports(f)),
         ..Report::default()
     };
     if report.skipped.is_some() {
         return Ok(report);
     }
-    home.start(&trace.settings);
+    platform.start(&trace.settings);
     for step in &trace.steps {
         let failed = |message| Failure {
             file: trace.file.clone(),
@@ -112,27 +115,27 @@ pub fn replay(trace: &Trace, home: &mut dyn Home) -> Result<Report, Failure> {
         };
         match &step.kind {
             StepKind::Do(op, expected) => {
-                let reply = home.apply(*op);
+                let reply = platform.apply(*op);
                 compare(*expected, reply).map_err(failed)?;
             }
-            StepKind::Ask(question, expected) => match home.look(*question) {
+            StepKind::Ask(question, expected) => match platform.look(*question) {
                 Some(answer) => compare(*expected, answer).map_err(failed)?,
                 None => report.unanswered += 1,
             },
             StepKind::Run(id, lines) => {
                 let script = Script::new(trace, step.line, Some(*id), lines);
-                let stepped = home.step(&script);
+                let stepped = platform.step(&script);
                 report.unanswered += script.end(stepped, Stepped::Ran)?;
                 report.polls += 1;
             }
             StepKind::Idle => {
                 let script = Script::new(trace, step.line, None, &[]);
-                let stepped = home.step(&script);
+                let stepped = platform.step(&script);
                 script.end(stepped, Stepped::Idle)?;
             }
             StepKind::GiveWay => {
                 let script = Script::new(trace, step.line, None, &[]);
-                let stepped = home.step(&script);
+                let stepped = platform.step(&script);
                 script.end(stepped, Stepped::GaveWay)?;
             }
         }
@@ -289,8 +292,8 @@ impl Progress {
     }
 }
 
-/// The model replays traces as well; this is also the smallest example of a home.
-impl Home for Model {
+/// The model replays traces as well; this is also the smallest example of a platform.
+impl Platform for Model {
     fn supports(&self, _: Feature) -> bool {
         true
     }

@@ -157,7 +157,7 @@ pub enum Answer {
     Bitmap(u64),
 }
 
-/// What a home may lack. A trace that needs it is then skipped, and the report says so.
+/// What a platform may lack. A trace that needs it is then skipped, and the report says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
     /// Cancelling.
@@ -187,7 +187,7 @@ pub enum Feature {
 }
 
 impl Trace {
-    /// What a home needs in order to replay this trace, each once.
+    /// What a platform needs in order to replay this trace, each once.
     pub fn features(&self) -> Vec<Feature> {
         let mut found = self.settings.features();
         let mut note = |action: &Expected| {
@@ -225,7 +225,7 @@ impl Settings {
 }
 
 impl Op {
-    /// What a home needs for this operation, if it is more than spawn, wake and re-prioritise.
+    /// What a platform needs for this operation, if it is more than spawn, wake and re-prioritise.
     pub fn feature(self) -> Option<Feature> {
         Some(match self {
             Op::Cancel(_) => Feature::Cancel,

@@ -1,4 +1,4 @@
-//! The traces of `spec/traces/`, built in for homes that have no files.
+//! The traces of `spec/traces/`, built in for platforms that have no files.
 
 macro_rules! traces {
     ($($name:literal)*) => {

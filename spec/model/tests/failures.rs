@@ -1,8 +1,8 @@
-//! A replay that must fail does fail, at the line where home and trace part.
+//! A replay that must fail does fail, at the line where platform and trace part.
 
 use corank_model::{
-    Action, Answer, Feature, Home, Model, Op, Question, Reply, Script, Settings, Stepped, Trace,
-    replay,
+    Action, Answer, Feature, Model, Op, Platform, Question, Reply, Script, Settings, Stepped,
+    Trace, replay,
 };
 
 fn trace(body: &str) -> Trace {
@@ -104,7 +104,7 @@ enum Fault {
     Blind,
 }
 
-impl Home for Faulty {
+impl Platform for Faulty {
     fn supports(&self, feature: Feature) -> bool {
         self.fault != Fault::NoMutex || feature != Feature::Mutex
     }

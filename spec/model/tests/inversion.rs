@@ -1,4 +1,4 @@
-//! A home in which the control is the other way round, as in every real one: the coroutines are
+//! A platform in which the control is the other way round, as in every real one: the coroutines are
 //! futures, and do themselves what the trace says, when the executor polls them.
 //!
 //! The executor is as small as can be: levels, spawn, wake, re-prioritise. It skips the traces that
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use corank_model::{
-    Action, Answer, Feature, Home, Id, Op, Question, Reply, Script, Settings, State, Stepped,
+    Action, Answer, Feature, Id, Op, Platform, Question, Reply, Script, Settings, State, Stepped,
     TRACES, Trace, replay,
 };
 
@@ -173,19 +173,19 @@ impl Executor {
 }
 
 /// What each coroutine is: it announces itself at each poll, then does what the script says.
-fn coroutine(home: Rc<Executor>, id: Id) -> impl Future<Output = ()> {
-    let mut body = Box::pin(body(home.clone()));
-    poll_fn(move |context| match home.script().enter(id) {
+fn coroutine(platform: Rc<Executor>, id: Id) -> impl Future<Output = ()> {
+    let mut body = Box::pin(body(platform.clone()));
+    poll_fn(move |context| match platform.script().enter(id) {
         true => body.as_mut().poll(context),
         false => Poll::Pending,
     })
 }
 
-async fn body(home: Rc<Executor>) {
+async fn body(platform: Rc<Executor>) {
     loop {
-        let script = home.script();
+        let script = platform.script();
         match script.next() {
-            Action::Ask(question) => script.answer(Some(home.look(question))),
+            Action::Ask(question) => script.answer(Some(platform.look(question))),
             Action::Do(op @ (Op::Yield | Op::Block | Op::Finish)) => {
                 script.reply(Reply::Done);
                 match op {
@@ -193,7 +193,7 @@ async fn body(home: Rc<Executor>) {
                     _ => pending_once(op == Op::Yield).await,
                 }
             }
-            Action::Do(op) => script.reply(home.apply(op)),
+            Action::Do(op) => script.reply(platform.apply(op)),
         }
     }
 }
@@ -213,9 +213,9 @@ async fn pending_once(wake: bool) {
 }
 
 #[derive(Default)]
-struct SmallHome(Rc<Executor>);
+struct SmallPlatform(Rc<Executor>);
 
-impl Home for SmallHome {
+impl Platform for SmallPlatform {
     fn supports(&self, _: Feature) -> bool {
         false
     }
@@ -236,7 +236,7 @@ impl Home for SmallHome {
     }
 }
 
-impl Drop for SmallHome {
+impl Drop for SmallPlatform {
     fn drop(&mut self) {
         // The coroutines own the executor and the executor the coroutines: one side has to let go.
         self.0.coroutines.take();
@@ -244,11 +244,12 @@ impl Drop for SmallHome {
 }
 
 #[test]
-fn a_small_home_replays_what_it_supports() {
+fn a_small_platform_replays_what_it_supports() {
     let (mut replayed, mut skipped) = (0, 0);
     for (name, text) in TRACES {
         let trace = Trace::parse(name, text).unwrap();
-        let report = replay(&trace, &mut SmallHome::default()).unwrap_or_else(|e| panic!("{e}"));
+        let report =
+            replay(&trace, &mut SmallPlatform::default()).unwrap_or_else(|e| panic!("{e}"));
         match report.skipped {
             Some(_) => skipped += 1,
             None => replayed += 1,
@@ -259,7 +260,7 @@ fn a_small_home_replays_what_it_supports() {
 }
 
 #[test]
-fn a_home_with_the_wrong_order_is_found_out() {
+fn a_platform_with_the_wrong_order_is_found_out() {
     let (name, text) = TRACES
         .iter()
         .find(|(name, _)| *name == "order-fifo-within-a-level")
@@ -269,6 +270,6 @@ fn a_home_with_the_wrong_order_is_found_out() {
         last_first: true,
         ..Executor::default()
     };
-    let failure = replay(&trace, &mut SmallHome(Rc::new(executor))).unwrap_err();
+    let failure = replay(&trace, &mut SmallPlatform(Rc::new(executor))).unwrap_err();
     assert_eq!(failure.message, "expected A to be picked, got C");
 }

@@ -44,12 +44,12 @@ fn the_list_has_every_file_once_under_its_name() {
     }
 }
 
-/// The rules of `contract.md` as (id, whether homes test it themselves).
+/// The rules of `contract.md` as (id, whether platforms test it themselves).
 fn rules() -> Vec<(String, bool)> {
     let contract = include_str!("../../contract.md");
     let rule = |line: &str| {
         let (id, text) = line.strip_prefix("- **")?.split_once("**")?;
-        Some((id.to_string(), text.starts_with(" [home]")))
+        Some((id.to_string(), text.starts_with(" [platform]")))
     };
     contract.lines().filter_map(rule).collect()
 }
@@ -69,7 +69,7 @@ fn every_rule_is_cited_by_a_trace_and_every_citation_is_a_rule() {
     }
     let missing: Vec<&str> = rules
         .iter()
-        .filter(|(id, home)| !home && !cited.contains(id.as_str()))
+        .filter(|(id, platform)| !platform && !cited.contains(id.as_str()))
         .map(|(id, _)| id.as_str())
         .collect();
     assert!(missing.is_empty(), "no trace cites {missing:?}");

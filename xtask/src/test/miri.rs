@@ -26,7 +26,7 @@ const SHORT: &[Model] = &[
     Model {
         flags: "",
         target: HOST,
-        only: &["hostile::", "follower::"],
+        only: &["hostile::", "listener::"],
     },
     Model {
         flags: TREE_BORROWS,

@@ -517,7 +517,7 @@ const THREADED: [&str; 10] = [
     "preempt::",
     "remote::",
     "shared::",
-    "shared_follower::",
+    "shared_priority_listener::",
     "waker::",
     "workers::",
 ];

@@ -199,9 +199,9 @@ impl<P: Payload> AsyncCall<P> {
 #[inline]
 fn wait(node: &'static Node, context: &Context<'_>, name: Option<Name>) {
     match name {
-        None => node.follower().wait(context),
+        None => node.listener().wait(context),
         // If that coroutine has exited nobody is left to be woken.
-        Some(name) => drop(node.follower().wait_as(name.waits)),
+        Some(name) => drop(node.listener().wait_as(name.waits)),
     }
 }
 

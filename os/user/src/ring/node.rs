@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::pin::Pin;
 
-use corank::{Follower, Priority};
+use corank::{Priority, PriorityListener};
 
 use super::shared::Ring;
 
@@ -20,7 +20,7 @@ const CHUNK: usize = 32;
 #[repr(C)]
 pub(super) struct Node {
     /// Who waits. First, so that it has the address of the node.
-    follower: Follower,
+    listener: PriorityListener,
     /// The kernel's result, once it is done.
     result: Cell<Option<isize>>,
     /// The key that the kernel knows.
@@ -39,7 +39,7 @@ impl Node {
     fn new() -> Self {
         Self {
             // SAFETY: `Ring::follow` writes to the ring or enters the kernel.
-            follower: unsafe { Follower::new(level_changed) },
+            listener: unsafe { PriorityListener::new(level_changed) },
             result: Cell::new(None),
             key: Cell::new(0),
             number: Cell::new(0),
@@ -62,8 +62,8 @@ impl Node {
         core::ptr::from_ref(self).addr()
     }
 
-    pub(super) fn follower(&'static self) -> Pin<&'static Follower> {
-        Pin::static_ref(&self.follower)
+    pub(super) fn listener(&'static self) -> Pin<&'static PriorityListener> {
+        Pin::static_ref(&self.listener)
     }
 
     /// Tells the rings that it belongs to from those of the process that this one was forked from.
@@ -74,7 +74,7 @@ impl Node {
     /// The level of whoever waits, now.
     #[inline]
     pub(super) fn live_level(&self) -> Priority {
-        self.follower.level()
+        self.listener.level()
     }
 
     /// What the kernel has returned, once it has.
@@ -86,14 +86,14 @@ impl Node {
     /// The kernel is done with it. Wakes whoever waits, last.
     pub(super) fn complete(&self, result: isize) {
         self.result.set(Some(result));
-        self.follower.wake();
+        self.listener.wake();
     }
 }
 
 /// The coroutine that waits has another level.
-fn level_changed(follower: &Follower, level: Priority) {
-    // SAFETY: every follower with this function is the first field of a node.
-    let node = unsafe { Node::at(core::ptr::from_ref(follower).addr()) };
+fn level_changed(listener: &PriorityListener, level: Priority) {
+    // SAFETY: every listener with this function is the first field of a node.
+    let node = unsafe { Node::at(core::ptr::from_ref(listener).addr()) };
     if let Some(ring) = Ring::of(node) {
         ring.follow(node, level);
     }
@@ -135,7 +135,7 @@ impl Pool {
     /// The call is over, and the kernel doesn't know the key any more.
     #[inline]
     pub(super) fn give(&self, node: &'static Node) {
-        node.follower.end();
+        node.listener.end();
         node.next.set(self.free.replace(Some(node)));
     }
 

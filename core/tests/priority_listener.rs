@@ -1,5 +1,6 @@
-//! Followers: what works for a coroutine outside the executor learns its live level (rules I2, I4,
-//! I9).
+//! Priority listeners: what works for a coroutine outside the executor learns its live level.
+//!
+//! These are rules I2, I4 and I9.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -8,10 +9,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use crate::common::{Counter, executor, level, spawn};
-use corank::{CoroutineId, Follower, Priority, State, current};
+use corank::{CoroutineId, Priority, PriorityListener, State, current};
 
 thread_local! {
-    /// The levels that followers were told, in order.
+    /// The levels that listeners were told, in order.
     static TOLD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -19,24 +20,28 @@ fn told() -> Vec<u8> {
     TOLD.with(RefCell::take)
 }
 
-/// A request to the outside that never changes hands: done when `done` says so.
+/// A request to the outside that never changes hands.
+///
+/// It is done when `done` says so.
 struct Request {
-    follower: Follower,
+    listener: PriorityListener,
     done: Rc<Cell<bool>>,
-    /// Who waits, if it is not whoever polls.
+    /// The coroutine that waits, if it is not the one that polls.
     waits: Option<CoroutineId>,
-    /// Where the outside finds the follower.
-    place: Rc<Cell<*const Follower>>,
+    /// The place where the outside finds the listener.
+    place: Rc<Cell<*const PriorityListener>>,
 }
 
 impl Request {
     fn new(outside: &Outside) -> Self {
         // SAFETY: noting a level calls nothing of the crate.
-        let follower = unsafe {
-            Follower::new(|_, level| TOLD.with(|told| told.borrow_mut().push(level.level())))
+        let listener = unsafe {
+            PriorityListener::new(|_, level| {
+                TOLD.with(|told| told.borrow_mut().push(level.level()))
+            })
         };
         Self {
-            follower,
+            listener,
             done: outside.done.clone(),
             waits: None,
             place: outside.place.clone(),
@@ -52,11 +57,11 @@ impl Future for Request {
             return Poll::Ready(());
         }
         // SAFETY: pinned with the request.
-        let follower = unsafe { self.as_ref().map_unchecked(|request| &request.follower) };
-        self.place.set(&raw const *follower);
+        let listener = unsafe { self.as_ref().map_unchecked(|request| &request.listener) };
+        self.place.set(&raw const *listener);
         match self.waits {
-            Some(id) => assert!(follower.wait_as(id)),
-            None => follower.wait(cx),
+            Some(id) => assert!(listener.wait_as(id)),
+            None => listener.wait(cx),
         }
         Poll::Pending
     }
@@ -68,10 +73,10 @@ impl Drop for Request {
     }
 }
 
-/// The other side.
+/// The side outside the executor, which completes a request.
 struct Outside {
     done: Rc<Cell<bool>>,
-    place: Rc<Cell<*const Follower>>,
+    place: Rc<Cell<*const PriorityListener>>,
 }
 
 impl Outside {
@@ -82,14 +87,14 @@ impl Outside {
         }
     }
 
-    fn follower(&self) -> Option<&Follower> {
-        // SAFETY: a request that is dropped takes its follower from here.
+    fn listener(&self) -> Option<&PriorityListener> {
+        // SAFETY: a request that is dropped takes its listener from here.
         unsafe { self.place.get().as_ref() }
     }
 
     fn complete(&self, executor: &corank::Executor) {
         self.done.set(true);
-        executor.within(|| self.follower().expect("someone waits").wake());
+        executor.within(|| self.listener().expect("someone waits").wake());
     }
 }
 
@@ -99,7 +104,7 @@ fn a_change_is_told_at_once() {
     let outside = Outside::new();
     let waiting = spawn(&executor, 40, Request::new(&outside));
     executor.run_until_idle();
-    assert_eq!(outside.follower().unwrap().level(), level(40));
+    assert_eq!(outside.listener().unwrap().level(), level(40));
     assert_eq!(told(), []);
     waiting.reprioritize(level(7));
     assert_eq!(told(), [7]);
@@ -107,15 +112,16 @@ fn a_change_is_told_at_once() {
     assert_eq!(told(), [], "the same level again is no change");
     waiting.reprioritize(level(50));
     assert_eq!(told(), [50]);
-    assert_eq!(outside.follower().unwrap().level(), level(50));
+    assert_eq!(outside.listener().unwrap().level(), level(50));
     outside.complete(&executor);
     assert_eq!(executor.run_until_idle(), 1);
     assert!(waiting.has_exited());
     assert_eq!(told(), []);
 }
 
-/// A joins B, which joins C, which waits for the outside: the urgency of A reaches the outside, and
-/// leaves it again.
+/// Donated urgency reaches the outside, and leaves it again.
+///
+/// A joins B, which joins C, which waits for the outside. The urgency is that of A.
 #[test]
 fn inherited_urgency_is_told() {
     let executor = executor();
@@ -124,21 +130,21 @@ fn inherited_urgency_is_told() {
     let middle = spawn(&executor, 30, async move { inner.await.unwrap() });
     executor.run_until_idle();
     assert_eq!(told(), [], "it lent before the wait began");
-    assert_eq!(outside.follower().unwrap().level(), level(30));
+    assert_eq!(outside.listener().unwrap().level(), level(30));
     let outer = spawn(&executor, 1, async move { middle.await.unwrap() });
     executor.run_until_idle();
     assert_eq!(told(), [1]);
-    assert_eq!(outside.follower().unwrap().level(), level(1));
+    assert_eq!(outside.listener().unwrap().level(), level(1));
     outer.cancel();
     assert_eq!(told(), [30], "the loan ends with the one that lent");
     outside.complete(&executor);
     executor.run_until_idle();
     assert_eq!(told(), []);
-    assert!(outside.follower().is_none());
+    assert!(outside.listener().is_none());
 }
 
 #[test]
-fn several_followers_of_one_coroutine() {
+fn several_listeners_of_one_coroutine() {
     let executor = executor();
     let outsides = [Outside::new(), Outside::new(), Outside::new()];
     let requests = outsides.each_ref().map(Request::new);
@@ -159,7 +165,7 @@ fn several_followers_of_one_coroutine() {
 }
 
 #[test]
-fn a_dropped_follower_hears_nothing() {
+fn a_dropped_listener_hears_nothing() {
     let executor = executor();
     let outside = Outside::new();
     let request = Request::new(&outside);
@@ -184,8 +190,8 @@ fn the_waker_of_a_combinator_is_called() {
     let executor = executor();
     let (outside, polls) = (Outside::new(), Counter::new());
     let (request, count) = (Request::new(&outside), polls.clone());
-    // `join_all` polls with wakers of its own from some size on; one that polls by such a waker is
-    // woken by it.
+    // `join_all` polls with wakers of its own from some size on. A request that is polled by such a
+    // waker is woken by it.
     let waiting = spawn(&executor, 9, async move {
         let mut all = futures::stream::FuturesUnordered::new();
         all.push(request);
@@ -200,7 +206,7 @@ fn the_waker_of_a_combinator_is_called() {
     assert_eq!(polls.count(), 1);
 }
 
-/// What polls need not be who waits.
+/// The coroutine that polls need not be the one that waits.
 #[test]
 fn another_one_waits() {
     let executor = executor();
@@ -221,11 +227,11 @@ fn another_one_waits() {
     request.waits = Some(sleeper.id());
     let poller = spawn(&executor, 10, request);
     executor.run_until_idle();
-    assert_eq!(outside.follower().unwrap().level(), level(20));
+    assert_eq!(outside.listener().unwrap().level(), level(20));
     sleeper.reprioritize(level(4));
     poller.reprioritize(level(3));
     assert_eq!(told(), [4], "the level of who waits, not of who polls");
-    executor.within(|| outside.follower().unwrap().wake());
+    executor.within(|| outside.listener().unwrap().wake());
     assert_eq!(executor.run_until_idle(), 1);
     assert!(sleeper.has_exited());
     assert_eq!(executor.state(poller.id()), Some(State::Blocked));
@@ -238,11 +244,13 @@ fn what_is_no_coroutine_has_the_default_level() {
     let mut request = pin!(Request::new(&outside));
     let mut cx = Context::from_waker(Waker::noop());
     assert!(request.as_mut().poll(&mut cx).is_pending());
-    assert_eq!(outside.follower().unwrap().level(), Priority::DEFAULT);
+    assert_eq!(outside.listener().unwrap().level(), Priority::DEFAULT);
     assert_eq!(current(), None);
 }
 
-/// A coroutine that several workers may poll waits like what is no coroutine: its waker is called.
+/// A coroutine that several workers may poll waits like code outside a coroutine.
+///
+/// Its waker is called.
 #[cfg(feature = "std")]
 #[test]
 fn it_does_not_follow_a_coroutine_of_several_workers() {
@@ -256,21 +264,21 @@ fn it_does_not_follow_a_coroutine_of_several_workers() {
     };
     let waiting = executor.spawn(level(9), polls()).unwrap();
     worker.run_until_idle();
-    assert_eq!(outside.follower().unwrap().level(), Priority::DEFAULT);
+    assert_eq!(outside.listener().unwrap().level(), Priority::DEFAULT);
     waiting.reprioritize(level(2));
     assert_eq!(told(), []);
-    // By name neither.
+    // Waiting by identifier does not work either.
     let own = executor.spawn(level(9), async {}).unwrap();
     worker.within(|| {
         // SAFETY: pinned in its box, which stays until the end of the test.
-        let follower = unsafe { Pin::new_unchecked(outside.follower().unwrap()) };
-        assert!(!follower.wait_as(own.id()));
+        let listener = unsafe { Pin::new_unchecked(outside.listener().unwrap()) };
+        assert!(!listener.wait_as(own.id()));
     });
     REQUEST.set(Some(Box::pin(Request::new(&outside))));
     executor.wake(waiting.id());
     worker.run_until_idle();
     outside.done.set(true);
-    outside.follower().unwrap().wake();
+    outside.listener().unwrap().wake();
     worker.run_until_idle();
     assert!(waiting.has_exited());
     drop(REQUEST.take());

@@ -1,8 +1,8 @@
-//! A *seat*: the place from which one thread or hart runs a scheduler. The context slot points to
-//! it.
+//! A *worker context*: the state from which one thread or hart runs a scheduler.
 //!
-//! An [`Executor`](crate::Executor) has one seat. A shared one has a seat for each worker, and a
-//! passing one for whoever acts on it from elsewhere (see [`crate::scheduler`], "Several workers").
+//! The context slot points to it. An [`Executor`](crate::Executor) has one worker context. A shared
+//! one has a worker context for each worker, and a passing one for each caller that acts on it from
+//! elsewhere (see [`crate::scheduler`], "Several workers").
 
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
@@ -11,74 +11,80 @@ use core::ptr::{self, NonNull};
 use core::task::Waker;
 
 use crate::atomic::{AtomicU8, AtomicU32, Ordering};
-#[cfg(feature = "heap")]
-use crate::baton::pause;
 use crate::block::BlockRef;
-use crate::kept_waker::KeptWaker;
 use crate::priority::LevelCell;
 use crate::scheduler::Scheduler;
+#[cfg(feature = "heap")]
+use crate::scheduler_lock::pause;
+use crate::stored_waker::StoredWaker;
 
-/// See the module's documentation. The cells are touched by the seat's own thread; those that say
-/// so also by others, under the baton.
+/// What a scheduler knows of one worker.
+///
+/// The cells are touched by its own thread. Those that say so are also touched by others, under the
+/// scheduler lock.
 #[repr(C)]
-pub(crate) struct Seat {
+pub(crate) struct WorkerContext {
     scheduler: Cell<*const Scheduler>,
     /// The coroutine that is being polled from here. Read by others.
     pub(crate) current: Cell<Option<BlockRef>>,
-    /// The one that has woken itself in the poll that goes on here. Only its own thread knows of
-    /// that, so it costs no scheduler lock; when the poll ends it counts as any other wake (rule
-    /// W3).
+    /// The coroutine that has woken itself in the poll that goes on here.
+    ///
+    /// Only its own thread reads and writes this, so it costs no scheduler lock. When the poll ends
+    /// it counts as any other wake (rule W3).
     pub(crate) woke_itself: Cell<Option<BlockRef>>,
     /// The level that is published as running from here. Read and written by others.
     pub(crate) running: LevelCell,
     /// Whether the scheduler lock is held from here.
     pub(crate) holds: Cell<bool>,
-    /// Whether its worker takes in events and looks at the queues next: until then it calls nobody
-    /// for what it finds.
+    /// Whether its worker takes in events and checks the queues next.
+    ///
+    /// Until then it calls no other worker for what it finds.
     pub(crate) takes_in: Cell<bool>,
-    /// Whether its polls end soon: then it takes in during each.
+    /// Whether its polls are short: then `takes_in` is set during each.
     pub(crate) brief: Cell<bool>,
-    /// Whether something was still ready when its last poll began.
+    /// Whether work was left over: something was still ready when its last poll began.
     pub(crate) leaves: Cell<bool>,
     role: Role,
-    /// The next seat of the scheduler. Written by others.
-    pub(crate) next: Cell<Option<NonNull<Seat>>>,
+    /// The next worker context of the scheduler. Written by others.
+    pub(crate) next: Cell<Option<NonNull<WorkerContext>>>,
 }
 
-/// Whose seat it is. Not an `Option`, whose layout is Rust's own.
+/// The kind of a worker context. Not an `Option`, whose layout is Rust's own.
 #[repr(C, u8)]
 enum Role {
-    /// That of an executor of one thread, or of someone who passes by.
+    /// That of an executor of one thread, or of a caller from elsewhere.
     Passing,
     #[cfg_attr(
         not(feature = "heap"),
         allow(dead_code, reason = "workers need a heap")
     )]
-    Worker(Calling),
+    Worker(Notifier),
 }
 
-/// How a worker is called when there is something for it to do.
+/// The means by which a worker is called when there is something for it to do.
 #[repr(C)]
-pub(crate) struct Calling {
-    waker: KeptWaker,
+pub(crate) struct Notifier {
+    waker: StoredWaker,
     /// Whether a call also reaches it while it polls: then it is called for what is more urgent.
     interruptible: AtomicU8,
-    /// Where its scheduler knows that any worker ever was; null before that is told. Behind a
-    /// pointer because not everybody who has a seat sees into the scheduler (see [`crate::image`]).
+    /// Where its scheduler notes that any worker ever was interruptible; null before that is set.
+    ///
+    /// It is behind a pointer because not every client that has a worker context sees into the
+    /// scheduler (see [`crate::image`]).
     any_interruptible: Cell<*const AtomicU8>,
-    /// Its last step found nothing to do. Read by others.
+    /// Whether its last step found nothing to do. Read by others.
     pub(crate) idle: Cell<bool>,
-    /// It was called and has not looked since. Read and written by others.
+    /// Whether it was called and has not checked the queues since. Read and written by others.
     pub(crate) called: Cell<bool>,
-    /// Calls that are under way: the seat stays until there are none.
+    /// Calls that are under way: the worker context stays until there are none.
     pending: AtomicU32,
-    /// Loom reports a call to a seat that is gone.
+    /// Loom reports a call to a worker context that is gone.
     #[cfg(loom)]
     alive: loom::cell::UnsafeCell<()>,
 }
 
-impl Seat {
-    /// A passing seat, or the only one of an executor of one thread.
+impl WorkerContext {
+    /// Makes a passing worker context, or the only one of an executor of one thread.
     pub(crate) fn new(scheduler: *const Scheduler) -> Self {
         Self {
             scheduler: Cell::new(scheduler),
@@ -94,18 +100,18 @@ impl Seat {
         }
     }
 
-    /// A passing seat, which has nothing to drop.
+    /// Makes a passing worker context, which has nothing to drop.
     #[inline]
     pub(crate) fn passing(scheduler: *const Scheduler) -> ManuallyDrop<Self> {
         ManuallyDrop::new(Self::new(scheduler))
     }
 
-    /// A worker's seat.
+    /// Makes the worker context of a worker.
     #[cfg(feature = "heap")]
     pub(crate) fn of_worker(scheduler: *const Scheduler, waker: Waker) -> Self {
         Self {
-            role: Role::Worker(Calling {
-                waker: KeptWaker::new(waker),
+            role: Role::Worker(Notifier {
+                waker: StoredWaker::new(waker),
                 interruptible: AtomicU8::new(0),
                 any_interruptible: Cell::new(ptr::null()),
                 idle: Cell::new(false),
@@ -118,20 +124,21 @@ impl Seat {
         }
     }
 
-    /// How its worker is called, if it is a worker's.
+    /// Returns how its worker is called, if it is a worker's.
     #[inline]
-    pub(crate) fn worker(&self) -> Option<&Calling> {
+    pub(crate) fn worker(&self) -> Option<&Notifier> {
         match &self.role {
             Role::Passing => None,
-            Role::Worker(calling) => Some(calling),
+            Role::Worker(notifier) => Some(notifier),
         }
     }
 
-    /// For a seat whose scheduler is not in its place yet.
+    /// The scheduler of a worker context whose scheduler is not in its place yet.
     pub(crate) const NOWHERE: *const Scheduler = ptr::null();
 
-    /// Whether `block` is being polled from here and wakes itself: then that is noted. Not so if a
-    /// poll around this one has noted its own coroutine.
+    /// Tests whether `block` is being polled from here and wakes itself; if so, notes that.
+    ///
+    /// Returns false if a poll around this one has noted its own coroutine.
     #[inline]
     pub(crate) fn wakes_itself(&self, block: BlockRef) -> bool {
         let noted = self.current.get() == Some(block)
@@ -142,7 +149,7 @@ impl Seat {
         noted
     }
 
-    /// The poll of `block` has ended: whether it woke itself.
+    /// Tests whether `block` woke itself in its poll, which has ended, and clears the note.
     #[inline]
     pub(crate) fn has_woken_itself(&self, block: BlockRef) -> bool {
         let woken = self.woke_itself.get() == Some(block);
@@ -162,18 +169,19 @@ impl Seat {
     }
 }
 
-impl Calling {
+impl Notifier {
     pub(crate) fn is_interruptible(&self) -> bool {
         self.interruptible.load(Ordering::Relaxed) != 0
     }
 
-    /// The worker comes: once it is interruptible, `any` is not 0 any more.
+    /// Sets the flag of the scheduler that the worker enters: once it is interruptible, `any` is
+    /// not 0 any more.
     #[cfg(all(feature = "heap", not(feature = "image-client")))]
     pub(crate) fn tell_interruptible_to(&self, any: &AtomicU8) {
         self.any_interruptible.set(any);
     }
 
-    /// By the worker alone.
+    /// Sets whether a call also reaches the worker while it polls. By the worker alone.
     #[cfg(feature = "heap")]
     pub(crate) fn set_interruptible(&self, interruptible: bool) {
         // SAFETY: null, or in the scheduler, which the worker borrows.
@@ -184,19 +192,22 @@ impl Calling {
             .store(u8::from(interruptible), Ordering::Relaxed);
     }
 
-    /// Under the baton: the worker is going to be called by [`call`](Self::call).
+    /// Announces, under the scheduler lock, that the worker is going to be called by
+    /// [`call`](Self::call).
     pub(crate) fn announce(&self) {
         self.called.set(true);
         self.pending.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// After the scheduler lock was released. The seat may be gone when this returns.
+    /// Calls the worker, after the scheduler lock was released.
+    ///
+    /// The worker context may be gone when this returns.
     ///
     /// # Safety
     /// The worker was [announced](Self::announce), once for each call.
     pub(crate) unsafe fn call(this: NonNull<Self>) {
-        // SAFETY: the seat waits until nothing is pending. After the count goes down nothing is
-        // borrowed but the count itself.
+        // SAFETY: the worker context waits until nothing is pending. After the count goes down
+        // nothing is borrowed but the count itself.
         unsafe {
             #[cfg(loom)]
             this.as_ref().alive.with(|_| ());
@@ -205,7 +216,8 @@ impl Calling {
         }
     }
 
-    /// Waits until nobody calls any more. Nobody begins to: the seat is not in the list.
+    /// Waits until no call is under way. No new one begins, because the worker context is not in
+    /// the list.
     #[cfg(feature = "heap")]
     pub(crate) fn settle(&self) {
         let mut rounds = 0;
@@ -217,7 +229,7 @@ impl Calling {
 }
 
 #[cfg(loom)]
-impl Drop for Calling {
+impl Drop for Notifier {
     fn drop(&mut self) {
         self.alive.with_mut(|_| ());
     }

@@ -1,10 +1,10 @@
-//! To whom belongs what coroutines share: to one thread, or to the workers of one
+//! Ownership of what coroutines share: by one thread, or by the workers of one
 //! [`SharedExecutor`](crate::SharedExecutor).
 //!
 //! The types of [`crate::sync`], [`crate::key`] and [`crate::time`] have one source for both. Its
-//! `P: Place` says how an operation becomes one step for everybody else: on one thread it is that
-//! by itself, and among workers it is done under their executor's baton. Where this is one thread,
-//! nothing of it is left when the program is compiled.
+//! `O: Ownership` says how an operation becomes one step for all others. On one thread it is one
+//! step by itself. Among workers it is done under their executor's scheduler lock. With one thread,
+//! nothing of this is left when the program is compiled.
 
 #[cfg(feature = "alloc")]
 use core::fmt;
@@ -18,68 +18,77 @@ use crate::scheduler::Scheduler;
 #[cfg(feature = "alloc")]
 use crate::shared::SharedExecutor;
 
-/// [`OneThread`] or [`Shared`].
-pub trait Place: turns::Turns + 'static {}
+/// The owner of what coroutines share: [`Local`] or [`Shared`].
+pub trait Ownership: turns::Turns + 'static {}
 
-/// What belongs to one thread, as its coroutines do. Neither `Send` nor `Sync`, and free of cost.
+/// Ownership by one thread, to which its coroutines also belong.
+///
+/// It is neither `Send` nor `Sync`, and free of cost.
 ///
 /// A coroutine of a [`SharedExecutor`](crate::SharedExecutor) can reach such a thing only through a
 /// thread-local variable. It waits there like code that is no coroutine: it is woken by its waker,
-/// counts as [`Priority::DEFAULT`](crate::Priority::DEFAULT), and lends and inherits nothing.
+/// counts as [`Priority::DEFAULT`](crate::Priority::DEFAULT), and donates and inherits nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct OneThread(PhantomData<*const ()>);
+pub struct Local(PhantomData<*const ()>);
 
-impl OneThread {
+impl Local {
     pub(crate) const HERE: Self = Self(PhantomData);
 }
 
-/// What belongs to a [`SharedExecutor`]: coroutines that any of its workers polls may share it, and
-/// other threads as well.
+/// Ownership by a [`SharedExecutor`].
+///
+/// Coroutines that any of its workers polls may share what it owns, and so may other threads.
 ///
 /// It keeps the executor's table in memory, and not its coroutines: it may outlive the executor.
-/// Urgency is lent among the coroutines of that executor; whoever else waits is woken, and counts
-/// as [`Priority::DEFAULT`](crate::Priority::DEFAULT).
+/// Priorities are inherited among the coroutines of that executor. Any other waiter is woken, and
+/// counts as [`Priority::DEFAULT`](crate::Priority::DEFAULT).
 #[cfg(feature = "alloc")]
 pub struct Shared {
-    /// Kept by an anchor.
+    /// The scheduler, kept by an anchor.
     scheduler: NonNull<Scheduler>,
 }
 
 pub(crate) mod turns {
-    /// What the crate knows of a place.
+    /// The crate's own part of `Ownership`.
     #[allow(unreachable_pub, reason = "it seals a public trait")]
     #[allow(private_interfaces, reason = "nobody outside can call it")]
     pub trait Turns {
-        /// Whether several workers may come.
+        /// Whether several workers may use what is owned.
         const SHARED: bool;
 
-        /// The scheduler whose lock guards the place, if it is shared.
+        /// Returns the scheduler with the lock that guards what is owned, if it is shared.
         fn scheduler(&self) -> Option<&super::Scheduler>;
 
-        /// Runs `act` as one step. Code of the user's is called [aside](Self::aside) only.
+        /// Runs `act` as one step.
+        ///
+        /// Code of the user's is called [unlocked](Self::unlocked) only.
         fn hold<R>(&self, act: impl FnOnce() -> R) -> R;
 
-        /// Whoever touches what belongs to the place has its turn.
+        /// Asserts that the caller is within [`hold`](Self::hold), as code that touches what is
+        /// owned must be.
         fn assert_held(&self);
 
-        /// Returns the coroutine that is polled here, if it can wait in what belongs to the place,
-        /// and hold it, by itself. Every other one is remembered by its waker alone, lends nothing
-        /// and inherits nothing.
+        /// Returns the coroutine that is polled here, if it can wait in what is owned, and hold it,
+        /// by itself.
         ///
-        /// This is the one place that keeps coroutines of a shared executor out of the lists of one
-        /// thread: another worker may end such a coroutine, and free its block, at any time. Within
+        /// Every other one is remembered by its waker alone, donates nothing and inherits nothing.
+        ///
+        /// Only this function keeps coroutines of a shared executor out of the lists of one thread.
+        /// Another worker may end such a coroutine, and free its block, at any time. Called within
         /// [`hold`](Self::hold).
         fn current(&self) -> Option<super::BlockRef>;
 
-        /// Around code of the user's, within [`hold`](Self::hold): others may come in between.
-        fn aside<R>(&self, act: impl FnOnce() -> R) -> R;
+        /// Runs `act`, which is code of the user's, within [`hold`](Self::hold).
+        ///
+        /// Others may come in between.
+        fn unlocked<R>(&self, act: impl FnOnce() -> R) -> R;
     }
 }
 
-impl Place for OneThread {}
+impl Ownership for Local {}
 
 #[allow(private_interfaces, reason = "as in the trait")]
-impl turns::Turns for OneThread {
+impl turns::Turns for Local {
     const SHARED: bool = false;
 
     #[inline(always)]
@@ -101,7 +110,7 @@ impl turns::Turns for OneThread {
     }
 
     #[inline(always)]
-    fn aside<R>(&self, act: impl FnOnce() -> R) -> R {
+    fn unlocked<R>(&self, act: impl FnOnce() -> R) -> R {
         act()
     }
 }
@@ -116,7 +125,8 @@ unsafe impl Sync for Shared {}
 
 #[cfg(feature = "alloc")]
 impl Shared {
-    /// The executor whose worker runs here; `None` outside the coroutines of a [`SharedExecutor`].
+    /// Returns the executor of the worker that runs here; `None` outside the coroutines of a
+    /// [`SharedExecutor`].
     #[must_use]
     pub fn here() -> Option<Self> {
         let scheduler = context::here().filter(|scheduler| scheduler.is_shared())?;
@@ -166,7 +176,7 @@ impl fmt::Debug for Shared {
 }
 
 #[cfg(feature = "alloc")]
-impl Place for Shared {}
+impl Ownership for Shared {}
 
 #[cfg(feature = "alloc")]
 #[allow(private_interfaces, reason = "as in the trait")]
@@ -188,15 +198,16 @@ impl turns::Turns for Shared {
         self.get().assert_owned();
     }
 
-    /// The holder of the scheduler lock has entered the executor: what is current there is a
-    /// coroutine of it.
+    /// Returns the coroutine that is polled here.
+    ///
+    /// It belongs to the executor, because the holder of the scheduler lock has entered that.
     #[inline]
     fn current(&self) -> Option<BlockRef> {
         context::current()
     }
 
     #[inline]
-    fn aside<R>(&self, act: impl FnOnce() -> R) -> R {
-        self.get().aside(act)
+    fn unlocked<R>(&self, act: impl FnOnce() -> R) -> R {
+        self.get().unlocked(act)
     }
 }

@@ -1,5 +1,6 @@
-//! What works for a coroutine of a shared executor learns its live level, whichever thread changes
-//! it (rules I2, I4, I9).
+//! A priority listener of a shared executor learns the live level of its coroutine.
+//!
+//! It works for that coroutine, and any thread may change the level (rules I2, I4, I9).
 
 #![cfg(feature = "std")]
 
@@ -10,34 +11,34 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use crate::common::level;
-use corank::workers::{Follower, Shared};
+use corank::workers::{PriorityListener, Shared};
 use corank::{Priority, SharedExecutor};
 
-/// A follower that notes what it is told.
+/// A listener that notes what it is told.
 struct Notes {
-    follower: Follower<Mutex<Vec<u8>>>,
+    listener: PriorityListener<Mutex<Vec<u8>>>,
 }
 
-fn note(follower: &Follower<Mutex<Vec<u8>>>, level: Priority) {
-    follower.data().lock().unwrap().push(level.level());
+fn note(listener: &PriorityListener<Mutex<Vec<u8>>>, level: Priority) {
+    listener.data().lock().unwrap().push(level.level());
 }
 
 impl Notes {
     fn new(executor: &SharedExecutor) -> Pin<Arc<Self>> {
-        // SAFETY: noting calls nothing of the crate, and nobody holds the lock who does.
-        let follower =
-            unsafe { Follower::with_data(Shared::from(executor), Mutex::default(), note) };
-        Arc::pin(Self { follower })
+        // SAFETY: noting calls nothing of the crate, and no caller of it holds the lock.
+        let listener =
+            unsafe { PriorityListener::with_data(Shared::from(executor), Mutex::default(), note) };
+        Arc::pin(Self { listener })
     }
 
     fn wait(self: Pin<&Self>) {
         // SAFETY: pinned with the rest.
-        unsafe { self.map_unchecked(|notes| &notes.follower) }.wait();
+        unsafe { self.map_unchecked(|notes| &notes.listener) }.wait();
     }
 
-    /// What it was told since it was asked last.
+    /// Returns what it was told since it was asked last.
     fn told(&self) -> Vec<u8> {
-        std::mem::take(&mut self.follower.data().lock().unwrap())
+        std::mem::take(&mut self.listener.data().lock().unwrap())
     }
 }
 
@@ -67,7 +68,7 @@ fn it_is_told_of_each_change() {
     });
     executor.reprioritize(id, level(30));
     assert_eq!(notes.told(), [30]);
-    // Lent by who waits for its handle, and given back.
+    // Donated by the coroutine that waits for its handle, and given back.
     let awaits = async move { coroutine.await.is_ok() };
     let awaits = executor.spawn(level(4), awaits).unwrap();
     run(&executor);
@@ -82,7 +83,9 @@ fn it_is_told_of_each_change() {
     assert_eq!(notes.told(), []);
 }
 
-/// Whoever polls last is who waits; what is no coroutine of the executor counts as the default.
+/// The coroutine that polls last is the one that waits.
+///
+/// Code that is no coroutine of the executor counts as the default level.
 #[test]
 fn it_follows_whoever_polls() {
     let executor = SharedExecutor::new();

@@ -1,5 +1,7 @@
-//! A home for the replayer, and the replay of every trace. The core's own tests include this file:
-//! depending on the crate would choose the core's features for them.
+//! The platform that the replayer drives, and the replay of every trace.
+//!
+//! The core's own tests include this file, because depending on the crate would choose the core's
+//! features for them.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -16,18 +18,18 @@ use super::served::{Handle, Served, Workers};
 use corank::{Config, CoroutineId, JoinError, Policy, Priority, Step, SystemView, yield_now};
 use corank_model as model;
 use corank_model::{
-    Action, Answer, Failure, Feature, Home, Id, Op, Outcome, Question, Reply, Script, Settings,
+    Action, Answer, Failure, Feature, Id, Op, Outcome, Platform, Question, Reply, Script, Settings,
     Stepped, Trace, replay,
 };
 
-/// What came of replaying all traces.
+/// The result of replaying all traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Traces that the core went through as they say.
+    /// The number of traces that the core went through as they say.
     pub passed: usize,
-    /// Traces that need what this home does not have, by name.
+    /// The names of the traces that need what this platform does not have.
     pub skipped: Vec<&'static str>,
-    /// Where the core did something else, in each of the other traces.
+    /// The places where the core did something else, one in each of the other traces.
     pub failures: Vec<Failure>,
 }
 
@@ -57,7 +59,7 @@ pub fn replay_all(
     for (name, text) in traces {
         let file = format!("spec/traces/{name}.trace");
         let trace = Trace::parse(&file, text).expect("the traces are well-formed");
-        match replay(&trace, &mut CoreHome::new(workers)) {
+        match replay(&trace, &mut CorePlatform::new(workers)) {
             Ok(report) => {
                 assert_eq!(report.unanswered, 0, "{file}");
                 match report.skipped {
@@ -81,9 +83,9 @@ fn panic_on_purpose() -> ! {
     unreachable!("traces with panics are skipped")
 }
 
-/// An executor in the hands of the replayer.
+/// An executor that the replayer drives.
 #[derive(Default)]
-pub struct CoreHome {
+pub struct CorePlatform {
     inner: Rc<Inner>,
     workers: Workers,
 }
@@ -159,7 +161,7 @@ impl Inner {
         reply
     }
 
-    /// What anyone can do.
+    /// Applies an operation that is open to coroutines and to the outside alike.
     fn apply(self: &Rc<Self>, op: Op) -> Reply {
         let done = |done: bool| if done { Reply::Done } else { Reply::Refused };
         let executor = self.executor();
@@ -230,14 +232,14 @@ fn outcome(result: Result<(), JoinError>) -> Outcome {
     }
 }
 
-/// What every coroutine does: whatever the script says.
-async fn body(home: Rc<Inner>) {
-    let shared = home.shared();
+/// Does whatever the script says, as the body of every coroutine.
+async fn body(platform: Rc<Inner>) {
+    let shared = platform.shared();
     let mut held = Held::default();
     loop {
-        let script = home.script();
+        let script = platform.script();
         match script.next() {
-            Action::Ask(question) => script.answer(home.look(question)),
+            Action::Ask(question) => script.answer(platform.look(question)),
             Action::Do(op) if op.ends_poll() => {
                 script.reply(Reply::Done);
                 match op {
@@ -248,25 +250,27 @@ async fn body(home: Rc<Inner>) {
                 }
             }
             Action::Do(Op::Join(id)) => {
-                let handle = home.take_handle(id).expect("a handle");
-                if let Some(result) = Wait::new(&home, handle).await {
-                    home.script().reply(Reply::Joined(outcome(result)));
+                let handle = platform.take_handle(id).expect("a handle");
+                if let Some(result) = Wait::new(&platform, handle).await {
+                    platform.script().reply(Reply::Joined(outcome(result)));
                 }
             }
             Action::Do(op) if op.may_wait() => {
-                if let Some(reply) = wait(&home, &*shared, &mut held, op).await {
-                    home.script().reply(reply);
+                if let Some(reply) = wait(&platform, &*shared, &mut held, op).await {
+                    platform.script().reply(reply);
                 }
             }
             Action::Do(op) if held.give_back(op) => script.reply(Reply::Done),
-            Action::Do(op) => script.reply(home.apply(op)),
+            Action::Do(op) => script.reply(platform.apply(op)),
         }
     }
 }
 
-/// Waits in a primitive; `None` if the script had the future dropped.
+/// Waits in a primitive.
+///
+/// Returns `None` if the script had the future dropped.
 async fn wait<'a>(
-    home: &Inner,
+    platform: &Inner,
     shared: &'a dyn Shared,
     held: &mut Held<'a>,
     op: Op,
@@ -274,7 +278,7 @@ async fn wait<'a>(
     let Some(future) = shared.wait(op) else {
         return Some(Reply::Invalid);
     };
-    Some(match Wait::new(home, future).await? {
+    Some(match Wait::new(platform, future).await? {
         Got::Nothing => Reply::Done,
         Got::Message(message) => Reply::Received(message),
         Got::Hold(hold) => {
@@ -284,7 +288,7 @@ async fn wait<'a>(
     })
 }
 
-/// Pending once.
+/// Returns pending once.
 async fn block() {
     let mut first = true;
     poll_fn(|_| match core::mem::take(&mut first) {
@@ -294,17 +298,19 @@ async fn block() {
     .await
 }
 
-/// A future of the core, awaited as the script says. Ends with `None` if it was dropped on the way.
+/// A future of the core, awaited as the script says.
+///
+/// It ends with `None` if the future was dropped on the way.
 struct Wait<'a, F> {
-    home: &'a Inner,
+    platform: &'a Inner,
     future: Option<Pin<Box<F>>>,
     began: bool,
 }
 
 impl<'a, F: Future> Wait<'a, F> {
-    fn new(home: &'a Inner, future: F) -> Self {
+    fn new(platform: &'a Inner, future: F) -> Self {
         Wait {
-            home,
+            platform,
             future: Some(Box::pin(future)),
             began: false,
         }
@@ -315,7 +321,7 @@ impl<F: Future> Future for Wait<'_, F> {
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let script = self.home.script();
+        let script = self.platform.script();
         if core::mem::replace(&mut self.began, true) {
             match script.next() {
                 Action::Do(Op::Resume) => {}
@@ -338,18 +344,18 @@ impl<F: Future> Future for Wait<'_, F> {
     }
 }
 
-impl CoreHome {
-    /// Before its first scene.
+impl CorePlatform {
+    /// Creates the platform, before its first scene.
     #[must_use]
     pub fn new(workers: Workers) -> Self {
-        CoreHome {
+        CorePlatform {
             inner: Rc::default(),
             workers,
         }
     }
 }
 
-impl Home for CoreHome {
+impl Platform for CorePlatform {
     fn supports(&self, feature: Feature) -> bool {
         feature != Feature::Panic || cfg!(feature = "std")
     }
@@ -364,7 +370,7 @@ impl Home for CoreHome {
             config = config.capacity(capacity);
         }
         let workers = self.workers;
-        drop(core::mem::replace(self, CoreHome::new(workers)));
+        drop(core::mem::replace(self, CorePlatform::new(workers)));
         self.inner
             .asks
             .set(settings.global == model::Global::Strict);
@@ -391,9 +397,9 @@ impl Home for CoreHome {
     }
 }
 
-impl Drop for CoreHome {
+impl Drop for CorePlatform {
     fn drop(&mut self) {
-        // The coroutines own the home, and the executor the coroutines.
+        // The coroutines own the platform, and the executor the coroutines.
         drop(self.inner.executor.take());
     }
 }

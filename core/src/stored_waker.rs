@@ -1,19 +1,20 @@
-//! Wakers that a scheduler keeps: of those who wait, of timers, of workers and of the home.
+//! Wakers that a scheduler keeps: of waiters, of timers, of workers and of the platform.
 //!
-//! Where engine and clients are built together that is a [`Waker`]. Through the shared image (see
-//! [`crate::image`]) it is the waker's two pointers, and a table of functions of the client that
-//! made it: a `Waker`'s own layout and calls are Rust's, and may be others on the other side.
+//! Where engine and clients are built together, a stored waker is a [`Waker`]. Through the shared
+//! image (see [`crate::image`]) it is the waker's two pointers, and a table of functions of the
+//! client that made it. A `Waker`'s own layout and calls are Rust's, and may be others on the other
+//! side.
 
 #[cfg(not(feature = "image"))]
 mod plain {
     use core::cell::UnsafeCell;
     use core::task::Waker;
 
-    /// See the module's documentation.
+    /// A waker that a scheduler keeps, where engine and clients are built together.
     #[derive(Debug)]
-    pub(crate) struct KeptWaker(Waker);
+    pub(crate) struct StoredWaker(Waker);
 
-    impl KeptWaker {
+    impl StoredWaker {
         #[inline]
         pub(crate) fn new(waker: Waker) -> Self {
             Self(waker)
@@ -31,15 +32,15 @@ mod plain {
     }
 
     /// Room for a waker. Belongs to a scheduler's owner.
-    pub(crate) struct WakerCell(UnsafeCell<Option<KeptWaker>>);
+    pub(crate) struct WakerCell(UnsafeCell<Option<StoredWaker>>);
 
     impl WakerCell {
         pub(crate) const fn new() -> Self {
             Self(UnsafeCell::new(None))
         }
 
-        fn get(&self) -> Option<&KeptWaker> {
-            // SAFETY: only the owner comes here, and nothing runs during the borrows that would
+        fn get(&self) -> Option<&StoredWaker> {
+            // SAFETY: only the owner calls this, and nothing runs during the borrows that would
             // replace the waker.
             unsafe { (*self.0.get()).as_ref() }
         }
@@ -54,10 +55,11 @@ mod plain {
             self.get().is_some_and(|kept| kept.0.will_wake(waker))
         }
 
-        /// What the cell held before is for the caller to drop: that may run code of anyone's.
+        /// Replaces the waker, and returns the old one for the caller to drop: that may run any
+        /// code.
         #[inline]
         #[must_use]
-        pub(crate) fn replace(&self, waker: Option<KeptWaker>) -> Option<KeptWaker> {
+        pub(crate) fn replace(&self, waker: Option<StoredWaker>) -> Option<StoredWaker> {
             // SAFETY: as in `get`.
             unsafe { core::mem::replace(&mut *self.0.get(), waker) }
         }
@@ -71,7 +73,7 @@ mod by_pointers {
     use core::ptr;
     use core::task::{RawWaker, RawWakerVTable, Waker};
 
-    /// What can be done with the wakers of one client. Each function takes a waker's two pointers.
+    /// The operations on the wakers of one client. Each function takes a waker's two pointers.
     #[repr(C)]
     #[derive(Debug)]
     pub(crate) struct Calls {
@@ -86,14 +88,18 @@ mod by_pointers {
         drop: drop_waker,
     };
 
+    /// Makes the waker of the two pointers again.
+    ///
     /// # Safety
     /// The pointers are those of a waker of this client, which is owned by the caller and not used
     /// again.
     unsafe fn waker(data: *const (), vtable: *const ()) -> Waker {
-        // SAFETY: the caller's promise; `KeptWaker::new` took them from a waker.
+        // SAFETY: the caller's promise; `StoredWaker::new` took them from a waker.
         unsafe { Waker::from_raw(RawWaker::new(data, &*vtable.cast::<RawWakerVTable>())) }
     }
 
+    /// Wakes by the waker, and drops it.
+    ///
     /// # Safety
     /// As for [`waker`].
     unsafe extern "C" fn wake(data: *const (), vtable: *const ()) {
@@ -101,6 +107,8 @@ mod by_pointers {
         unsafe { waker(data, vtable) }.wake();
     }
 
+    /// Wakes by the waker, and keeps it.
+    ///
     /// # Safety
     /// As for [`waker`], but the waker stays the caller's.
     unsafe extern "C" fn wake_by_ref(data: *const (), vtable: *const ()) {
@@ -108,6 +116,8 @@ mod by_pointers {
         ManuallyDrop::new(unsafe { waker(data, vtable) }).wake_by_ref();
     }
 
+    /// Drops the waker.
+    ///
     /// # Safety
     /// As for [`waker`].
     unsafe extern "C" fn drop_waker(data: *const (), vtable: *const ()) {
@@ -115,17 +125,17 @@ mod by_pointers {
         drop(unsafe { waker(data, vtable) });
     }
 
-    /// See the module's documentation. The pointers are those of a waker of the client that `calls`
+    /// A waker that a scheduler keeps, as the two pointers of a waker of the client that `calls`
     /// belongs to.
     #[repr(C)]
     #[derive(Debug)]
-    pub(crate) struct KeptWaker {
+    pub(crate) struct StoredWaker {
         data: *const (),
         vtable: *const (),
         calls: &'static Calls,
     }
 
-    impl KeptWaker {
+    impl StoredWaker {
         pub(crate) fn new(waker: Waker) -> Self {
             let waker = ManuallyDrop::new(waker);
             Self {
@@ -147,14 +157,14 @@ mod by_pointers {
         }
     }
 
-    impl Drop for KeptWaker {
+    impl Drop for StoredWaker {
         fn drop(&mut self) {
             // SAFETY: the type's invariant, and the waker is not used again.
             unsafe { (self.calls.drop)(self.data, self.vtable) }
         }
     }
 
-    /// Room for a waker: a [`KeptWaker`], or `calls` is null. Belongs to a scheduler's owner.
+    /// Room for a waker: a [`StoredWaker`], or `calls` is null. Belongs to a scheduler's owner.
     #[repr(C)]
     pub(crate) struct WakerCell {
         data: Cell<*const ()>,
@@ -183,11 +193,12 @@ mod by_pointers {
                 && ptr::eq(self.vtable.get(), ptr::from_ref(waker.vtable()).cast())
         }
 
-        /// What the cell held before is for the caller to drop: that may run code of anyone's.
+        /// Replaces the waker, and returns the old one for the caller to drop: that may run any
+        /// code.
         #[inline]
         #[must_use]
-        pub(crate) fn replace(&self, waker: Option<KeptWaker>) -> Option<KeptWaker> {
-            let old = self.calls.take().map(|calls| KeptWaker {
+        pub(crate) fn replace(&self, waker: Option<StoredWaker>) -> Option<StoredWaker> {
+            let old = self.calls.take().map(|calls| StoredWaker {
                 data: self.data.get(),
                 vtable: self.vtable.get(),
                 calls,
@@ -210,6 +221,6 @@ mod by_pointers {
 }
 
 #[cfg(feature = "image")]
-pub(crate) use by_pointers::{KeptWaker, WakerCell};
+pub(crate) use by_pointers::{StoredWaker, WakerCell};
 #[cfg(not(feature = "image"))]
-pub(crate) use plain::{KeptWaker, WakerCell};
+pub(crate) use plain::{StoredWaker, WakerCell};
