@@ -20,9 +20,10 @@ pub(crate) struct Machine {
     pub archive: Range<usize>,
     /// Where the device tree lies.
     pub tree: Range<usize>,
-    /// The numbers of the harts, the one that boots first; OpenSBI may choose any for that.
+    /// The numbers of the harts, beginning with the one that boots first; OpenSBI may choose any
+    /// for that.
     harts: [usize; MAX_HARTS],
-    /// How many of them there are: more than the kernel has room for are left alone.
+    /// How many of them there are. Any more than the kernel has room for are left alone.
     hart_count: usize,
     /// Ticks of the `time` register in a second.
     pub timebase_hz: u64,
@@ -38,7 +39,7 @@ pub(crate) struct Machine {
     pub virtio: [Option<(Range<usize>, u32)>; MAX_VIRTIO],
 }
 
-/// How many virtio devices are looked at; QEMU's `virt` has place for 8.
+/// The number of virtio devices that are checked; QEMU's `virt` has place for 8.
 const MAX_VIRTIO: usize = 8;
 
 impl Machine {
@@ -103,12 +104,12 @@ impl Machine {
         }
     }
 
-    /// The numbers of the harts, the one that boots first.
+    /// Returns the numbers of the harts, beginning with the one that boots first.
     pub(crate) fn harts(&self) -> &[usize] {
         &self.harts[..self.hart_count]
     }
 
-    /// The registers of all devices that the kernel uses.
+    /// Returns the registers of all devices that the kernel uses.
     pub(crate) fn devices(&self) -> impl Iterator<Item = Range<usize>> {
         let serial = self.serial.as_ref().map(|(registers, _)| registers.clone());
         let virtio = self.virtio.iter().flatten();
@@ -130,8 +131,9 @@ fn registers(node: FdtNode<'_, '_>) -> Option<Range<usize>> {
     Some(start..start + region.size?)
 }
 
-/// Hands out the memory behind the kernel: first the heap, then the frames; the archive and the
-/// device tree stay.
+/// Hands out the memory behind the kernel: first the heap, then the frames.
+///
+/// The archive and the device tree stay.
 fn share_out_memory(machine: &Machine) {
     let first = page_up(kernel_space::image_end());
     let heap_size = page_down((machine.memory.end - first) / 4);
@@ -166,7 +168,7 @@ fn share_out_memory(machine: &Machine) {
     );
 }
 
-/// The kernel's first function.
+/// Boots the kernel, as its first function.
 #[unsafe(no_mangle)]
 extern "C" fn boot(hart: usize, tree_address: usize) {
     // SAFETY: OpenSBI passes the address of the device tree, which stays in place.
@@ -222,7 +224,7 @@ extern "C" fn boot(hart: usize, tree_address: usize) {
     crate::conformance::run();
 }
 
-/// What comes after [`boot`], on an empty stack.
+/// Runs after [`boot`], on an empty stack.
 #[unsafe(no_mangle)]
 extern "C" fn run() -> ! {
     crate::hart::run()

@@ -24,15 +24,16 @@ static SLEEPERS: Mutex<Sleepers> = Mutex::new(Sleepers {
     by_level: [const { BTreeMap::new() }; LEVELS],
 });
 
-/// How many levels there are.
+/// The number of levels.
 const LEVELS: usize = 64;
 
-/// How many sleepers one interrupt of the clock wakes at most: a program chooses how many sleep
-/// until the same time.
+/// The most sleepers that one interrupt of the clock wakes: a program chooses how many sleep until
+/// the same time.
 const WOKEN_AT_ONCE: usize = 2 * pace::OBJECTS;
 
-/// Those that sleep, by the levels that they had when they began to: so the more urgent ones are
-/// woken first of those whose time has come.
+/// The sleepers, by the levels that they had when they began to sleep.
+///
+/// So of those that are due, the more urgent ones are woken first.
 struct Sleepers {
     /// The levels at which there are any.
     levels: u64,
@@ -48,37 +49,43 @@ struct Place {
     number: u64,
 }
 
-/// The first sleeper's deadline; `u64::MAX` where nobody sleeps. Written under the lock, read
-/// without: all harts ask for an interrupt at this time, and those that come behind the first are
-/// to find out without a lock that there is nothing left to do.
+/// The first sleeper's deadline, or `u64::MAX` if there is none.
+///
+/// It is written under the lock and read without. All harts ask for an interrupt at this time.
+/// Those that come behind the first are to find out without a lock that there is nothing left to
+/// do.
 static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// More sleepers are due than one interrupt wakes, or another hart is at them: after so many
-/// microseconds this one looks again. Waiting for the lock instead would stop what the hart does
-/// for as long as the other one is itself stopped, by its machine's host for example.
+/// The time after which a hart that could not wake all due sleepers checks again, in microseconds.
+///
+/// Either more are due than one interrupt wakes, or another hart is at them. Waiting for the lock
+/// instead would stop what this hart does for as long as the other one is itself stopped, by its
+/// machine's host for example.
 const AGAIN: u64 = 10;
 
-/// When the system's next tick is due. Every hart has ticks at these times; the first to come to
-/// one counts it.
+/// The time at which the system's next tick is due.
+///
+/// Every hart has ticks at these times. The first hart that comes to one counts it.
 static NEXT_TICK: AtomicU64 = AtomicU64::new(0);
 
-/// The `time` register.
+/// Returns the `time` register.
 pub(crate) fn now() -> u64 {
     riscv::register::time::read64()
 }
 
-/// Milliseconds since the machine was switched on.
+/// Returns the milliseconds since the machine was switched on.
 pub(crate) fn milliseconds() -> u64 {
     now() / (TIMEBASE_HZ.load(Ordering::Relaxed) / 1000)
 }
 
-/// Nanoseconds since the machine was switched on: the clock of the programs' executors.
+/// Returns the nanoseconds since the machine was switched on: the clock of the programs' executors.
 pub(crate) fn nanoseconds() -> u64 {
     let (now, hz) = (now(), TIMEBASE_HZ.load(Ordering::Relaxed));
     now / hz * NANOSECONDS + now % hz * NANOSECONDS / hz
 }
 
-/// The first point in time, as [`now`] counts, at which [`nanoseconds`] is at least so many.
+/// Returns the first point in time, as [`now`] counts, at which [`nanoseconds`] is at least so
+/// many.
 pub(crate) fn at_nanoseconds(nanoseconds: u64) -> u64 {
     let hz = TIMEBASE_HZ.load(Ordering::Relaxed);
     let (seconds, rest) = (nanoseconds / NANOSECONDS, nanoseconds % NANOSECONDS);
@@ -86,23 +93,24 @@ pub(crate) fn at_nanoseconds(nanoseconds: u64) -> u64 {
     whole.saturating_add((rest * hz).div_ceil(NANOSECONDS))
 }
 
-/// The point in time that lies `milliseconds` ahead, as [`now`] counts.
+/// Returns the point in time that lies `milliseconds` ahead, as [`now`] counts.
 pub(crate) fn after(milliseconds: u64) -> u64 {
     now().saturating_add(milliseconds.saturating_mul(TIMEBASE_HZ.load(Ordering::Relaxed) / 1000))
 }
 
-/// Microseconds since the machine was switched on.
+/// Returns the microseconds since the machine was switched on.
 pub(crate) fn microseconds() -> u64 {
     in_microseconds(now())
 }
 
-/// A difference of [`now`]s, in microseconds.
+/// Converts a difference of [`now`]s into microseconds.
 pub(crate) fn in_microseconds(ticks: u64) -> u64 {
     let hz = TIMEBASE_HZ.load(Ordering::Relaxed);
     ticks / hz * 1_000_000 + ticks % hz * 1_000_000 / hz
 }
 
-/// The first point in time, as [`now`] counts, at which [`microseconds`] is at least so many.
+/// Returns the first point in time, as [`now`] counts, at which [`microseconds`] is at least so
+/// many.
 pub(crate) fn at_microseconds(microseconds: u64) -> u64 {
     let hz = TIMEBASE_HZ.load(Ordering::Relaxed);
     let (seconds, rest) = (microseconds / 1_000_000, microseconds % 1_000_000);
@@ -110,7 +118,7 @@ pub(crate) fn at_microseconds(microseconds: u64) -> u64 {
     whole.saturating_add((rest * hz).div_ceil(1_000_000))
 }
 
-/// The page that every process can read.
+/// Returns the page that every process can read.
 ///
 /// # Panics
 /// Before [`init`].
@@ -121,7 +129,7 @@ pub(crate) fn system_page() -> &'static SystemPage {
     unsafe { &*(frame.address() as *const SystemPage) }
 }
 
-/// The physical address of the page that every process can read.
+/// Returns the physical address of the page that every process can read.
 ///
 /// # Panics
 /// Before [`init`].
@@ -142,18 +150,20 @@ pub(crate) fn init(machine: &Machine) {
     NEXT_TICK.store(now(), Ordering::Relaxed);
 }
 
-/// The kernel's executor. It shows in the system's page what is ready and that no hart serves: that
-/// is the system's bitmap, always up to date (rules G7 and H7).
+/// Makes the kernel's executor.
+///
+/// It publishes in the system's page what is ready and that no hart serves. That is the system's
+/// bitmap, always up to date (rules G7 and H7).
 pub(crate) fn make_executor() -> SharedExecutor {
     const { assert!(size_of::<Published>() <= core::mem::offset_of!(SystemPage, timebase_hz)) };
     // SAFETY: the page starts with the same three words as `Published`, all of them atomic; it
-    // stays for ever, and nobody else writes them.
+    // stays for ever, and nothing else writes them.
     let published = unsafe { &*core::ptr::from_ref(system_page()).cast::<Published>() };
-    let config = Config::new().publish_to(published).give_way(hart::doze);
+    let config = Config::new().publish_to(published).relax(hart::doze);
     SharedExecutor::with(config)
 }
 
-/// How long a hart dozes, in microseconds.
+/// The time for which a hart dozes, in microseconds.
 const DOZE: u64 = 50;
 
 /// Starts the ticks of this hart.
@@ -177,7 +187,7 @@ pub(crate) fn doze() {
     arm();
 }
 
-/// Serves the clock's interrupt: wakes whoever slept long enough and, when a tick is due, looks at
+/// Serves the clock's interrupt: wakes the sleepers that are due and, when a tick is due, checks
 /// the priorities.
 pub(crate) fn tick() {
     let now = now();
@@ -208,15 +218,18 @@ pub(crate) fn tick() {
     }
 }
 
-/// Asks for the next interrupt: at the next tick or when the first sleeper's time comes. Whoever
-/// changes who is first does so afterwards.
+/// Asks for the next interrupt: at the next tick or when the first sleeper's time comes.
+///
+/// To be called after each change of the first sleeper.
 fn arm() {
     let first = FIRST.load(Ordering::Relaxed);
     sbi_rt::set_timer(first.min(hart::next_tick().get()));
 }
 
-/// Wakes those whose time has come, the most urgent ones first. Whether it could wake all: if not,
-/// more than [`WOKEN_AT_ONCE`] were due, or another hart is at the sleepers, perhaps to wake them.
+/// Wakes the sleepers that are due, the most urgent ones first. Returns whether it could wake all.
+///
+/// If not, more than [`WOKEN_AT_ONCE`] were due, or another hart is at the sleepers, perhaps to
+/// wake them.
 fn wake_sleepers(now: u64) -> bool {
     for _ in 0..WOKEN_AT_ONCE {
         if FIRST.load(Ordering::Relaxed) > now {
@@ -235,7 +248,7 @@ fn wake_sleepers(now: u64) -> bool {
 }
 
 impl Sleepers {
-    /// The levels at which there are any, the most urgent one first.
+    /// Returns the levels at which there are any, the most urgent one first.
     fn levels(&self) -> impl Iterator<Item = usize> + use<> {
         let mut left = self.levels;
         core::iter::from_fn(move || {
@@ -265,7 +278,7 @@ impl Sleepers {
         waker
     }
 
-    /// Takes the most urgent one out whose time has come.
+    /// Takes out the most urgent sleeper that is due.
     fn take_due(&mut self, now: u64) -> Option<Waker> {
         for level in self.levels() {
             if let Some(first) = self.by_level[level].first_entry()
@@ -317,15 +330,19 @@ fn remove_sleeper(place: &Place) {
     drop(waker);
 }
 
-/// Wakes someone at a point in time, again and again. Dropped, it leaves nothing behind.
+/// A registration that wakes a sleeper at a point in time, again and again.
+///
+/// Dropped, it leaves nothing behind.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
     place: Option<Place>,
 }
 
 impl Alarm {
-    /// Wakes `sleeper`, which is of this level, when [`now`] has reached `deadline`, which it has
-    /// not, and at no time that was set before; `u64::MAX`: never.
+    /// Wakes `sleeper`, which is of this level, when [`now`] has reached `deadline`, and at no time
+    /// that was set before.
+    ///
+    /// The deadline must not have been reached yet. `u64::MAX` stands for never.
     pub(crate) fn set(&mut self, deadline: u64, level: u8, sleeper: impl FnOnce() -> Waker) {
         let known = self.place.map(|place| (place.deadline, place.level));
         if known == Some((deadline, level)) {
@@ -350,7 +367,7 @@ impl Drop for Alarm {
     }
 }
 
-/// Waits until [`now`] has reached a deadline. Dropped early, it leaves nothing behind.
+/// A wait until [`now`] has reached a deadline. Dropped early, it leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct Sleep {
     deadline: u64,
@@ -358,7 +375,7 @@ pub(crate) struct Sleep {
     key: Option<Place>,
 }
 
-/// Sleeps until `deadline`, in ticks of the `time` register; `u64::MAX`: for ever.
+/// Sleeps until `deadline`, in ticks of the `time` register. `u64::MAX` stands for ever.
 pub(crate) fn sleep_until(deadline: u64) -> Sleep {
     Sleep {
         deadline,

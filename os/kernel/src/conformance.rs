@@ -1,8 +1,8 @@
 //! The conformance traces, inside the kernel: its executors go through them as through those of any
-//! other home.
+//! other platform.
 use crate::{power, println};
 
-/// Replays every trace, says what came of it, and switches the machine off.
+/// Replays every trace, prints the report, and switches the machine off.
 pub(crate) fn run() {
     let report = corank_conformance::report();
     println!("{report}");

@@ -22,10 +22,10 @@ use uart_16550::backend::MmioBackend;
 use uart_16550::spec::registers::IER;
 use uart_16550::{Config, Uart16550};
 
-/// How many bytes may have been typed ahead.
+/// The number of bytes that may have been typed ahead.
 const TYPED_AHEAD: usize = 4096;
 
-/// Exit code of what Ctrl-C has ended.
+/// The exit code of what Ctrl-C has ended.
 const INTERRUPTED: i32 = -2;
 
 /// One thing that has been typed.
@@ -39,7 +39,7 @@ enum Key {
 }
 
 impl Key {
-    /// What a program reads.
+    /// Returns what a program reads.
     fn byte(self) -> Option<u8> {
         match self {
             Self::Byte(byte) | Self::Literal(byte) => Some(byte),
@@ -55,11 +55,11 @@ struct Console {
     complete: usize,
     /// The group of processes that has the console. If none has, bytes come as they are typed.
     foreground: Option<Group>,
-    /// The next byte is a literal one.
+    /// Set if the next byte is a literal one.
     quoted: bool,
-    /// Behind what is there comes nothing.
+    /// Set if nothing comes after the input that is there.
     ended: bool,
-    /// The buffer is full: the port's interrupt is off, and its bytes wait.
+    /// Set while the buffer is full: the port's interrupt is off, and its bytes wait.
     stalled: bool,
 }
 
@@ -79,7 +79,7 @@ static READERS: WaitQueue = WaitQueue::new();
 
 /// Groups that were interrupted and have not been ended.
 static TO_END: Mutex<heapless::Deque<Group, 8>> = Mutex::new(heapless::Deque::new());
-/// Where the coroutine waits that ends them.
+/// Where the coroutine waits that ends those groups.
 static ENDER: WaitQueue = WaitQueue::new();
 
 /// Finds the port and switches the interrupt of incoming bytes on.
@@ -133,8 +133,9 @@ pub(crate) fn set_foreground(group: Option<Group>) {
     end(interrupted);
 }
 
-/// Leaves the end of the group that was interrupted to [`serve`]. Without room it has to be
-/// interrupted again.
+/// Leaves the end of the group that was interrupted to [`serve`].
+///
+/// Without room it has to be interrupted again.
 fn end(interrupted: Option<Group>) {
     if let Some(group) = interrupted {
         let _ = TO_END.lock().push_back(group);
@@ -152,8 +153,10 @@ pub(crate) fn start() {
         .expect("there is memory for the console");
 }
 
-/// Ends interrupted groups. It is most urgent, so that a program can be interrupted whatever its
-/// level. Behind each piece others of its level have their turn.
+/// Ends interrupted groups.
+///
+/// It is most urgent, so that a program can be interrupted whatever its level. Behind each piece
+/// others of its level have their turn.
 async fn serve() {
     loop {
         let group = until(&ENDER, WaitMode::Block, |turn| {
@@ -177,14 +180,16 @@ async fn serve() {
 }
 
 impl Console {
-    /// Whether the buffer has no room and a read will make some. A line that fills it without an
-    /// end never becomes readable: the rest of it is lost.
+    /// Tests whether the buffer has no room and a read will make some.
+    ///
+    /// A line that fills it without an end never becomes readable: the rest of it is lost.
     fn is_full(&self) -> bool {
         self.input.len() >= TYPED_AHEAD && self.complete > 0
     }
 
-    /// Takes what the port has, as far as there is room. Returns the group of processes that was
-    /// interrupted.
+    /// Takes what the port has, as far as there is room.
+    ///
+    /// Returns the group of processes that was interrupted.
     fn take_in(&mut self) -> Option<Group> {
         let mut interrupted = None;
         while !self.is_full() {
@@ -296,8 +301,9 @@ impl Write for Console {
     }
 }
 
-/// Reads at least one byte and at most what the buffer holds; waits until something is typed. 0
-/// bytes say that the input has ended.
+/// Reads at least one byte and at most what the buffer holds.
+///
+/// Waits until something is typed. 0 bytes say that the input has ended.
 ///
 /// # Errors
 /// When the buffer is not the program's to write.
@@ -338,11 +344,12 @@ pub(crate) async fn read(
     read
 }
 
-/// How many bytes are written in one piece of work: a port that is ready at once takes some
-/// thousand instructions for them.
+/// The number of bytes that are written in one piece of work.
+///
+/// A port that is ready at once takes some thousand instructions for them.
 const PIECE: usize = 256;
 
-/// Writes the buffer if that is one piece of work; `None` if it is longer.
+/// Writes the buffer if that is one piece of work. `None` if it is longer.
 ///
 /// # Errors
 /// As [`write()`].
@@ -354,7 +361,7 @@ pub(crate) fn write_at_once(
     (length <= PIECE).then(|| write_some(process, &mut buffer).map(|()| length))
 }
 
-/// Writes the buffer. Others may write between two pieces of it.
+/// Writes the buffer. Other writers may write between two pieces of it.
 ///
 /// # Errors
 /// When the buffer is not the program's to read; what lies in front of the bad address has been

@@ -96,7 +96,7 @@ pub(crate) async fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize,
     Ok(header.e_entry as usize)
 }
 
-/// Returns where the segment ends.
+/// Copies one segment into `space`. Returns where the segment ends.
 async fn load_segment(
     segment: &ProgramHeader,
     data: &[u8],

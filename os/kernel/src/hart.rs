@@ -1,15 +1,15 @@
-//! One hardware thread: its page, its place among those who serve the kernel's executor, and its
-//! main loop.
+//! One hardware thread: its page, its worker handle and its main loop.
 //!
 //! All harts serve one executor, so each always takes the most urgent coroutine that is ready
 //! anywhere (rule H2). A hart has one stack. While the kernel runs, `tp` is the address of the
-//! hart's page. The kernel never takes an interrupt: it runs with interrupts off, looks at pending
-//! ones between two coroutines, and sleeps with `wfi`, which ends with a pending interrupt all the
-//! same. So a lock is never held by someone whom an interrupt handler on the same hart waits for.
+//! hart's page. The kernel runs with interrupts off and never takes an interrupt. It checks for
+//! pending ones between two coroutines. It sleeps with `wfi`, which a pending interrupt ends even
+//! so. Therefore no interrupt handler waits for a lock that is held on its own hart.
 //!
-//! Harts reach each other in two ways. A *call* (a software interrupt) ends `wfi` and user mode:
-//! the hart looks again what there is to do. A *remote fence* makes a hart forget translations;
-//! OpenSBI serves it above the kernel, so nobody waits for a hart that waits for a lock.
+//! Harts reach each other in two ways. A *call* (a software interrupt) ends `wfi` and user mode.
+//! The hart then checks again what there is to do. A *remote fence* makes a hart forget
+//! translations. OpenSBI serves it above the kernel, so no hart waits for one that waits for a
+//! lock.
 use crate::boot::Machine;
 use crate::memory::kernel_space;
 use crate::stretch::{self, Work};
@@ -24,16 +24,16 @@ use core::task::{RawWaker, RawWakerVTable, Waker};
 use sbi_rt::HartMask;
 use spin::Once;
 
-/// How many harts the kernel has room for.
+/// The number of harts that the kernel has room for.
 pub(crate) const MAX_HARTS: usize = 8;
 
-/// What all harts serve.
+/// The executor that all harts serve.
 static EXECUTOR: Once<SharedExecutor> = Once::new();
 
-/// How many harts have started.
+/// The number of harts that have started.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// How many of them may serve the executor: those with the lowest indices. The others rest.
+/// The number of harts that may serve the executor: those with the lowest indices. The others rest.
 static LIMIT: AtomicUsize = AtomicUsize::new(MAX_HARTS);
 
 /// A hart's page. The first part is what `trap.s` needs while user mode's address space is in
@@ -54,23 +54,23 @@ struct Page {
     // From here on the kernel's own.
     index: usize,
     float_owner: Cell<u64>,
-    /// Which executor runs on this hart: the scheduler's context slot.
+    /// The scheduler's context slot: which executor runs on this hart.
     context_slot: Cell<*const ()>,
     float_on: Cell<bool>,
-    /// Its place among those who serve the executor, on its own stack; null while it rests.
+    /// Its worker handle, which lies on its own stack. Null while the hart rests.
     worker: Cell<*const Worker<'static>>,
-    /// What its worker was told last: see [`set_interruptible`].
+    /// The value that its worker was given last; see [`set_interruptible`].
     interruptible: Cell<bool>,
-    /// This hart called itself.
+    /// Set when this hart has called itself.
     called: Cell<bool>,
-    /// When its next clock tick is due.
+    /// The time at which its next clock tick is due.
     next_tick: Cell<u64>,
     /// Its number for OpenSBI and the device tree. Read by other harts.
     id: usize,
     /// The address space of the program that runs on it in user mode, 0 in the kernel. Read by
     /// other harts.
     user_satp: AtomicUsize,
-    /// How often its main loop has gone round. Read by other harts.
+    /// The number of rounds that its main loop has made. Read by other harts.
     rounds: AtomicU64,
 }
 
@@ -97,7 +97,9 @@ struct Place {
 // SAFETY: each place is used by the hart of its index alone.
 unsafe impl Sync for Place {}
 
-/// Apart from the other statics, which fit into one page without them.
+/// The place of each hart.
+///
+/// It lies apart from the other statics, which fit into one page without it.
 #[unsafe(link_section = ".bss.harts")]
 static PLACES: [Place; MAX_HARTS] = [const {
     Place {
@@ -106,7 +108,7 @@ static PLACES: [Place; MAX_HARTS] = [const {
     }
 }; MAX_HARTS];
 
-/// The physical address of the page of the hart with this index.
+/// Returns the physical address of the page of the hart with this index.
 pub(crate) fn page_address(index: usize) -> usize {
     PLACES[index].page.get() as usize
 }
@@ -120,12 +122,12 @@ fn this() -> &'static Page {
     }
 }
 
-/// The index of this hart, from 0 to [`MAX_HARTS`] - 1.
+/// Returns the index of this hart, from 0 to [`MAX_HARTS`] - 1.
 pub(crate) fn index() -> usize {
     this().index
 }
 
-/// The pages of the harts that run, for what others may read of them.
+/// Returns the pages of the harts that run, for what other harts may read of them.
 fn all() -> impl Iterator<Item = &'static Page> {
     PLACES[..count()].iter().map(|place| {
         // SAFETY: the page was written before its hart was counted; only its atomics and what never
@@ -134,25 +136,26 @@ fn all() -> impl Iterator<Item = &'static Page> {
     })
 }
 
-/// How many harts serve the executor.
+/// Returns how many harts serve the executor.
 pub(crate) fn serving() -> usize {
     count().min(LIMIT.load(Ordering::Relaxed))
 }
 
-/// Lets so many harts serve it from now on, at least one. Returns how many did before. The others
-/// notice when they come back to their main loop.
+/// Lets so many harts serve the executor from now on, at least one. Returns how many did before.
+///
+/// The others notice when they come back to their main loop.
 pub(crate) fn set_limit(harts: usize) -> usize {
     let before = serving();
     LIMIT.store(harts.max(1), Ordering::Release);
     before
 }
 
-/// How many harts there are.
+/// Returns how many harts there are.
 pub(crate) fn count() -> usize {
     RUNNING.load(Ordering::Acquire)
 }
 
-/// The executor, which all harts serve.
+/// Returns the executor, which all harts serve.
 ///
 /// # Panics
 /// Before the first hart has started.
@@ -160,7 +163,8 @@ pub(crate) fn executor() -> &'static SharedExecutor {
     EXECUTOR.get().expect("made when the first hart starts")
 }
 
-/// Whether anything strictly more urgent than `priority` is ready that no hart serves.
+/// Tests whether anything is ready that no hart serves and that is strictly more urgent than
+/// `priority`.
 #[inline]
 pub(crate) fn is_more_urgent_ready(priority: Priority) -> bool {
     // What the executor publishes (see `clock::make_executor`), without asking the executor: each
@@ -170,8 +174,10 @@ pub(crate) fn is_more_urgent_ready(priority: Priority) -> bool {
     ready.is_some_and(|ready| ready.is_more_urgent_than(priority))
 }
 
-/// Tests whether the coroutine that calls this should give way: an interrupt is pending, or
-/// something strictly more urgent is ready. False where no coroutine runs.
+/// Tests whether the coroutine that calls this should yield.
+///
+/// It should if an interrupt is pending, or if something strictly more urgent is ready. False where
+/// no coroutine runs.
 #[inline]
 pub(crate) fn has_more_urgent_work() -> bool {
     let pending = riscv::register::sip::read().bits() != 0;
@@ -179,8 +185,9 @@ pub(crate) fn has_more_urgent_work() -> bool {
     (pending || ready) && must_give_way(pending)
 }
 
-/// Tests whether the executor has been told of something that it takes in when the coroutine that
-/// calls this gives way. False where no coroutine runs.
+/// Tests whether anything has arrived that the executor takes in when the calling coroutine yields.
+///
+/// False where no coroutine runs.
 pub(crate) fn has_something_to_take_in() -> bool {
     let arriving = clock::system_page().arriving.load(Ordering::Relaxed);
     arriving != 0 && corank::current().is_some()
@@ -192,22 +199,22 @@ fn must_give_way(pending: bool) -> bool {
     current.is_some_and(|priority| pending || is_more_urgent_ready(priority))
 }
 
-/// The number that OpenSBI and the interrupt controller know this hart by.
+/// Returns the number by which OpenSBI and the interrupt controller know this hart.
 pub(crate) fn id() -> usize {
     this().id
 }
 
-/// When the next clock tick of this hart is due.
+/// Returns the time at which the next clock tick of this hart is due.
 pub(crate) fn next_tick() -> &'static Cell<u64> {
     &this().next_tick
 }
 
-/// Whose floating-point registers this hart holds.
+/// Returns the owner of the floating-point registers that this hart holds.
 pub(crate) fn float_owner() -> &'static Cell<u64> {
     &this().float_owner
 }
 
-/// Whether the floating-point unit is on for user mode.
+/// Returns whether the floating-point unit is on for user mode.
 pub(crate) fn float_on() -> &'static Cell<bool> {
     &this().float_on
 }
@@ -266,7 +273,7 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
         );
     }
     if index == 0 {
-        // SAFETY: the image is mapped now, and nobody has used the scheduler.
+        // SAFETY: the image is mapped now, and the scheduler has not been used yet.
         unsafe { vdso::attach() };
     }
     trap::init();
@@ -293,11 +300,12 @@ unsafe extern "C" {
     fn start_other();
 }
 
-/// Starts all other harts of the machine, one after the other. One that OpenSBI cannot start is
-/// left out, with all behind it.
+/// Starts all other harts of the machine, one after the other.
 ///
-/// A hart may come to the kernel's first instruction instead: OpenSBI 1.1, for one, says that a
-/// hart shall start and only then where, and one that looks in between goes where the first hart
+/// If OpenSBI cannot start one, that hart and all behind it are left out.
+///
+/// A hart may come to the kernel's first instruction instead. OpenSBI 1.1, for one, says that a
+/// hart shall start and only then where. A hart that checks in between goes where the first hart
 /// went. So what it needs lies at a fixed place, and that entry leads there, too, from the second
 /// time on.
 pub(crate) fn start_others(machine: &Machine) {
@@ -321,8 +329,9 @@ pub(crate) fn start_others(machine: &Machine) {
     }
 }
 
-/// The first function of a hart that another one has started. It runs on its own stack, in the
-/// kernel's address space.
+/// Runs as the first function of a hart that another one has started.
+///
+/// It runs on the hart's own stack, in the kernel's address space.
 #[unsafe(no_mangle)]
 extern "C" fn boot_other(id: usize) {
     let index = START.index.load(Ordering::Acquire);
@@ -332,7 +341,7 @@ extern "C" fn boot_other(id: usize) {
     clock::start();
 }
 
-/// Wakes a hart, or ends its user mode, so that it looks again what there is to do.
+/// Wakes a hart, or ends its user mode, so that it checks again what there is to do.
 fn call(index: usize) {
     if index == self::index() {
         this().called.set(true);
@@ -341,12 +350,12 @@ fn call(index: usize) {
     }
 }
 
-/// Whether this hart has called itself since it was asked last.
+/// Returns whether this hart has called itself since this was last asked.
 pub(crate) fn take_own_call() -> bool {
     this().called.replace(false)
 }
 
-/// A waker that [calls](call) a hart: its data is the hart's index.
+/// Returns a waker that [calls](call) a hart. Its data is the hart's index.
 fn waker(index: usize) -> Waker {
     const TABLE: RawWakerVTable = RawWakerVTable::new(
         |index| RawWaker::new(index, &TABLE),
@@ -358,8 +367,10 @@ fn waker(index: usize) -> Waker {
     unsafe { Waker::new(core::ptr::without_provenance(index), &TABLE) }
 }
 
-/// Sleeps for a moment, whatever is pending: for a hart that has spun for long. So a host that runs
-/// it gives the processor to others, such as the hart that this one waits for.
+/// Sleeps for a moment, whatever is pending.
+///
+/// For a hart that has spun for long. A host that runs it can then give the processor to other
+/// harts, such as the one that this hart waits for.
 #[cold]
 pub(crate) extern "C" fn doze() {
     const CLOCK: usize = 1 << 5;
@@ -371,7 +382,7 @@ pub(crate) extern "C" fn doze() {
     unsafe { asm!("csrw sie, {}", in(reg) enabled) };
 }
 
-/// Says whether this hart is to be called when something more urgent is ready than what it runs.
+/// Sets whether this hart is called when something is ready that is more urgent than what it runs.
 pub(crate) fn set_interruptible(interruptible: bool) {
     // It rarely changes, and this hart's page is at hand.
     let page = this();
@@ -384,9 +395,10 @@ pub(crate) fn set_interruptible(interruptible: bool) {
     }
 }
 
-/// Says whether the poll that this hart makes ends soon, as all do but in user mode. Then what it
-/// makes ready is for this hart, unless more is ready than one hart takes: calling another hart
-/// costs more than that. To be said before user mode and after it.
+/// Sets whether the poll that this hart makes ends soon, as all polls do except in user mode.
+///
+/// If it does, what the poll makes ready is left for this hart, unless more is ready than one hart
+/// takes. Calling another hart would cost more. Call this before user mode and after it.
 pub(crate) fn set_brief(brief: bool) {
     if count() == 1 {
         return;
@@ -397,19 +409,23 @@ pub(crate) fn set_brief(brief: bool) {
     }
 }
 
-/// From now on, until [`leave_user`], this hart may run user mode in the address space that `satp`
-/// names. To be called under the lock of that address space: whoever changes it under the same lock
-/// later knows who may remember what was there.
+/// Declares that this hart may run user mode in the address space that `satp` names, until
+/// [`leave_user`].
+///
+/// Call it under the lock of that address space. A hart that changes the address space later, under
+/// the same lock, then knows which harts may still hold old translations.
 pub(crate) fn enter_user(satp: usize) {
     this().user_satp.store(satp, Ordering::Relaxed);
 }
 
-/// Back from user mode.
+/// Declares that this hart is back from user mode.
 pub(crate) fn leave_user() {
     this().user_satp.store(0, Ordering::Relaxed);
 }
 
-/// The other harts that may be in user mode in this address space. Called under its lock.
+/// Returns the numbers of the other harts that may be in user mode in this address space.
+///
+/// Called under its lock.
 fn others_in(satp: usize) -> impl Iterator<Item = usize> {
     let index = index();
     all()
@@ -417,8 +433,10 @@ fn others_in(satp: usize) -> impl Iterator<Item = usize> {
         .map(|page| page.id)
 }
 
-/// Makes the other harts that run this address space now forget its translations. Those that don't
-/// forget them before they run it again (see [`crate::memory::address_space`]).
+/// Makes the other harts that run this address space now forget its translations.
+///
+/// The harts that don't run it now forget them before they run it again (see
+/// [`crate::memory::address_space`]).
 pub(crate) fn forget_elsewhere(satp: usize) {
     for id in others_in(satp) {
         let space = satp >> 44 & 0xffff;
@@ -435,11 +453,13 @@ pub(crate) fn interrupt_elsewhere(satp: usize) {
     }
 }
 
-/// Returns when what was being polled, cancelled or dropped on any hart when this was called is
-/// over, and nothing is kept of it.
+/// Waits until everything is over that was being polled, cancelled or dropped on any hart at the
+/// time of the call.
+///
+/// Nothing is kept of it then.
 pub(crate) async fn settle() {
     // What ends on one hart may cancel what another hart polls, and that ends only in the round
-    // behind: so it is over when two rounds in a row have ended nothing.
+    // behind. So it is over when two rounds in a row have ended nothing.
     let mut live = executor().live();
     let mut quiet = 0;
     while count() > 1 && quiet < 2 {
@@ -450,8 +470,9 @@ pub(crate) async fn settle() {
     executor().trim();
 }
 
-/// Harts that sleep until another one begins a round of its main loop, bit by index. Whoever begins
-/// one takes them out and wakes them.
+/// The harts that sleep until another one begins a round of its main loop, one bit for each index.
+///
+/// A hart that begins a round takes them out and wakes them.
 static AWAIT_A_ROUND: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits until every hart has come back to its main loop.
@@ -466,10 +487,10 @@ async fn all_come_back() {
     call_all(usize::MAX);
     let is_waiting = || rounds().zip(&before).any(|(now, before)| now == *before);
     while is_waiting() {
-        // It stays ready, so that nothing less urgent comes first. But unless it is itself to come
-        // back its hart sleeps rather than spins: the host may need the processor for the others.
-        // Said before the look: whoever begins a round after it wakes this hart, as any interrupt
-        // does, such as a call for something more urgent.
+        // It stays ready, so that nothing less urgent comes first. But unless this hart is itself
+        // to come back it sleeps rather than spins: the host may need the processor for the other
+        // harts. The bit is set before the check. So a hart that begins a round after the check
+        // wakes this one. Any interrupt wakes it, too, such as a call for something more urgent.
         set_interruptible(true);
         AWAIT_A_ROUND.fetch_or(1 << index(), Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -488,7 +509,7 @@ fn call_all(harts: usize) {
     }
 }
 
-/// Whether the hart tells address spaces apart in its translation buffers.
+/// Tests whether the hart tells address spaces apart in its translation buffers.
 fn has_identifiers(kernel_satp: usize) -> bool {
     let read: usize;
     // SAFETY: the kernel's address space with another identifier is the same address space.
@@ -519,11 +540,12 @@ pub(crate) fn forget_page(address: usize) {
     unsafe { asm!("sfence.vma {}, zero", in(reg) address) };
 }
 
-/// After so many polls in a row a hart takes interrupts in, whatever is ready.
+/// The number of polls in a row after which a hart serves interrupts, whatever is ready.
 const POLLS_PER_LOOK: u64 = 64;
 
-/// Pending interrupts are more urgent than any coroutine, but for the most urgent ones, which they
-/// wait for (see [`POLLS_PER_LOOK`]).
+/// The view in which pending interrupts are more urgent than any coroutine.
+///
+/// The most urgent coroutines are the exception: interrupts wait for them (see [`POLLS_PER_LOOK`]).
 struct Interrupts;
 
 impl SystemView for Interrupts {
@@ -535,7 +557,7 @@ impl SystemView for Interrupts {
     }
 }
 
-/// What a hart does, for ever.
+/// Serves the executor, or rests, for ever.
 pub(crate) fn run() -> ! {
     loop {
         serve();
@@ -543,8 +565,9 @@ pub(crate) fn run() -> ! {
     }
 }
 
-/// The hart's main loop: the most urgent coroutine, again and again; sleep when none is ready.
-/// Until the hart shall rest.
+/// Runs the hart's main loop until the hart shall rest.
+///
+/// It polls the most urgent coroutine, again and again, and sleeps when none is ready.
 fn serve() {
     let worker = executor().worker(waker(index()));
     this().worker.set(&raw const worker);
@@ -557,7 +580,7 @@ fn serve() {
         worker.within(take_interrupts);
         stretch::pick();
         let (step, _) = worker.run_some(&Interrupts, POLLS_PER_LOOK);
-        // A call that comes after the last look is pending, and so ends `wfi` at once.
+        // A call that comes after the last check is pending, and so ends `wfi` at once.
         if step == Step::Idle && !take_own_call() {
             stretch::pick();
             riscv::asm::wfi();
@@ -567,7 +590,7 @@ fn serve() {
     this().worker.set(core::ptr::null());
 }
 
-/// Nothing but interrupts, until the hart shall serve again.
+/// Serves nothing but interrupts, until the hart shall serve the executor again.
 fn rest() {
     loop {
         take_interrupts();
@@ -579,14 +602,14 @@ fn rest() {
     }
 }
 
-/// A round of the main loop begins. Whether this hart shall serve the executor in it.
+/// Begins a round of the main loop. Returns whether this hart shall serve the executor in it.
 fn go_round() -> bool {
     let page = this();
     let rounds = page.rounds.load(Ordering::Relaxed) + 1;
-    // Release: what was done in the round before is over for whoever sees this one begin.
+    // Release: what was done in the round before is over for a hart that sees this one begin.
     page.rounds.store(rounds, Ordering::Release);
-    // Between the store and the look: whoever is about to sleep sees the one, or is seen by the
-    // other.
+    // Between the store and the load: a hart that is about to sleep sees the new round, or this
+    // hart sees its bit.
     fence(Ordering::SeqCst);
     if AWAIT_A_ROUND.load(Ordering::Relaxed) != 0 {
         call_all(AWAIT_A_ROUND.swap(0, Ordering::SeqCst) & !(1 << page.index));
@@ -608,7 +631,7 @@ pub(crate) fn take_interrupts() {
     }
 }
 
-/// A call has come: whoever was called looks what there is to do next.
+/// Takes a call. The hart that was called checks what there is to do next.
 pub(crate) fn take_call() {
     // SAFETY: clears the software interrupt, which says no more than that.
     unsafe { asm!("csrc sip, {}", in(reg) 1 << 1) };

@@ -1,6 +1,7 @@
-//! Kernel threads: the second way to serve a system call that may wait. It is the same `async fn`
-//! ([`syscall::wait`]), but driven by a `block_on` on a stack of its own, which it keeps while it
-//! waits.
+//! Kernel threads: the second way to serve a system call that may wait.
+//!
+//! It is the same `async fn` ([`syscall::wait`]), but driven by a `block_on` on a stack of its own,
+//! which it keeps while it waits.
 //!
 //! ```text
 //!  the executor's stack                      the thread's stack
@@ -10,8 +11,8 @@
 //!    ◀────────── switch ──────────────────── ready: the call is dropped, the result stays
 //! ```
 //! To the executor it is a coroutine like any other, so that threads and coroutines share
-//! priorities, wakers and cancellation. A stack may go on on another hart than before: what runs on
-//! it keeps nothing of the hart across [`park`].
+//! priorities, wakers and cancellation. A stack may go on on another hart than before. So what runs
+//! on it keeps nothing of the hart across [`park`].
 use crate::memory::OutOfMemory;
 use crate::memory::stack::Stack;
 use crate::memory::user::UserBuffer;
@@ -49,7 +50,7 @@ pub(crate) struct Call {
     pub(crate) arguments: [usize; 3],
 }
 
-/// What both sides of a thread share: it lies at the upper end of the thread's stack.
+/// What both sides of a thread share. It lies at the upper end of the thread's stack.
 struct Seat {
     call: Call,
     /// The stack pointers of the side that does not run.
@@ -57,12 +58,12 @@ struct Seat {
     executor: usize,
     /// The context of the poll that is under way.
     context: *mut Context<'static>,
-    /// The call shall be dropped.
+    /// Set if the call shall be dropped.
     cancelled: bool,
     result: Option<syscall::Result>,
-    /// How many bytes had been moved when the call was dropped.
+    /// The number of bytes that had been moved when the call was dropped.
     moved: usize,
-    /// Nothing of the call is left on the stack.
+    /// Set when nothing of the call is left on the stack.
     finished: bool,
 }
 
@@ -79,8 +80,8 @@ pub(crate) struct KernelThread {
 unsafe impl Send for KernelThread {}
 
 impl KernelThread {
-    /// A thread for `call`, on the stack given or on a new one. The call begins with the first
-    /// poll.
+    /// Makes a thread for `call`, on the stack given or on a new one. The call begins with the
+    /// first poll.
     ///
     /// # Errors
     /// When there is no stack for it.
@@ -142,17 +143,17 @@ impl KernelThread {
         }
     }
 
-    /// The stack, when the call is over, for the next one.
+    /// Returns the stack, when the call is over, for the next one.
     pub(crate) fn into_stack(mut self) -> Stack {
         self.end();
         // SAFETY: the stack is moved out once; nothing of `self` is used or dropped after that.
         unsafe { ptr::read(&raw const core::mem::ManuallyDrop::new(self).stack) }
     }
 
-    /// Nothing is left on the stack afterwards.
+    /// Ends the call, so that nothing is left on the stack.
     fn end(&mut self) {
         self.cancel();
-        // SAFETY: the thread has finished, so nobody else uses the seat, and it is not used again.
+        // SAFETY: the thread has finished, so nothing else uses the seat, and it is not used again.
         unsafe { self.seat.drop_in_place() };
     }
 }
@@ -177,10 +178,10 @@ impl Drop for KernelThread {
     }
 }
 
-/// What runs on the thread's stack.
+/// Runs the call on the thread's stack.
 extern "C" fn block_on(seat: *mut Seat) -> ! {
     // SAFETY: `KernelThread::new` has made the seat, at the upper end of this stack; the other side
-    // looks at it only while this one is switched away from. References to its parts are not kept
+    // accesses it only while this one is switched away from. References to its parts are not kept
     // across `park`, but for the call, which stays as it is.
     unsafe {
         let call = &(*seat).call;

@@ -1,24 +1,26 @@
 //! The lock of what harts share for a moment.
 //!
-//! It is held for a few instructions, and nobody waits for anything while it is held, so a hart
-//! that wants it spins. But a hart of an emulated or virtual machine is a thread of some host,
-//! which may take the processor from the one that holds the lock: for milliseconds, in which those
-//! that spin keep the host from giving it back. So a hart that has spun for long
-//! [dozes](hart::doze) between two looks, as the locks of guests of Xen and KVM do.
+//! It is held for a few instructions, and its holder waits for nothing meanwhile, so a hart that
+//! wants it spins. But a hart of an emulated or virtual machine is a thread of some host. That host
+//! may take the processor from the hart that holds the lock, for milliseconds. In that time the
+//! harts that spin keep the host from giving it back. So a hart that has spun for long
+//! [dozes](hart::doze) between two checks, as the locks of guests of Xen and KVM do.
 use crate::hart;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// See the module's documentation.
+/// A mutual-exclusion lock for which a hart spins, and dozes once it has spun for long.
 pub(crate) type Mutex<T> = lock_api::Mutex<RawLock, T>;
 
-/// While it exists the lock is held.
+/// A guard: the lock is held while it exists.
 pub(crate) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 
-/// Looks at a lock that another hart holds, some microseconds, before a hart dozes.
+/// The number of checks of a lock that another hart holds before a hart dozes: some microseconds.
 const PATIENCE: u32 = 200;
 
-/// [`LOCKED`] or [`UNLOCKED`]. A word: RISC-V has atomic instructions for words, and a byte takes
-/// eight where a word takes three.
+/// [`LOCKED`] or [`UNLOCKED`].
+///
+/// It is a word: RISC-V has atomic instructions for words, and a byte takes eight where a word
+/// takes three.
 pub(crate) struct RawLock(AtomicU32);
 
 const UNLOCKED: u32 = 0;

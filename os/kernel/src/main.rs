@@ -1,11 +1,11 @@
 //! The kernel of Corank's operating system, for 64-bit RISC-V with OpenSBI.
 //!
 //! The kernel is an asynchronous program. A hart has one stack, and all harts serve one executor of
-//! the `corank` core; everything the kernel does is a coroutine of it. A thread of a program is a
-//! coroutine that enters user mode by an ordinary function call, which returns at the next trap
-//! ([`trap::run_user`]), and then serves the trap. A system call is an `async fn`: it is done at
-//! once, or it leaves the thread's coroutine pending, without a stack of its own. Switching between
-//! threads is one pick of the executor. (COPS, sections 3.2 and 3.3; AsyncOS, section 2.3.2.)
+//! the `corank` core. Everything the kernel does is a coroutine of it. A thread of a program is a
+//! coroutine that enters user mode by an ordinary function call and then serves the trap at which
+//! that call returns ([`trap::run_user`]). A system call is an `async fn`: it is done at once, or
+//! it leaves the thread's coroutine pending, without a stack of its own. Switching between threads
+//! is one pick of the executor. (COPS, sections 3.2 and 3.3; AsyncOS, section 2.3.2.)
 #![no_std]
 #![no_main]
 

@@ -7,21 +7,21 @@ use crate::{hart, stretch};
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 
-/// How many pages of memory one piece of work maps, copies or releases.
+/// The number of pages of memory that one piece of work maps, copies or releases.
 pub(crate) const PAGES: usize = 16;
 
-/// How many bytes one piece of work copies.
+/// The number of bytes that one piece of work copies.
 pub(crate) const BYTES: usize = 32 << 10;
 
-/// How many objects (files, calls, threads, sockets) one piece of work releases or visits.
+/// The number of objects (files, calls, threads, sockets) that one piece of work releases or
+/// visits.
 pub(crate) const OBJECTS: usize = 16;
 
-/// Gives way if something strictly more urgent is ready, or if an interrupt is pending, which may
-/// make something ready.
+/// Yields if something strictly more urgent is ready, or if an interrupt is pending, which may make
+/// something ready.
 ///
-/// A pending clock tick counts as well: after it, coroutines of the same level have their turn.
-/// Costs a few instructions where nothing is pending. At boot, where no coroutine runs, it does
-/// nothing.
+/// A pending clock tick counts, too: after it, coroutines of the same level have their turn. Costs
+/// a few instructions where nothing is pending. At boot, where no coroutine runs, it does nothing.
 #[inline]
 pub(crate) async fn checkpoint() {
     stretch::check();
@@ -30,8 +30,9 @@ pub(crate) async fn checkpoint() {
     }
 }
 
-/// A [`checkpoint`] inside a poll: pending where the caller should give way. It is woken then, and
-/// goes on in the next poll.
+/// Passes a [`checkpoint`] inside a poll: pending where the caller should yield.
+///
+/// It is woken then, and goes on in the next poll.
 pub(crate) fn poll_checkpoint(context: &Context<'_>) -> Poll<()> {
     stretch::check();
     if hart::has_more_urgent_work() {
@@ -41,16 +42,17 @@ pub(crate) fn poll_checkpoint(context: &Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
-/// Counts objects, and passes a [`checkpoint`] behind each [`OBJECTS`] of them. Gives way there as
-/// well if the executor has something to take in: coroutines that were cancelled, or whose last
-/// handles are gone. So it never has much of that at once.
+/// A counter of objects, which passes a [`checkpoint`] behind each [`OBJECTS`] of them.
+///
+/// It also yields there if the executor has something to take in: coroutines that were cancelled,
+/// or whose last handles are gone. So the executor never has much of that at once.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     objects: usize,
 }
 
 impl Pace {
-    /// One object has been worked on.
+    /// Counts one object that has been worked on.
     #[inline]
     pub(crate) async fn step(&mut self) {
         self.objects += 1;
@@ -64,11 +66,12 @@ impl Pace {
     }
 }
 
-/// A rare part of a coroutine that runs often: its code lies apart, and not in the middle of what
-/// is executed at each step.
+/// A rare part of a coroutine that runs often.
+///
+/// Its code lies apart, and not in the middle of what is executed at each step.
 pub(crate) struct Apart<F>(F);
 
-/// See [`Apart`].
+/// Moves the code of a future apart from that of its caller; see [`Apart`].
 pub(crate) fn apart<F: Future>(future: F) -> Apart<F> {
     Apart(future)
 }
@@ -84,7 +87,7 @@ impl<F: Future> Future for Apart<F> {
     }
 }
 
-/// Does work of the boot, where there is nothing else to do: its checkpoints do nothing.
+/// Does work of the boot, where there is nothing else to do. Its checkpoints do nothing.
 ///
 /// # Panics
 /// When the work waits for something.

@@ -1,4 +1,4 @@
-//! The end: switching the machine off, with an exit code for whoever started it.
+//! The end: switching the machine off, with an exit code for the program that started it.
 use crate::boot::Machine;
 use crate::{fs, hart, net, println, process, stretch};
 use corank::Priority;
@@ -18,6 +18,7 @@ pub(crate) fn init(machine: &Machine) {
 }
 
 /// Ends all processes, lets what they have sent go out, and writes what the disk does not have yet.
+///
 /// Then switches the machine off; see [`off`].
 pub(crate) fn shut_down(code: i32) {
     let ending = hart::executor().spawn(Priority::MOST_URGENT, async move {
@@ -32,8 +33,10 @@ pub(crate) fn shut_down(code: i32) {
     }
 }
 
-/// Switches the machine off. QEMU ends with `code`, of which a process's exit status keeps the low
-/// 8 bits; a code that is not 0 never looks like 0.
+/// Switches the machine off.
+///
+/// QEMU ends with `code`, of which a process's exit status keeps the low 8 bits. A code that is not
+/// 0 never looks like 0.
 pub(crate) fn off(code: i32) -> ! {
     stretch::report();
     let register = REGISTER.load(Ordering::Relaxed);
@@ -59,7 +62,7 @@ pub(crate) fn off(code: i32) -> ! {
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    // Whoever holds the console's lock is this hart, or is of no importance any more.
+    // The holder of the console's lock is this hart, or is of no importance any more.
     crate::console::break_lock();
     crate::println!("corank: kernel {info}");
     off(PANIC)

@@ -11,7 +11,7 @@ static PROGRAMS: Once<BTreeMap<String, &'static [u8]>> = Once::new();
 /// Reads the archive's table of contents.
 pub(crate) fn init(machine: &Machine) {
     let archive = machine.archive.clone();
-    // SAFETY: the device tree says that the archive lies there; boot leaves it alone, and nobody
+    // SAFETY: the device tree says that the archive lies there; boot leaves it alone, and nothing
     // writes to it.
     let bytes = unsafe { core::slice::from_raw_parts(archive.start as *const u8, archive.len()) };
     let mut programs = BTreeMap::new();
@@ -25,12 +25,12 @@ pub(crate) fn init(machine: &Machine) {
     PROGRAMS.call_once(|| programs);
 }
 
-/// The contents of the file with this name.
+/// Returns the contents of the file with this name.
 pub(crate) fn find(name: &str) -> Option<&'static [u8]> {
     PROGRAMS.get()?.get(name).copied()
 }
 
-/// The names of all files, in alphabetical order.
+/// Returns the names of all files, in alphabetical order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     PROGRAMS
         .get()

@@ -1,7 +1,7 @@
 //! The counting semaphore behind the semaphores, mutexes and condition variables of programs.
 //!
-//! Waiters form a line. A permit goes to the first of them that has none, which may go from then
-//! on: so no waiter overtakes another, and an `up` before the waiter runs is not lost. A program
+//! Waiters form a queue. A permit goes to the first of them that has none, which may go from then
+//! on. So no waiter overtakes another, and an `up` before the waiter runs is not lost. A program
 //! chooses how many wait, so no operation visits them all.
 use crate::lock::Mutex;
 use crate::memory::account::Charge;
@@ -12,9 +12,9 @@ use core::task::{Context, Poll, Waker};
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many permits no waiter has. Not 0 only where each waiter has one.
+    /// The number of permits that no waiter has. Not 0 only where each waiter has one.
     permits: usize,
-    /// How many waiters have permits.
+    /// The number of waiters that have permits.
     given: usize,
     /// Waiters with tickets up to this one have permits.
     given_up_to: u64,
@@ -22,8 +22,9 @@ struct State {
     last_ticket: u64,
 }
 
-/// Waiters by their tickets, which are given out in order. Most lines never hold more than one: the
-/// first has its place without an allocation.
+/// Waiters by their tickets, which are given out in order.
+///
+/// Most queues never hold more than one: the first has its place without an allocation.
 #[derive(Debug, Default)]
 struct Line {
     /// The one with the lowest ticket. Without it there are no others.
@@ -54,7 +55,7 @@ impl Line {
         self.others.remove(&ticket)
     }
 
-    /// The first waiter with a ticket that is higher than this one.
+    /// Returns the first waiter with a ticket that is higher than this one.
     fn behind(&self, ticket: u64) -> Option<(u64, &Waker)> {
         let first = self.first.as_ref()?;
         if first.0 > ticket {
@@ -73,7 +74,7 @@ pub(crate) struct Semaphore {
 }
 
 impl Semaphore {
-    /// A semaphore with this many permits, which this charge pays for.
+    /// Makes a semaphore with this many permits, which this charge pays for.
     pub(crate) fn new(permits: usize, charge: Charge) -> Semaphore {
         let state = State {
             permits,
@@ -85,7 +86,7 @@ impl Semaphore {
         }
     }
 
-    /// Adds a permit and wakes whom it is for.
+    /// Adds a permit and wakes the waiter that it is for.
     pub(crate) fn up(&self) {
         self.state.lock().add();
     }
@@ -115,7 +116,7 @@ impl Semaphore {
         free
     }
 
-    /// Takes a permit, when one is there and nobody came earlier.
+    /// Takes a permit, when one is there and no waiter came earlier.
     pub(crate) async fn down(&self, mode: WaitMode) {
         if mode == WaitMode::Yield {
             while !self.try_down() {
@@ -127,7 +128,7 @@ impl Semaphore {
         poll_fn(|context| place.poll(context)).await;
     }
 
-    /// A place in the line, taken when one begins to wait.
+    /// Returns a place in the queue, which is taken when the caller begins to wait.
     pub(crate) fn stand_in_line(&self) -> Place<'_> {
         Place {
             semaphore: self,
@@ -155,14 +156,14 @@ impl State {
         true
     }
 
-    /// Takes a waiter out of the line that has a permit.
+    /// Takes a waiter that has a permit out of the queue.
     fn leave(&mut self, ticket: u64) -> Option<Waker> {
         self.given -= 1;
         self.line.remove(ticket)
     }
 }
 
-/// A place in a semaphore's line. Dropped before a permit came, it is given up.
+/// A place in a semaphore's queue. Dropped before a permit came, it is given up.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     semaphore: &'a Semaphore,
@@ -170,8 +171,9 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Stands in line, then does `then`, then waits for the permit. If `then` says false, it goes
-    /// at once without one.
+    /// Takes its place in the queue, then calls `then`, then waits for the permit.
+    ///
+    /// If `then` returns false, this returns at once without a permit.
     pub(crate) async fn wait_after(mut self, then: impl FnOnce() -> bool) -> bool {
         let mut then = Some(then);
         poll_fn(move |context| {
@@ -218,7 +220,7 @@ impl Drop for Place<'_> {
         let waker = if self.ticket > state.given_up_to {
             state.line.remove(self.ticket)
         } else {
-            // Another one gets its permit.
+            // Another waiter gets its permit.
             let waker = state.leave(self.ticket);
             state.add();
             waker

@@ -6,9 +6,9 @@
 //! same as before it. The length is counted in instructions. The instruments exist only with the
 //! feature `stretch`; in other builds each function here is empty.
 //!
-//! Lengths are exact on one hart of a machine in which QEMU counts instructions (`-icount`): the
-//! counter that is read is then the number of instructions that the machine has executed.
-//! `cargo xtask os --stretches` runs such a machine.
+//! Lengths are exact on one hart of a machine in which QEMU counts instructions (`-icount`). The
+//! counter that is read is then the number of instructions that the machine has executed. `cargo
+//! xtask os --stretches` runs such a machine.
 use core::fmt;
 
 /// What the kernel works on.
@@ -88,20 +88,21 @@ mod measure {
     use core::pin::Pin;
     use core::task::{Context, Poll};
 
-    /// Longer stretches are printed when they end: so the output shows which program caused them.
+    /// The length above which a stretch is printed when it ends: so the output shows which program
+    /// caused it.
     const GOAL: u64 = 100_000;
 
-    /// How many kinds of work are told apart.
+    /// The number of kinds of work that are told apart.
     const KINDS: usize = 256;
 
-    /// How many lines a report has at most.
+    /// The number of lines that a report has at most.
     const LINES: usize = 64;
 
     /// A hart's stretch.
     #[derive(Clone, Copy)]
     struct Current {
         start: u64,
-        /// What was worked on first and last.
+        /// The first and the last work.
         works: Option<(Work, Work)>,
     }
 
@@ -142,7 +143,7 @@ mod measure {
         During { work, future }
     }
 
-    /// Says before each poll of its future what the kernel works on.
+    /// A future with the work that it does, which it names before each poll.
     pub(crate) struct During<F> {
         work: Work,
         future: F,

@@ -1,8 +1,8 @@
 //! Threads of programs: kernel coroutines that enter user mode.
 //!
-//! A thread's coroutine is the switching coroutine of COPS (section 3.3): it never holds the hart
-//! for longer than up to the next clock tick, and its priority is that of the most urgent coroutine
-//! of its worker.
+//! A thread's coroutine is the switching coroutine of COPS (section 3.3). It never holds the hart
+//! for longer than up to the next clock tick. Its priority is that of the most urgent coroutine of
+//! its worker.
 use crate::lock::Mutex;
 use crate::memory::account::Charge;
 use crate::memory::stack::Stack;
@@ -33,21 +33,24 @@ pub(crate) struct Thread {
     /// The number of the worker at whose level it runs.
     worker: AtomicUsize,
     exit_code: AtomicI32,
-    /// The stack on which its calls are served, where kernel threads serve them; while none is.
+    /// The stack on which its calls are served, where kernel threads serve them. `None` while one
+    /// is served.
     pub kernel_stack: Mutex<Option<Stack>>,
-    /// How many calls of the thread wait below it. Where any does, it stands for the thread in a
-    /// handler beside those calls, and its end is not the thread's.
+    /// The number of calls of the thread that wait below it.
+    ///
+    /// If any does, this stands for the thread in a handler beside those calls, and its end is not
+    /// the thread's.
     interrupted_calls: usize,
     /// What its coroutine costs, or what it costs beside the thread's.
     pub charge: Charge,
 }
 
-/// What a handler costs that runs beside a call in which its thread waits: its future, and what its
-/// own calls need.
+/// The cost of a handler that runs beside a call in which its thread waits: its future, and what
+/// its own calls need.
 const BESIDE: usize = 4096;
 
 impl Thread {
-    /// A thread of `process` that is, or has the level of, this worker.
+    /// Makes a thread of `process` that is, or has the level of, this worker.
     pub(crate) fn new(process: Arc<Process>, tid: usize, worker: usize) -> Thread {
         Thread {
             process,
@@ -60,9 +63,10 @@ impl Thread {
         }
     }
 
-    /// Returns what runs a handler beside the call in which the thread waits. `None` if
-    /// [`MOST_INTERRUPTED_CALLS`] wait below it, each of which takes some of the hart's stack when
-    /// the innermost is polled, or if there is no memory.
+    /// Returns what runs a handler beside the call in which the thread waits.
+    ///
+    /// `None` if [`MOST_INTERRUPTED_CALLS`] wait below it, or if there is no memory. Each of those
+    /// calls takes some of the hart's stack when the innermost is polled.
     pub(crate) fn beside(&self) -> Option<Thread> {
         if self.interrupted_calls >= MOST_INTERRUPTED_CALLS {
             return None;
@@ -79,7 +83,7 @@ impl Thread {
         })
     }
 
-    /// The worker that it is, or whose level it has.
+    /// Returns the worker that it is, or whose level it has.
     #[inline(always)]
     pub(crate) fn worker(&self) -> &Worker {
         self.process.worker(self.worker.load(Ordering::Relaxed))
@@ -92,13 +96,13 @@ impl Thread {
         Some(self.process.worker(number))
     }
 
-    /// It gives way, or waits: its worker counts by what it says.
+    /// Makes its worker count by what it says, because the thread yields or waits.
     #[inline(always)]
     pub(crate) fn come_to_rest(&self) {
         self.worker().come_to_rest(&self.process);
     }
 
-    /// From now on the kernel looks at its worker's timers.
+    /// Makes the kernel check its worker's timers from now on.
     #[inline]
     pub(crate) fn watch_timers(&self) {
         self.worker().watch_timers(&self.process);
@@ -114,7 +118,7 @@ impl Drop for Thread {
     }
 }
 
-/// Why a thread does not go on behind its system call.
+/// Why a thread does not go on after its system call.
 #[derive(Debug)]
 pub(crate) enum End {
     /// It called `exit`.
@@ -135,8 +139,9 @@ impl From<BadAddress> for End {
     }
 }
 
-/// Runs a handler of user-level interrupts, up to its return to `frame`, while a system call of the
-/// thread that `beside` stands for waits.
+/// Runs a handler of user-level interrupts, up to its return to `frame`.
+///
+/// Meanwhile a system call of the thread that `beside` stands for waits.
 ///
 /// # Errors
 /// When the thread ends instead, or runs another program.
@@ -148,9 +153,10 @@ pub(crate) fn run_handler(
     Box::pin(run(beside, context, Some(frame)))
 }
 
-/// The thread's coroutine: user mode, a trap, what the trap asks for, again. That of the main
-/// thread takes back what the process has, at the end. Beside a system call that waits, up to the
-/// return from a handler to the frame `until`.
+/// Runs the thread's coroutine: user mode, a trap, what the trap asks for, again.
+///
+/// The coroutine of the main thread takes back what the process has, at the end. Beside a system
+/// call that waits, it runs up to the return from a handler to the frame `until`.
 ///
 /// # Errors
 /// [`End::Done`] when the thread ends before; without `until` there is no other end.
@@ -278,14 +284,14 @@ pub(crate) async fn run(
     ended
 }
 
-/// An interrupt has come: what it has made ready may be more urgent than this process, which counts
-/// by what it runs now.
+/// Yields after an interrupt: what it has made ready may be more urgent than this process, which
+/// counts by what it runs now.
 async fn give_way(thread: &Thread) {
     thread.come_to_rest();
     corank::yield_now().await;
 }
 
-/// The thread runs another program from now on, from these registers.
+/// Makes the thread run another program from now on, from these registers.
 #[cold]
 fn begin_program(thread: &Thread, context: &mut Context, fresh: Box<Context>) {
     // It is no worker any more.
@@ -307,6 +313,8 @@ fn leave_handler(thread: &Thread, context: &mut Context, frame: usize) -> Result
     Ok(())
 }
 
+/// Runs the thread in user mode up to the next trap.
+///
 /// `None`: the process ends, or something more urgent became ready on the way here.
 fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
     let process = &thread.process;
@@ -317,8 +325,8 @@ fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
     let satp = process.with_memory(
         |space| {
             hart::enter_user(space.satp());
-            // Only now: whoever ends or interrupts the process after this finds that this hart runs
-            // it.
+            // Only now: a hart that ends or interrupts the process after this finds that this hart
+            // runs it.
             if process.is_ending() || thread.worker().upcalls.are_raised_for(thread.tid) {
                 return 0;
             }

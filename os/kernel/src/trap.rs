@@ -1,8 +1,8 @@
 //! Traps: from user mode back into the kernel, and the kernel's own.
 //!
-//! The kernel runs with interrupts off and looks at pending ones itself (see [`crate::hart`]), so
-//! that a trap is always the end of a call of [`run_user`]: the call enters user mode and returns
-//! at the next trap.
+//! The kernel runs with interrupts off and checks for pending ones itself (see [`crate::hart`]). So
+//! a trap is always the end of a call of [`run_user`]: the call enters user mode and returns at the
+//! next trap.
 use crate::hart;
 use crate::memory::kernel_space::{TRAMPOLINE, trampoline_address};
 use crate::memory::user::Access;
@@ -29,7 +29,7 @@ pub(crate) struct Context {
     pub x: [usize; 32],
     /// The next instruction.
     pub pc: usize,
-    /// Made when the thread first computes with floating point.
+    /// The floating-point registers, made when the thread first computes with floating point.
     float: Option<Box<Float>>,
 }
 
@@ -43,7 +43,7 @@ const _: () =
 struct Float {
     f: [u64; 32],
     control: usize,
-    /// Tells whose registers a hart holds.
+    /// The number that tells whose registers a hart holds.
     owner: u64,
 }
 
@@ -55,14 +55,14 @@ const FLOAT_CLEAN: usize = 2 << 13;
 /// now, no floating point. A trap from user mode leaves all but the last of these as they were.
 const STATUS: usize = 1 << 8 | 1 << 5 | 1 << 1 | FLOAT;
 
-/// Makes `sstatus` what [`run_user`] expects. Once per hart.
+/// Makes `sstatus` what [`run_user`] expects. Called once per hart.
 pub(crate) fn init() {
     // SAFETY: interrupts go off, and the kernel computes without floating point.
     unsafe { asm!("csrc sstatus, {}", in(reg) STATUS) };
 }
 
 impl Context {
-    /// The registers of a thread that starts at `pc` with its stack at `sp`.
+    /// Returns the registers of a thread that starts at `pc` with its stack at `sp`.
     pub(crate) fn new(pc: usize, sp: usize) -> Context {
         let mut context = Context {
             x: [0; 32],
@@ -73,7 +73,7 @@ impl Context {
         context
     }
 
-    /// The number of the system call, and its arguments.
+    /// Returns the number of the system call, and its arguments.
     pub(crate) fn call(&self) -> (usize, [usize; 3]) {
         (self.x[17], [self.x[10], self.x[11], self.x[12]])
     }
@@ -83,7 +83,7 @@ impl Context {
         self.x[10] = result as usize;
     }
 
-    /// A copy for a child.
+    /// Returns a copy for a child.
     pub(crate) fn fork(&self) -> Context {
         let float = self.float.as_ref().map(|float| {
             Box::new(Float {
@@ -98,7 +98,7 @@ impl Context {
         }
     }
 
-    /// The registers, for a handler of user-level interrupts.
+    /// Returns the registers, for a handler of user-level interrupts.
     pub(crate) fn frame(&self) -> Frame {
         let (f, fcsr) = match &self.float {
             Some(float) => (float.f, float.control),
@@ -112,8 +112,9 @@ impl Context {
         }
     }
 
-    /// Goes on with the registers of a frame. A thread that has never used the floating-point
-    /// registers does not get any by that.
+    /// Goes on with the registers of a frame.
+    ///
+    /// A thread that has never used the floating-point registers does not get any by that.
     pub(crate) fn restore(&mut self, frame: &Frame) {
         self.x = frame.x;
         self.pc = frame.pc;
@@ -125,8 +126,10 @@ impl Context {
         }
     }
 
-    /// Goes on at the begin of a handler, whose arguments are the address of its frame, which is
-    /// also where its stack begins, and whether a system call waits.
+    /// Goes on at the begin of a handler.
+    ///
+    /// Its arguments are the address of its frame, which is also where its stack begins, and
+    /// whether a system call waits.
     pub(crate) fn enter_handler(&mut self, handler: usize, frame: usize, call_waits: bool) {
         self.pc = handler;
         self.x[2] = frame;
@@ -134,7 +137,7 @@ impl Context {
         self.x[11] = usize::from(call_waits);
     }
 
-    /// The registers at the begin of a handler that runs beside this context.
+    /// Returns the registers at the begin of a handler that runs beside this context.
     pub(crate) fn of_handler(&self, handler: usize, frame: usize) -> Context {
         let mut context = Context::new(handler, frame);
         // gp and tp are the thread's.
@@ -172,7 +175,7 @@ pub(crate) enum Trap {
     Timer,
     /// A device.
     Device,
-    /// Another hart: look again what there is to do.
+    /// Another hart: check again what there is to do.
     Signal,
     /// An address that is not there, or not for this use.
     Page(usize, Access),
@@ -263,7 +266,7 @@ fn save_float(float: &mut Float) {
     }
 }
 
-/// Addresses inside the trampoline: where traps enter and where user mode is left for.
+/// Returns addresses inside the trampoline: where traps enter and where user mode is left for.
 pub(crate) fn trampoline_entries() -> (usize, usize) {
     let mapped = |address: usize| address - trampoline_address() + TRAMPOLINE;
     (
@@ -272,7 +275,7 @@ pub(crate) fn trampoline_entries() -> (usize, usize) {
     )
 }
 
-/// Where traps of the kernel itself end up, on the emergency stack.
+/// Handles traps of the kernel itself, on the emergency stack.
 pub(crate) extern "C" fn kernel_trap(cause: usize, value: usize, pc: usize) -> ! {
     panic!("trap in the kernel: cause {cause:#x}, value {value:#x}, pc {pc:#x}");
 }

@@ -8,9 +8,9 @@
 //!     └─── or ring_enter ◀───┘                                                               │
 //!     └──────────────────────── ring_enter doesn't wait ◀────────────────────────────────────┘
 //! ```
-//! An interrupt that was deferred is the program's: it knows of it by `Block::deferred`. The kernel
-//! remembers it only for `ring_enter`, so that a thread that was told just before it went to wait
-//! does not wait.
+//! An interrupt that was deferred is the program's: the program finds it in `Block::deferred`. The
+//! kernel remembers it only for `ring_enter`. So a thread that was interrupted just before it went
+//! to wait does not wait.
 use crate::lock::Mutex;
 use crate::memory::user::BadAddress;
 use crate::pace;
@@ -47,26 +47,29 @@ struct Taker {
 }
 
 impl Upcalls {
-    /// Whether an interrupt waits for the thread to go to user mode.
+    /// Tests whether an interrupt waits for the thread to go to user mode.
     #[inline]
     pub(crate) fn are_raised(&self) -> bool {
         self.state.load(Ordering::Relaxed) == RAISED
     }
 
-    /// Whether an interrupt waits for this thread.
+    /// Tests whether an interrupt waits for this thread.
     pub(crate) fn are_raised_for(&self, tid: usize) -> bool {
         self.are_raised() && self.taker.lock().is_some_and(|taker| taker.tid == tid)
     }
 
-    /// Whether an interrupt was due that the thread `tid` takes and has not taken yet. It has then:
-    /// it looks for what has arrived.
+    /// Takes an interrupt for the thread `tid`. Returns whether one was due that it had not taken
+    /// yet.
+    ///
+    /// The thread has taken it then: it looks for what has arrived.
     pub(crate) fn take(&self, tid: usize) -> bool {
         self.state.load(Ordering::Relaxed) != QUIET
             && self.taker.lock().is_some_and(|taker| taker.tid == tid)
             && self.state.swap(QUIET, Ordering::Acquire) != QUIET
     }
 
-    /// Nobody takes interrupts any more: the thread has ended, or the process runs another program.
+    /// Removes the thread as the taker of interrupts: it has ended, or the process runs another
+    /// program.
     pub(crate) fn forget(&self, tid: usize) {
         let mut taker = self.taker.lock();
         if taker.is_some_and(|taker| taker.tid == tid) {
@@ -75,7 +78,7 @@ impl Upcalls {
         }
     }
 
-    /// The same handler, for a thread that goes on in a child where this one was.
+    /// Copies the handler of `other`, for a thread that goes on in a child where that one was.
     pub(crate) fn copy_from(&self, other: &Upcalls) {
         *self.taker.lock() = *other.taker.lock();
     }
@@ -95,8 +98,9 @@ pub(crate) fn set_up(thread: &Thread, handler: usize, block: usize) -> bool {
     true
 }
 
-/// To be called after something was put where the worker looks for it: interrupts it unless it
-/// looks anyway.
+/// Interrupts the worker, unless it checks for arrivals anyway.
+///
+/// To be called after something was put where the worker looks for it.
 #[inline]
 pub(crate) fn notify(process: &Process, worker: &Worker) {
     if worker.page().flag.raise() {
@@ -104,8 +108,9 @@ pub(crate) fn notify(process: &Process, worker: &Worker) {
     }
 }
 
-/// Interrupts the worker: in user mode, in a call that waits, or in `ring_enter`. False if it takes
-/// no interrupts.
+/// Interrupts the worker: in user mode, in a call that waits, or in `ring_enter`.
+///
+/// False if it takes no interrupts.
 #[cold]
 pub(crate) fn raise(process: &Process, worker: &Worker) -> bool {
     let Some(Taker { tid, .. }) = *worker.upcalls.taker.lock() else {
@@ -155,8 +160,10 @@ fn write_word(thread: &Thread, address: usize, word: usize) -> Result<(), BadAdd
 }
 
 /// Takes a raised interrupt, for a thread whose next instruction is at `pc`: writes `frame` and
-/// returns where. Tells the thread that it was deferred if the thread has masked interrupts or
-/// named no stack, or if the kernel cannot run the handler.
+/// returns where.
+///
+/// Marks the interrupt as deferred if the thread has masked interrupts or named no stack, or if the
+/// kernel cannot run the handler.
 fn take(
     thread: &Thread,
     can_run: bool,
@@ -194,9 +201,10 @@ fn bytes_of(frame: &Frame) -> &[u8; size_of::<Frame>()] {
     unsafe { &*core::ptr::from_ref(frame).cast() }
 }
 
-/// Before the thread goes to user mode with these registers, while an interrupt is
-/// [raised](Upcalls::are_raised): the registers become those of the handler's begin, unless the
-/// interrupt has to wait.
+/// Delivers an interrupt that is [raised](Upcalls::are_raised), before the thread goes to user mode
+/// with these registers.
+///
+/// The registers become those of the handler's begin, unless the interrupt has to wait.
 ///
 /// # Errors
 /// When the program has named bad addresses.
@@ -243,10 +251,11 @@ pub(crate) async fn interruptible(
     }
 }
 
-/// While a call of the thread waits and an interrupt is raised: runs the handler meanwhile, unless
-/// the interrupt has to wait. The call goes on waiting beside it; the thread is blocked with stack
-/// (rule S8). The handler's calls may be interrupted in turn, up to the depth that
-/// [`Thread::beside`] allows.
+/// Runs the handler while a call of the thread waits and an interrupt is raised, unless the
+/// interrupt has to wait.
+///
+/// The call goes on waiting beside it. The thread is blocked with stack (rule S8). The handler's
+/// calls may be interrupted in turn, up to the depth that [`Thread::beside`] allows.
 ///
 /// # Errors
 /// When the thread has ended in the handler, or the program has named bad addresses.
@@ -267,8 +276,9 @@ async fn during_call(thread: &Thread, context: &Context) -> Result<(), End> {
     }
 }
 
-/// Serves `upcall_return` but for the registers: unmasks interrupts, and raises the one that was
-/// deferred, if one was.
+/// Serves `upcall_return` but for the registers.
+///
+/// Unmasks interrupts, and raises the one that was deferred, if one was.
 ///
 /// # Errors
 /// When the program has named bad addresses.
@@ -287,7 +297,7 @@ pub(crate) fn unmask(thread: &Thread) -> Result<(), BadAddress> {
     Ok(())
 }
 
-/// The registers that a handler returns to.
+/// Returns the registers that a handler returns to.
 ///
 /// # Errors
 /// When there is no frame at the address.

@@ -1,9 +1,10 @@
 //! The shared scheduler's image: loaded once at boot, then mapped into the kernel and into every
 //! process (COPS, section 3.4).
 //!
-//! Everybody has the image at the same address. So it is relocated once, its pages are the same
-//! frames for all, and no page is ever both writable and executable. Only what stays writable after
-//! relocation, if there is any, is private: each address space begins with a copy of it.
+//! All address spaces have the image at the same address. So it is relocated once, its pages are
+//! the same frames for all, and no page is ever both writable and executable. Only what stays
+//! writable after relocation, if there is any, is private: each address space begins with a copy of
+//! it.
 use crate::memory::address_space::AddressSpace;
 use crate::memory::frame::Frame;
 use crate::memory::page_table::{Flags, PageTable};
@@ -26,7 +27,7 @@ static TABLE: AtomicUsize = AtomicUsize::new(0);
 /// A page of the image, from [`BASE`] on.
 #[derive(Debug)]
 struct Page {
-    /// Its contents; of a private page, what each copy begins as.
+    /// Its contents. For a private page, what each copy begins as.
     frame: Frame,
     rights: Flags,
 }
@@ -78,7 +79,9 @@ impl fmt::Display for Unusable {
 }
 
 /// Loads the image from the archive and maps it into the kernel's page table, which is not in use
-/// yet. Switches the machine off if there is no image that the kernel can use.
+/// yet.
+///
+/// Switches the machine off if there is no image that the kernel can use.
 pub(crate) fn init(kernel: &mut PageTable) {
     match load().and_then(|pages| map_into_kernel(&pages, kernel).map(|()| pages)) {
         Ok(pages) => PAGES.call_once(|| pages),
@@ -93,7 +96,9 @@ fn give_up(error: Unusable) -> ! {
     power::off(WRONG_VERSION)
 }
 
-/// Takes the image's scheduler into use. Switches the machine off if it is not one for this kernel.
+/// Takes the image's scheduler into use.
+///
+/// Switches the machine off if it is not one for this kernel.
 ///
 /// # Safety
 /// Once, in the kernel's address space, before anything of the scheduler is used.
@@ -129,7 +134,9 @@ fn load() -> Result<Vec<Page>, Unusable> {
     Ok(pages)
 }
 
-/// Not as global pages: in a process, pages with other rights lie at these addresses.
+/// Maps the image into the kernel's page table.
+///
+/// The pages are not global: in a process, pages with other rights lie at these addresses.
 fn map_into_kernel(pages: &[Page], kernel: &mut PageTable) -> Result<(), Unusable> {
     for (address, page) in at_their_addresses(pages) {
         let frame = if page.is_private() {
@@ -164,8 +171,9 @@ pub(crate) fn map_shared(space: &mut AddressSpace) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Gives a new address space its private pages. A copy of an address space has copied them with its
-/// other memory.
+/// Gives a new address space its private pages.
+///
+/// A copy of an address space has copied them with its other memory.
 ///
 /// # Errors
 /// When no frame is left.

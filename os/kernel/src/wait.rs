@@ -10,33 +10,39 @@ use core::task::{Context, Poll, Waker};
 /// How the threads of a process wait inside a blocking call; see [`corank_abi::call::WAIT_MODE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitMode {
-    /// Sleep in a queue until what one waits for has happened.
+    /// Sleep in a queue until what the thread waits for has happened.
     Block,
-    /// Stay ready, give way, and ask again.
+    /// Stay ready, yield, and ask again.
     Yield,
 }
 
 /// A waker with the ticket by which it is found again.
 pub(crate) type Ticketed = (u64, Waker);
 
-/// How many waiters beside the first are woken at once. A coroutine wakes the others, in pieces.
+/// The number of waiters beside the first that are woken at once.
+///
+/// A coroutine wakes the others, in pieces.
 const WOKEN_AT_ONCE: usize = pace::OBJECTS;
 
 /// The least urgent level.
 const LAST: u8 = 63;
 
+/// The waiters of a queue, by their tickets.
+///
 /// Most queues never hold more than one: the first has its place without an allocation.
 ///
 /// A program chooses how long a queue is. So the others are in a tree, which never moves all that
-/// it holds; what a coroutine costs ([`account`](crate::memory::account)) pays for its place there.
+/// it holds. What a coroutine costs ([`account`](crate::memory::account)) pays for its place there.
 #[derive(Debug)]
 struct Entries {
     first: Option<Ticketed>,
     /// By their tickets, which are in the order in which they came.
     others: BTreeMap<u64, Waker>,
     last_ticket: u64,
-    /// The most urgent level of those that may not be woken at once, when they began to wait. It
-    /// may be that of one that is gone.
+    /// The most urgent level, when they began to wait, of the waiters that may not be woken at
+    /// once.
+    ///
+    /// It may be that of a waiter that is gone.
     level: u8,
 }
 
@@ -77,7 +83,7 @@ impl Entries {
 pub(crate) struct WaitQueue(Mutex<Entries>);
 
 impl WaitQueue {
-    /// A queue in which nobody waits.
+    /// Makes a queue without waiters.
     pub(crate) const fn new() -> WaitQueue {
         WaitQueue(Mutex::new(Entries {
             first: None,
@@ -87,17 +93,17 @@ impl WaitQueue {
         }))
     }
 
-    /// Whether nobody waits.
+    /// Tests whether there is no waiter.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.lock().first.is_none()
     }
 
-    /// Wakes all that wait, in their order. They are out of the queue then.
+    /// Wakes all waiters, in their order. They are out of the queue then.
     ///
-    /// A program chooses how many wait. So no more than [`WOKEN_AT_ONCE`] and the first are woken
-    /// here, and a coroutine wakes the others in pieces. It is as urgent as the caller, and as the
-    /// most urgent waiter was when that began to wait. One that begins to wait meanwhile is in the
-    /// queue, and no part of this.
+    /// A program chooses how many waiters there are. So no more than [`WOKEN_AT_ONCE`] and the
+    /// first are woken here, and a coroutine wakes the others in pieces. It is as urgent as the
+    /// caller, and as the most urgent waiter was when that began to wait. One that begins to wait
+    /// meanwhile is in the queue, and no part of this.
     pub(crate) fn wake_all(&self) {
         let mut entries = self.0.lock();
         let Some((_, waker)) = entries.first.take() else {
@@ -149,7 +155,7 @@ fn wake_in_pieces(others: BTreeMap<u64, Waker>, level: u8) {
     }
 }
 
-/// One coroutine's turn to look whether it has to wait.
+/// One coroutine's turn to check whether it has to wait.
 #[derive(Debug)]
 pub(crate) struct Turn<'a, 'c, 'w> {
     queue: &'a WaitQueue,
@@ -159,9 +165,10 @@ pub(crate) struct Turn<'a, 'c, 'w> {
 }
 
 impl Turn<'_, '_, '_> {
-    /// Arranges that the coroutine is woken when the queue is. To be called under the lock that
-    /// guards what one waits for, before it is given free: so no wake comes between looking and
-    /// waiting.
+    /// Arranges that the coroutine is woken when the queue is.
+    ///
+    /// To be called under the lock that guards what the coroutine waits for, before that lock is
+    /// released. So no wake comes between checking and waiting.
     pub(crate) fn wait(&mut self) {
         let waker = self.context.waker();
         if self.mode == WaitMode::Yield {
@@ -176,7 +183,7 @@ impl Turn<'_, '_, '_> {
     }
 }
 
-/// Takes the ticket out of the queue again when the wait ends, in whichever way.
+/// A ticket in a queue, which is taken out again when the wait ends, in whichever way.
 struct Registration<'a> {
     queue: &'a WaitQueue,
     ticket: u64,
@@ -191,9 +198,10 @@ impl Drop for Registration<'_> {
     }
 }
 
-/// Tries `attempt` until it is ready. While it is pending it must have called [`Turn::wait`]; it is
-/// tried again when the queue is woken (or, in [`WaitMode::Yield`], whenever the coroutine's turn
-/// comes).
+/// Tries `attempt` until it is ready.
+///
+/// While it is pending it must have called [`Turn::wait`]. It is tried again when the queue is
+/// woken. In [`WaitMode::Yield`] it is tried again whenever the coroutine's turn comes.
 pub(crate) async fn until<T>(
     queue: &WaitQueue,
     mode: WaitMode,

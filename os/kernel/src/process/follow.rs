@@ -7,7 +7,7 @@
 //! ```
 //! The mover works at the more urgent of the levels that a process had and has. So it holds up
 //! nothing that is more urgent than that process. The visitor works at level 0, as a tick
-//! interrupts all levels, and gives way to others of level 0 behind each piece.
+//! interrupts all levels, and yields to others of level 0 behind each piece.
 use super::{Process, State, priority, table};
 use crate::hart;
 use crate::lock::Mutex;
@@ -18,13 +18,13 @@ use corank::{Priority, Remote};
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
-/// How many places of a table of threads, or processes, one piece of work visits.
+/// The number of processes, or of places of a table of threads, that one piece of work visits.
 const AT_ONCE: usize = 2 * pace::OBJECTS;
 
 /// The threads of a process that have not moved to their worker's level yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moving {
-    /// The number from which on they have not.
+    /// The number of the first thread that has not moved.
     next: usize,
     /// The level at which the mover works for the process.
     level: u8,
@@ -47,7 +47,7 @@ static MOVER: Mutex<Mover> = Mutex::new(Mover {
 
 /// What the visitor has to do.
 struct Visitor {
-    /// A tick has come.
+    /// Set when a tick has come.
     is_due: bool,
     idle: Option<Waker>,
 }
@@ -72,8 +72,9 @@ pub(super) fn start() {
 const NAME: Work = Work::Service("levels");
 
 impl State {
-    /// Moves the threads that run at the level of worker 0 of the process with this number: the
-    /// first ones now, the others later.
+    /// Moves the threads that run at the level of worker 0 of the process with this number.
+    ///
+    /// The first ones move now, the others later.
     pub(super) fn move_threads(&mut self, pid: usize, before: u8, level: u8) {
         self.move_range(0, level);
         if self.threads.bound() > AT_ONCE {
@@ -132,7 +133,7 @@ impl Process {
 }
 
 impl Mover {
-    /// The coroutine takes the level of what is most urgent.
+    /// Gives the coroutine the level of what is most urgent.
     fn take_level(&self) {
         if let (Some((level, _)), Some(coroutine)) = (self.processes.first(), &self.coroutine) {
             coroutine.reprioritize(priority(*level));

@@ -6,24 +6,25 @@ use corank_abi::page::DEFAULT_LEVEL;
 use corank_abi::rights::MACHINE;
 use core::sync::atomic::Ordering;
 
-/// The priority of a level. A level that does not exist counts as the least urgent.
+/// Returns the priority of a level. A level that does not exist counts as the least urgent.
 pub(crate) fn priority(level: u8) -> Priority {
     Priority::new(level).unwrap_or(Priority::LEAST_URGENT)
 }
 
-/// How much harts that run a process care for what is more urgent elsewhere (AsyncOS, section
+/// How harts that run a process respond to what is more urgent elsewhere (AsyncOS, section
 /// 2.3.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Global {
-    /// They look at each clock tick.
+    /// They check at each clock tick.
     Relaxed,
     /// They are interrupted when something strictly more urgent becomes ready.
     Strict,
 }
 
 impl Worker {
-    /// The most urgent level that its coroutines are ready at, as far as the process may claim it,
-    /// as one bit or none; `None` if it has no executor.
+    /// Returns the most urgent level that its coroutines are ready at, as one bit or none.
+    ///
+    /// It counts as far as the process may claim it. `None` if the worker has no executor.
     fn claimed(&self, process: &Process) -> Option<u64> {
         let page = self.page();
         if page.executors.load(Ordering::Acquire) == 0 {
@@ -39,12 +40,12 @@ impl Worker {
         })
     }
 
-    /// The level at which its threads run.
+    /// Returns the level at which its threads run.
     pub(crate) fn level(&self) -> u8 {
         self.level.load(Ordering::Relaxed)
     }
 
-    /// The level at which its threads should run; `None`: that which they have.
+    /// Returns the level at which its threads should run; `None` for that which they have.
     fn wanted_level(&self, process: &Process) -> Option<u8> {
         match self.claimed(process) {
             None => Some(process.allowed(DEFAULT_LEVEL)),
@@ -65,10 +66,11 @@ impl Worker {
         }
     }
 
-    /// Moves the threads to the level that the worker should have now: looked at under the lock, so
-    /// that of two harts that follow at once the one that comes second has the last word with what
-    /// it sees then. A worker's own thread moves at once; of the threads that are no workers, some
-    /// move later (see [`follow`](super::follow)).
+    /// Moves the threads to the level that the worker should have now.
+    ///
+    /// The level is read under the lock. So if two harts follow at once, the one that comes second
+    /// has the last word with what it sees then. A worker's own thread moves at once. Of the
+    /// threads that are no workers, some move later (see [`follow`](super::follow)).
     #[cold]
     pub(super) fn move_threads(&self, process: &Process) {
         let mut state = process.state.lock();
@@ -85,7 +87,8 @@ impl Worker {
         }
     }
 
-    /// Says that something at `level` has arrived for the worker.
+    /// Records that something at `level` has arrived for the worker.
+    ///
     /// [`follow_level`](Self::follow_level) comes next.
     pub(crate) fn note_arrival(&self, level: u8) {
         self.page().arriving.fetch_or(1 << level, Ordering::AcqRel);
@@ -93,13 +96,14 @@ impl Worker {
 }
 
 impl Process {
-    /// The levels that the process may claim.
+    /// Returns the levels that the process may claim.
     pub(crate) fn granted(&self) -> u64 {
         self.granted.load(Ordering::Relaxed)
     }
 
-    /// Takes all levels away that are not in `levels`. None comes back. Without all levels the
-    /// process has no right over the machine.
+    /// Takes all levels away that are not in `levels`.
+    ///
+    /// None comes back. Without all levels the process has no right over the machine.
     pub(crate) fn restrict(&self, levels: u64) {
         self.granted.fetch_and(levels, Ordering::Relaxed);
         if self.granted() != u64::MAX {
@@ -108,7 +112,7 @@ impl Process {
         self.follow_levels();
     }
 
-    /// How the process's harts care for what is more urgent elsewhere.
+    /// Returns how the process's harts respond to what is more urgent elsewhere.
     pub(crate) fn global(&self) -> Global {
         if self.is_strict.load(Ordering::Relaxed) {
             Global::Strict
@@ -117,7 +121,7 @@ impl Process {
         }
     }
 
-    /// Sets how they do from now on; returns how they did.
+    /// Sets how they do from now on. Returns how they did before.
     pub(crate) fn set_global(&self, global: Global) -> Global {
         let before = self.global();
         self.is_strict
@@ -125,7 +129,8 @@ impl Process {
         before
     }
 
-    /// The most urgent level that the process may claim and that is not more urgent than `level`.
+    /// Returns the most urgent level that the process may claim and that is not more urgent than
+    /// `level`.
     pub(crate) fn allowed(&self, level: u8) -> u8 {
         let level = u32::from(level.min(63));
         let granted = self.granted() >> level << level;
@@ -144,7 +149,7 @@ impl Process {
     }
 }
 
-/// The live level of the coroutine of the kernel that calls this.
+/// Returns the live level of the coroutine of the kernel that calls this.
 pub(crate) fn current_level() -> u8 {
     corank::current()
         .and_then(|coroutine| hart::executor().priority(coroutine))

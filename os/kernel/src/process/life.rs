@@ -29,13 +29,14 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::task::Poll;
 use spin::Once;
 
-/// How many files a child gets at once.
+/// The number of files that a child gets at once.
 const FILES_AT_ONCE: usize = 4 * pace::OBJECTS;
 
-/// How many places of threads are visited at once.
+/// The number of places of threads that are visited at once.
 const PLACES_AT_ONCE: usize = 1024;
 
-/// How many threads a process may have that run, or have ended and were not waited for.
+/// The number of threads that a process may have: those that run, and those that have ended and
+/// were not waited for.
 const MAX_THREADS: usize = 1 << 15;
 
 /// What a thread may cost beside its coroutine: floating-point registers, and calls that are under
@@ -50,8 +51,9 @@ const PROCESS: usize =
 /// The process whose end is the machine's end.
 static FIRST: Once<Arc<Process>> = Once::new();
 
-/// Starts the first process with the program that the boot arguments name. Switches the machine off
-/// if that is not possible.
+/// Starts the first process with the program that the boot arguments name.
+///
+/// Switches the machine off if that is not possible.
 pub(crate) fn start_first(arguments: &[String]) {
     follow::start();
     let Some(name) = arguments.first() else {
@@ -93,7 +95,7 @@ fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, L
 }
 
 impl Process {
-    /// A process without memory, files or threads.
+    /// Makes a process without memory, files or threads.
     fn new(
         name: String,
         parent: Weak<Process>,
@@ -146,7 +148,7 @@ impl Process {
         }))
     }
 
-    /// Memory with a program and its arguments, and where its main thread begins.
+    /// Returns memory with a program and its arguments, and where its main thread begins.
     ///
     /// # Errors
     /// See [`LoadError`].
@@ -252,14 +254,14 @@ impl Process {
         vdso::map_shared(space)
     }
 
-    /// Whether only the main thread is left.
+    /// Tests whether only the main thread is left.
     pub(crate) fn has_one_thread(&self) -> bool {
         let state = self.state.lock();
         let main = state.threads.get(0);
         state.live == 1 && matches!(main, Some(Slot::Live(_) | Slot::Starting))
     }
 
-    /// A child with a copy of the memory, the same files, and one thread that goes on from
+    /// Makes a child with a copy of the memory, the same files, and one thread that goes on from
     /// `context`.
     ///
     /// # Errors
@@ -288,7 +290,7 @@ impl Process {
         let space = self.copy_memory(child.space_id.number()).await?;
         *child.memory.lock() = Some(space);
         child.with_memory(|space| child.map_pages(space), Err(OutOfMemory))?;
-        // Wakers in the copied memory name workers that have ended: their pages are there as well.
+        // Wakers in the copied memory name workers that have ended, so their pages are there, too.
         for other in self.workers().skip(1) {
             child.equip(other.number)?;
         }
@@ -345,6 +347,7 @@ impl Process {
     }
 
     /// Starts a thread with a stack of its own at `entry`, with `argument` in its first register.
+    ///
     /// Returns its number.
     ///
     /// # Errors
@@ -381,12 +384,12 @@ impl Process {
         let context = context(tid)?;
         let mut state = self.state.lock();
         if state.ending.is_some() {
-            // Whoever ended the process did not know of it.
+            // The code that ended the process did not have this thread's coroutine yet.
             return Err(OutOfMemory);
         }
-        // Under the lock: whoever wakes the thread, moves it to another level or ends it finds its
-        // coroutine, even if it has run on another hart already. If there is no place for it, the
-        // thread stays here, and goes when nothing is held.
+        // Under the lock: what wakes the thread, moves it to another level or ends it finds its
+        // coroutine, even if it has run on another hart already. If there is no place for the
+        // coroutine, the thread stays here, and goes when nothing is held.
         let level = self.worker(worker).level();
         let thread = |charge| {
             let mut thread = unstarted.take().expect("it is called once");
@@ -398,17 +401,21 @@ impl Process {
         Ok(tid)
     }
 
-    /// Ends the process, unless it is ending already. Its main thread's coroutine does the work, at
-    /// the process's level: see [`wind_up`](Self::wind_up). The coroutine that calls this, if it is
-    /// one of the process, ends when it next would wait or returns.
+    /// Ends the process, unless it is ending already.
+    ///
+    /// Its main thread's coroutine does the work, at the process's level: see
+    /// [`wind_up`](Self::wind_up). The coroutine that calls this, if it is one of the process, ends
+    /// when it next would wait or returns.
     pub(crate) fn end(&self, code: i32) {
         if self.begin_end(code) {
             self.announce_end();
         }
     }
 
-    /// [`end`](Self::end) as a test has asked for it. A slow hart waits between the two halves,
-    /// until the process's threads have noticed by themselves, on other harts, and are gone.
+    /// Ends the process as [`end`](Self::end) does, because a test has asked for it.
+    ///
+    /// A slow hart waits between the two halves, until the process's threads have noticed by
+    /// themselves, on other harts, and are gone.
     #[cold]
     pub(super) fn end_by_fault(&self) {
         if self.begin_end(exit_code::KILLED) {
@@ -417,9 +424,10 @@ impl Process {
         }
     }
 
-    /// From now on the process starts no thread, child or call; false if it is ending already. The
-    /// first half of [`end`](Self::end): it does nothing but say so, and so may be called under the
-    /// lock of the table.
+    /// Marks the process as ending; false if it is ending already.
+    ///
+    /// From then on it starts no thread, child or call. This is the first half of
+    /// [`end`](Self::end). It does nothing else, and so may be called under the lock of the table.
     pub(super) fn begin_end(&self, code: i32) -> bool {
         let mut state = self.state.lock();
         if state.ending.is_some() {
@@ -430,18 +438,18 @@ impl Process {
         true
     }
 
-    /// The second half of [`end`](Self::end): the process's coroutines learn of it.
+    /// Makes the process's coroutines notice its end: the second half of [`end`](Self::end).
     pub(super) fn announce_end(&self) {
         self.interrupt_harts();
         self.wake_thread(MAIN);
     }
 
-    /// Whether [`Process::end`] has been called.
+    /// Tests whether [`Process::end`] has been called.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }
 
-    /// A thread's coroutine is gone.
+    /// Records that a thread's coroutine is gone.
     pub(crate) fn thread_gone(&self, tid: usize, code: i32) {
         self.end_worker(tid);
         if !self.is_ending() {
@@ -460,11 +468,12 @@ impl Process {
         self.threads.wake_all();
     }
 
-    /// Takes back everything that the process has, at the process's level and in bounded pieces,
-    /// then tells the parent. The process is ending. Its main thread is gone; this is what that
-    /// thread's coroutine does last.
+    /// Takes back everything that the process has, then informs the parent.
+    ///
+    /// Works at the process's level and in bounded pieces. The process is ending, and its main
+    /// thread is gone. This is what that thread's coroutine does last.
     pub(crate) async fn wind_up(&self) {
-        // Whatever has ended the process was work of its own.
+        // Whatever has ended the process was a piece of work of its own.
         checkpoint().await;
         self.cancel_everything().await;
         until(&self.threads, WaitMode::Block, |turn| {
@@ -493,12 +502,13 @@ impl Process {
         } else if let Some(first) = first {
             self.leave_children_to(first).await;
         }
-        // In one step: whoever lists the processes finds this one in the table or, in this order,
-        // with its parent.
+        // In one step: a caller that lists the processes finds this one in the table or, in this
+        // order, with its parent.
         let parent = table::remove(self, || {
             let parent = {
-                // In one step as well: an adoption of this process comes before it, and is seen
-                // here, or after it, and looks.
+                // In one step, too. If an adoption of this process comes before it, the new parent
+                // is seen here. If it comes after it, the adoption checks whether the process has
+                // ended.
                 let mut state = self.state.lock();
                 state.ended = true;
                 state.parent.upgrade()
@@ -561,7 +571,7 @@ impl Process {
         while let Some(file) = files.pop() {
             if let Some(File::Disk(file)) = file {
                 if let Some(file) = Arc::into_inner(file) {
-                    // Nothing hears of an error.
+                    // No caller is left that could handle an error.
                     let _ = file.close().await;
                 }
             } else {
@@ -584,7 +594,7 @@ impl Process {
             };
             let Some(child) = child else { break };
             let pid = child.pid;
-            // First to its new parent: it is nowhere else while nobody can wait for it.
+            // First to its new parent: it is nowhere else while no process can wait for it.
             first.add_child(child, |theirs| theirs.parent = Arc::downgrade(first));
             let left = {
                 let mut state = self.state.lock();

@@ -1,8 +1,8 @@
 //! Work on a process's memory whose size the program chooses, in bounded pieces.
 //!
 //! The memory's lock is held for one piece at a time. What one call has begun another one cannot
-//! disturb: the end of the heap is moved by one call at a time, and what is mapped always reaches
-//! to a place that the address space knows.
+//! disturb: the end of the heap is moved by one call at a time. What is mapped always reaches to a
+//! place that the address space knows.
 use super::Process;
 use crate::memory::OutOfMemory;
 use crate::memory::address_space::AddressSpace;
@@ -11,7 +11,7 @@ use crate::wait::{WaitMode, until};
 use core::ops::Range;
 use core::task::Poll;
 
-/// Moves that map so many bytes at most are made at once.
+/// The number of bytes up to which a move of the heap's end is made at once.
 const SMALL: usize = pace::PAGES * corank_abi::page::PAGE_SIZE;
 
 /// The right to move the end of the heap. When it is dropped, the heap ends at `end`.
@@ -116,7 +116,7 @@ impl Process {
         Ok(())
     }
 
-    /// A copy of the memory, with `id` as its number in translation buffers.
+    /// Returns a copy of the memory, with `id` as its number in translation buffers.
     ///
     /// # Errors
     /// When no frame is left.

@@ -4,7 +4,7 @@
 //! start ──> runs ──end(code)──> ending ──last coroutine gone──> ended ──waited for──> forgotten
 //! ```
 //! `end` cancels the coroutines of the process's threads and calls. When the last thread's
-//! coroutine is gone, on whichever hart, memory and files go back and the parent learns the exit
+//! coroutine is gone, on whichever hart, memory and files go back and the parent gets the exit
 //! code.
 mod follow;
 mod level;
@@ -51,11 +51,11 @@ use follow::Moving;
 use spin::Once;
 use table::SpaceId;
 
-/// How many files a process may have open.
+/// The number of files that a process may have open.
 const MAX_FILES: usize = 1 << 16;
-/// How long processes have to end when the system ends, in milliseconds.
+/// The time that processes have to end when the system ends, in milliseconds.
 const END_LIMIT: u64 = 1000;
-/// How many semaphores of each kind.
+/// The number of semaphores of each kind that a process may have.
 const MAX_SEMAPHORES: usize = 1 << 16;
 
 /// A process.
@@ -65,7 +65,7 @@ pub(crate) struct Process {
     pub pid: usize,
     /// What it and its descendants cost the kernel's heap.
     pub account: Arc<Account>,
-    /// Tells its address space from others in the harts' translation buffers.
+    /// The identifier that tells its address space from others in the harts' translation buffers.
     space_id: SpaceId,
     name: Mutex<String>,
     /// Where paths begin that don't begin with `/`: an absolute path.
@@ -78,18 +78,18 @@ pub(crate) struct Process {
     others: [Once<Box<Worker>>; WORKERS - 1],
     /// The levels that the process may claim.
     granted: AtomicU64,
-    /// Its harts are interrupted for what is more urgent; see [`Global`].
+    /// Set if its harts are interrupted for what is more urgent; see [`Global`].
     is_strict: AtomicBool,
     waits_by_yielding: AtomicBool,
-    /// Kernel threads serve its calls, not coroutines alone.
+    /// Set if kernel threads serve its calls, not coroutines alone.
     pub by_thread: AtomicBool,
-    /// For how long harts have been in user mode for it, in ticks of the clock.
+    /// The time for which harts have been in user mode for it, in ticks of the clock.
     time: AtomicU64,
     /// System calls that its threads have made.
     pub calls_made: AtomicUsize,
     /// What a test has asked for.
     pub faults: OwnFaults,
-    /// [`State::ending`] is set.
+    /// Set when [`State::ending`] is set.
     is_ending: AtomicBool,
     state: Mutex<State>,
     /// The group that it belongs to: what the console ends together.
@@ -108,16 +108,17 @@ pub(crate) struct Process {
 #[derive(Debug)]
 struct State {
     parent: Weak<Process>,
-    /// Those that have not ended, by number. What an entry costs is part of what the child's
-    /// process is charged.
+    /// The children that have not ended, by number.
+    ///
+    /// What an entry costs is part of what the child's process is charged.
     children: BTreeMap<usize, Arc<Process>>,
-    /// Those that have ended and were not waited for.
+    /// The children that have ended and were not waited for.
     ended_children: BTreeMap<usize, Arc<Process>>,
-    /// Those that run, and those that have ended and were not waited for.
+    /// The threads that run, and those that have ended and were not waited for.
     threads: Slots<Slot>,
     /// Which threads are workers: numbers of threads, by those of workers.
     workers: [Option<usize>; WORKERS],
-    /// How many threads have a coroutine.
+    /// The number of threads that have a coroutine.
     live: usize,
     /// Where the threads are not at their worker's level yet, if not all are.
     moving: Option<Moving>,
@@ -131,7 +132,7 @@ struct State {
     conditions: Numbered,
     /// The exit code, from `end` on.
     ending: Option<i32>,
-    /// Memory and files have gone back.
+    /// Set when memory and files have gone back.
     ended: bool,
 }
 
@@ -147,20 +148,22 @@ enum Slot {
 /// Semaphores of one kind, by number.
 #[derive(Debug, Default)]
 struct Numbered {
-    /// The number of the first. Those below it are of an ancestor, in whose copied memory they may
-    /// still stand for something that is locked: no semaphore of this process has one of them.
+    /// The number of the first.
+    ///
+    /// Those below it are of an ancestor. In its copied memory they may still stand for something
+    /// that is locked, so no semaphore of this process has one of them.
     first: usize,
     semaphores: Segments<Arc<Semaphore>>,
 }
 
-/// Which of its tables of semaphores.
+/// One of a process's tables of semaphores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// Counting semaphores.
     Semaphore,
     /// Mutexes: one permit.
     Mutex,
-    /// Condition variables: permits come only to those who wait.
+    /// Condition variables: permits come only to waiters.
     Condition,
 }
 
@@ -210,20 +213,20 @@ impl MemberSearch {
 /// The end of all processes of some groups, in bounded pieces.
 ///
 /// Processes are visited in the order of their numbers, and children have larger ones than their
-/// parents. So a child is visited, or its parent was ending by then and forks no more: none is left
-/// out, however long the caller gives way between two pieces.
+/// parents. So a child is visited, or its parent was ending by then and forks no more. None is left
+/// out, however long the caller yields between two pieces.
 #[derive(Debug)]
 pub(crate) struct GroupEnd {
     code: i32,
     next: Option<usize>,
     /// The number of a process that is left out.
     spared: Option<usize>,
-    /// Whether a process was meant.
+    /// Set if a process was meant.
     pub(crate) found: bool,
 }
 
 impl GroupEnd {
-    /// Begins it; the processes end with this exit code.
+    /// Begins the end of groups, whose processes end with this exit code.
     pub(crate) fn new(code: i32) -> GroupEnd {
         GroupEnd {
             code,
@@ -233,14 +236,14 @@ impl GroupEnd {
         }
     }
 
-    /// Ends some of the processes whose groups are meant. False if it has been at all of them.
+    /// Ends some of the processes whose groups are meant. False once all of them have been visited.
     pub(crate) fn step(&mut self, are_meant: impl Fn(Group) -> bool) -> bool {
         let Some(first) = self.next else {
             return false;
         };
         let mut some = table::Few::new();
-        // Under the table's lock it is only said that they end. What follows comes back to the
-        // table.
+        // Under the table's lock the processes are only marked as ending. What follows comes back
+        // to the table.
         let ends = |process: &Arc<Process>| {
             if !are_meant(process.group()) {
                 return false;
@@ -256,8 +259,9 @@ impl GroupEnd {
     }
 }
 
-/// Ends all processes of the groups that are meant; false if there is none. The caller comes last,
-/// if it is one of them: it may go as soon as it ends.
+/// Ends all processes of the groups that are meant; false if there is none.
+///
+/// The caller comes last, if it is one of them: it may go as soon as it ends.
 pub(crate) async fn end_groups(
     caller: &Process,
     are_meant: impl Fn(Group) -> bool,
@@ -274,8 +278,9 @@ pub(crate) async fn end_groups(
     end.found
 }
 
-/// Ends all processes. Returns when they are gone, or after [`END_LIMIT`]. For the end of the
-/// system.
+/// Ends all processes, for the end of the system.
+///
+/// Returns when they are gone, or after [`END_LIMIT`].
 pub(crate) async fn end_all() {
     let mut end = GroupEnd::new(exit_code::KILLED);
     while end.step(|_| true) {
@@ -308,13 +313,15 @@ impl Process {
         }
     }
 
-    /// Ends user mode on all other harts that run the process now. Those that are about to enter it
-    /// look once more what there is to do: under the memory's lock, as this does.
+    /// Ends user mode on all other harts that run the process now.
+    ///
+    /// Harts that are about to enter it check once more what there is to do. They do so under the
+    /// memory's lock, as this does.
     pub(crate) fn interrupt_harts(&self) {
         self.with_memory(|space| hart::interrupt_elsewhere(space.satp()), ());
     }
 
-    /// How its threads wait.
+    /// Returns how its threads wait.
     pub(crate) fn wait_mode(&self) -> WaitMode {
         if self.waits_by_yielding.load(Ordering::Relaxed) {
             WaitMode::Yield
@@ -323,7 +330,7 @@ impl Process {
         }
     }
 
-    /// Sets how its threads wait from now on; returns how they did.
+    /// Sets how its threads wait from now on. Returns how they waited before.
     pub(crate) fn set_wait_mode(&self, mode: WaitMode) -> WaitMode {
         let before = self
             .waits_by_yielding
@@ -335,8 +342,9 @@ impl Process {
         }
     }
 
-    /// One step of the kernel's work for the process is about to be made: where a test may want the
-    /// process to end.
+    /// Marks that one step of the kernel's work for the process is about to be made.
+    ///
+    /// A test may want the process to end at such a step.
     #[inline]
     pub(crate) fn step(&self) {
         if self.faults.end_is_due() {
@@ -344,19 +352,21 @@ impl Process {
         }
     }
 
-    /// The name of the program that it runs.
+    /// Returns the name of the program that it runs.
     pub(crate) fn name(&self) -> String {
         self.name.lock().clone()
     }
 
-    /// The file behind a descriptor.
+    /// Returns the file behind a descriptor.
     pub(crate) fn file(&self, descriptor: usize) -> Option<File> {
         self.state.lock().files.get(descriptor)?.clone()
     }
 
-    /// Calls `use_it` with the file behind a descriptor, without taking a share of it; nobody
-    /// closes or opens files meanwhile. If `closes` says so of the result, the descriptor is closed
-    /// in the same step, and the file comes back to be dropped.
+    /// Calls `use_it` with the file behind a descriptor, without taking a share of it.
+    ///
+    /// No file is closed or opened meanwhile. If `closes` returns true for the result, the
+    /// descriptor is closed in the same step, and the file is returned, to be dropped by the
+    /// caller.
     pub(crate) fn use_file<T>(
         &self,
         descriptor: usize,
@@ -373,8 +383,9 @@ impl Process {
         Some((result, closed))
     }
 
-    /// What a read of `length` bytes from a descriptor can be parked in; `None` if it can't. With
-    /// `closes` the descriptor is closed.
+    /// Returns what holds a pending read of `length` bytes from a descriptor.
+    ///
+    /// `None` if nothing can hold it. With `closes` the descriptor is closed.
     pub(crate) fn source(&self, descriptor: usize, length: usize, closes: bool) -> Option<Source> {
         let mut state = self.state.lock();
         let source = match state.files.get(descriptor)? {
@@ -394,8 +405,9 @@ impl Process {
         Some(source)
     }
 
-    /// Opens `file` at the lowest free descriptor; `None` when there are too many, or no memory for
-    /// one more.
+    /// Opens `file` at the lowest free descriptor.
+    ///
+    /// `None` when there are too many, or no memory for one more.
     pub(crate) fn open(&self, file: File) -> Option<usize> {
         let opened = self.state.lock().open(&self.account, file);
         // A file that was refused is dropped here: without the lock.
@@ -430,7 +442,7 @@ impl Process {
         self.state.lock().close(descriptor)
     }
 
-    /// Adds a semaphore of this kind and returns its number; `None` when there is no memory for it.
+    /// Adds a semaphore of this kind and returns its number. `None` when there is no memory for it.
     pub(crate) fn add_semaphore(&self, kind: Kind, permits: usize) -> Option<usize> {
         let charge = self.reserve(account::of::<Semaphore>()).ok()?;
         let semaphore = Arc::new(Semaphore::new(permits, charge));
@@ -441,20 +453,21 @@ impl Process {
         added.ok()
     }
 
-    /// The semaphore of this kind and number.
+    /// Returns the semaphore of this kind and number.
     pub(crate) fn semaphore(&self, kind: Kind, number: usize) -> Option<Arc<Semaphore>> {
         self.state.lock().table(kind).get(number)
     }
 
-    /// The child with this number, whether it has ended or not.
+    /// Returns the child with this number, whether it has ended or not.
     pub(crate) fn child(&self, pid: usize) -> Option<Arc<Process>> {
         let state = self.state.lock();
         let child = state.children.get(&pid);
         child.or_else(|| state.ended_children.get(&pid)).cloned()
     }
 
-    /// Looks for a child that has ended: the one with this number, or any. If one still runs,
-    /// `running` is called before another can end.
+    /// Searches for a child that has ended: the one with this number, or any.
+    ///
+    /// If one still runs, `running` is called before another can end.
     pub(crate) fn wait_child(&self, pid: Option<usize>, running: impl FnOnce()) -> Waited {
         let mut state = self.state.lock();
         let ended = match pid {
@@ -477,8 +490,10 @@ impl Process {
         Waited::Running
     }
 
-    /// Adds a child, which may have ended already. Under the lock of both, so that its end comes
-    /// before and is seen here, or comes after and finds it.
+    /// Adds a child, which may have ended already.
+    ///
+    /// This is done under the lock of both. So the child's end comes before and is seen here, or
+    /// comes after and finds the new parent.
     fn add_child(&self, child: Arc<Process>, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
         let has_ended = {
@@ -495,9 +510,9 @@ impl Process {
         self.children.wake_all();
     }
 
-    /// A child has ended, and can be waited for.
+    /// Records that a child has ended, and can be waited for.
     fn child_has_ended(&self, child: usize) {
-        // Under the lock, so that this process does not look before and wait after.
+        // Under the lock, so that this process does not check before and wait after.
         let mut state = self.state.lock();
         if let Some(ended) = state.children.remove(&child) {
             state.ended_children.insert(child, ended);
@@ -505,7 +520,7 @@ impl Process {
         self.children.wake_all();
     }
 
-    /// Looks whether a thread has ended. `running` runs, if it still does, before it can end.
+    /// Checks whether a thread has ended. If it still runs, `running` is called before it can end.
     pub(crate) fn wait_thread(&self, tid: usize, running: impl FnOnce()) -> Waited {
         let mut state = self.state.lock();
         match state.threads.get(tid) {
@@ -524,6 +539,8 @@ impl Process {
 }
 
 impl State {
+    /// Opens a file at the lowest free descriptor.
+    ///
     /// The file comes back if it is refused: it must not be dropped under the lock.
     fn open(&mut self, account: &Arc<Account>, file: File) -> Result<usize, File> {
         let descriptor = self.lowest_free();
@@ -542,7 +559,7 @@ impl State {
         Ok(descriptor)
     }
 
-    /// The lowest descriptor that is free. Looks at 64 of them at once.
+    /// Returns the lowest descriptor that is free. Checks 64 of them at once.
     fn lowest_free(&self) -> usize {
         let from = self.first_free_file / 64;
         let words = self.taken_files.iter().enumerate().skip(from);
@@ -552,7 +569,7 @@ impl State {
             .map_or(self.files.len(), |(first, taken)| first + taken)
     }
 
-    /// The descriptor is taken. The table has it.
+    /// Marks the descriptor, which the table has, as taken.
     fn note_taken(&mut self, descriptor: usize) {
         let words = self.files.len().div_ceil(64);
         self.taken_files.resize(words, 0);
@@ -576,7 +593,7 @@ impl State {
 }
 
 impl Numbered {
-    /// An empty table for a child: without the numbers of this one.
+    /// Returns an empty table for a child, without the numbers of this one.
     fn of_child(&self) -> Numbered {
         Numbered {
             first: self.first + self.semaphores.len(),
@@ -584,8 +601,9 @@ impl Numbered {
         }
     }
 
-    /// Adds one and returns its number, at the expense of this account. It comes back when there
-    /// are too many, or no memory for it.
+    /// Adds one and returns its number, at the expense of this account.
+    ///
+    /// It comes back when there are too many, or no memory for it.
     fn add(
         &mut self,
         account: &Arc<Account>,

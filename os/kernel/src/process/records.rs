@@ -11,8 +11,9 @@ use corank_abi::information::{ENDED, ENDING, NAME_SIZE, ProcessRecord, RUNNING};
 use corank_abi::page::ProcessPage;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A record of each process, in the order of their numbers; behind them those that have ended and
-/// not been waited for.
+/// Returns a record of each process, in the order of their numbers.
+///
+/// Behind them come those that have ended and not been waited for.
 ///
 /// # Errors
 /// When there is no memory for the list, which `account` pays for while it is made.
@@ -34,7 +35,7 @@ pub(crate) async fn records(account: &Arc<Account>) -> Result<List<ProcessRecord
         records.push(account, record).map_err(|_| OutOfMemory)?;
         checkpoint().await;
     }
-    // The first process comes last: children are left to it. One that is left between two looks is
+    // The first process comes last: children are left to it. One that is left between two checks is
     // found twice rather than not at all.
     for parent in processes.iter().rev() {
         let of_others = processes.len()..records.len();
@@ -43,7 +44,7 @@ pub(crate) async fn records(account: &Arc<Account>) -> Result<List<ProcessRecord
             let mut some = Few::new();
             next = parent.ended_children_from(first, &mut some);
             for process in some {
-                // Between the two looks it may have ended.
+                // Between the two checks it may have ended.
                 let known = processes.binary_search_by_key(&process.pid, |process| process.pid);
                 let is_new = |record: &ProcessRecord| record.pid != process.pid as u64;
                 if known.is_err() && records[of_others.clone()].iter().all(is_new) {
@@ -58,16 +59,19 @@ pub(crate) async fn records(account: &Arc<Account>) -> Result<List<ProcessRecord
 }
 
 impl Process {
-    /// A hart has been in user mode for it for so many ticks of the clock, whatever the process
-    /// claims (rule U3).
+    /// Counts so many ticks of the clock, for which a hart has been in user mode for the process.
+    ///
+    /// They count whatever the process claims (rule U3).
     #[inline]
     pub(crate) fn charge(&self, ticks: u64) {
         self.time.fetch_add(ticks, Ordering::Relaxed);
     }
 
     /// Adds some of its children that have ended and were not waited for to `found`, which is
-    /// empty: those with numbers from `first` on. Returns the number at which the next look begins,
-    /// or `None` behind the last child.
+    /// empty.
+    ///
+    /// Those are children with numbers from `first` on. Returns the number at which the next search
+    /// begins, or `None` behind the last child.
     fn ended_children_from(&self, first: usize, found: &mut Few) -> Option<usize> {
         let state = self.state.lock();
         for (number, child) in state.ended_children.range(first..) {
@@ -78,7 +82,7 @@ impl Process {
         None
     }
 
-    /// What is known of it now.
+    /// Returns what is known of it now.
     fn record(&self) -> ProcessRecord {
         let all = |word: fn(&ProcessPage) -> &AtomicU64| {
             let words = self
@@ -126,7 +130,7 @@ impl Process {
     }
 }
 
-/// What the process's own lock guards.
+/// Fills in what the process's own lock guards.
 fn fill(record: &mut ProcessRecord, state: &State) {
     record.threads = state.live as u64;
     let taken = state.taken_files.iter().map(|word| word.count_ones());

@@ -13,11 +13,12 @@ use alloc::sync::Arc;
 use corank_abi::rights::MACHINE;
 use core::sync::atomic::Ordering;
 
-/// How many generations the kernel looks back for an ancestor. One that is further away has no
-/// authority.
+/// The number of generations that the kernel looks back for an ancestor.
+///
+/// An ancestor that is further away has no authority.
 const MOST_GENERATIONS: usize = 1024;
 
-/// How many generations one piece of a search for an ancestor visits.
+/// The number of generations that one piece of a search for an ancestor visits.
 const GENERATIONS_AT_ONCE: usize = 64;
 
 /// The owner of the first process's group: nothing but the right [`MACHINE`] ends that.
@@ -26,14 +27,14 @@ const NO_OWNER: usize = 0;
 /// A group of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// By which calls name it. Two groups of different owners may have the same.
+    /// The number by which calls name it. Two groups of different owners may have the same.
     pub number: usize,
     /// The number of the process that may end it.
     pub owner: usize,
 }
 
 impl Group {
-    /// The group in which the process with this number begins, if it is the first.
+    /// Returns the group in which the process with this number begins, if it is the first.
     pub(super) fn of_first(pid: usize) -> Group {
         let owner = NO_OWNER;
         Group { number: pid, owner }
@@ -54,8 +55,9 @@ impl Lineage {
         }
     }
 
-    /// Looks at [`GENERATIONS_AT_ONCE`]. Returns whether the process with this number is an
-    /// ancestor, once that is known.
+    /// Checks [`GENERATIONS_AT_ONCE`].
+    ///
+    /// Returns whether the process with this number is an ancestor, once that is known.
     fn step(&mut self, pid: usize) -> Option<bool> {
         for _ in 0..GENERATIONS_AT_ONCE {
             match self.next.take() {
@@ -97,7 +99,7 @@ impl Process {
         }
     }
 
-    /// [`may_act_on`](Self::may_act_on) if that can be said in one piece.
+    /// Tests the same as [`may_act_on`](Self::may_act_on), if that can be said in one piece.
     pub(crate) fn may_act_on_at_once(&self, other: &Process) -> Option<bool> {
         self.may_act_on_some(other, &mut Lineage::of(other))
     }
@@ -119,8 +121,10 @@ impl Process {
     }
 
     /// Puts `member`, on which this process may act, into a group: its own, or one that belongs to
-    /// it. Itself it puts only into one with its own number, which belongs to its parent, as if
-    /// that had done it. False if it may not.
+    /// it.
+    ///
+    /// Itself it puts only into one with its own number, which belongs to its parent, as if that
+    /// had done it. False if it may not.
     pub(crate) fn put_in_group(&self, member: &Process, number: usize) -> bool {
         let own = self.group();
         let group = if own.number == number {
@@ -141,13 +145,13 @@ impl Process {
         true
     }
 
-    /// The group that the process belongs to.
+    /// Returns the group that the process belongs to.
     pub(crate) fn group(&self) -> Group {
         *self.group.lock()
     }
 
-    /// The group with this number as this process names it: its own, or else one that belongs to
-    /// it.
+    /// Returns the group with this number as this process names it: its own, or else one that
+    /// belongs to it.
     pub(crate) fn named_group(&self, number: usize) -> Group {
         let own = self.group();
         let owner = self.pid;

@@ -22,18 +22,19 @@ static TABLE: Mutex<Table> = Mutex::new(Table {
     fresh_space: 1,
 });
 
-/// The process with this number, unless it has ended.
+/// Returns the process with this number, unless it has ended.
 pub(crate) fn find(pid: usize) -> Option<Arc<Process>> {
     TABLE.lock().processes.get(&pid).cloned()
 }
 
-/// How many processes have not ended.
+/// Returns how many processes have not ended.
 pub(crate) fn count() -> usize {
     TABLE.lock().processes.len()
 }
 
-/// Calls `visit` with so many processes with numbers from `first` on. Returns the number of the
-/// next one, if there is one.
+/// Calls `visit` with so many processes with numbers from `first` on.
+///
+/// Returns the number of the next one, if there is one.
 pub(super) fn visit_from(
     first: usize,
     count: usize,
@@ -48,16 +49,17 @@ pub(super) fn visit_from(
     processes.next().map(|(number, _)| *number)
 }
 
-/// How many processes one piece of work visits.
+/// The number of processes that one piece of work visits.
 const VISITED_AT_ONCE: usize = 4 * pace::OBJECTS;
 
 /// Some processes that have not ended.
 pub(super) type Few = heapless::Vec<Arc<Process>, { pace::OBJECTS }>;
 
 /// Visits processes with numbers from `first` on, in the order of their numbers, and adds to
-/// `found`, which is empty, those that `is_wanted` names. Visits [`VISITED_AT_ONCE`], or fewer if
-/// there is no room for more. Returns the number at which the next visit begins, or `None` behind
-/// the last process.
+/// `found`, which is empty, those that `is_wanted` names.
+///
+/// Visits [`VISITED_AT_ONCE`], or fewer if there is no room for more. Returns the number at which
+/// the next visit begins, or `None` behind the last process.
 ///
 /// A process that is added between two visits has a larger number than its parent, so it is visited
 /// if its parent is.
@@ -78,8 +80,9 @@ pub(super) fn some_from(
     None
 }
 
-/// Adds a process; false, and it is not added, if `refused` says so then. Nothing
-/// [visits](some_from) processes in between.
+/// Adds a process, unless `refused` returns true. Returns whether it was added.
+///
+/// Nothing [visits](some_from) processes in between.
 pub(super) fn insert_unless(process: &Arc<Process>, refused: impl FnOnce() -> bool) -> bool {
     let mut table = TABLE.lock();
     if refused() {
@@ -89,7 +92,7 @@ pub(super) fn insert_unless(process: &Arc<Process>, refused: impl FnOnce() -> bo
     true
 }
 
-/// Takes a process out of the table, and does what belongs to that in one step.
+/// Takes a process out of the table, and calls `and` in the same step.
 pub(super) fn remove<T>(process: &Process, and: impl FnOnce() -> T) -> T {
     let (process, done) = {
         let mut table = TABLE.lock();
@@ -100,19 +103,22 @@ pub(super) fn remove<T>(process: &Process, and: impl FnOnce() -> T) -> T {
     done
 }
 
-/// A number that no process had before.
+/// Returns a number that no process had before.
 pub(super) fn new_pid() -> usize {
     let mut table = TABLE.lock();
     table.last_pid += 1;
     table.last_pid
 }
 
-/// Tells an address space from others in the harts' translation buffers. Nobody else has it while
-/// this exists.
+/// An identifier that tells an address space from others in the harts' translation buffers.
+///
+/// No other address space has it while this exists.
 #[derive(Debug)]
 pub(super) struct SpaceId(u16);
 
 impl SpaceId {
+    /// Takes an unused identifier.
+    ///
     /// `None` when all are in use, or there is no memory to remember one that comes back.
     pub(super) fn new() -> Option<SpaceId> {
         let mut table = TABLE.lock();
@@ -127,7 +133,7 @@ impl SpaceId {
         Some(SpaceId(fresh))
     }
 
-    /// The number that the hardware knows it by.
+    /// Returns the number that the hardware knows it by.
     pub(super) fn number(&self) -> u16 {
         self.0
     }

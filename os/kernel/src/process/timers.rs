@@ -5,14 +5,14 @@
 //!        (gives way, or waits)        ▲      └────▶ not yet: an alarm at the earliest
 //!                                     └────────────────┘ when that is due
 //! ```
-//! The page has a lower bound for each level (`corank::Deadlines`). While a process runs it looks
-//! at its clock itself; when it stops, the hart that it ran on sees all that it has written. So
-//! nothing is late; a bound that is too early costs one look.
+//! The page has a lower bound for each level (`corank::Deadlines`). While a process runs it checks
+//! its clock itself. When it stops, the hart that it ran on sees all that it has written. So
+//! nothing is late. A bound that is too early costs one check.
 //!
 //! A program may write anything there, at any time and from another hart. The words are compared
 //! and no more. Between two times that a thread of the process comes to rest each level counts
-//! once, so there are at most 64 alarms; and what counts is what the process might as well claim in
-//! its bitmap (rules U2 and U3).
+//! once, so there are at most 64 alarms. What counts is what the process might as well claim in its
+//! bitmap (rules U2 and U3).
 use super::{Process, Worker, table};
 use crate::clock::{self, Alarm};
 use crate::upcall;
@@ -27,12 +27,13 @@ use core::task::{RawWaker, RawWakerVTable, Waker};
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     alarm: Alarm,
-    /// Levels that have counted since a thread came to rest.
+    /// The levels that have counted since a thread came to rest.
     counted: u64,
 }
 
 impl Worker {
-    /// A thread of the worker comes to rest: from now on the kernel counts its timers.
+    /// Makes the kernel count the worker's timers from now on, because a thread of it comes to
+    /// rest.
     #[inline]
     pub(crate) fn watch_timers(&self, process: &Process) {
         if self.page().deadlines.levels.load(Ordering::Relaxed) != 0 {
@@ -40,8 +41,8 @@ impl Worker {
         }
     }
 
-    /// A thread of the worker gives way: the worker counts by what it says of its coroutines and
-    /// their timers.
+    /// Makes the worker count by what it says of its coroutines and their timers, because a thread
+    /// of it yields.
     #[inline]
     pub(crate) fn come_to_rest(&self, process: &Process) {
         self.watch_timers(process);
@@ -50,8 +51,8 @@ impl Worker {
 
     #[cold]
     fn look_at_timers(&self, process: &Process, comes_to_rest: bool) {
-        // Looked at under the lock, so that of two harts the one that comes second sets the alarm
-        // by what it sees then.
+        // Checked under the lock, so that of two harts the one that comes second sets the alarm by
+        // what it sees then.
         let mut watch = self.watch.lock();
         if comes_to_rest {
             watch.counted = 0;
@@ -62,7 +63,7 @@ impl Worker {
         let due = found.levels.bits();
         watch.counted |= due;
         let next = found.next.map_or(u64::MAX, clock::at_nanoseconds);
-        // That of the most urgent timer, due or not.
+        // The level of the most urgent timer, due or not.
         let levels = self.page().deadlines.levels.load(Ordering::Relaxed);
         let level = process.allowed(levels.trailing_zeros() as u8);
         let sleeper = || waker(process.pid, self.number);
@@ -88,8 +89,9 @@ impl Worker {
     }
 }
 
-/// Looks at the timers of this worker of the process with this number: both are its data. By the
-/// time it is called, another process may have the number.
+/// Returns a waker that checks the timers of this worker of the process with this number.
+///
+/// Both numbers are its data. By the time it is called, another process may have the number.
 fn waker(pid: usize, worker: usize) -> Waker {
     const TABLE: RawWakerVTable =
         RawWakerVTable::new(|data| RawWaker::new(data, &TABLE), due, due, |_| ());

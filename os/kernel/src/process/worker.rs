@@ -19,10 +19,10 @@ use alloc::sync::Arc;
 use corank_abi::page::{DEFAULT_LEVEL, ProcessPage, WORKERS, ring_base, worker_page};
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// See the module's documentation.
+/// A thread of a process that runs executors, with its page, its rings and its interrupts.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    /// Below [`WORKERS`].
+    /// Its number, below [`WORKERS`].
     pub number: usize,
     /// What it says of its coroutines; a [`ProcessPage`].
     page: Frame,
@@ -38,7 +38,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// One that says nothing yet.
+    /// Makes a worker that says nothing yet.
     ///
     /// # Errors
     /// When there is no memory for its page.
@@ -54,25 +54,26 @@ impl Worker {
         })
     }
 
-    /// What it says of its coroutines.
+    /// Returns what it says of its coroutines.
     pub(crate) fn page(&self) -> &ProcessPage {
         // SAFETY: the frame was full of zeros, which is a valid `ProcessPage`; all of it is atomic;
         // the process shares it.
         unsafe { &*(self.page.address() as *const ProcessPage) }
     }
 
-    /// Where the page is, for the process's memory and for the kernel.
+    /// Returns where the page is, for the process's memory and for the kernel.
     pub(super) fn mapping(&self) -> (usize, usize) {
         (worker_page(self.number), self.page.address())
     }
 
-    /// The rings.
+    /// Returns the rings.
     #[inline(always)]
     pub(crate) fn ring(&self) -> Option<Arc<Ring>> {
         self.ring.lock().clone()
     }
 
-    /// Whoever comes next finds a page that says nothing.
+    /// Empties the page, so that the next thread that becomes this worker finds a page that says
+    /// nothing.
     pub(super) fn clear_page(&self) {
         let page = self.page();
         page.executors.store(0, Ordering::Relaxed);
@@ -86,7 +87,7 @@ impl Worker {
         page.flag.open();
     }
 
-    /// Says what the thread that this one was forked from says.
+    /// Copies what `other` says, the worker of the thread that this one was forked from.
     pub(super) fn copy_from(&self, other: &Worker) {
         let (ours, theirs) = (self.page(), other.page());
         let executors = theirs.executors.load(Ordering::Relaxed);
@@ -104,7 +105,7 @@ impl Worker {
 }
 
 impl Process {
-    /// The worker with this number, if a thread ever became that.
+    /// Returns the worker with this number, if a thread ever became that.
     pub(crate) fn find_worker(&self, number: usize) -> Option<&Worker> {
         match number.checked_sub(1) {
             None => Some(&self.first),
@@ -112,7 +113,7 @@ impl Process {
         }
     }
 
-    /// The worker with this number, as [`make_worker`](Self::make_worker) has returned it.
+    /// Returns the worker with this number, as [`make_worker`](Self::make_worker) has returned it.
     #[inline(always)]
     pub(crate) fn worker(&self, number: usize) -> &Worker {
         // Most programs have no other.
@@ -123,13 +124,13 @@ impl Process {
         }
     }
 
-    /// All that there ever were.
+    /// Returns all workers that there ever were.
     pub(crate) fn workers(&self) -> impl Iterator<Item = &Worker> {
         let others = self.others.iter().filter_map(|other| other.get());
         core::iter::once(&self.first).chain(others.map(|other| &**other))
     }
 
-    /// The level of its most urgent worker.
+    /// Returns the level of its most urgent worker.
     pub(crate) fn level(&self) -> u8 {
         let taken = self.state.lock().workers;
         // Worker 0's level is also that of threads that are no workers.
@@ -138,8 +139,9 @@ impl Process {
         levels.min().expect("there is worker 0")
     }
 
-    /// Makes the thread a worker, if it is none, and returns which. `None` if there are too many,
-    /// or no memory.
+    /// Makes the thread a worker, if it is none, and returns which.
+    ///
+    /// `None` if there are too many, or no memory.
     pub(crate) fn make_worker(&self, tid: usize) -> Option<usize> {
         let number = {
             let mut state = self.state.lock();
@@ -150,7 +152,7 @@ impl Process {
             state.workers[number] = Some(tid);
             number
         };
-        // The number is taken: nobody else is here with it.
+        // The number is taken: no other thread is here with it.
         if number > 0 && self.equip(number).is_err() {
             self.state.lock().workers[number] = None;
             return None;
@@ -159,7 +161,7 @@ impl Process {
         Some(number)
     }
 
-    /// Sees to it that the worker has a page, and the process sees it.
+    /// Ensures that the worker has a page, and that the process sees it.
     pub(super) fn equip(&self, number: usize) -> Result<(), OutOfMemory> {
         let make = || {
             let charge = self.reserve(account::of::<Worker>())?;
@@ -178,7 +180,7 @@ impl Process {
         )
     }
 
-    /// The thread ends: cancels the calls in its rings, if it is a worker, and takes the rings
+    /// Cancels the calls in the rings of a thread that ends, if it is a worker, and takes the rings
     /// away.
     pub(crate) async fn end_rings(&self, tid: usize) {
         let Some(number) = self.state.lock().as_worker(tid) else {
@@ -194,7 +196,7 @@ impl Process {
         }
     }
 
-    /// The thread has ended: another one may be the worker that it was.
+    /// Frees the worker that an ended thread was, so that another thread may become it.
     pub(super) fn end_worker(&self, tid: usize) {
         let Some(number) = self.state.lock().as_worker(tid) else {
             return;
@@ -209,7 +211,7 @@ impl Process {
         self.state.lock().workers[number] = None;
     }
 
-    /// Another program runs: its main thread is no worker yet.
+    /// Ends all workers, because another program runs: its main thread is no worker yet.
     pub(super) fn end_all_workers(&self) {
         for worker in self.workers() {
             worker.clear_page();
@@ -219,8 +221,9 @@ impl Process {
         self.first.move_threads(self);
     }
 
-    /// Maps a worker's new rings, and keeps them. Returns where they are; `None` if it has some or
-    /// there is no memory.
+    /// Maps a worker's new rings, and keeps them. Returns where they are.
+    ///
+    /// `None` if it has some or there is no memory.
     pub(crate) fn set_up_ring(&self, worker: usize, entries: usize) -> Option<usize> {
         let mut place = self.worker(worker).ring.lock();
         if place.is_some() {
@@ -250,12 +253,12 @@ impl Process {
 }
 
 impl State {
-    /// The number of the worker that a thread is, if it is one.
+    /// Returns the number of the worker that a thread is, if it is one.
     pub(super) fn as_worker(&self, tid: usize) -> Option<usize> {
         self.workers.iter().position(|worker| *worker == Some(tid))
     }
 
-    /// The worker at whose level a thread runs.
+    /// Returns the worker at whose level a thread runs.
     pub(super) fn worker_of(&self, tid: usize) -> usize {
         self.as_worker(tid).unwrap_or(0)
     }
