@@ -12,14 +12,16 @@ const ROUNDS: u64 = 6;
 /// Bytes of its disk.
 const DISK: u64 = 8 << 20;
 
-/// Every second machine counts instructions, and is the same each time; the others run in parallel.
+/// Every second machine with one hart counts instructions, and is the same each time. Those with
+/// more never do: see [`Boot::count`](crate::os::boot::Boot::count).
 pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     let disk = ScratchDisk::new(&format!("attack-calls-{seed}"), DISK)?;
     let words = [seed, ROUNDS].map(|number| number.to_string());
     let command = ["attacker", "calls", &words[0], &words[1]];
+    let harts = HARTS[(seed % 4) as usize];
     Machine {
-        smp: HARTS[(seed % 4) as usize],
-        counts: (seed / 4).is_multiple_of(2),
+        smp: harts,
+        counts: harts == 1 && (seed / 4).is_multiple_of(2),
         disk: Some(disk.attached()),
         ..Machine::new(ground, &command)
     }

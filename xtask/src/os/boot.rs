@@ -28,6 +28,10 @@ pub(crate) struct Boot {
     pub(crate) input: Input,
     /// Counts instructions, each of which takes 2 to this power nanoseconds: then a run can be
     /// repeated exactly.
+    ///
+    /// With several harts a machine that counts may stop for ever: QEMU before 8.1 lets one hart
+    /// run until the next timer, so that a hart that waits for another's answer (to an interrupt
+    /// that empties the TLB, say) never lets it run.
     pub(crate) count: Option<u8>,
     /// The program's name and its arguments.
     pub(crate) command: Vec<String>,

@@ -62,7 +62,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
     /// Counts instructions instead of time: each takes 2 to this power nanoseconds, so that runs
-    /// can be repeated exactly
+    /// can be repeated exactly. For one hart: with several, QEMU before 8.1 may stop for ever
     #[arg(long, value_name = "SHIFT", value_parser = clap::value_parser!(u8).range(0..=10))]
     count: Option<u8>,
     /// Counts instructions and prints the longest stretches of kernel work without a check for more
