@@ -172,8 +172,8 @@ impl Scheduler {
                 if !block.future_gone.replace(true)
                     && let Some(vtable) = block.vtable.get()
                 {
-                    // SAFETY: the mark said that the future is there.
                     self.unlocked(|| {
+                        // SAFETY: the mark said that the future is there.
                         contain(|| unsafe { (vtable.drop_future)(block.memory.get()) })
                     });
                 }

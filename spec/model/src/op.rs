@@ -4,8 +4,8 @@ use crate::model::Outcome;
 
 /// The *n*-th coroutine that the scene spawned, counted from 0; refused spawns count as well.
 ///
-/// A number is never given out twice, so a stale one (C2) needs no generation here. A platform keeps a
-/// list that leads from these numbers to its own identifiers.
+/// A number is never given out twice, so a stale one (C2) needs no generation here. A platform
+/// keeps a list that leads from these numbers to its own identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub usize);
 

@@ -77,8 +77,8 @@ impl Recorder {
 
     /// Does and records the operation, unless it makes no sense here.
     fn try_op(&mut self, op: Op) -> bool {
-        // A platform may fire its timers only when it picks (T7), and the format asks for a pick after
-        // an advance.
+        // A platform may fire its timers only when it picks (T7), and the format asks for a pick
+        // after an advance.
         let too_early = self.advanced && !matches!(op, Op::Pick | Op::Advance(_));
         // A trace has names only for coroutines that it has spawned.
         let unknown = op

@@ -15,8 +15,8 @@ use crate::trace::{
 
 /// A place where coroutines run, as the replayer sees it.
 ///
-/// What the world outside does reaches the platform through [`apply`](Platform::apply). What a coroutine
-/// does during its poll it must do itself, so the control is the other way round there:
+/// What the world outside does reaches the platform through [`apply`](Platform::apply). What a
+/// coroutine does during its poll it must do itself, so the control is the other way round there:
 /// [`step`](Platform::step) lets the executor pick, the coroutine that is picked says who it is
 /// ([`Script::enter`]), and then asks the script what to do until its poll has ended.
 ///
@@ -44,8 +44,8 @@ pub trait Platform {
     /// Lets the executor pick once, and run what it picked until the poll ends.
     fn step(&mut self, script: &Script) -> Stepped;
 
-    /// Answers a question, or `None` if the platform cannot tell. Only `State`, `Level` and `Running`
-    /// may be left unanswered.
+    /// Answers a question, or `None` if the platform cannot tell. Only `State`, `Level` and
+    /// `Running` may be left unanswered.
     fn look(&mut self, question: Question) -> Option<Answer>;
 }
 
