@@ -5,6 +5,7 @@ use crate::agent::{self, Agent};
 use crate::handshake::Files;
 use crate::membership::Timing;
 use crate::memory::{Mapping, Writers};
+use crate::mode::Mode;
 use crate::page::{Doorbells, EXECUTORS, Identity, Page, WORKERS};
 use crate::peer::Peer;
 use crate::rendezvous::{self, Name, Rendezvous};
@@ -18,16 +19,6 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// When a worker asks whether others need its processor more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// At each tick, and when it begins to work at another level.
-    Relaxed,
-    /// Before every poll.
-    #[default]
-    Strict,
-}
 
 /// A domain to join: the processes of one user that give the same name.
 ///
@@ -208,7 +199,7 @@ impl Participant {
     /// # Errors
     /// If there are 64 already.
     pub fn worker(&self, published: &'static Published) -> Result<Pin<Box<Worker>>, TooMany> {
-        Worker::new(self, published).ok_or(TooMany {
+        Worker::new(self.shared.clone(), self.guard.clone(), published).ok_or(TooMany {
             what: "workers",
             limit: WORKERS,
         })

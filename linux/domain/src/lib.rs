@@ -31,6 +31,8 @@ mod membership;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
+mod mode;
+#[cfg(not(loom))]
 mod page;
 #[cfg(not(loom))]
 mod peer;
@@ -52,7 +54,9 @@ mod watch;
 mod worker;
 
 #[cfg(not(loom))]
-pub use domain::{Domain, JoinError, Mode, Participant, TooMany};
+pub use domain::{Domain, JoinError, Participant, TooMany};
+#[cfg(not(loom))]
+pub use mode::Mode;
 #[cfg(not(loom))]
 pub use scheduling_class::ClassPolicy;
 #[cfg(not(loom))]

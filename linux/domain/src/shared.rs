@@ -2,8 +2,8 @@
 
 use crate::alone_flag::AloneFlags;
 use crate::clock;
-use crate::domain::Mode;
 use crate::membership::{Membership, Timing};
+use crate::mode::Mode;
 use crate::page::{Doorbells, Page, WORKERS};
 use crate::peer::Peer;
 use crate::scheduling_class::SchedulingClasses;

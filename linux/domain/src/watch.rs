@@ -3,10 +3,11 @@
 use crate::agent::LINKS_OF_ONE;
 use crate::claim::{Claim, ClaimState, Nanoseconds};
 use crate::clock;
-use crate::domain::{Domain, JoinError, Mode};
+use crate::domain::{Domain, JoinError};
 use crate::figures::Figures;
 use crate::handshake::{self, Introduced};
 use crate::membership::Timing;
+use crate::mode::Mode;
 use crate::page::Page;
 use crate::rendezvous::{self, Name, Rendezvous};
 use corank::{Levels, Priority};

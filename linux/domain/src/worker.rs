@@ -5,9 +5,9 @@ use crate::agent;
 use crate::alone_flag::AloneFlag;
 use crate::claim::{Claim, ClaimState, Nanoseconds};
 use crate::clock;
-use crate::domain::{Mode, Participant};
 use crate::doorbell::Doorbell;
 use crate::linux::Slack;
+use crate::mode::Mode;
 use crate::shared::Shared;
 use corank::{Priority, Published, SystemView};
 use std::cell::{Cell, RefCell};
@@ -90,17 +90,17 @@ pub enum Back {
 
 impl Worker {
     pub(crate) fn new(
-        participant: &Participant,
+        shared: Arc<Shared>,
+        guard: Arc<agent::Guard>,
         published: &'static Published,
     ) -> Option<Pin<Box<Self>>> {
-        let shared = participant.shared.clone();
         let index = shared.take_slot()?;
         shared.scheduling_classes.enter(index);
         let worker = Box::pin(Self {
             doorbell: &shared.doorbells.0[index],
             alone_flag: AloneFlag::default(),
             shared,
-            _guard: participant.guard.clone(),
+            _guard: guard,
             index,
             published,
             heard: Cell::new(0),

@@ -1,0 +1,11 @@
+//! How often a worker decides.
+
+/// When a worker asks whether others need its processor more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// At each tick, and when it begins to work at another level.
+    Relaxed,
+    /// Before every poll.
+    #[default]
+    Strict,
+}
