@@ -1,26 +1,32 @@
 //! The executor, which a port builds, feeds and runs.
 
+pub(crate) mod access;
+pub(crate) mod current;
+pub(crate) mod join;
+#[cfg(feature = "std")]
+pub(crate) mod polling;
+pub(crate) mod preempt;
+#[cfg(feature = "alloc")]
+pub(crate) mod shared;
+#[cfg(feature = "stats")]
+mod stats;
+
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::task::Waker;
 
-use crate::block::State;
-use crate::context::Entered;
-#[cfg(target_has_atomic = "64")]
-use crate::deadlines::Deadlines;
-use crate::id::{CoroutineId, next_serial};
-use crate::join::JoinHandle;
-use crate::policy::Policy;
+use crate::executor::join::JoinHandle;
+use crate::priority::published::Published;
 use crate::priority::{Levels, Priority};
-use crate::published::Published;
-use crate::scheduler::Scheduler;
+use crate::scheduling::config::{Config, Relaxed, SpawnError, Step, SystemView};
+use crate::scheduling::scheduler::Scheduler;
+use crate::scheduling::table::block::State;
+use crate::scheduling::table::id::{CoroutineId, next_serial};
 #[cfg(feature = "alloc")]
-use crate::storage::Memory;
+use crate::scheduling::table::storage::Memory;
 #[cfg(not(feature = "image-client"))]
-use crate::storage::{Pool, PoolInUse};
-use crate::stored_waker::StoredWaker;
-use crate::timers::Clock;
+use crate::scheduling::table::storage::{Pool, PoolInUse};
+use crate::scheduling::workers::context::Entered;
 
 /// An executor that runs coroutines, the most urgent first, on one thread or hart.
 ///
@@ -44,215 +50,6 @@ pub struct Executor {
     _local: PhantomData<*const ()>,
 }
 
-/// The configuration of an executor.
-#[derive(Debug)]
-#[must_use]
-pub struct Config {
-    pub(crate) policy: Policy,
-    pub(crate) capacity: usize,
-    /// The number from [`crate::id::next_serial`], set when the executor is made.
-    pub(crate) serial: usize,
-    pub(crate) published: Option<&'static Published>,
-    pub(crate) notify: Option<StoredWaker>,
-    pub(crate) clock: Option<Clock>,
-    #[cfg(target_has_atomic = "64")]
-    pub(crate) deadlines: Option<&'static Deadlines>,
-    /// Whether there are several workers: set by [`SharedExecutor`](crate::SharedExecutor) alone.
-    pub(crate) shared: bool,
-    pub(crate) relax: Option<extern "C" fn()>,
-    #[cfg(feature = "hooks")]
-    pub(crate) observer: crate::hooks::Watch,
-}
-
-impl Config {
-    /// Returns the default configuration.
-    ///
-    /// The policy is strict, and there are as many coroutines as memory allows. Nothing is
-    /// published, and nothing is notified.
-    pub const fn new() -> Self {
-        Self {
-            policy: Policy::Strict,
-            capacity: usize::MAX,
-            serial: 0,
-            published: None,
-            notify: None,
-            clock: None,
-            #[cfg(target_has_atomic = "64")]
-            deadlines: None,
-            shared: false,
-            relax: None,
-            #[cfg(feature = "hooks")]
-            observer: crate::hooks::Watch(None),
-        }
-    }
-
-    /// Sets the policy that chooses the next coroutine.
-    pub const fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Sets the largest number of coroutines that have not exited.
-    ///
-    /// One more is refused with [`SpawnError::TableFull`].
-    pub const fn capacity(mut self, coroutines: usize) -> Self {
-        self.capacity = coroutines;
-        self
-    }
-
-    /// Sets where the executor publishes its urgency.
-    pub const fn publish_to(mut self, published: &'static Published) -> Self {
-        self.published = Some(published);
-        self
-    }
-
-    /// Sets the waker for what arrives from another thread, hart or interrupt handler.
-    ///
-    /// It wakes the code that lets the executor's thread sleep while the executor is idle. It is
-    /// called from that other thread, hart or handler, once for each coroutine that is pushed on
-    /// the executor's inbox.
-    pub fn notify(mut self, notify: Waker) -> Self {
-        self.notify = Some(StoredWaker::new(notify));
-        self
-    }
-
-    /// Sets the clock, which returns nanoseconds that never go back.
-    ///
-    /// While timers exist, the executor reads the clock, and fires what is due. It does so at the
-    /// start of each call that runs it, before it is idle, and every
-    /// [`POLLS_PER_LOOK`](crate::time::POLLS_PER_LOOK) polls.
-    pub const fn clock(mut self, clock: fn() -> u64) -> Self {
-        self.clock = Some(Clock::new(clock));
-        self
-    }
-
-    /// Sets where the executor publishes when its timers are due (rule T9).
-    ///
-    /// This is for a system that has to know while the executor does not run. Without it timers
-    /// cost nothing for this.
-    #[cfg(target_has_atomic = "64")]
-    pub const fn publish_deadlines_to(mut self, deadlines: &'static Deadlines) -> Self {
-        self.deadlines = Some(deadlines);
-        self
-    }
-
-    /// Sets what a worker of a [`SharedExecutor`](crate::SharedExecutor) does instead of spinning
-    /// on.
-    ///
-    /// It is called while another thread has the scheduler for longer than some microseconds. That
-    /// one has probably lost its processor, and will not get it back as long as all processors are
-    /// in use. It is called again and again until the scheduler is free. It is called without the
-    /// scheduler lock, so it may use the executor, which may spin again. Without a hook, threads
-    /// yield (feature `std`), and others spin.
-    pub const fn relax(mut self, relax: extern "C" fn()) -> Self {
-        self.relax = Some(relax);
-        self
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// The result of one step of an executor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// It polled a coroutine. A call with a limit polled as many times as the limit allows.
-    Ran,
-    /// No coroutine is ready.
-    Idle,
-    /// Something strictly more urgent waits elsewhere: the port should give way to it (rule G3).
-    Elsewhere,
-}
-
-/// A view of what is more urgent outside an executor (rules G1 to G4).
-pub trait SystemView {
-    /// Returns the most urgent level at which anything outside this executor is ready and not
-    /// served yet.
-    ///
-    /// It is called before each pick, so it should be one load.
-    fn most_urgent_elsewhere(&self) -> Option<Priority>;
-
-    /// Whether the method always returns `None`: then it need not be called.
-    const NEVER: bool = false;
-}
-
-/// A view in which nothing else counts: the executor never gives way by itself.
-///
-/// It is for a system of one executor, and for *relaxed* global scheduling, where the system takes
-/// the hart away at a clock tick.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Relaxed;
-
-impl SystemView for Relaxed {
-    const NEVER: bool = true;
-
-    #[inline]
-    fn most_urgent_elsewhere(&self) -> Option<Priority> {
-        None
-    }
-}
-
-/// *Strict* global scheduling over what one other executor, or the whole system, publishes.
-impl SystemView for Published {
-    #[inline]
-    fn most_urgent_elsewhere(&self) -> Option<Priority> {
-        self.ready().union(self.arriving()).most_urgent()
-    }
-}
-
-/// The reason why no coroutine was spawned.
-///
-/// The future has been dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SpawnError {
-    /// As many coroutines live as the executor's capacity or its pool allows.
-    TableFull,
-    /// The allocator had no memory.
-    OutOfMemory,
-    /// The future does not fit into a slot of the pool; a larger alignment than 8 does not fit
-    /// either.
-    FutureTooLarge {
-        /// Bytes of the future, or of its output if that is larger.
-        needs: usize,
-        /// Bytes of a slot.
-        room: usize,
-    },
-    /// The executor that runs here is shared by several workers: use
-    /// [`crate::SharedExecutor::spawn`], which asks for a future that is `Send`.
-    Shared,
-    /// No executor runs here: [`crate::spawn`] works inside a coroutine; elsewhere use
-    /// [`Executor::spawn`].
-    NotRunning,
-    /// The executor is being dropped, or was closed.
-    Closed,
-}
-
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TableFull => f.write_str("the table of coroutines is full"),
-            Self::OutOfMemory => f.write_str("no memory for another coroutine"),
-            Self::FutureTooLarge { needs, room } => write!(
-                f,
-                "the future needs {needs} bytes and a slot of the pool has {room}: raise the pool's BYTES or box the future"
-            ),
-            Self::NotRunning => f.write_str(
-                "no executor runs here: call Executor::spawn, or spawn from a coroutine",
-            ),
-            Self::Shared => f.write_str(
-                "the executor that runs here has several workers: spawn through SharedExecutor::spawn",
-            ),
-            Self::Closed => f.write_str("the executor is being dropped"),
-        }
-    }
-}
-
-impl core::error::Error for SpawnError {}
-
 impl Executor {
     /// Makes an executor with a table that grows on the heap.
     ///
@@ -273,7 +70,7 @@ impl Executor {
     pub fn with(mut config: Config) -> Self {
         config.serial = next_serial();
         Self {
-            scheduler: crate::storage::heap_scheduler(config, Memory::GLOBAL)
+            scheduler: crate::scheduling::table::storage::heap_scheduler(config, Memory::GLOBAL)
                 .expect("memory for a scheduler"),
             _local: PhantomData,
         }

@@ -46,127 +46,55 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-mod access;
 mod atomic;
-mod block;
-mod call;
-mod context;
-#[cfg(target_has_atomic = "64")]
-mod deadlines;
-mod scheduler_lock;
-/// Publishes nothing on targets without 64-bit atomics.
-#[cfg(not(target_has_atomic = "64"))]
-mod deadlines {
-    use crate::block::BlockRef;
-    use crate::executor::Config;
-    use crate::priority::Priority;
-
-    pub(crate) struct Bounds;
-
-    impl Bounds {
-        pub(crate) fn new(_: &Config) -> Self {
-            Self
-        }
-        pub(crate) fn started(&self, _: Option<BlockRef>, _: Priority, _: u64) {}
-        pub(crate) fn handed_over(&self, _: Option<BlockRef>, _: Priority, _: u64) {}
-        pub(crate) fn sleeper_moves(&self, _: BlockRef, _: Priority) {}
-        pub(crate) fn ended(&self) {}
-        pub(crate) fn emptied(&self) {}
-        pub(crate) fn are_stale(&self, _: u64) -> bool {
-            false
-        }
-        pub(crate) fn raise(
-            &self,
-            _: u64,
-            _: Priority,
-            _: impl FnOnce(&mut dyn FnMut(Priority, u64)),
-        ) {
-        }
-    }
-}
+mod callback;
 mod executor;
-mod here;
-#[cfg(feature = "hooks")]
-mod hooks;
-mod id;
-#[cfg(feature = "image")]
-pub mod image;
-mod join;
 pub mod key;
-mod link;
-#[cfg(feature = "heap")]
-mod memory;
-mod notes;
 mod ownership;
 #[cfg(feature = "std")]
 mod park;
-mod policy;
-#[cfg(feature = "std")]
-mod polling;
-mod preempt;
 mod priority;
 mod priority_listener;
-mod published;
-#[cfg(not(feature = "image-client"))]
-mod scheduler;
-mod stored_waker;
-/// The scheduler that is behind an image.
-#[cfg(feature = "image-client")]
-mod scheduler {
-    pub(crate) use crate::image::Scheduler;
-}
-#[cfg(feature = "alloc")]
-mod shared;
-mod signals;
-#[cfg(feature = "stats")]
-mod stats;
-#[cfg(not(feature = "image-client"))]
-mod storage;
-mod worker_context;
-/// The client's part of storage: its allocator.
-#[cfg(feature = "image-client")]
-mod storage {
-    pub(crate) use crate::image::create as heap_scheduler;
-    pub(crate) use crate::memory::Memory;
-}
+mod scheduling;
 pub mod sync;
-mod task;
 pub mod time;
-mod timers;
-mod waiter;
-mod waker;
 #[cfg(feature = "alloc")]
 pub mod workers;
 
-pub use block::State;
-#[cfg(not(feature = "image"))]
-pub use context::ContextSlot;
-#[cfg(target_has_atomic = "64")]
-pub use deadlines::{Deadlines, Due};
-pub use executor::{Config, Executor, Relaxed, SpawnError, Step, SystemView};
+pub use executor::Executor;
 #[cfg(feature = "std")]
-pub use here::coroutine_run;
-pub use here::{YieldNow, cancel, current, reprioritize, spawn, spawn_with, wake, yield_now};
-#[cfg(feature = "hooks")]
-pub use hooks::{Exit, Observer};
-pub use id::CoroutineId;
+pub use executor::current::coroutine_run;
+pub use executor::current::{
+    YieldNow, cancel, current, reprioritize, spawn, spawn_with, wake, yield_now,
+};
 #[cfg(feature = "std")]
-pub use join::Payload;
-pub use join::{JoinError, JoinHandle};
+pub use executor::join::Payload;
+pub use executor::join::{JoinError, JoinHandle};
+#[cfg(feature = "std")]
+pub use executor::polling::{Polling, WorkerId};
+pub use executor::preempt::Preempted;
+#[cfg(feature = "alloc")]
+pub use executor::shared::{SharedExecutor, SharedHandle, Worker};
 #[cfg(feature = "alloc")]
 pub use ownership::Shared;
 pub use ownership::{Local, Ownership};
-pub use policy::Policy;
-#[cfg(feature = "std")]
-pub use polling::{Polling, WorkerId};
-pub use preempt::{Interrupted, Preempted};
+pub use priority::policy::Policy;
+pub use priority::published::Published;
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
 pub use priority_listener::{Changed, PriorityListener};
-pub use published::Published;
-#[cfg(feature = "alloc")]
-pub use shared::{SharedExecutor, SharedHandle, Worker};
+pub use scheduling::config::{Config, Interrupted, Relaxed, SpawnError, Step, SystemView};
+#[cfg(feature = "image")]
+pub use scheduling::image;
+#[cfg(feature = "hooks")]
+pub use scheduling::instrumentation::hooks::{Exit, Observer};
 #[cfg(feature = "stats")]
-pub use stats::Stats;
+pub use scheduling::instrumentation::stats::Stats;
+pub use scheduling::table::block::State;
+pub use scheduling::table::id::CoroutineId;
 #[cfg(not(feature = "image-client"))]
-pub use storage::{Pool, PoolInUse};
-pub use waker::Remote;
+pub use scheduling::table::storage::{Pool, PoolInUse};
+#[cfg(target_has_atomic = "64")]
+pub use scheduling::time::deadlines::{Deadlines, Due};
+pub use scheduling::wake::waker::Remote;
+#[cfg(not(feature = "image"))]
+pub use scheduling::workers::context::ContextSlot;

@@ -12,11 +12,11 @@ use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
 use core::ptr::NonNull;
 
-use crate::block::BlockRef;
-use crate::context;
-use crate::scheduler::Scheduler;
 #[cfg(feature = "alloc")]
-use crate::shared::SharedExecutor;
+use crate::executor::shared::SharedExecutor;
+use crate::scheduling::scheduler::Scheduler;
+use crate::scheduling::table::block::BlockRef;
+use crate::scheduling::workers::context;
 
 /// The owner of what coroutines share: [`Local`] or [`Shared`].
 pub trait Ownership: turns::Turns + 'static {}

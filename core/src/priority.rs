@@ -1,5 +1,8 @@
 //! Priorities: 64 levels, 0 the most urgent, and sets of levels in one word.
 
+pub(crate) mod policy;
+pub(crate) mod published;
+
 use core::cell::Cell;
 use core::fmt;
 

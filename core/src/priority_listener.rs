@@ -6,13 +6,13 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::Context;
 
-use crate::block::State;
-use crate::call::define_c_fn;
-use crate::context;
-use crate::here;
-use crate::id::CoroutineId;
+use crate::callback::define_c_fn;
+use crate::executor::current;
 use crate::priority::Priority;
-use crate::waiter::{Waiter, Wants};
+use crate::scheduling::table::block::State;
+use crate::scheduling::table::id::CoroutineId;
+use crate::scheduling::waiter::{Waiter, Wants};
+use crate::scheduling::workers::context;
 
 #[cfg(feature = "alloc")]
 pub(crate) mod shared;
@@ -94,7 +94,7 @@ impl<T> PriorityListener<T> {
     /// Returns false if it has exited, or if several workers may poll it; then no coroutine waits.
     pub fn wait_as(self: Pin<&Self>, id: CoroutineId) -> bool {
         let one_thread = context::here().filter(|scheduler| !scheduler.is_shared());
-        let lender = one_thread.and_then(|_| here::on(id, |_, block| block));
+        let lender = one_thread.and_then(|_| current::on(id, |_, block| block));
         let lender = lender.filter(|block| block.state.get() != State::Exited);
         let (this, waiter) = self.waiter();
         waiter.wait_as(this, lender, None);
@@ -132,7 +132,7 @@ impl<T> PriorityListener<T> {
 }
 
 define_c_fn! {
-/// Calls `changed`; the engine calls this through [`Tell`](crate::waiter::Tell).
+/// Calls `changed`; the engine calls this through [`Tell`](crate::scheduling::waiter::Tell).
 ///
 /// # Safety
 /// The waiter is part of a listener with this data, and the pointer was made of a reference to the

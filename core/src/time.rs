@@ -37,19 +37,14 @@ use core::ptr::NonNull;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use crate::context::{self, Entered};
 use crate::executor::Executor;
 use crate::ownership::{Local, Ownership};
-use crate::scheduler::Scheduler;
-use crate::stored_waker::StoredWaker;
-use crate::timers::{Stage, Timer};
+use crate::scheduling::scheduler::Scheduler;
+use crate::scheduling::time::timers::{Stage, Timer};
+use crate::scheduling::wake::stored_waker::StoredWaker;
+use crate::scheduling::workers::context::{self, Entered};
 
-/// The number of polls in a row after which an executor with both a clock and timers reads the
-/// clock, even if coroutines are ready.
-///
-/// Reading a clock costs about as much as a poll, so at 64 it costs less than 2 %, and a timer is
-/// late by no more than 64 polls.
-pub const POLLS_PER_LOOK: u64 = 64;
+pub use crate::scheduling::time::POLLS_PER_LOOK;
 
 impl Executor {
     /// Advances the time to `now`, in nanoseconds, and fires every timer whose deadline has been

@@ -6,7 +6,7 @@
 //! Loom itself detects
 //!
 //! - two threads that hold the scheduler lock at once or without an order between them
-//!   (`cfg(loom)` in `core/src/scheduler_lock.rs`),
+//!   (`cfg(loom)` in `core/src/scheduling/workers/scheduler_lock.rs`),
 //! - data races on the coroutines' own memory,
 //! - a worker that sleeps for ever, and
 //! - a table that is freed never or twice.

@@ -5,9 +5,9 @@ use core::fmt;
 use core::pin::Pin;
 
 use crate::ownership::{Local, Ownership};
+use crate::scheduling::waiter::Wakeup;
 use crate::sync::permits::Permits;
 use crate::sync::queue::Entry;
-use crate::waiter::Wakeup;
 
 /// The most signals that one key keeps, since they do not accumulate (rule K3).
 const MOST: usize = 1;

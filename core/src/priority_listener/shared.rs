@@ -5,12 +5,12 @@ use core::fmt;
 use core::pin::Pin;
 use core::ptr::NonNull;
 
-use crate::block::BlockRef;
-use crate::call::define_c_fn;
-use crate::context;
+use crate::callback::define_c_fn;
 use crate::ownership::{Shared, turns::Turns};
 use crate::priority::Priority;
-use crate::waiter::Waiter;
+use crate::scheduling::table::block::BlockRef;
+use crate::scheduling::waiter::Waiter;
+use crate::scheduling::workers::context;
 
 /// The type of the function that receives the effective level of the coroutine that waits.
 ///
@@ -117,7 +117,7 @@ impl<T> Drop for PriorityListener<T> {
 }
 
 define_c_fn! {
-/// Passes a level to the listener, for the engine: see [`Tell`](crate::waiter::Tell).
+/// Passes a level to the listener, for the engine: see [`Tell`](crate::scheduling::waiter::Tell).
 ///
 /// # Safety
 /// The waiter is part of a shared listener with this data, and the pointer was made of a reference

@@ -7,12 +7,12 @@ use core::ops::{Deref, DerefMut};
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use crate::block::{BlockRef, State};
-use crate::id::CoroutineId;
 #[cfg(feature = "alloc")]
 use crate::ownership::Shared;
 use crate::ownership::{Local, Ownership};
-use crate::scheduler::Scheduler;
+use crate::scheduling::scheduler::Scheduler;
+use crate::scheduling::table::block::{BlockRef, State};
+use crate::scheduling::table::id::CoroutineId;
 use crate::sync::queue::{Entry, Queue, Standing};
 
 /// A lock that gives one coroutine at a time the value, and donates the urgency of all waiters to
@@ -67,7 +67,8 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T, Shared> {}
 /// A guard may outlive its coroutine, and even its executor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Holder {
-    /// The serial number of its scheduler, which need not be alive: see [`crate::id::next_serial`].
+    /// The serial number of its scheduler, which need not be alive: see
+    /// [`crate::scheduling::table::id::next_serial`].
     serial: usize,
     id: CoroutineId,
 }

@@ -5,8 +5,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use crate::ownership::Ownership;
+use crate::scheduling::waiter::Wakeup;
 use crate::sync::queue::{Entry, Queue, Standing};
-use crate::waiter::Wakeup;
 
 /// A number of free permits, or the waiters for one.
 ///

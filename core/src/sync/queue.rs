@@ -6,11 +6,11 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::Context;
 
-use crate::block::BlockRef;
 use crate::ownership::Ownership;
 #[cfg(feature = "alloc")]
 use crate::ownership::Shared;
-use crate::waiter::{Waiter, Wakeup, Wants};
+use crate::scheduling::table::block::BlockRef;
+use crate::scheduling::waiter::{Waiter, Wakeup, Wants};
 
 /// The entry of one waiter in a queue.
 ///

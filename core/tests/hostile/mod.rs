@@ -1,7 +1,7 @@
 //! Safe code that calls back into the core from everything that the core calls.
 //!
 //! No such program has undefined behaviour, loses a wake, or donates urgency to an unrelated
-//! coroutine. The list of what the core calls is in `core/src/call.rs`.
+//! coroutine. The list of what the core calls is in `core/src/callback.rs`.
 //!
 //! Many of these tests pass where the core is wrong unless Miri runs them
 //! (`cargo xtask test --only miri`).

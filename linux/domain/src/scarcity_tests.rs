@@ -138,9 +138,9 @@ fn an_agent_without_descriptors_waits_between_attempts() {
             let socket = socket.unwrap();
             taken.extend(take_all());
             assert_turns_are_bounded(&participant, 40 * PAUSE);
-            // Nothing is lost: when there are descriptors again, it is answered. The limit is raised
-            // first, since Linux compares it with what all processes of this user have in flight
-            // as well, and other tests have something.
+            // Nothing is lost: when there are descriptors again, it is answered. The limit is
+            // raised first, since Linux compares it with what all processes of this user have in
+            // flight as well, and other tests have something.
             limit_descriptors(limit);
             drop(taken);
             let mut answer = [0; 64];

@@ -297,8 +297,8 @@ fn the_scheduler_is_in_the_image_alone(context: &mut Context) -> Result<()> {
 
 /// Whether one of a file's symbols is a function of the core's scheduler.
 fn has_scheduler(file: &[u8]) -> Result<bool> {
-    // `corank::scheduler` in the names that the compiler gives.
-    has_symbol(file, b"6corank9scheduler")
+    // `corank::scheduling::scheduler` in the names that the compiler gives.
+    has_symbol(file, b"6corank10scheduling9scheduler")
 }
 
 /// Whether one of a file's symbols has `part` in its name.

@@ -15,7 +15,13 @@ use anyhow::{Context as _, Result};
 use order::Order;
 
 /// The crates whose layers are declared.
-const CRATES: [&str; 4] = ["experiments/report", "linux", "linux/domain", "xtask"];
+const CRATES: [&str; 5] = [
+    "core",
+    "experiments/report",
+    "linux",
+    "linux/domain",
+    "xtask",
+];
 
 /// Compares each crate's imports with its layers; each crate is one test.
 ///

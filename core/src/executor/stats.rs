@@ -1,0 +1,22 @@
+//! The statistics of an executor (feature `stats`).
+
+use crate::executor::Executor;
+use crate::priority::Priority;
+use crate::scheduling::instrumentation::stats::Stats;
+use crate::scheduling::table::id::CoroutineId;
+
+impl Executor {
+    /// Returns a coroutine's statistics since it was spawned, as long as it or its handle exists.
+    ///
+    /// `None` if the identifier is stale.
+    pub fn stats(&self, id: CoroutineId) -> Option<Stats> {
+        self.scheduler().on(id, |block| block.tally.stats.get())
+    }
+
+    /// Returns the statistics of all coroutines at a level.
+    ///
+    /// A poll and the wait before it count for the level at which the poll began.
+    pub fn level_stats(&self, priority: Priority) -> Stats {
+        self.scheduler().notes.levels().at(priority).get()
+    }
+}

@@ -1,0 +1,139 @@
+//! Watching an executor (feature `hooks`).
+
+use core::fmt;
+
+use crate::priority::Priority;
+use crate::scheduling::config::Config;
+use crate::scheduling::table::block::Flags;
+use crate::scheduling::table::id::CoroutineId;
+
+/// An observer of every transition of every coroutine.
+///
+/// It is called at the moment of the transition, on the executor's thread. It is for traces, such
+/// as events of the crate `tracing`. Every method does nothing unless it is implemented. It is
+/// `Sync` because one observer may serve the executors of several threads.
+///
+/// # Safety
+/// The methods run in the middle of an operation, while the lists of ready coroutines and of
+/// waiters are being changed. So they call nothing of this crate, neither directly nor by dropping
+/// or waking something of it, and they do not panic.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use corank::{Config, CoroutineId, Executor, Observer, Priority};
+///
+/// struct Polls(AtomicU32);
+/// // SAFETY: it counts, and nothing else.
+/// unsafe impl Observer for Polls {
+///     fn poll_started(&self, _: CoroutineId, _: Priority) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+/// static POLLS: Polls = Polls(AtomicU32::new(0));
+///
+/// let executor = Executor::with(Config::new().observer(&POLLS));
+/// executor.spawn(Priority::DEFAULT, corank::yield_now())?;
+/// executor.run_until_idle();
+/// assert_eq!(POLLS.0.load(Ordering::Relaxed), 2);
+/// # }
+/// # Ok::<(), corank::SpawnError>(())
+/// ```
+///
+/// ```compile_fail,E0200
+/// struct Silent;
+/// impl corank::Observer for Silent {}
+/// ```
+pub unsafe trait Observer: Sync {
+    /// Reports that a new coroutine is ready.
+    fn spawned(&self, id: CoroutineId, priority: Priority) {
+        let _ = (id, priority);
+    }
+
+    /// Reports that a coroutine has become ready again.
+    ///
+    /// This is by a wake now, or by one during the poll that has just ended.
+    fn woken(&self, id: CoroutineId, priority: Priority) {
+        let _ = (id, priority);
+    }
+
+    /// Reports that a coroutine is about to be polled, at this effective priority.
+    fn poll_started(&self, id: CoroutineId, priority: Priority) {
+        let _ = (id, priority);
+    }
+
+    /// Reports that the poll is over, by return or panic.
+    ///
+    /// `woken` or `exited` follows, or else the coroutine is blocked.
+    fn poll_ended(&self, id: CoroutineId) {
+        let _ = id;
+    }
+
+    /// Reports that the poll of this coroutine is interrupted.
+    ///
+    /// Others are polled in the middle of it (rule S8).
+    fn preempted(&self, id: CoroutineId) {
+        let _ = id;
+    }
+
+    /// Reports that the poll of a preempted coroutine goes on, at this effective priority (rule
+    /// S9).
+    fn resumed(&self, id: CoroutineId, priority: Priority) {
+        let _ = (id, priority);
+    }
+
+    /// Reports that a coroutine's effective priority has changed: its own, or what it inherits.
+    fn reprioritized(&self, id: CoroutineId, from: Priority, to: Priority) {
+        let _ = (id, from, to);
+    }
+
+    /// Reports that a coroutine has exited.
+    ///
+    /// What awaits it is woken next.
+    fn exited(&self, id: CoroutineId, exit: Exit) {
+        let _ = (id, exit);
+    }
+}
+
+/// The way in which a coroutine ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// With its output.
+    Finished,
+    /// Its future was dropped.
+    Cancelled,
+    /// By a panic.
+    Panicked,
+}
+
+impl Exit {
+    pub(crate) fn of(result: Flags) -> Self {
+        #[cfg(feature = "std")]
+        if result == Flags::PANIC {
+            return Self::Panicked;
+        }
+        if result == Flags::OUTPUT {
+            Self::Finished
+        } else {
+            Self::Cancelled
+        }
+    }
+}
+
+/// The observer in a [`Config`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Watch(pub(crate) Option<&'static dyn Observer>);
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "set" } else { "none" })
+    }
+}
+
+impl Config {
+    /// Sets the observer of every transition.
+    pub const fn observer(mut self, observer: &'static dyn Observer) -> Self {
+        self.observer = Watch(Some(observer));
+        self
+    }
+}

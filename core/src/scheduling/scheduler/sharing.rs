@@ -1,0 +1,280 @@
+//! Several workers: which one is the owner now, and which one is called when there is more to do
+//! (rules H1 to H10).
+
+use core::ptr::NonNull;
+
+use super::Scheduler;
+use crate::atomic::Ordering;
+use crate::priority::{Levels, Priority};
+#[cfg(feature = "heap")]
+use crate::scheduling::config::{Step, SystemView};
+use crate::scheduling::table::block::NONE;
+use crate::scheduling::workers::scheduler_lock::SchedulerLock;
+use crate::scheduling::workers::worker_context::{Notifier, WorkerContext};
+
+impl Scheduler {
+    /// Acquires the scheduler lock, unless it is held from this worker context already.
+    #[inline]
+    pub(crate) fn lock(&self, worker_context: &WorkerContext) {
+        if !worker_context.holds.get() {
+            self.lock.lock();
+            worker_context.holds.set(true);
+        }
+    }
+
+    /// Releases the scheduler lock.
+    ///
+    /// Calls a worker if one should act on what is ready now.
+    #[inline]
+    pub(crate) fn unlock(&self, worker_context: &WorkerContext) {
+        loop {
+            let worker = if worker_context.takes_in.get() {
+                None
+            } else {
+                self.choose_worker()
+            };
+            worker_context.holds.set(false);
+            let notified = self.lock.unlock();
+            if let Some(worker) = worker {
+                // SAFETY: it was announced, so its worker context waits for the call to return.
+                unsafe { Notifier::call(worker) };
+            }
+            if !notified || !self.lock.lock_or_notify() {
+                return;
+            }
+            // The lock was notified, and no other thread has searched for a worker since.
+            worker_context.holds.set(true);
+        }
+    }
+
+    /// Releases the scheduler lock as [`unlock`](Self::unlock), and touches the scheduler no more
+    /// from then on.
+    ///
+    /// It is for a caller that has nothing to keep the scheduler once the scheduler lock is free.
+    ///
+    /// # Safety
+    /// The scheduler lock is held from `worker_context`, and the scheduler stays until the lock is
+    /// released.
+    pub(crate) unsafe fn unlock_for_good(this: NonNull<Self>, worker_context: &WorkerContext) {
+        loop {
+            // SAFETY: the caller's promise.
+            let (worker, lock) = unsafe {
+                let takes_in = worker_context.takes_in.get();
+                let worker = if takes_in {
+                    None
+                } else {
+                    this.as_ref().choose_worker()
+                };
+                (worker, &raw const (*this.as_ptr()).lock)
+            };
+            worker_context.holds.set(false);
+            if let Some(worker) = worker {
+                // The worker that comes also finds what was announced with a notification, and
+                // passes the call on if there is more. SAFETY: the caller's promise; the worker was
+                // announced, so its worker context waits for the call to return.
+                unsafe {
+                    SchedulerLock::unlock_for_good(lock);
+                    Notifier::call(worker);
+                }
+                return;
+            }
+            // SAFETY: the caller's promise.
+            if unsafe { SchedulerLock::try_unlock(lock) } {
+                return;
+            }
+            worker_context.holds.set(true);
+        }
+    }
+
+    /// Handles an announcement by a caller that is not the owner and must not wait to become it.
+    pub(super) fn lock_or_notify(&self) {
+        if self.lock.lock_or_notify() {
+            let worker_context = WorkerContext::new(self);
+            worker_context.holds.set(true);
+            self.unlock(&worker_context);
+        }
+    }
+
+    /// Chooses the worker to call for the most urgent work that waits.
+    ///
+    /// It is one that is idle. Else it is the one that polls the least urgent coroutine, if that is
+    /// strictly less urgent and a call interrupts it. One worker is called at a time: it finds what
+    /// else there is, and passes the call on when it releases the lock.
+    #[inline]
+    fn choose_worker(&self) -> Option<NonNull<Notifier>> {
+        // Mostly all workers are busy and can only be left alone. Then no other worker's context is
+        // read, because its worker writes there.
+        if self.may_call() {
+            self.search_worker()
+        } else {
+            None
+        }
+    }
+
+    /// Tests whether there is any worker to call.
+    ///
+    /// It needs no scheduler lock, for what was made ready from here before. A worker that is idle
+    /// since then has checked it.
+    #[inline]
+    fn may_call(&self) -> bool {
+        self.idle.load(Ordering::Relaxed) != 0 || self.interrupts.load(Ordering::Relaxed) != 0
+    }
+
+    /// Lets other workers be called for what is ready, because the poll at this worker context
+    /// lasts.
+    #[cfg(feature = "heap")]
+    pub(crate) fn pass_on(&self, worker_context: &WorkerContext) {
+        // If the scheduler lock is held from here, the caller releases it, and then a worker is
+        // chosen.
+        if !worker_context.holds.get() && self.may_call() {
+            self.lock(worker_context);
+            self.unlock(worker_context);
+        }
+    }
+
+    #[cold]
+    fn search_worker(&self) -> Option<NonNull<Notifier>> {
+        let waiting = self.ready.get().union(self.published().arriving());
+        let sooner = self.sooner.replace(false);
+        let mut least = match waiting.most_urgent() {
+            // No worker polls anything less urgent, so only an idle one is called.
+            None if sooner => Priority::LEAST_URGENT,
+            level => level?,
+        };
+        let mut chosen = None;
+        for worker_context in self.worker_contexts() {
+            let Some(worker) = worker_context.worker() else {
+                continue;
+            };
+            if worker.called.get() {
+                continue;
+            }
+            if worker.idle.get() {
+                chosen = Some(worker);
+                break;
+            }
+            if let Some(level) = worker_context.running.get()
+                && worker.is_interruptible()
+                && least.is_more_urgent_than(level)
+            {
+                least = level;
+                chosen = Some(worker);
+            }
+        }
+        let chosen = chosen?;
+        chosen.announce();
+        Some(NonNull::from(chosen))
+    }
+
+    /// Notes the deadline of a timer that is being set.
+    ///
+    /// A worker that sleeps asked before for how long (rule H10).
+    pub(super) fn note_deadline(&self, deadline: u64) {
+        if self.idle.load(Ordering::Relaxed) > 0
+            && self.next_deadline().is_none_or(|next| deadline < next)
+        {
+            self.sooner.set(true);
+        }
+    }
+
+    /// Returns the worker contexts from which coroutines are run.
+    pub(crate) fn worker_contexts(&self) -> impl Iterator<Item = &WorkerContext> {
+        let mut next = self.worker_contexts.get();
+        core::iter::from_fn(move || {
+            // SAFETY: a worker context in the list is in its place, and leaves the list before it
+            // goes.
+            let worker_context = unsafe { next?.as_ref() };
+            next = worker_context.next.get();
+            Some(worker_context)
+        })
+    }
+
+    #[cold]
+    pub(super) fn all_running(&self) -> Levels {
+        self.worker_contexts()
+            .fold(Levels::NONE, |levels, worker_context| {
+                levels.union(Levels::of(worker_context.running.get()))
+            })
+    }
+
+    /// Notes that the worker at this worker context checks for work, whether it was called or not.
+    #[inline]
+    pub(super) fn look(&self, worker_context: &WorkerContext) {
+        if let Some(worker) = worker_context.worker() {
+            worker.called.set(false);
+            if worker.idle.replace(false) {
+                self.count_idle(u32::wrapping_sub);
+            }
+        }
+    }
+
+    /// Changes the number of idle workers.
+    ///
+    /// Requires the scheduler lock, so that nothing else writes.
+    fn count_idle(&self, change: fn(u32, u32) -> u32) {
+        let idle = self.idle.load(Ordering::Relaxed);
+        self.idle.store(change(idle, 1), Ordering::Relaxed);
+    }
+
+    /// Runs what there is to do, from a worker that holds the scheduler lock.
+    #[cfg(feature = "heap")]
+    pub(crate) fn run_worker(
+        &self,
+        worker_context: &WorkerContext,
+        view: &impl SystemView,
+        limit: u64,
+    ) -> (Step, u64) {
+        let ran = self.run_by_clock::<true>(worker_context, view, limit);
+        if let Some(worker) = worker_context.worker() {
+            // Before the scheduler lock is released: code that makes something ready after this
+            // calls.
+            if ran.0 == Step::Idle {
+                worker.idle.set(true);
+                self.count_idle(u32::wrapping_add);
+            }
+        }
+        ran
+    }
+
+    /// Adds a worker.
+    ///
+    /// Its worker context stays where it is until it [leaves](Self::leave).
+    #[cfg(feature = "heap")]
+    pub(crate) fn enter(&self, worker_context: NonNull<WorkerContext>) {
+        // SAFETY: the caller's worker context is in its place.
+        let this = unsafe { worker_context.as_ref() };
+        if let Some(worker) = this.worker() {
+            worker.tell_interruptible_to(&self.interrupts);
+        }
+        self.locked(|| {
+            this.next
+                .set(self.worker_contexts.replace(Some(worker_context)))
+        });
+    }
+
+    /// Removes a worker.
+    #[cfg(feature = "heap")]
+    pub(crate) fn leave(&self, worker_context: &WorkerContext) {
+        let this = Some(NonNull::from(worker_context));
+        self.locked(|| {
+            self.look(worker_context);
+            match self
+                .worker_contexts()
+                .find(|other| other.next.get() == this)
+            {
+                Some(before) => before.next.set(worker_context.next.get()),
+                None => self.worker_contexts.set(worker_context.next.get()),
+            }
+        });
+        if let Some(worker) = worker_context.worker() {
+            worker.settle();
+        }
+    }
+
+    /// Tests whether signals were taken from the inbox and not all applied when the scheduler lock
+    /// was released.
+    #[inline]
+    pub(super) fn has_taken(&self) -> bool {
+        self.taken.get() != NONE
+    }
+}

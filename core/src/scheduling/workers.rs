@@ -1,0 +1,5 @@
+//! The threads or harts that run a scheduler: what each keeps, and the lock among them.
+
+pub(crate) mod context;
+pub(crate) mod scheduler_lock;
+pub(crate) mod worker_context;
