@@ -159,12 +159,12 @@ pub(crate) fn make_executor() -> SharedExecutor {
     // SAFETY: the page starts with the same three words as `Published`, all of them atomic; it
     // stays for ever, and nothing else writes them.
     let published = unsafe { &*core::ptr::from_ref(system_page()).cast::<Published>() };
-    let config = Config::new().publish_to(published).relax(hart::doze);
+    let config = Config::new().publish_to(published).relax(hart::pause);
     SharedExecutor::with(config)
 }
 
-/// The time for which a hart dozes, in microseconds.
-const DOZE: u64 = 50;
+/// The time for which a hart pauses, in microseconds.
+const PAUSE: u64 = 50;
 
 /// Starts the ticks of this hart.
 pub(crate) fn start() {
@@ -174,15 +174,15 @@ pub(crate) fn start() {
 
 /// Sleeps until the next interrupt, a millisecond at most. The clock's interrupt may be pending
 /// afterwards, and [`tick`] serves it.
-pub(crate) fn nap() {
+pub(crate) fn wait_for_interrupt() {
     sbi_rt::set_timer(after(1));
     riscv::asm::wfi();
 }
 
-/// Sleeps for [`DOZE`], or until another interrupt that is enabled. The next tick and the first
+/// Sleeps for [`PAUSE`], or until another interrupt that is enabled. The next tick and the first
 /// sleeper's time come as they would have.
-pub(crate) fn doze() {
-    sbi_rt::set_timer(now() + TIMEBASE_HZ.load(Ordering::Relaxed) * DOZE / 1_000_000);
+pub(crate) fn pause() {
+    sbi_rt::set_timer(now() + TIMEBASE_HZ.load(Ordering::Relaxed) * PAUSE / 1_000_000);
     riscv::asm::wfi();
     arm();
 }

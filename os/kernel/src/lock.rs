@@ -4,7 +4,7 @@
 //! wants it spins. But a hart of an emulated or virtual machine is a thread of some host. That host
 //! may take the processor from the hart that holds the lock, for milliseconds. In that time the
 //! harts that spin keep the host from giving it back. So a hart that has spun for long
-//! [dozes](hart::doze) between two checks, as the locks of guests of Xen and KVM do.
+//! [pauses](hart::pause) between two checks, as the locks of guests of Xen and KVM do.
 use crate::hart;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -34,7 +34,7 @@ impl RawLock {
             core::hint::spin_loop();
             looks += 1;
             if looks >= PATIENCE {
-                hart::doze();
+                hart::pause();
             }
         }
     }

@@ -59,7 +59,7 @@ impl Pace {
         if self.objects == OBJECTS {
             self.objects = 0;
             stretch::check();
-            if hart::has_more_urgent_work() || hart::has_something_to_take_in() {
+            if hart::has_more_urgent_work() || hart::has_arrivals() {
                 corank::yield_now().await;
             }
         }

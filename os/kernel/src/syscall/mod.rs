@@ -171,7 +171,7 @@ async fn serve_rare(thread: &Thread, context: &Context) -> core::result::Result<
             None => FAILED,
         },
         HARTS_LIMIT if first > 0 && process.has_right(MACHINE) => {
-            let Ok(settle) = apart(process, hart::settle()) else {
+            let Ok(settle) = apart(process, hart::quiesce()) else {
                 return Ok(FAILED);
             };
             let before = hart::set_limit(first);
@@ -179,7 +179,7 @@ async fn serve_rare(thread: &Thread, context: &Context) -> core::result::Result<
             before as isize
         }
         HARTS_LIMIT => FAILED,
-        SETTLE if process.has_right(MACHINE) => match apart(process, hart::settle()) {
+        SETTLE if process.has_right(MACHINE) => match apart(process, hart::quiesce()) {
             Ok(settle) => {
                 settle.await;
                 0

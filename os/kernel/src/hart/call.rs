@@ -1,0 +1,96 @@
+//! Calls: software interrupts, by which harts wake each other.
+
+use super::page::{all, count, index, this};
+use super::translations::others_in;
+use crate::clock;
+use core::arch::asm;
+use core::task::{RawWaker, RawWakerVTable, Waker};
+use sbi_rt::HartMask;
+
+/// Wakes a hart, or ends its user mode, so that it checks again what there is to do.
+pub(super) fn call(index: usize) {
+    if index == self::index() {
+        this().called.set(true);
+    } else if let Some(page) = all().nth(index) {
+        sbi_rt::send_ipi(HartMask::from_mask_base(1, page.id));
+    }
+}
+
+/// Returns whether this hart has called itself since this was last asked.
+pub(crate) fn take_own_call() -> bool {
+    this().called.replace(false)
+}
+
+/// Returns a waker that [calls](call) a hart. Its data is the hart's index.
+pub(super) fn waker(index: usize) -> Waker {
+    const TABLE: RawWakerVTable = RawWakerVTable::new(
+        |index| RawWaker::new(index, &TABLE),
+        |index| call(index.addr()),
+        |index| call(index.addr()),
+        |_| (),
+    );
+    // SAFETY: the data is no pointer to anything; the functions may be called on every hart.
+    unsafe { Waker::new(core::ptr::without_provenance(index), &TABLE) }
+}
+
+/// Sleeps for a moment, whatever is pending.
+///
+/// For a hart that has spun for long. A host that runs it can then give the processor to other
+/// harts, such as the one that this hart waits for.
+#[cold]
+pub(crate) extern "C" fn pause() {
+    const CLOCK: usize = 1 << 5;
+    let enabled: usize;
+    // SAFETY: what is enabled ends `wfi`, and is not taken in the kernel.
+    unsafe { asm!("csrrw {}, sie, {}", out(reg) enabled, in(reg) CLOCK) };
+    clock::pause();
+    // SAFETY: as it was.
+    unsafe { asm!("csrw sie, {}", in(reg) enabled) };
+}
+
+/// Sets whether this hart is called when something is ready that is more urgent than what it runs.
+pub(crate) fn set_interruptible(interruptible: bool) {
+    // It rarely changes, and this hart's page is at hand.
+    let page = this();
+    if page.interruptible.replace(interruptible) == interruptible {
+        return;
+    }
+    // SAFETY: null, or what lies on this hart's stack as long as it serves.
+    if let Some(worker) = unsafe { page.worker.get().as_ref() } {
+        worker.set_interruptible(interruptible);
+    }
+}
+
+/// Sets whether the poll that this hart makes ends soon, as all polls do except in user mode.
+///
+/// If it does, what the poll makes ready is left for this hart, unless more is ready than one hart
+/// takes. Calling another hart would cost more. Call this before user mode and after it.
+pub(crate) fn set_brief(brief: bool) {
+    if count() == 1 {
+        return;
+    }
+    // SAFETY: null, or what lies on this hart's stack as long as it serves.
+    if let Some(worker) = unsafe { this().worker.get().as_ref() } {
+        worker.set_brief(brief);
+    }
+}
+
+/// Ends user mode on the other harts that run this address space now.
+pub(crate) fn interrupt_elsewhere(satp: usize) {
+    for id in others_in(satp) {
+        sbi_rt::send_ipi(HartMask::from_mask_base(1, id));
+    }
+}
+
+/// Calls the harts whose bit is set.
+pub(super) fn call_all(harts: usize) {
+    for page in all().filter(|page| harts >> page.index & 1 != 0) {
+        sbi_rt::send_ipi(HartMask::from_mask_base(1, page.id));
+    }
+}
+
+/// Takes a call. The hart that was called checks what there is to do next.
+pub(super) fn take_call() {
+    // SAFETY: clears the software interrupt, which says no more than that.
+    unsafe { asm!("csrc sip, {}", in(reg) 1 << 1) };
+}

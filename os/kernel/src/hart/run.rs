@@ -1,0 +1,85 @@
+//! The main loop.
+
+use super::call::{set_brief, take_call, take_own_call, waker};
+use super::page::{index, this};
+use super::rounds::begin_round;
+use super::urgency::executor;
+use crate::stretch::{self, Work};
+use crate::{clock, device};
+use corank::{Priority, Step, SystemView};
+
+/// The number of polls in a row after which a hart serves interrupts, whatever is ready.
+const POLLS_PER_LOOK: u64 = 64;
+
+/// The view in which pending interrupts are more urgent than any coroutine.
+///
+/// The most urgent coroutines are the exception: interrupts wait for them (see [`POLLS_PER_LOOK`]).
+struct Interrupts;
+
+impl SystemView for Interrupts {
+    #[inline]
+    fn most_urgent_elsewhere(&self) -> Option<Priority> {
+        stretch::pick();
+        let is_any = riscv::register::sip::read().bits() != 0;
+        is_any.then_some(Priority::MOST_URGENT)
+    }
+}
+
+/// Serves the executor, or interrupts only, for ever.
+pub(crate) fn run() -> ! {
+    loop {
+        serve();
+        serve_interrupts_only();
+    }
+}
+
+/// Runs the hart's main loop until the hart is beyond the limit of those that serve.
+///
+/// It polls the most urgent coroutine, again and again, and sleeps when none is ready.
+fn serve() {
+    let worker = executor().worker(waker(index()));
+    this().worker.set(&raw const worker);
+    set_brief(true);
+    // As a new worker is.
+    this().interruptible.set(false);
+    stretch::begin();
+    while begin_round() {
+        stretch::works_on(Work::Interrupts);
+        worker.within(take_interrupts);
+        stretch::pick();
+        let (step, _) = worker.run_some(&Interrupts, POLLS_PER_LOOK);
+        // A call that comes after the last check is pending, and so ends `wfi` at once.
+        if step == Step::Idle && !take_own_call() {
+            stretch::pick();
+            riscv::asm::wfi();
+            stretch::begin();
+        }
+    }
+    this().worker.set(core::ptr::null());
+}
+
+/// Serves nothing but interrupts, until the hart shall serve the executor again.
+fn serve_interrupts_only() {
+    loop {
+        take_interrupts();
+        // Behind the interrupts: a call that has been taken there was for this.
+        if begin_round() {
+            return;
+        }
+        riscv::asm::wfi();
+    }
+}
+
+/// Serves the interrupts that are pending. Costs one read of a register when none is.
+fn take_interrupts() {
+    let pending = riscv::register::sip::read();
+    if pending.ssoft() {
+        take_call();
+    }
+    if pending.stimer() {
+        clock::tick();
+    }
+    if pending.sext() {
+        device::interrupt();
+    }
+}
