@@ -459,7 +459,7 @@ fn poll_that_lasts(prepare: fn(&Arc<SharedExecutor>, Short) -> MakeReady) {
             }
         });
         let one = executor.worker(Waker::noop().clone());
-        one.set_brief(true);
+        one.set_short_polls(true);
         let here = Here(NonNull::from(&one).cast().as_ptr());
         let main = thread::current().id();
         let lasts = async move {
@@ -468,7 +468,7 @@ fn poll_that_lasts(prepare: fn(&Arc<SharedExecutor>, Short) -> MakeReady) {
             if thread::current().id() == main {
                 make_ready();
                 // SAFETY: the worker is on this thread, and stays longer than what it polls.
-                unsafe { &*here.0 }.set_brief(false);
+                unsafe { &*here.0 }.set_short_polls(false);
                 park.wait();
             } else {
                 done.store(true, Ordering::Relaxed);

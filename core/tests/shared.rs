@@ -286,12 +286,12 @@ fn a_worker_that_takes_in_calls_when_it_has_looked() {
 ///
 /// It passes the call on when it leaves something behind for the second poll in a row.
 #[test]
-fn brief_polls_call_when_they_leave_something_twice() {
+fn short_polls_call_when_work_is_left_over_twice() {
     let executor = eternal();
     let calls = Arc::new(Calls::default());
     let (first, second) = (worker(executor), executor.worker(calls.clone().into()));
     assert_eq!([first.step(), second.step()], [Step::Idle; 2]);
-    first.set_brief(true);
+    first.set_short_polls(true);
     // Returns how often the other one was called before each of so many was polled.
     let calls_before = |ready: usize| {
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -318,18 +318,18 @@ fn brief_polls_call_when_they_leave_something_twice() {
 
 /// H8: a poll that turns out to last calls others for what it has made ready.
 #[test]
-fn a_poll_that_is_brief_no_longer_calls() {
+fn a_poll_that_is_short_no_longer_calls() {
     let executor = eternal();
     let calls = Arc::new(Calls::default());
     let first: &'static Worker<'static> = crate::common::forever(worker(executor));
     let second = executor.worker(calls.clone().into());
     assert_eq!([first.step(), second.step()], [Step::Idle; 2]);
-    first.set_brief(true);
+    first.set_short_polls(true);
     let noted = calls.clone();
     let lasts = move |_: &SharedExecutor| {
         drop(spawn_around(executor, 10, |_| {}));
         assert_eq!(noted.take(), 0);
-        first.set_brief(false);
+        first.set_short_polls(false);
         assert_eq!(noted.take(), 1, "this worker goes on");
         // And for what comes from now on, at once. But the other one knows already.
         drop(spawn_around(executor, 11, |_| {}));
@@ -338,7 +338,7 @@ fn a_poll_that_is_brief_no_longer_calls() {
         assert_eq!(second.run_until_idle(), 1);
         drop(spawn_around(executor, 12, |_| {}));
         assert_eq!(noted.take(), 1);
-        first.set_brief(true);
+        first.set_short_polls(true);
     };
     first.within(|| drop(spawn_around(executor, 3, lasts)));
     assert_eq!(first.run_until_idle(), 2);
@@ -373,12 +373,12 @@ fn a_remote_where_its_executor_runs_acts_at_once() {
     assert_eq!(calls.take(), 0, "it is on its way");
     assert_eq!(first.run_until_idle(), 1);
     all_idle();
-    first.set_brief(true);
+    first.set_short_polls(true);
     let (noted, sent) = (calls.clone(), remote.clone());
     let lasts = move |_: &SharedExecutor| {
         assert!(sent.wake());
         assert_eq!(noted.take(), 0, "its poll ends soon");
-        first.set_brief(false);
+        first.set_short_polls(false);
         assert_eq!(noted.take(), 1, "it does not");
     };
     first.within(|| drop(spawn_around(executor, 3, lasts)));

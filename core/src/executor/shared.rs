@@ -349,12 +349,12 @@ impl Worker<'_> {
     /// the polls do not count as short. This is for a platform that knows which polls last; it may
     /// be set anew in the midst of a poll, and `false` then calls another worker if something is
     /// ready.
-    pub fn set_brief(&self, brief: bool) {
+    pub fn set_short_polls(&self, are_short: bool) {
         let (scheduler, worker_context) = (self.executor.scheduler(), self.worker_context());
-        worker_context.brief.set(brief);
+        worker_context.wake_policy.set_short_polls(are_short);
         if worker_context.current.get().is_some() {
-            worker_context.takes_in.set(brief);
-            if !brief {
+            worker_context.wake_policy.suppress(are_short);
+            if !are_short {
                 scheduler.pass_on(worker_context);
             }
         }
@@ -369,20 +369,20 @@ impl Worker<'_> {
     pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
         let worker_context = self.worker_context();
         let _entered = Entered::new(worker_context);
-        let _taking_in = TakingIn::new(worker_context);
+        let _suppressed = SuppressedWakes::new(worker_context);
         take_in()
     }
 }
 
-/// The time in which a worker context's worker takes in events, until this is dropped.
-struct TakingIn<'a> {
+/// The time in which a worker wakes no other one, until this is dropped.
+struct SuppressedWakes<'a> {
     worker_context: &'a WorkerContext,
     outer: bool,
 }
 
-impl<'a> TakingIn<'a> {
+impl<'a> SuppressedWakes<'a> {
     fn new(worker_context: &'a WorkerContext) -> Self {
-        let outer = worker_context.takes_in.replace(true);
+        let outer = worker_context.wake_policy.suppress(true);
         Self {
             worker_context,
             outer,
@@ -390,9 +390,9 @@ impl<'a> TakingIn<'a> {
     }
 }
 
-impl Drop for TakingIn<'_> {
+impl Drop for SuppressedWakes<'_> {
     fn drop(&mut self) {
-        self.worker_context.takes_in.set(self.outer);
+        self.worker_context.wake_policy.suppress(self.outer);
     }
 }
 

@@ -185,7 +185,7 @@ impl Scheduler {
         if this.published.get().is_null() {
             this.published.set(&this.own_published);
         }
-        this.worker_context.place(scheduler.as_ptr());
+        this.worker_context.set_scheduler(scheduler.as_ptr());
         if !this.shared {
             this.worker_contexts
                 .set(Some(NonNull::from(&this.worker_context)));

@@ -2,4 +2,5 @@
 
 pub(crate) mod context;
 pub(crate) mod scheduler_lock;
+pub(crate) mod wake_policy;
 pub(crate) mod worker_context;

@@ -84,7 +84,7 @@ fn a_view_runs_the_worker_that_asks_it() {
 
     let last = executor.spawn(level(9), async {}).unwrap();
     let view = View::new(|| {
-        worker.set_brief(false);
+        worker.set_short_polls(false);
         assert!(executor.cancel(last.id()));
         drop(executor.spawn(level(2), async {}).unwrap());
     });
@@ -102,7 +102,7 @@ fn a_view_asked_within_a_poll_keeps_the_scheduler_locked() {
     let inner = async {
         let worker = WORKER.with_borrow(|worker| worker.clone().unwrap());
         let view = View::new(|| {
-            worker.set_brief(false);
+            worker.set_short_polls(false);
             worker.step();
         });
         worker.run_under(&view);

@@ -19,7 +19,9 @@ mod start;
 mod translations;
 mod urgency;
 
-pub(crate) use call::{interrupt_elsewhere, pause, set_brief, set_interruptible, take_own_call};
+pub(crate) use call::{
+    interrupt_elsewhere, pause, set_interruptible, set_short_polls, take_own_call,
+};
 pub(crate) use page::{
     MAX_HARTS, count, float_on, float_owner, id, index, next_tick, page_address, serving, set_limit,
 };

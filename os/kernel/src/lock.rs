@@ -8,13 +8,13 @@
 use crate::hart;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// A mutual-exclusion lock for which a hart spins, and dozes once it has spun for long.
+/// A mutual-exclusion lock for which a hart spins, and pauses once it has spun for long.
 pub(crate) type Mutex<T> = lock_api::Mutex<RawLock, T>;
 
 /// A guard: the lock is held while it exists.
 pub(crate) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 
-/// The number of checks of a lock that another hart holds before a hart dozes: some microseconds.
+/// The number of checks of a lock that another hart holds before a hart pauses: some microseconds.
 const PATIENCE: u32 = 200;
 
 /// [`LOCKED`] or [`UNLOCKED`].

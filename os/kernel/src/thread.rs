@@ -341,14 +341,14 @@ fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
         hart::leave_user();
         return None;
     }
-    hart::set_brief(false);
+    hart::set_short_polls(false);
     let entered = clock::now();
     stretch::check();
     // SAFETY: an address space lives until the process's last thread is gone or, alone in its
     // process, runs another program; every address space has the trampoline and the harts' pages.
     let trap = unsafe { trap::run_user(context, satp) };
     stretch::begin();
-    hart::set_brief(true);
+    hart::set_short_polls(true);
     process.charge(clock::now() - entered);
     Some(trap)
 }

@@ -36,7 +36,7 @@ impl Scheduler {
                     Err(panic) => {
                         if SHARED {
                             self.lock(worker_context);
-                            worker_context.takes_in.set(false);
+                            worker_context.wake_policy.suppress(false);
                         }
                         self.poll_panicked(worker_context, outer, panic);
                     }
@@ -60,7 +60,7 @@ impl Scheduler {
     ) -> Step {
         while left.get() > 0 {
             if SHARED {
-                self.look(worker_context);
+                self.note_check(worker_context);
             }
             // Checks the announcement rather than the inbox: whatever is pushed is announced next.
             // What was announced after the drain that took it in must not stay announced while
@@ -118,14 +118,11 @@ impl Scheduler {
         let outer = worker_context.current.replace(Some(block));
         self.note_poll_started(block);
         if SHARED {
-            let brief = worker_context.brief.get();
-            let left_before = worker_context
-                .leaves
-                .replace(self.most_urgent.get().is_some());
             // Keeps leftover work once; wakes a second worker only if work is left over again.
-            worker_context.takes_in.set(brief && !left_before);
+            let leaves_work_over = self.most_urgent.get().is_some();
+            worker_context.wake_policy.poll_begins(leaves_work_over);
             self.unlock(worker_context);
-            worker_context.takes_in.set(brief);
+            worker_context.wake_policy.poll_runs();
         }
         // SAFETY: a coroutine that has not exited has a vtable, and its memory holds the future,
         // which stays where it is.
@@ -135,7 +132,7 @@ impl Scheduler {
         };
         if SHARED {
             self.lock(worker_context);
-            worker_context.takes_in.set(false);
+            worker_context.wake_policy.suppress(false);
         }
         worker_context.current.set(outer);
         self.note_poll_ended(block);

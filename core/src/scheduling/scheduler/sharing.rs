@@ -28,7 +28,7 @@ impl Scheduler {
     #[inline]
     pub(crate) fn unlock(&self, worker_context: &WorkerContext) {
         loop {
-            let worker = if worker_context.takes_in.get() {
+            let worker = if worker_context.wake_policy.suppresses() {
                 None
             } else {
                 self.choose_worker()
@@ -59,8 +59,7 @@ impl Scheduler {
         loop {
             // SAFETY: the caller's promise.
             let (worker, lock) = unsafe {
-                let takes_in = worker_context.takes_in.get();
-                let worker = if takes_in {
+                let worker = if worker_context.wake_policy.suppresses() {
                     None
                 } else {
                     this.as_ref().choose_worker()
@@ -199,7 +198,7 @@ impl Scheduler {
 
     /// Notes that the worker at this worker context checks for work, whether it was called or not.
     #[inline]
-    pub(super) fn look(&self, worker_context: &WorkerContext) {
+    pub(super) fn note_check(&self, worker_context: &WorkerContext) {
         if let Some(worker) = worker_context.worker() {
             worker.called.set(false);
             if worker.idle.replace(false) {
@@ -257,7 +256,7 @@ impl Scheduler {
     pub(crate) fn leave(&self, worker_context: &WorkerContext) {
         let this = Some(NonNull::from(worker_context));
         self.locked(|| {
-            self.look(worker_context);
+            self.note_check(worker_context);
             match self
                 .worker_contexts()
                 .find(|other| other.next.get() == this)
@@ -267,7 +266,7 @@ impl Scheduler {
             }
         });
         if let Some(worker) = worker_context.worker() {
-            worker.settle();
+            worker.wait_for_calls();
         }
     }
 

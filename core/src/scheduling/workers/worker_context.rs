@@ -17,6 +17,7 @@ use crate::scheduling::table::block::BlockRef;
 use crate::scheduling::wake::stored_waker::StoredWaker;
 #[cfg(feature = "heap")]
 use crate::scheduling::workers::scheduler_lock::pause;
+use crate::scheduling::workers::wake_policy::WakePolicy;
 
 /// What a scheduler knows of one worker.
 ///
@@ -36,14 +37,7 @@ pub(crate) struct WorkerContext {
     pub(crate) running: LevelCell,
     /// Whether the scheduler lock is held from here.
     pub(crate) holds: Cell<bool>,
-    /// Whether its worker takes in events and checks the queues next.
-    ///
-    /// Until then it calls no other worker for what it finds.
-    pub(crate) takes_in: Cell<bool>,
-    /// Whether its polls are short: then `takes_in` is set during each.
-    pub(crate) brief: Cell<bool>,
-    /// Whether work was left over: something was still ready when its last poll began.
-    pub(crate) leaves: Cell<bool>,
+    pub(crate) wake_policy: WakePolicy,
     role: Role,
     /// The next worker context of the scheduler. Written by others.
     pub(crate) next: Cell<Option<NonNull<WorkerContext>>>,
@@ -92,9 +86,7 @@ impl WorkerContext {
             woke_itself: Cell::new(None),
             running: LevelCell::new(),
             holds: Cell::new(false),
-            takes_in: Cell::new(false),
-            brief: Cell::new(false),
-            leaves: Cell::new(false),
+            wake_policy: WakePolicy::new(),
             role: Role::Passing,
             next: Cell::new(None),
         }
@@ -159,7 +151,7 @@ impl WorkerContext {
         woken
     }
 
-    pub(crate) fn place(&self, scheduler: *const Scheduler) {
+    pub(crate) fn set_scheduler(&self, scheduler: *const Scheduler) {
         self.scheduler.set(scheduler);
     }
 
@@ -219,7 +211,7 @@ impl Notifier {
     /// Waits until no call is under way. No new one begins, because the worker context is not in
     /// the list.
     #[cfg(feature = "heap")]
-    pub(crate) fn settle(&self) {
+    pub(crate) fn wait_for_calls(&self) {
         let mut rounds = 0;
         while self.pending.load(Ordering::Acquire) > 0 {
             pause(rounds);

@@ -65,13 +65,13 @@ pub(crate) fn set_interruptible(interruptible: bool) {
 ///
 /// If it does, what the poll makes ready is left for this hart, unless more is ready than one hart
 /// takes. Calling another hart would cost more. Call this before user mode and after it.
-pub(crate) fn set_brief(brief: bool) {
+pub(crate) fn set_short_polls(are_short: bool) {
     if count() == 1 {
         return;
     }
     // SAFETY: null, or what lies on this hart's stack as long as it serves.
     if let Some(worker) = unsafe { this().worker.get().as_ref() } {
-        worker.set_brief(brief);
+        worker.set_short_polls(are_short);
     }
 }
 

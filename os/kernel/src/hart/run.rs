@@ -1,6 +1,6 @@
 //! The main loop.
 
-use super::call::{set_brief, take_call, take_own_call, waker};
+use super::call::{set_short_polls, take_call, take_own_call, waker};
 use super::page::{index, this};
 use super::rounds::begin_round;
 use super::urgency::executor;
@@ -39,7 +39,7 @@ pub(crate) fn run() -> ! {
 fn serve() {
     let worker = executor().worker(waker(index()));
     this().worker.set(&raw const worker);
-    set_brief(true);
+    set_short_polls(true);
     // As a new worker is.
     this().interruptible.set(false);
     stretch::begin();
