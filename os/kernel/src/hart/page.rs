@@ -13,7 +13,8 @@ pub(crate) const MAX_HARTS: usize = 8;
 /// The number of harts that have started.
 pub(super) static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of harts that may serve the executor: those with the lowest indices. The others serve interrupts only.
+/// The number of harts that may serve the executor: those with the lowest indices. The others serve
+/// interrupts only.
 pub(super) static LIMIT: AtomicUsize = AtomicUsize::new(MAX_HARTS);
 
 /// A hart's page. The first part is what `trap.s` needs while user mode's address space is in
@@ -37,9 +38,10 @@ pub(super) struct Page {
     /// The scheduler's context slot: which executor runs on this hart.
     pub(super) context_slot: Cell<*const ()>,
     pub(super) float_on: Cell<bool>,
-    /// Its worker handle, which lies on its own stack. Null while the hart does not serve the executor.
+    /// Its worker handle, which lies on its own stack. Null while the hart does not serve the
+    /// executor.
     pub(super) worker: Cell<*const Worker<'static>>,
-    /// The value that its worker was given last; see [`set_interruptible`].
+    /// The value that its worker was given last; see [`super::set_interruptible`].
     pub(super) interruptible: Cell<bool>,
     /// Set when this hart has called itself.
     pub(super) called: Cell<bool>,
